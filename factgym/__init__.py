@@ -1,0 +1,60 @@
+"""factgym: environments in which an agent checks claims against evidence.
+
+>>> import factgym
+>>> env = factgym.make("claimcheck-multihop")
+>>> obs, info = env.reset(seed=7)
+
+Importing this package registers every environment with Gymnasium and loads none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import factgym.envs  # fills the registry
+from factgym.core.registry import EnvSpec, list_envs, make, register, spec
+
+if TYPE_CHECKING:
+    from factgym.core.env import Env
+    from factgym.core.policy import Player, Policy
+    from factgym.core.report import RewardReport, SpanCredit
+    from factgym.core.task import Task, TaskSet
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Env": "factgym.core.env",
+    "Player": "factgym.core.policy",
+    "Policy": "factgym.core.policy",
+    "RewardReport": "factgym.core.report",
+    "SpanCredit": "factgym.core.report",
+    "Task": "factgym.core.task",
+    "TaskSet": "factgym.core.task",
+}
+
+__all__ = [
+    "Env",
+    "EnvSpec",
+    "Player",
+    "Policy",
+    "RewardReport",
+    "SpanCredit",
+    "Task",
+    "TaskSet",
+    "__version__",
+    "list_envs",
+    "make",
+    "register",
+    "spec",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'factgym' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""`python -m factgym`."""
+
+from factgym.cli.main import main
+
+main()

@@ -1,0 +1,267 @@
+"""The environment: a `gymnasium.Env` in which a policy talks, calls tools and submits.
+
+A subclass says four things: what its tasks are (`load_tasks`), what the first messages are (`begin`), how a tool call
+is answered (`answer`), and what the finished episode earned (`score`). The base class owns the rest: parsing, the
+turn and length budgets, order, recording and determinism.
+
+An instance is one episode slot and is cheap. The task set it plays from is immutable and shared, so that
+`copy.deepcopy(env)` branches an episode.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, Self
+
+import gymnasium
+import numpy as np
+
+from factgym.core.action import CallError, ParsedAction, ToolCall, parse_action
+from factgym.core.config import EnvConfig
+from factgym.core.episode import Episode, Reply, Stop, TaskT, Turn
+from factgym.core.errors import ConfigError, EpisodeOverError, did_you_mean
+from factgym.core.messages import Message, ToolSchema, message_text
+from factgym.core.registry import EnvSpec
+from factgym.core.report import RewardReport
+from factgym.core.spaces import ActionSpace, UnicodeText
+from factgym.core.task import TaskSet
+
+_log = logging.getLogger(__name__)
+
+RESET_OPTIONS = ("task",)
+
+_SHARED = frozenset({"config", "env_spec", "spec", "tasks"})
+"""Attributes that a copy shares: immutable, and heavy where a configuration holds a user's own index."""
+
+
+class Env(gymnasium.Env[str, Any], Generic[TaskT]):
+    """Base of all environments; `make` builds them.
+
+    Observations are text; actions are a completion string, an assistant message or a tool-call dict. The reward is 0
+    until the episode ends and then the report's total, or 0 with `info["reward"].status` not "scored" when an
+    infrastructure fault ended it.
+    """
+
+    Config: ClassVar[type[EnvConfig]] = EnvConfig
+    tags: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """`<tag>text</tag>` in a completion -> (tool, argument)."""
+    implicit: ClassVar[Mapping[str, str]] = {}
+    """Key of a bare JSON object -> the tool that it submits to."""
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration
+
+    def __init__(self, env_spec: EnvSpec, config: EnvConfig, render_mode: str | None = None) -> None:
+        if render_mode not in (None, "ansi"):
+            raise ConfigError(f"render_mode is 'ansi' or None, not {render_mode!r}")
+        self.env_spec = env_spec
+        self.config = config
+        self.render_mode = render_mode
+        self.tasks: TaskSet[TaskT] = self.load_tasks()
+        self.observation_space = UnicodeText()
+        self.action_space = ActionSpace(self.open_tools)
+        self._episode: Episode[TaskT] | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        for name, value in vars(self).items():
+            setattr(new, name, value if name in _SHARED else copy.deepcopy(value, memo))
+        return new
+
+    @abstractmethod
+    def load_tasks(self) -> TaskSet[TaskT]:
+        """The shared task set of this configuration."""
+
+    @abstractmethod
+    def begin(self, task: TaskT) -> list[Message]:
+        """Set up the episode's own state and return its first messages."""
+
+    @abstractmethod
+    def open_tools(self) -> Sequence[ToolSchema]:
+        """Schemas of the tools that may be called now."""
+
+    @abstractmethod
+    def answer(self, call: ToolCall) -> Reply:
+        """Do a call. Calls `self.finish()` when it ends the episode; never raises for what a policy said."""
+
+    @abstractmethod
+    def score(self) -> RewardReport:
+        """What the finished episode earned."""
+
+    def view_task(self, task: TaskT) -> dict[str, Any]:
+        """A task with its gold as JSON data, for records and viewers; never shown to a policy."""
+        return {"id": task.id}
+
+    def prompt_hashes(self) -> dict[str, str]:
+        """Name -> SHA-256 of every prompt that this configuration uses."""
+        return {}
+
+    @property
+    def stage(self) -> str:
+        """Where in its protocol the episode is."""
+        return "done" if self._episode is not None and self._episode.stop else "play"
+
+    @property
+    def episode(self) -> Episode[TaskT]:
+        """The running or just finished episode. Raises EpisodeOverError before the first `reset`."""
+        if self._episode is None:
+            raise EpisodeOverError("there is no episode yet: call reset() first")
+        return self._episode
+
+    @property
+    def task(self) -> TaskT:
+        """The task being played."""
+        return self.episode.task
+
+    def policy_prompt(self) -> list[Message]:
+        """The chat messages that a policy sees now."""
+        return list(self.episode.messages)
+
+    def finish(self, stop: Stop = "submitted") -> None:
+        """End the episode; the first reason holds."""
+        if self.episode.stop is None:
+            self.episode.stop = stop
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start an episode.
+
+        seed: chooses the task, here and in the unseeded resets that follow. options: `{"task": id or index}` chooses
+        it by name. Raises ConfigError for options or tasks that do not exist.
+        """
+        super().reset(seed=seed)
+        index = self._choose(options or {})
+        task = self.tasks[index]
+        self._episode = None
+        first = self.begin(task)
+        obs = "\n\n".join(message["content"] or "" for message in first)
+        self._episode = Episode(task, index, list(first), chars=len(obs))
+        return obs, self._info(first, None)
+
+    def _choose(self, options: Mapping[str, Any]) -> int:
+        for key in options:
+            if key not in RESET_OPTIONS:
+                raise ConfigError(f"reset has no option {key!r}.{did_you_mean(str(key), RESET_OPTIONS)}")
+        wanted = options.get("task")
+        size = len(self.tasks)
+        if not size:
+            raise ConfigError(f"{self.env_spec.id!r} has no tasks in this configuration")
+        if wanted is None:
+            return int(self.np_random.integers(size))
+        if isinstance(wanted, str):
+            return self.tasks.index_of(wanted)
+        if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool) and 0 <= wanted < size:
+            return int(wanted)
+        raise ConfigError(f"there is no task {wanted!r:.80}: give an id or an index from 0 to {size - 1}")
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Play one action. Never raises for what the action holds.
+
+        Raises EpisodeOverError when no episode is running.
+        """
+        episode = self.episode
+        if episode.stop is not None:
+            raise EpisodeOverError(f"the episode is over ({episode.stop}): call reset() to start another")
+        parsed = parse_action(action, tags=self.tags, implicit=self.implicit)
+        place = len(episode.messages)
+        episode.messages.append(parsed.message)
+        replies = tuple(self._replies(parsed))
+        if episode.stop is None and len(episode.turns) + 1 >= self.config.max_turns:
+            episode.stop = "turn_limit"
+        new = self._tool_messages(replies, parsed.native)
+        obs = "\n\n".join(message["content"] or "" for message in new)
+        episode.messages.extend(new)
+        episode.turns.append(Turn(place, replies, obs))
+        episode.chars += len(obs) + len(message_text(parsed.message))
+        if episode.stop is None and episode.chars > self.config.max_episode_chars:
+            episode.stop = "length_limit"
+        return self._outcome(obs, new)
+
+    def _outcome(self, obs: str, new: list[Message]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        episode = self.episode
+        info = self._info(new, episode.turns[-1].error)
+        if episode.stop is None:
+            return obs, 0.0, False, False, info
+        episode.report = self._final_report()
+        info["reward"] = episode.report
+        terminated = episode.stop == "submitted"
+        return obs, episode.report.total or 0.0, terminated, not terminated, info
+
+    def _replies(self, parsed: ParsedAction) -> list[Reply]:
+        replies: list[Reply] = []
+        for item in parsed.items:
+            if self.episode.stop is not None:
+                replies.append(
+                    Reply("The episode is over; this call was not done.", error="episode_over", call_id=item.id)
+                )
+            elif isinstance(item, CallError):
+                replies.append(Reply(f"Error ({item.code}): {item.message}", error=item.code, call_id=item.id))
+            else:
+                replies.append(self._answer_safely(item))
+        return replies
+
+    def _answer_safely(self, call: ToolCall) -> Reply:
+        try:
+            return self.answer(call)
+        except Exception as fault:  # noqa: BLE001 - the boundary to indexes, servers and users' tools
+            _log.exception("tool %r of %s failed", call.name[:80], self.env_spec.id)
+            self.episode.fault = f"{type(fault).__name__}: {fault}"[:2000]
+            self.episode.stop = "error"
+            return Reply(
+                "Error (infrastructure): the tool failed.", call.name[:80], error="infrastructure", call_id=call.id
+            )
+
+    def _final_report(self) -> RewardReport:
+        if self.episode.fault is not None:
+            return RewardReport(None, status="error", error=self.episode.fault)
+        try:
+            return self.score()
+        except Exception as fault:  # noqa: BLE001 - a fault of ours must never read as a score of zero
+            _log.exception("scoring an episode of %s failed", self.env_spec.id)
+            self.episode.stop = "error"
+            return RewardReport(None, status="error", error=f"{type(fault).__name__}: {fault}"[:2000])
+
+    def _tool_messages(self, replies: Sequence[Reply], native: bool) -> list[Message]:
+        left = self.config.max_turns - len(self.episode.turns) - 1
+        note = f"\n(turns left: {left})" if self.episode.stop is None else ""
+        texts = _fit([reply.text for reply in replies], self.config.max_observation_chars)
+        texts[-1] += note
+        if native and all(reply.call_id is not None for reply in replies):
+            return [
+                {"role": "tool", "tool_call_id": reply.call_id or "", "content": text}
+                for reply, text in zip(replies, texts, strict=True)
+            ]
+        wrapped = "\n".join(f"<tool_response>\n{text}\n</tool_response>" for text in texts)
+        return [{"role": "user", "content": wrapped}]
+
+    def _info(self, new: list[Message], error: str | None) -> dict[str, Any]:
+        episode = self.episode
+        return {
+            "messages": [message.copy() for message in new],
+            "tools": list(self.open_tools()),
+            "stage": self.stage,
+            "error": error,
+            "task": episode.task.id,
+            "turns_left": self.config.max_turns - len(episode.turns),
+        }
+
+    def render(self) -> str | None:
+        """The last observation, in mode "ansi"."""
+        if self.render_mode is None or self._episode is None:
+            return None
+        turns = self._episode.turns
+        return turns[-1].observation if turns else "\n\n".join(m["content"] or "" for m in self._episode.messages)
+
+
+def _fit(texts: Sequence[str], limit: int) -> list[str]:
+    """The texts, cut so that together they keep `limit` characters; each may keep its equal share of that."""
+    fair = limit // len(texts)
+    spare = limit - sum(min(len(text), fair) for text in texts)
+    fitted = []
+    for text in texts:
+        extra = min(max(len(text) - fair, 0), spare)
+        spare -= extra
+        cut = len(text) - fair - extra
+        fitted.append(text if cut <= 0 else f"{text[: fair + extra]}… [cut: {cut} more characters]")
+    return fitted

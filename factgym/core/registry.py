@@ -1,0 +1,170 @@
+"""The registry: ids to environment classes, imported only when made.
+
+An id is `name` or `name-vN`; `factgym/name-vN`, the form that Gymnasium uses, is accepted too. Every entry is also
+registered with Gymnasium under that form.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from factgym.core.errors import ConfigError, UnknownEnvError, did_you_mean
+
+if TYPE_CHECKING:
+    from factgym.core.env import Env
+
+NAMESPACE = "factgym"
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_VERSION = re.compile(r"-v(\d{1,4})\Z")
+_ENTRY_POINT = "factgym.core.registry:_make_for_gymnasium"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSpec:
+    """One registered environment.
+
+    id: the name without a version. entry_point and players: `"module:attribute"`, imported on use; `players` names a
+    mapping from a scripted agent's name to a `factgym.core.policy.Player`. kwargs: this id's own defaults, which a
+    caller may override unless they are `fixed`. Immutable: copies are the entry itself.
+    """
+
+    id: str
+    entry_point: str
+    summary: str
+    version: int = 1
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    fixed: frozenset[str] = frozenset()
+    players: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kwargs", MappingProxyType(dict(self.kwargs)))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EnvSpec:
+        return self
+
+    def __reduce__(self) -> tuple[type[EnvSpec], tuple[Any, ...]]:
+        own = (self.id, self.entry_point, self.summary, self.version, dict(self.kwargs), self.fixed, self.players)
+        return EnvSpec, own
+
+    @property
+    def versioned(self) -> str:
+        """`name-vN`."""
+        return f"{self.id}-v{self.version}"
+
+    @property
+    def gymnasium_id(self) -> str:
+        """The id under which Gymnasium knows it: `factgym/name-vN`."""
+        return f"{NAMESPACE}/{self.versioned}"
+
+    def load(self) -> type[Env[Any]]:
+        """The environment class."""
+        return load_attribute(self.entry_point)  # type: ignore[no-any-return]
+
+
+_specs: dict[str, EnvSpec] = {}
+
+
+def register(
+    id: str,
+    entry_point: str,
+    summary: str,
+    *,
+    version: int = 1,
+    kwargs: Mapping[str, Any] | None = None,
+    fixed: frozenset[str] = frozenset(),
+    players: str | None = None,
+    replace: bool = False,
+) -> EnvSpec:
+    """Make an environment known to `make` and to Gymnasium.
+
+    Registering the same entry again changes nothing. replace: put this entry in the place of another one (a newer
+    version, a notebook cell that runs again). Raises ConfigError for a malformed entry or an id that is taken.
+    """
+    if not _ID.fullmatch(id) or _VERSION.search(id):
+        raise ConfigError(
+            f"{id[:80]!r} is no environment id: use at most 63 lower-case letters, digits, hyphens and underscores, "
+            "without a version suffix"
+        )
+    if version < 0:
+        raise ConfigError(f"{id!r}: a version is 0 or more, not {version}")
+    for reference in (entry_point, players):
+        if reference is not None and not all(reference.partition(":")):
+            raise ConfigError(f"{id!r}: {reference!r} must have the form 'module:attribute'")
+    new = EnvSpec(id, entry_point, summary, version, kwargs or {}, fixed, players)
+    old = _specs.get(id)
+    if old is not None and old != new and not replace:
+        raise ConfigError(f"the id {id!r} is taken by {old.entry_point}: choose another id, or pass replace=True")
+    if old is not None:
+        gymnasium.registry.pop(old.gymnasium_id, None)
+    gymnasium.register(id=new.gymnasium_id, entry_point=_ENTRY_POINT, kwargs={"env_id": new.versioned})
+    _specs[id] = new
+    return new
+
+
+def _make_for_gymnasium(env_id: str, render_mode: str | None = None, **config: Any) -> Env[Any]:
+    return make(env_id, render_mode=render_mode, **config)
+
+
+def list_envs() -> list[str]:
+    """The ids of all registered environments, sorted."""
+    return sorted(_specs)
+
+
+def spec(id: str) -> EnvSpec:
+    """The entry of an id (with or without version and namespace). Raises UnknownEnvError."""
+    if not isinstance(id, str):
+        raise UnknownEnvError(
+            f"an environment id is a string, not {type(id).__name__}; factgym.list_envs() lists them"
+        )
+    name, version = _split_id(id)
+    found = _specs.get(name)
+    if found is None:
+        hint = did_you_mean(name, _specs) or " factgym.list_envs() lists them."
+        raise UnknownEnvError(f"there is no environment {id[:80]!r}.{hint}")
+    if version is not None and version != found.version:
+        raise UnknownEnvError(f"{name!r} is at version {found.version}, not {version}: use {found.versioned!r}")
+    return found
+
+
+def _split_id(id: str) -> tuple[str, int | None]:
+    bare = id.removeprefix(f"{NAMESPACE}/")
+    match = _VERSION.search(bare)
+    return (bare[: match.start()], int(match[1])) if match else (bare, None)
+
+
+def make(id: str, *, render_mode: str | None = None, **config: Any) -> Env[Any]:
+    """Make one episode slot of the environment `id`; `config` overrides fields of its config class.
+
+    Raises UnknownEnvError for an unknown id and ConfigError for a key or value that the environment does not take.
+    """
+    entry = spec(id)
+    locked = sorted(entry.fixed & config.keys())
+    if locked:
+        raise ConfigError(f"{entry.id!r} sets {locked[0]!r} itself: leave it out, or make another environment")
+    cls = entry.load()
+    env = cls(entry, cls.Config.build(entry.id, {**entry.kwargs, **config}), render_mode=render_mode)
+    env.spec = gymnasium.envs.registration.EnvSpec(
+        entry.gymnasium_id,
+        entry_point=_ENTRY_POINT,
+        order_enforce=False,
+        disable_env_checker=True,
+        kwargs={"env_id": entry.versioned, "render_mode": render_mode, **config},
+    )
+    return env
+
+
+def load_attribute(reference: str) -> Any:
+    """The object that `"module:attribute"` names."""
+    module, _, attribute = reference.partition(":")
+    found = importlib.import_module(module)
+    try:
+        return getattr(found, attribute)
+    except AttributeError:
+        raise ConfigError(f"{module!r} has no {attribute!r}.{did_you_mean(attribute, dir(found))}") from None

@@ -1,0 +1,155 @@
+"""Spaces for text and for tool calls.
+
+Gymnasium's `Text` admits a fixed character set only, and asynchronous vector environments read its shared memory
+once and then return constants. A space of our own is refused there with a clear error instead: pass
+`vector_kwargs={"shared_memory": False}`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+
+from factgym.core.messages import ToolSchema
+
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,;:!?'\"()-äéñß中文🙂"
+
+
+class UnicodeText(Space[str]):
+    """Every string, or every string of at most `max_chars` characters."""
+
+    def __init__(self, max_chars: int | None = None, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+        self.max_chars = max_chars
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Text has no array form."""
+        return False
+
+    def sample(self, mask: None = None, probability: None = None) -> str:
+        """A short random text."""
+        size = int(self.np_random.integers(0, 40))
+        return "".join(_ALPHABET[int(i)] for i in self.np_random.integers(0, len(_ALPHABET), size))[: self.max_chars]
+
+    def contains(self, x: Any) -> bool:
+        """Whether x is a string that is not too long."""
+        return isinstance(x, str) and (self.max_chars is None or len(x) <= self.max_chars)
+
+    def to_jsonable(self, sample_n: Iterable[str]) -> list[Any]:
+        """Strings are JSON already."""
+        return list(sample_n)
+
+    def from_jsonable(self, sample_n: list[Any]) -> list[str]:
+        """Strings are JSON already."""
+        return [str(one) for one in sample_n]
+
+    def __repr__(self) -> str:
+        return "UnicodeText()" if self.max_chars is None else f"UnicodeText({self.max_chars})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnicodeText) and other.max_chars == self.max_chars
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class ActionSpace(Space[Any]):
+    """What a policy may emit: a completion string, an assistant message, or a tool-call dict.
+
+    Everything of these types is contained, malformed or not, because the environment answers it. `sample` gives a
+    tool-call dict that fits the schema of one of `tools()`.
+    """
+
+    def __init__(
+        self, tools: Callable[[], Sequence[ToolSchema]], seed: int | np.random.Generator | None = None
+    ) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+        self._tools = tools
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """A tool call has no array form."""
+        return False
+
+    def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
+        """A tool call whose arguments fit the tool's schema."""
+        tools = self._tools()
+        function = tools[int(self.np_random.integers(len(tools)))]["function"]
+        return {"tool": function["name"], "arguments": sample_schema(function["parameters"], self.np_random)}
+
+    def contains(self, x: Any) -> bool:
+        """Whether x is of one of the three kinds of action."""
+        return isinstance(x, (str, dict))
+
+    def to_jsonable(self, sample_n: Iterable[Any]) -> list[Any]:
+        """Actions are JSON already."""
+        return list(sample_n)
+
+    def from_jsonable(self, sample_n: list[Any]) -> list[Any]:
+        """Actions are JSON already."""
+        return list(sample_n)
+
+    def __repr__(self) -> str:
+        return "ActionSpace()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActionSpace)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def sample_schema(schema: dict[str, Any], rng: np.random.Generator) -> Any:
+    """A random value that fits a schema of the subset which `factgym.tools.schema` writes."""
+    if "enum" in schema:
+        return schema["enum"][int(rng.integers(len(schema["enum"])))]
+    if "anyOf" in schema:
+        return sample_schema(schema["anyOf"][int(rng.integers(len(schema["anyOf"])))], rng)
+    return _SAMPLERS[schema["type"]](schema, rng)
+
+
+def _sample_object(schema: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    required = schema.get("required", [])
+    names = [name for name in schema["properties"] if name in required or rng.random() < 0.5]
+    return {name: sample_schema(schema["properties"][name], rng) for name in names}
+
+
+def _sample_array(schema: dict[str, Any], rng: np.random.Generator) -> list[Any]:
+    size = _sample_whole(schema.get("minItems", 0), schema.get("maxItems"), 2, rng)
+    return [sample_schema(schema["items"], rng) for _ in range(size)]
+
+
+def _sample_string(schema: dict[str, Any], rng: np.random.Generator) -> str:
+    size = _sample_whole(schema.get("minLength", 0), schema.get("maxLength"), 20, rng)
+    return "".join(_ALPHABET[int(i)] for i in rng.integers(0, len(_ALPHABET), size))
+
+
+def _sample_integer(schema: dict[str, Any], rng: np.random.Generator) -> int:
+    return _sample_whole(schema.get("minimum"), schema.get("maximum"), 10, rng)
+
+
+def _sample_whole(least: float | None, most: float | None, width: int, rng: np.random.Generator) -> int:
+    """A whole number from `least` (0 where that is allowed) to `most`, at most `width` above its start."""
+    start = math.ceil(least) if least is not None else min(0, math.floor(most or 0))
+    stop = start + width if most is None else min(math.floor(most), start + width)
+    return start + int(rng.integers(0, stop - start + 1))
+
+
+def _sample_number(schema: dict[str, Any], rng: np.random.Generator) -> float:
+    most = schema.get("maximum")
+    least = schema.get("minimum", 0.0 if most is None or most >= 0 else most - 1.0)
+    return float(rng.uniform(least, least + 1.0 if most is None else most))
+
+
+_SAMPLERS: dict[str, Callable[[dict[str, Any], np.random.Generator], Any]] = {
+    "object": _sample_object,
+    "array": _sample_array,
+    "string": _sample_string,
+    "integer": _sample_integer,
+    "number": _sample_number,
+    "boolean": lambda schema, rng: bool(rng.integers(2)),
+    "null": lambda schema, rng: None,
+}

@@ -1,0 +1,212 @@
+"""BM25 with Lucene's idf: one scoring, two engines, and `rank-bm25` behind the same door.
+
+    score(q, d) = sum over the terms t of q (repeats count) of
+                  ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
+
+A passage is its title and its text. `SmallBM25` is plain Python for an episode's own handful of passages, where any
+library's call costs more than the search; `Bm25sIndex` is bm25s on NumPy for everything larger. Both compute in
+double precision in the same order, so they give the same scores to the last bit, and ties fall in corpus order.
+A passage that shares no term with the query is never a hit. All engines are immutable and safe under threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from factgym.core.errors import ConfigError, MissingExtraError
+from factgym.core.shared import SharedByArguments
+from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Corpus
+from factgym.corpora.index import Hit, check_request, index_fingerprint
+from factgym.corpora.text import query_terms, terms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+K1 = 1.5
+B = 0.75
+ANALYSER = "nfkc-lower-en1"
+"""Names the behaviour of `text.terms` in fingerprints; changes whenever its output does."""
+
+
+def passage_terms(passage: Passage) -> list[str]:
+    """What BM25 indexes of a passage: the terms of title and text."""
+    return terms(f"{passage.title}\n{passage.text}")
+
+
+class _Bm25Base(SharedByArguments):
+    """Parameters and fingerprint, which the two engines share because their scores are the same."""
+
+    __slots__ = ("_corpus", "_ids", "b", "k1")
+
+    def __init__(self, passages: Iterable[Passage], k1: float, b: float) -> None:
+        if k1 < 0 or not 0 <= b <= 1:
+            raise ConfigError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}")
+        self._corpus = Corpus.of(passages)
+        self._ids = self._corpus.ids
+        self.k1 = k1
+        self.b = b
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex; equal for both engines over the same corpus and parameters."""
+        settings = {"k1": self.k1, "b": self.b, "analyser": ANALYSER}
+        return index_fingerprint("bm25", settings, [self._corpus.fingerprint()])
+
+
+class SmallBM25(_Bm25Base):
+    """BM25 in pure Python, for up to some hundred passages: microseconds to search, nothing to import."""
+
+    __slots__ = ("_average", "_lengths", "_postings", "_weights")
+
+    def __init__(self, passages: Iterable[Passage], *, k1: float = K1, b: float = B) -> None:
+        super().__init__(passages, k1, b)
+        postings: dict[str, list[tuple[int, int]]] = {}
+        lengths = []
+        for i, passage in enumerate(self._corpus.passages):
+            words = passage_terms(passage)
+            lengths.append(len(words))
+            for word, count in Counter(words).items():
+                if word in postings:
+                    postings[word].append((i, count))
+                else:
+                    postings[word] = [(i, count)]
+        self._postings = postings
+        self._lengths = lengths
+        self._average = sum(lengths) / len(lengths) if lengths else 0.0
+        self._weights: dict[str, list[tuple[int, float]]] = {}
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """At most `k` hits per query, best first; see the module for the score and the order of ties."""
+        check_request(queries, k)
+        return [self._search(query_terms(query), k) for query in queries]
+
+    def idf(self, term: str) -> float:
+        """The weight of a term, above 0 for every term and largest for one that stands nowhere."""
+        return _idf(len(self._postings.get(term, ())), len(self._ids))
+
+    def _search(self, words: list[str], k: int) -> list[Hit]:
+        weights = self._weights
+        scores: dict[int, float] = {}
+        for word in words:
+            for i, weight in weights.get(word) or self._weigh(word):
+                scores[i] = scores.get(i, 0.0) + weight
+        ids = self._ids
+        ranked = sorted(scores.items(), key=_by_score)
+        return [Hit(ids[i], score) for i, score in ranked[:k]]
+
+    def _weigh(self, word: str) -> list[tuple[int, float]]:
+        """The word's scores by passage, computed when a query first uses it: most words are never asked for."""
+        postings = self._postings.get(word)
+        if postings is None:
+            return []
+        k1, b, lengths, average = self.k1, self.b, self._lengths, self._average
+        idf = _idf(len(postings), len(lengths))
+        found = [(i, idf * (tf / (k1 * ((1 - b) + b * lengths[i] / average) + tf))) for i, tf in postings]
+        self._weights[word] = found
+        return found
+
+
+def _idf(frequency: int, total: int) -> float:
+    return math.log(1 + (total - frequency + 0.5) / (frequency + 0.5))
+
+
+def _by_score(entry: tuple[int, float]) -> tuple[float, int]:
+    return -entry[1], entry[0]
+
+
+class Bm25sIndex(_Bm25Base):
+    """The same BM25 by bm25s (scores computed at build time, NumPy), for hundreds to millions of passages."""
+
+    __slots__ = ("_engine", "_vocabulary")
+
+    def __init__(self, passages: Iterable[Passage], *, k1: float = K1, b: float = B) -> None:
+        super().__init__(passages, k1, b)
+        import bm25s
+
+        vocabulary: dict[str, int] = {}
+        rows = [
+            [vocabulary.setdefault(word, len(vocabulary)) for word in passage_terms(passage)]
+            for passage in self._corpus
+        ]
+        self._vocabulary = vocabulary
+        self._engine: Any = None
+        if vocabulary:
+            self._engine = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy")
+            self._engine.index((rows, vocabulary), create_empty_token=False, show_progress=False)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """At most `k` hits per query, best first; see the module for the score and the order of ties."""
+        check_request(queries, k)
+        return [self._search(query_terms(query), k) for query in queries]
+
+    def idf(self, term: str) -> float:
+        """The weight of a term, above 0 for every term and largest for one that stands nowhere."""
+        column = self._vocabulary.get(term)
+        bounds = None if column is None else self._engine.scores["indptr"][column : column + 2]
+        return _idf(0 if bounds is None else int(bounds[1] - bounds[0]), len(self._ids))
+
+    def _search(self, words: list[str], k: int) -> list[Hit]:
+        columns = [self._vocabulary[word] for word in words if word in self._vocabulary]
+        if not columns:
+            return []
+        scores: NDArray[np.float64] = self._engine.get_scores_from_ids(columns)
+        return [Hit(self._ids[i], float(scores[i])) for i in _top(scores, k) if scores[i] > 0.0]
+
+
+def _top(scores: NDArray[np.float64], k: int) -> list[int]:
+    """Positions of the `k` largest scores, equal ones in order of position also across the cut."""
+    if k < len(scores):
+        least = np.partition(scores, -k)[-k]
+        above = np.flatnonzero(scores > least)
+        level = np.flatnonzero(scores == least)[: k - len(above)]
+        candidates = np.sort(np.concatenate([above, level]))
+    else:
+        candidates = np.arange(len(scores))
+    order = np.argsort(-scores[candidates], kind="stable")
+    return [int(i) for i in candidates[order]]
+
+
+class RankBm25Index(SharedByArguments):
+    """`rank_bm25.BM25Okapi` over the same terms, for comparison with published results that used it.
+
+    Its idf is Robertson's with a floor, so scores and rankings differ from the other two engines, and a score may be
+    0 or below: here a hit is a passage that shares a term with the query. Linear in the corpus per query. Raises
+    `MissingExtraError` without the extra "rank-bm25".
+    """
+
+    __slots__ = ("_corpus", "_engine", "_ids", "b", "k1")
+
+    def __init__(self, passages: Iterable[Passage], *, k1: float = K1, b: float = B) -> None:
+        try:
+            from rank_bm25 import BM25Okapi
+        except ImportError as error:
+            raise MissingExtraError("index='rank-bm25'", "rank-bm25") from error
+        self._corpus = Corpus.of(passages)
+        self._ids = self._corpus.ids
+        self.k1, self.b = k1, b
+        rows = [passage_terms(passage) for passage in self._corpus]
+        self._engine: Any = BM25Okapi(rows, k1=k1, b=b) if any(rows) else None
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """At most `k` hits per query, best first, ties in corpus order."""
+        check_request(queries, k)
+        return [self._search(query_terms(query), k) for query in queries]
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over corpus, parameters and analyser."""
+        settings = {"k1": self.k1, "b": self.b, "analyser": ANALYSER}
+        return index_fingerprint("rank-bm25", settings, [self._corpus.fingerprint()])
+
+    def _search(self, words: list[str], k: int) -> list[Hit]:
+        if self._engine is None:
+            return []
+        scores = [float(score) for score in self._engine.get_scores(words)]
+        wanted = frozenset(words)
+        matched = [i for i, counts in enumerate(self._engine.doc_freqs) if not wanted.isdisjoint(counts)]
+        ranked = sorted(matched, key=lambda i: (-scores[i], i))
+        return [Hit(self._ids[i], scores[i]) for i in ranked[:k]]

@@ -1,0 +1,133 @@
+"""Sentence-level condensation: of a passage, only the sentences that answer the query.
+
+After Baleen's condensed retrieval (Khattab et al., NeurIPS 2021), with term overlap in place of its trained
+sentence selector: sentences that share terms with the query are kept, best first, as long as they fit. A passage
+found by its title alone shows how it begins. A snippet is for deciding what to read; evidence is quoted from the
+passage, and a cut is always marked with `…`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from factgym.core.errors import ConfigError
+from factgym.corpora.claims import Passage
+from factgym.corpora.text import query_terms, sentences, terms
+
+MAX_CHARS = 240
+"""Default length of a snippet in characters, marks included; two ordinary sentences."""
+
+_LEAST_CHARS = 24
+_CUT = "…"
+_MARKS = 4
+_CACHED_PASSAGES = 4096
+
+
+class Sentence(NamedTuple):
+    """A sentence of a passage: its range there, its text with white space folded, its terms."""
+
+    start: int
+    end: int
+    text: str
+    terms: frozenset[str]
+
+
+def query_weights(query: str, index: object = None) -> dict[str, float]:
+    """Weight of each distinct query term, in query order: its idf where the index has one, else 1."""
+    words = dict.fromkeys(query_terms(query), 1.0)
+    weigh = getattr(index, "idf", None)
+    return {word: weigh(word) for word in words} if callable(weigh) else words
+
+
+def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MAX_CHARS) -> str:
+    """A snippet of at most `max_chars` characters: the passage's best sentences for `weights`, in text order.
+
+    weights: term to weight, see `query_weights`; its order matters for nothing but rounding. Sentences that share no
+    term are left out, unless none shares one: then the passage's first ones stand in. Empty for a blank passage.
+    Raises `ConfigError` when `max_chars` has no room for a word.
+    """
+    if max_chars < _LEAST_CHARS:
+        raise ConfigError(f"max_chars is at least {_LEAST_CHARS}, not {max_chars}")
+    table = passage_sentences(passage)
+    if not table:
+        return ""
+    chosen = _choose(table, weights, max_chars)
+    if chosen:
+        return _render(table, chosen)
+    best = _ranked(table, weights)[0]
+    return _window(table, best, weights, max_chars)
+
+
+@lru_cache(maxsize=_CACHED_PASSAGES)
+def passage_sentences(passage: Passage) -> tuple[Sentence, ...]:
+    """The sentences of the passage's text with their terms; the last few thousand passages are remembered."""
+    text = passage.text
+    return tuple(
+        Sentence(start, end, " ".join(text[start:end].split()), frozenset(terms(text[start:end])))
+        for start, end in sentences(text)
+    )
+
+
+def _ranked(table: Sequence[Sentence], weights: Mapping[str, float]) -> list[int]:
+    """Sentences worth showing, best first, equal ones in text order; all of them in text order if none overlaps."""
+    scored = []
+    for i, sentence in enumerate(table):
+        score = 0.0
+        for word in weights:
+            if word in sentence.terms:
+                score += weights[word]
+        if score > 0.0:
+            scored.append((-score, i))
+    return [i for _, i in sorted(scored)] or list(range(len(table)))
+
+
+def _choose(table: Sequence[Sentence], weights: Mapping[str, float], max_chars: int) -> list[int]:
+    """The best sentences that fit beside each other, in text order; empty when the best one alone is too long."""
+    room = max_chars - _MARKS
+    chosen: list[int] = []
+    for i in _ranked(table, weights):
+        need = len(table[i].text) + (_MARKS - 1 if chosen else 0)
+        if need <= room:
+            chosen.append(i)
+            room -= need
+        elif not chosen:
+            break
+    return sorted(chosen)
+
+
+def _render(table: Sequence[Sentence], chosen: Sequence[int]) -> str:
+    parts = [_CUT] if chosen[0] > 0 else []
+    for i, following in zip(chosen, [*chosen[1:], len(table)], strict=True):
+        parts.append(table[i].text)
+        if following > i + 1:
+            parts.append(_CUT)
+    return " ".join(parts)
+
+
+def _window(table: Sequence[Sentence], best: int, weights: Mapping[str, float], max_chars: int) -> str:
+    """A stretch of one long sentence, cut between words, that begins shortly before its first query term."""
+    text = table[best].text
+    lowered = text.lower()
+    first = min((at for at in (lowered.find(word) for word in weights) if at >= 0), default=0)
+    room = max_chars - _MARKS
+    start = max(0, min(first - room // 4, len(text) - room))
+    if start:
+        start = _after_space(text, start, max(first, start))
+    end = start + room
+    if end < len(text):
+        end = _before_space(text, start, end)
+    before = f"{_CUT} " if start or best else ""
+    after = f" {_CUT}" if end < len(text) or best + 1 < len(table) else ""
+    return before + text[start:end] + after
+
+
+def _after_space(text: str, start: int, last: int) -> int:
+    space = text.find(" ", start - 1, last)
+    return start if space < 0 else space + 1
+
+
+def _before_space(text: str, start: int, end: int) -> int:
+    space = text.rfind(" ", start + 1, end + 1)
+    return end if space < 0 else space

@@ -1,0 +1,261 @@
+"""Dense retrieval: any sentence-transformers encoder over an exact FAISS inner-product index.
+
+EVE's searcher is E5 (`intfloat/e5-base-v2`), which is trained with the prefixes `query: ` and `passage: `, mean
+pooling over all tokens of the text and unit vectors; the preset "e5" gives exactly that whatever the model folder's
+own pooling says. The preset "plain" takes an encoder as it is. The search is exact (Flat): under about 100,000
+passages an approximate index saves little and loses recall. FAISS, torch and sentence-transformers load on first
+use; without them `MissingExtraError` names the extra "dense".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
+from factgym.core.shared import SharedByArguments, shared
+from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Corpus
+from factgym.corpora.index import Hit, check_request, index_fingerprint
+from factgym.corpora.text import MAX_QUERY_CHARS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+SCORE_DIGITS = 5
+"""Decimals of a score: what is beyond them depends on the batch a text was encoded in, and would reorder ties."""
+
+_SPARE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderPreset:
+    """How an encoder family wants its texts.
+
+    pooling: "mean" averages the vectors of all tokens, "model" leaves pooling to the model. unit_norm: vectors are
+    scaled to length 1, which makes a score a cosine in [-1, 1]. model: what is loaded when none is named.
+    """
+
+    name: str
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    pooling: Literal["mean", "model"] = "model"
+    unit_norm: bool = True
+    model: str = ""
+
+
+E5 = EncoderPreset("e5", "query: ", "passage: ", "mean", True, "intfloat/e5-base-v2")
+PLAIN = EncoderPreset("plain", model="sentence-transformers/all-MiniLM-L6-v2")
+PRESETS = {preset.name: preset for preset in (E5, PLAIN)}
+
+
+class SentenceEncoder(Protocol):
+    """The part of `SentenceTransformer` that is used; a text gives one row of `encode(texts, ...)`."""
+
+    def encode(self, texts: list[str], **options: Any) -> Any:
+        """Array of shape (texts, dimension); options are `batch_size` and `show_progress_bar`."""
+        ...
+
+
+def preset_of(preset: str | EncoderPreset) -> EncoderPreset:
+    """The preset of that name, or the preset itself; raises `ConfigError` for an unknown name."""
+    if isinstance(preset, EncoderPreset):
+        return preset
+    if preset not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise ConfigError(f"no encoder preset {preset!r} (known: {known}).{did_you_mean(str(preset), PRESETS)}")
+    return PRESETS[preset]
+
+
+class Encoder(SharedByArguments):
+    """A model with its preset: texts to float32 vectors of shape (texts, dimension). Safe under threads.
+
+    model: a name or folder that `SentenceTransformer` loads, or an object with its `encode`. A named encoder pickles
+    as its name and is loaded again where it arrives.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | SentenceEncoder | None = None,
+        preset: str | EncoderPreset = E5,
+        *,
+        device: str | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        self.preset = preset_of(preset)
+        self.device = device
+        self.batch_size = batch_size
+        self._lock = threading.Lock()
+        source = self.preset.model if model is None else model
+        self.source: str | SentenceEncoder = str(source) if isinstance(source, str | Path) else source
+        self._model: Any = self._load() if isinstance(self.source, str) else self.source
+        if not callable(getattr(self._model, "encode", None)):
+            raise ConfigError(f"encoder is a model name, a folder or an object with encode(texts), not {model!r}")
+        self._pool_here = (
+            self.preset.pooling == "mean" and isinstance(self.source, str) and not _pools_mean(self._model)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle_encoder, (self.source, self.preset, self.device, self.batch_size)
+
+    @cached_property
+    def name(self) -> str:
+        """What a fingerprint says of the model: its name, a digest of its folder, or the type of an object."""
+        if not isinstance(self.source, str):
+            return f"object:{type(self.source).__module__}.{type(self.source).__qualname__}"
+        return _folder_digest(Path(self.source)) if Path(self.source).is_dir() else self.source
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of queries, the first `MAX_QUERY_CHARS` characters of each."""
+        return self._encode([self.preset.query_prefix + text[:MAX_QUERY_CHARS] for text in texts])
+
+    def passages(self, passages: Iterable[Passage]) -> Vectors:
+        """Vectors of passages, each its title and text joined by a newline."""
+        return self._encode([self.preset.passage_prefix + f"{p.title}\n{p.text}".strip() for p in passages])
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        options: dict[str, Any] = {"batch_size": self.batch_size, "show_progress_bar": False}
+        # Fast tokenizers are not safe under threads: a second one in the same tokenizer raises "Already borrowed".
+        with self._lock:
+            if self._pool_here:
+                tokens = self._model.encode(texts, output_value="token_embeddings", convert_to_numpy=False, **options)
+                rows = np.stack([token.float().mean(dim=0).cpu().numpy() for token in tokens])
+            else:
+                rows = np.asarray(self._model.encode(texts, **options))
+        vectors = np.ascontiguousarray(rows, dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise ConfigError(f"the encoder gave shape {vectors.shape} for {len(texts)} texts: expected one row each")
+        if self.preset.unit_norm:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return vectors
+
+    def _load(self) -> SentenceEncoder:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise MissingExtraError("a sentence-transformers encoder", "dense") from error
+        try:
+            model = SentenceTransformer(str(self.source), device=self.device)
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"no encoder at {self.source!r}: name a folder or a hub model that is at hand ({_line(error)})"
+            ) from error
+        return model  # type: ignore[no-any-return]
+
+
+def _unpickle_encoder(source: Any, preset: EncoderPreset, device: str | None, batch_size: int) -> Encoder:
+    if isinstance(source, str):
+        return shared_encoder(source, preset, device=device, batch_size=batch_size)
+    return Encoder(source, preset, device=device, batch_size=batch_size)
+
+
+def shared_encoder(
+    model: str | Path | None = None,
+    preset: str | EncoderPreset = E5,
+    *,
+    device: str | None = None,
+    batch_size: int = 32,
+) -> Encoder:
+    """The encoder of this model and preset, loaded once in a process."""
+    chosen = preset_of(preset)
+    source = str(model) if model is not None else chosen.model
+    key = ("encoder", source, chosen, device, batch_size)
+    return shared(key, lambda: Encoder(source, chosen, device=device, batch_size=batch_size))
+
+
+def _pools_mean(model: Any) -> bool:
+    """Whether the model's own pooling is the plain mean over all tokens; False where that cannot be seen."""
+    for module in model.modules():
+        if type(module).__name__ == "Pooling":
+            config = module.get_config_dict()
+            modes = [key for key, on in config.items() if key.startswith("pooling_mode_") and on]
+            return config.get("pooling_mode") == "mean" or modes == ["pooling_mode_mean_tokens"]
+    return False
+
+
+def _folder_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(json.dumps([path.relative_to(folder).as_posix(), path.stat().st_size]).encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"folder:{digest.hexdigest()}"
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+class DenseIndex(SharedByArguments):
+    """Inner-product search over passage vectors, exact. Build cost is that of encoding every passage once.
+
+    Scores are rounded to `SCORE_DIGITS` decimals and equal ones fall in corpus order; every passage is a candidate,
+    so a query has `min(k, passages)` hits, and none when it is blank. Raises `MissingExtraError` without the extra
+    "dense".
+    """
+
+    def __init__(self, passages: Iterable[Passage], encoder: Encoder, *, vectors: Vectors | None = None) -> None:
+        """vectors: what `encoder.passages` gave earlier for the same passages, shape (passages, dimension)."""
+        self._corpus = Corpus.of(passages)
+        self._ids = self._corpus.ids
+        self._encoder = encoder
+        faiss = _import_faiss()
+        self._faiss: Any = None
+        if len(self._corpus):
+            rows = encoder.passages(self._corpus) if vectors is None else vectors
+            if len(rows) != len(self._corpus):
+                raise ConfigError(f"{len(rows)} vectors for {len(self._corpus)} passages")
+            self._faiss = faiss.IndexFlatIP(rows.shape[1])
+            self._faiss.add(np.ascontiguousarray(rows, dtype=np.float32))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle_index, (self._corpus, self._encoder, self.vectors)
+
+    @property
+    def vectors(self) -> Vectors | None:
+        """The passage vectors in corpus order, shape (passages, dimension); None for an empty corpus."""
+        return None if self._faiss is None else self._faiss.reconstruct_n(0, len(self._ids))
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """At most `k` hits per query, best first; the whole batch is encoded and searched in one call."""
+        check_request(queries, k)
+        asked = [i for i, query in enumerate(queries) if query.strip()]
+        found: list[list[Hit]] = [[] for _ in queries]
+        if self._faiss is None or not asked:
+            return found
+        vectors = self._encoder.queries([queries[i] for i in asked])
+        scores, rows = self._faiss.search(vectors, min(k + _SPARE, len(self._ids)))
+        for i, query_scores, query_rows in zip(asked, scores, rows, strict=True):
+            found[i] = self._hits(query_scores, query_rows)[:k]
+        return found
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over corpus, preset and encoder (a local model folder counts by its content)."""
+        settings = {"preset": asdict(self._encoder.preset), "encoder": self._encoder.name}
+        return index_fingerprint("dense", settings, [self._corpus.fingerprint()])
+
+    def _hits(self, scores: Vectors, rows: NDArray[np.int64]) -> list[Hit]:
+        ranked = sorted((-round(float(s), SCORE_DIGITS), int(row)) for s, row in zip(scores, rows, strict=True))
+        return [Hit(self._ids[row], -score) for score, row in ranked]
+
+
+def _import_faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("index='dense'", "dense") from error
+    return faiss
+
+
+def _unpickle_index(corpus: Corpus, encoder: Encoder, vectors: Vectors | None) -> DenseIndex:
+    return DenseIndex(corpus, encoder, vectors=vectors)

@@ -1,0 +1,66 @@
+"""Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): one ranking out of several.
+
+    score(d) = sum over the indexes that found d of 1 / (constant + rank of d there), ranks from 1
+
+It uses ranks alone, so indexes whose scores mean different things (BM25, cosine) need no calibration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from factgym.core.errors import ConfigError
+from factgym.core.shared import SharedByArguments
+from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Corpus
+from factgym.corpora.index import FingerprintedIndex, Hit, Index, check_request, index_fingerprint
+
+CONSTANT = 60
+"""The paper's constant; larger ones make lower ranks count more."""
+
+DEPTH = 100
+"""Hits asked of each index; a passage below that rank everywhere is not found."""
+
+
+class HybridIndex(SharedByArguments):
+    """Fuses the rankings of `indexes` over the same passages. Ties fall in corpus order."""
+
+    def __init__(
+        self,
+        passages: Iterable[Passage],
+        indexes: Sequence[Index],
+        *,
+        constant: float = CONSTANT,
+        depth: int = DEPTH,
+    ) -> None:
+        if not indexes or constant < 0 or depth < 1:
+            raise ConfigError("a hybrid index needs at least one index, constant >= 0 and depth >= 1")
+        self._corpus = Corpus.of(passages)
+        self._order = {passage_id: i for i, passage_id in enumerate(self._corpus.ids)}
+        self._indexes = tuple(indexes)
+        self.constant = constant
+        self.depth = depth
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """At most `k` hits per query, best first, with their fused score."""
+        check_request(queries, k)
+        depth = max(k, self.depth)
+        rankings = [index.search(queries, depth) for index in self._indexes]
+        return [self._fuse(of_query)[:k] for of_query in zip(*rankings, strict=True)]
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over constant, depth and the fused indexes; a foreign index counts by its type."""
+        parts = [
+            index.fingerprint() if isinstance(index, FingerprintedIndex) else type(index).__qualname__
+            for index in self._indexes
+        ]
+        settings = {"constant": self.constant, "depth": self.depth}
+        return index_fingerprint("hybrid", settings, [self._corpus.fingerprint(), *parts])
+
+    def _fuse(self, rankings: Iterable[Sequence[Hit]]) -> list[Hit]:
+        scores: dict[str, float] = {}
+        for ranking in rankings:
+            for rank, hit in enumerate(ranking, start=1):
+                scores[hit.id] = scores.get(hit.id, 0.0) + 1.0 / (self.constant + rank)
+        ranked = sorted(scores.items(), key=lambda entry: (-entry[1], self._order[entry[0]]))
+        return [Hit(passage_id, score) for passage_id, score in ranked]

@@ -1,0 +1,169 @@
+"""Where sentences begin and end in policies, contracts and their Markdown: rules, no model, no data.
+
+A sentence ends at `.`, `!`, `?` or `…` before white space unless what stands there says otherwise (an abbreviation,
+a list number, a lower-case continuation), and at a line break unless the line is plainly a wrapped one. Headings,
+list items and table rows are sentences of their own. Every scan is one pass over the text; nothing backtracks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_ENDS = re.compile(r"[.!?…。！？][.!?…。！？]*+[\"'”’»)\]*_」』）]*+")
+_SPACE = re.compile(r"\s+")
+_OPENING = re.compile(r"[\"'“‘«(\[*_]*+")
+_LETTERS = re.compile(r"[^\W\d_]{1,16}")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_BULLETS = re.compile(r"\s*+(?:[-*+•‣◦▪●·–—>#|]++\s++)*+")
+_ITEM = re.compile(
+    r"(?:[-*+•‣◦▪●·–—>#|]|\(?(?:\d{1,3}(?:\.\d{1,3}){0,5}|[ivxIVX]{1,5}|[A-Za-z])[.)](?:\s|$)|\d{1,3}(?:\.\d{1,3}){1,5}\s)"
+)
+_LIST_NUMBER = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){0,5}|[ivxlcIVXLC]{1,5}|[A-Za-z])[)\\]?")
+_ACRONYM = re.compile(r"(?:[A-Za-z]{1,2}\.){1,8}[A-Za-z]{1,2}|[A-Za-z]")
+_ROMAN = re.compile(r"[IVXLC]{2,6}|[VX]")
+_LEADER = re.compile(r"[.…]{5}")
+
+_NEVER_LAST = _word_set("mr mrs ms dr prof hon sen rep gov gen st vs v cf viz e.g i.e eg ie al approx messrs esq")
+_BEFORE_NUMBER = _word_set(
+    "no nos art arts sec secs sect para paras ch chap cl fig eq vol pp pt ver reg regs rev stat ann app ex exh sched"
+    " jan feb mar apr jun jul aug sep sept oct nov dec"
+)
+_MAY_END = _word_set("inc ltd pty corp co llc llp plc bros etc jr sr dept est assn ave blvd ext tel hrs min max incl")
+_STARTERS = _word_set(
+    "the this that these those it its he she they we you i our your their his her if in on at by for from to with a an"
+    " any all each every no not such when where while after before upon under as and but or nor however unless until"
+    " there here please see both either neither except notwithstanding subject once since although because also"
+    " what who how why which some most many employees customers users"
+)
+_UNFINISHED = _word_set(
+    "a an the of to in on at by for from with and or nor but that which who whose than as is are was were be been shall"
+    " will may must can any all such each this these those its their our your his her if when under between not"
+)
+_WRAP_WIDTH = range(60, 121)
+"""Lengths that a line wrapped by an editor has; shorter ones are headings and items, longer ones paragraphs."""
+
+_ABBREVIATIONS = _NEVER_LAST | _BEFORE_NUMBER | _MAY_END
+_LEAD = 32
+_LOOK_BACK = 24
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Ranges `(start, end)` of the sentences of `text`, in order, disjoint, without surrounding white space.
+
+    Bullets and heading marks before a sentence, and stretches without a letter or digit, belong to none; list
+    numbers stay with their item. The same text gives the same ranges everywhere.
+    """
+    found = []
+    for start, end in _blocks(text):
+        for piece_start, piece_end in _split_block(text, start, end):
+            span = _trim(text, piece_start, piece_end)
+            if span:
+                found.append(span)
+    return found
+
+
+def _trim(text: str, start: int, end: int) -> tuple[int, int] | None:
+    if not _LETTER_OR_DIGIT.search(text, start, end):
+        return None
+    lead = _BULLETS.match(text, start, end)
+    start = lead.end() if lead else start
+    return start, start + len(text[start:end].rstrip())
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Stretches that no sentence crosses: paragraphs, headings, list items, table rows."""
+    start = at = 0
+    previous = ""
+    for line in text.splitlines(keepends=True):
+        stripped = line.strip()
+        if start < at and not _continues(previous, stripped):
+            yield start, at
+            start = at
+        at += len(line)
+        previous = stripped
+    if start < at:
+        yield start, at
+
+
+def _continues(line: str, following: str) -> bool:
+    """Whether `following` goes on with the sentence of `line`: the break between them is only a wrapped line."""
+    if not line or not following or line[0] in "#|" or _ITEM.match(following):
+        return False
+    if line[-1] in ":;":
+        return False
+    if following[0].islower() or line[-1] in ",-–—(":
+        return True
+    last = line[-_LOOK_BACK:].rpartition(" ")[2]
+    if last in _UNFINISHED:
+        return True
+    return len(line) in _WRAP_WIDTH and (last[-1].isalnum() or not _ends_with(last, following[0], _word(following, 0)))
+
+
+def _split_block(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    for mark in _ENDS.finditer(text, start, end):
+        if _is_end(text, start, mark, end):
+            yield start, mark.end()
+            start = mark.end()
+    yield start, end
+
+
+def _is_end(text: str, start: int, mark: re.Match[str], end: int) -> bool:
+    """Whether the punctuation `mark` closes the sentence that began at `start`."""
+    marks = mark.group()
+    if mark.end() == end or marks[0] in "。！？" or (marks == "." and _is_plain_end(text, start, mark.start())):
+        return True
+    gap = _SPACE.match(text, mark.end(), end)
+    if not gap or _LEADER.match(marks):
+        return False
+    opening = _OPENING.match(text, gap.end(), end)
+    at = opening.end() if opening else gap.end()
+    if at >= end:
+        return True
+    if text[at].islower():
+        return False
+    if marks[0] != "." or marks[1:2] == ".":
+        return True
+    before = text[max(start, mark.start() - _LOOK_BACK) : mark.start()]
+    if not before or before[-1].isspace():
+        return True
+    word = before.split()[-1].lstrip("(\"'“‘[*_")
+    if _LIST_NUMBER.fullmatch(word) and _opens_with(text, start, mark.start() - len(word)):
+        return False
+    return _ends_with(word + ".", text[at], _word(text, at))
+
+
+def _is_plain_end(text: str, start: int, stop: int) -> bool:
+    """The everyday case, decided without the rest: a plain word, a full stop, a space, a capital."""
+    if not text[stop + 1 : stop + 3].istitle() or text[stop + 1] != " ":
+        return False
+    word = text[max(start, stop - _LOOK_BACK) : stop].rpartition(" ")[2]
+    return len(word) > 3 and word.isalpha() and word.islower() and word not in _ABBREVIATIONS
+
+
+def _opens_with(text: str, start: int, at: int) -> bool:
+    """Whether only a few marks stand between the sentence's start and `at`."""
+    return at - start <= _LEAD and not _LETTER_OR_DIGIT.search(text, start, at)
+
+
+def _word(text: str, at: int) -> str:
+    match = _LETTERS.match(text, at)
+    return match.group() if match else ""
+
+
+def _ends_with(last: str, following: str, following_word: str) -> bool:
+    """Whether a sentence may end in the word `last` (with its full stop) when `following` is the next character."""
+    word = last.rstrip("\"'”’»)]*_").removesuffix(".").rpartition("-")[2]
+    lowered = word.lower()
+    if lowered in _NEVER_LAST:
+        return False
+    if lowered in _BEFORE_NUMBER:
+        return not (following.isdigit() or following in "§#(" or _ROMAN.fullmatch(following_word))
+    if lowered in _MAY_END or _ACRONYM.fullmatch(word):
+        return following_word.lower() in _STARTERS
+    return True

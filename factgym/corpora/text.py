@@ -1,0 +1,178 @@
+"""Text of documents: folding for verbatim quote checks, and the analyser that every lexical index shares.
+
+A quote counts when it stands verbatim in a passage after Unicode NFKC and white-space folding, nothing looser
+(ClaimCheck's quote reward), so `fold` is the one definition of "verbatim" in the package. `terms` is the BM25
+analyser. Left out on purpose: case folding, punctuation folding and edit distance in quotes; stemming in `terms`
+(a stemmer conflates exactly what a claim check must keep apart, "terminate" and "termination for cause", and keeps
+a ranking from being checked against a scorer of three lines).
+
+Everything here is linear in the text, also where the text is hostile.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+
+from factgym.corpora.sentences import sentences
+
+__all__ = [
+    "MAX_QUERY_CHARS",
+    "MAX_QUERY_TERMS",
+    "STOP_WORDS",
+    "find_quote",
+    "fold",
+    "fold_with_offsets",
+    "query_terms",
+    "sentences",
+    "terms",
+]
+
+MAX_QUERY_CHARS = 16_384
+"""Characters of a query that are read; the rest is ignored."""
+
+MAX_QUERY_TERMS = 256
+"""Terms of a query that are scored, its first ones; far beyond any honest question, and a bound on a hostile one."""
+
+_STOP = (
+    "a an and are as at be been but by did do does for from had has have he her his how i if in into is it its me my"
+    " of on or our s she so such t that the their them then there these they this those to was we were what when"
+    " where which who whom whose why will with you your"
+)
+STOP_WORDS = frozenset(_STOP.split())
+"""Function and question words that `terms` drops; negations, quantifiers and modals (no, all, may, must) carry facts."""
+
+_WORD = re.compile(r"\w++(?:(?<=\d)[.,](?=\d)\w++)*+")
+_GROUPED_NUMBER = re.compile(r"[0-9][.,][0-9]")
+_GROUPING = re.compile(r"(?<=[0-9])[.,](?=[0-9])")
+_TYPOGRAPHIC = "’‘“”–—…•\xa0"
+_DECIMAL_POINT = "\x00"
+_ASCII_WORDS = {ord(c): c.lower() if c.isalnum() or c == "_" else " " for c in map(chr, range(128))} | {0: "."}
+"""For `str.translate`: word characters lower-cased, the stand-in of a decimal point restored, the rest spaces."""
+
+_MARK_RUN = re.compile(r"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){32,}")
+"""Long runs of what may be combining marks (the two half-width sound marks become such)."""
+
+_SAFE_LENGTH = 1024
+
+
+def fold(text: str) -> str:
+    """NFKC, then every run of white space one space and none at the ends; idempotent."""
+    return " ".join((text if text.isascii() else _nfkc(text)).split())
+
+
+def fold_with_offsets(text: str) -> tuple[str, list[int]]:
+    """`fold(text)` and, for each of its characters, the offset in `text` of what it came from, plus an end offset.
+
+    The list has one entry more than the folded text: the end of the last character that counts. Characters that
+    normalise together (a letter and its accent, a ligature) share the offset of the first.
+    """
+    folded: list[str] = []
+    offsets: list[int] = []
+    gap = end = 0
+    for start, stop, piece in _units(text):
+        for char in piece:
+            if char.isspace():
+                gap = start if gap < 0 else gap
+                continue
+            if gap >= 0 and folded:
+                folded.append(" ")
+                offsets.append(gap)
+            folded.append(char)
+            offsets.append(start)
+            gap, end = -1, stop
+    offsets.append(end)
+    return "".join(folded), offsets
+
+
+def find_quote(quote: str, text: str) -> tuple[int, int] | None:
+    """Where `quote` first stands in `text`, as a character range of `text`; None when it does not, or is blank.
+
+    Both sides are folded. The range covers whole original characters, so `fold(quote) in fold(text[start:end])`.
+    """
+    wanted = fold(quote)
+    folded = fold(text)
+    at = folded.find(wanted) if wanted else -1
+    if at < 0:
+        return None
+    last = at + len(wanted)
+    if folded == text:
+        return at, last
+    offsets = fold_with_offsets(text)[1]
+    final = offsets[last - 1]
+    while offsets[last] == final:
+        last += 1
+    return offsets[at], offsets[last]
+
+
+def terms(text: str) -> list[str]:
+    """The index terms of `text` in order, with repeats: lower-cased words without the stop words.
+
+    A word is a run of Unicode word characters; between digits a full stop stays in the word and a comma is dropped
+    ("Section 4.2" gives `4.2`, "10,000.50" gives `10000.50`). English is assumed only in the stop list.
+    """
+    return [word for word in _words(text) if word not in STOP_WORDS]
+
+
+def _words(text: str) -> list[str]:
+    """The lower-cased words; almost every English text takes the quick way, which gives what the other one gives."""
+    if not text.isascii():
+        for char in _TYPOGRAPHIC:
+            text = text.replace(char, " ")
+    if not text.isascii() or _DECIMAL_POINT in text:
+        return [word.replace(",", "") for word in _WORD.findall(_nfkc(text).lower())]
+    if _GROUPED_NUMBER.search(text):
+        text = _GROUPING.sub(_stand_in, text)
+    return text.translate(_ASCII_WORDS).split()
+
+
+def _stand_in(mark: re.Match[str]) -> str:
+    return _DECIMAL_POINT if mark.group() == "." else ""
+
+
+def query_terms(query: str) -> list[str]:
+    """`terms` of a query within the bounds `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`."""
+    return terms(query[:MAX_QUERY_CHARS])[:MAX_QUERY_TERMS]
+
+
+def _nfkc(text: str) -> str:
+    """NFKC in linear time: the standard library sorts a run of combining marks in quadratic time."""
+    if len(text) > _SAFE_LENGTH and not text.isascii():
+        text = _MARK_RUN.sub(_sort_marks, text)
+    return unicodedata.normalize("NFKC", text)
+
+
+def _sort_marks(run: re.Match[str]) -> str:
+    """The run decomposed and in canonical order, which no normal form tells from the run itself."""
+    marks = "".join(unicodedata.normalize("NFKD", char) for char in run.group())
+    parts: list[str] = []
+    for is_mark, group in groupby(marks, key=lambda char: unicodedata.combining(char) > 0):
+        chars = list(group)
+        parts += sorted(chars, key=unicodedata.combining) if is_mark else chars
+    return "".join(parts)
+
+
+def _units(text: str) -> Iterator[tuple[int, int, str]]:
+    """`(start, end, normalised)` for the shortest stretches that normalise independently of their neighbours."""
+    start = 0
+    for i, char in enumerate(text):
+        if i and (char < "\x80" or _starts_unit(char)):
+            yield start, i, _nfkc(text[start:i])
+            start = i
+    if text:
+        yield start, len(text), _nfkc(text[start:])
+
+
+@lru_cache(maxsize=4096)
+def _starts_unit(char: str) -> bool:
+    """Whether normalisation can never join `char` to what stands before it.
+
+    Only marks and the vowels and finals of conjoining Hangul compose backwards; Kirat Rai vowels do from Unicode 16.
+    """
+    first = unicodedata.normalize("NFKD", char)[0]
+    if "\u1160" <= first <= "\u11ff" or "\U00016d60" <= first <= "\U00016d6f":
+        return False
+    return unicodedata.combining(first) == 0 and not unicodedata.category(first).startswith("M")

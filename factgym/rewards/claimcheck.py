@@ -1,0 +1,250 @@
+"""ClaimCheck's reward: seven components of a submitted verdict, and the paper's three ways to combine them.
+
+Source: "A Correct Verdict Is Not Enough", sections *Reward Pressure And Its Traps* and *Evidence Guardrails*. The
+paper prints the weights of v2 only; those of R0 and of the verdict-gated reward are ours and can be replaced by any
+`Rubric` over the same components.
+
+Evidence that was not read in the episode counts as not cited. Three rules are ours, because each closes a hole that
+the formulas leave open: a quote needs `min_quote_chars` characters ("the" is verbatim in every text), it spans at
+most `max_quote_sentences` sentences (a copied passage is no quote), and coverage shrinks once the quoted text exceeds
+an allowance that depends on the length of the gold facts (quoting everything, sentence by sentence, covers anything).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from factgym.corpora.claims import ClaimExample, GoldFact
+from factgym.corpora.text import find_quote, sentences
+from factgym.rewards.rubric import Rubric
+
+COMPONENTS = ("json", "verdict", "evidence", "quote", "coverage", "span", "guard")
+GATES = ("evidence_weight", "validity")
+
+R0 = Rubric("r0", {"json": 0.10, "verdict": 0.30, "evidence": 0.20, "quote": 0.20, "span": 0.10, "guard": 0.10})
+GATED = Rubric("gated", R0.weights, {"verdict": "evidence_weight"})
+V2 = Rubric(
+    "v2",
+    {"json": 0.05, "verdict": 0.30, "evidence": 0.20, "quote": 0.20, "coverage": 0.15, "span": 0.05, "guard": 0.05},
+    {"verdict": "validity"},
+)
+RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (R0, GATED, V2)}
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteRules:
+    """What counts as a quote. Lengths in characters of the passage as shown."""
+
+    min_quote_chars: int = 12
+    max_quote_sentences: int = 2
+    fact_share: float = 0.8
+    allowance_factor: float = 2.0
+    allowance_chars: int = 300
+
+
+DEFAULT_RULES = QuoteRules()
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGold:
+    """What is true of an example, in the form that scoring needs. `spans` are ranges of `answer`."""
+
+    verdict: str
+    answer: str
+    ids: frozenset[str]
+    nearest: frozenset[str]
+    facts: tuple[GoldFact, ...]
+    spans: tuple[Range, ...]
+
+
+def gold_of(example: ClaimExample) -> ClaimGold:
+    """The gold of an example."""
+    facts = tuple(dict.fromkeys(fact for claim in example.claims for fact in claim.facts))
+    spans = []
+    for claim in example.claims:
+        if claim.unsupported_span:
+            base = example.answer.index(claim.text)
+            start = base + claim.text.index(claim.unsupported_span)
+            spans.append((start, start + len(claim.unsupported_span)))
+    return ClaimGold(
+        example.verdict, example.answer, frozenset(example.gold_ids), frozenset(example.nearest), facts, tuple(spans)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ValidQuote:
+    """A quote as submitted and where it stands."""
+
+    quote: str
+    passage: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimScore:
+    """Components and gates, each in [0, 1], and the evidence behind them."""
+
+    components: Mapping[str, float]
+    gates: Mapping[str, float]
+    cited: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
+    quotes: tuple[ValidQuote, ...] = field(default=())
+
+
+NOTHING = ClaimScore(dict.fromkeys(COMPONENTS, 0.0), dict.fromkeys(GATES, 0.0))
+"""The score of an episode that submitted nothing."""
+
+
+def score_submission(
+    submission: Mapping[str, Any] | None,
+    gold: ClaimGold,
+    text_of: Callable[[str], str | None],
+    read: Collection[str],
+    rules: QuoteRules = DEFAULT_RULES,
+) -> ClaimScore:
+    """Score a verdict object that fits the published schema.
+
+    text_of: a passage's text by id, None for an id that does not exist. read: ids that were opened in this episode.
+    """
+    if submission is None:
+        return NOTHING
+    cited = tuple(dict.fromkeys(_cited(submission)))
+    missing = sum(text_of(one) is None for one in cited)
+    counted = tuple(one for one in cited if one in read and text_of(one) is not None)
+    valid, given = _check_quotes(submission, frozenset(counted), text_of, rules)
+    quote = len(valid) / given if given else 0.0
+    span_score, span_given = _span_score(submission, gold)
+    false_support = submission["final_verdict"] == "supported" and gold.verdict != "supported"
+    components = {
+        "json": 1.0,
+        "verdict": float(submission["final_verdict"] == gold.verdict),
+        "evidence": _evidence_f1(counted, missing, gold),
+        "quote": quote,
+        "coverage": _coverage(valid, gold, rules),
+        "span": span_score,
+        "guard": float(not false_support),
+    }
+    exists = len(counted) / (len(counted) + missing) if counted else 0.0
+    weight = (exists + quote + float(span_given or not gold.spans) + components["guard"]) / 4 if counted else 0.0
+    validity = components["evidence"] * components["quote"] * components["coverage"]
+    return ClaimScore(components, {"evidence_weight": weight, "validity": validity}, cited, counted, tuple(valid))
+
+
+def _cited(submission: Mapping[str, Any]) -> Iterator[str]:
+    for claim in submission["claims"]:
+        yield from claim["evidence_ids"]
+    yield from submission.get("evidence_used", ())
+
+
+def _evidence_f1(counted: tuple[str, ...], missing: int, gold: ClaimGold) -> float:
+    accepted = gold.ids or gold.nearest
+    right = sum(one in accepted for one in counted)
+    if not right:
+        return 0.0
+    precision = right / (len(counted) + missing)
+    # Where people only said that a text is silent, any of the nearest passages shows it.
+    recall = right / len(gold.ids) if gold.ids else 1.0
+    return 2 * precision * recall / (precision + recall)
+
+
+def quotes_of(claim: Mapping[str, Any]) -> list[str]:
+    """The non-empty quotes of a submitted claim: a string, or a list of strings."""
+    found = claim.get("quote", "")
+    return [one for one in ([found] if isinstance(found, str) else found) if one.strip()]
+
+
+def _check_quotes(
+    submission: Mapping[str, Any],
+    counted: frozenset[str],
+    text_of: Callable[[str], str | None],
+    rules: QuoteRules,
+) -> tuple[list[ValidQuote], int]:
+    """The valid quotes, and how many different ones were given."""
+    found: dict[str, ValidQuote | None] = {}
+    for claim in submission["claims"]:
+        sources = [one for one in claim["evidence_ids"] if one in counted]
+        for quote in quotes_of(claim):
+            key = " ".join(quote.split())
+            if found.get(key) is None:
+                places = (_place(quote, one, text_of(one) or "", rules) for one in sources)
+                found[key] = next((place for place in places if place is not None), None)
+    return [one for one in found.values() if one is not None], len(found)
+
+
+def _place(quote: str, passage: str, text: str, rules: QuoteRules) -> ValidQuote | None:
+    if len(quote.strip()) < rules.min_quote_chars:
+        return None
+    place = find_quote(quote, text)
+    if place is None:
+        return None
+    spanned = sum(start < place[1] and place[0] < end for start, end in sentences(text))
+    return ValidQuote(quote, passage, *place) if spanned <= rules.max_quote_sentences else None
+
+
+def _coverage(valid: list[ValidQuote], gold: ClaimGold, rules: QuoteRules) -> float:
+    if not gold.facts:
+        return float(any(one.passage in gold.nearest for one in valid))
+    quoted: dict[str, list[Range]] = {}
+    for one in valid:
+        quoted.setdefault(one.passage, []).append((one.start, one.end))
+    merged = {passage: _merge(ranges) for passage, ranges in quoted.items()}
+    covered = sum(
+        _overlap(merged.get(fact.passage, []), (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start)
+        for fact in gold.facts
+    )
+    length = sum(end - start for ranges in merged.values() for start, end in ranges)
+    allowed = rules.allowance_factor * sum(fact.end - fact.start for fact in gold.facts) + rules.allowance_chars
+    return covered / len(gold.facts) * min(1.0, allowed / length if length else 0.0)
+
+
+def _merge(ranges: list[Range]) -> list[Range]:
+    merged: list[Range] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _overlap(ranges: list[Range], other: Range) -> int:
+    return sum(max(0, min(end, other[1]) - max(start, other[0])) for start, end in ranges)
+
+
+def _span_score(submission: Mapping[str, Any], gold: ClaimGold) -> tuple[float, bool]:
+    """F1 over characters of the answer between marked and gold spans, and whether any marked span is in the answer.
+
+    A marked span that is not in the answer counts against precision with its whole length.
+    """
+    marked: list[Range] = []
+    invented = 0
+    for claim in submission["claims"]:
+        span = claim.get("unsupported_span", "").strip()
+        if span:
+            place = _place_span(span, claim["claim"], gold.answer)
+            marked += [place] if place else []
+            invented += 0 if place else len(span)
+    merged = _merge(marked)
+    length = sum(end - start for start, end in merged) + invented
+    if not gold.spans:
+        return float(length == 0), bool(merged)
+    truth = _merge(list(gold.spans))
+    shared = sum(_overlap(merged, one) for one in truth)
+    if not shared:
+        return 0.0, bool(merged)
+    return 2 * shared / (length + sum(end - start for start, end in truth)), True
+
+
+def _place_span(span: str, claim: str, answer: str) -> Range | None:
+    """Where a span stands in the answer: inside the claim's own text if that is there, else its first occurrence."""
+    frame = find_quote(claim, answer)
+    if frame is not None:
+        inside = find_quote(span, answer[frame[0] : frame[1]])
+        if inside is not None:
+            return frame[0] + inside[0], frame[0] + inside[1]
+    return find_quote(span, answer)

@@ -1,0 +1,54 @@
+"""Rubrics: components are scored once and combined by named, typed weights.
+
+`total = Σ weight[name] · component[name] · gate[name]`; a name without a gate counts in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from factgym.core.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """Weights by component, and for each gated component the name of the gate that multiplies it."""
+
+    name: str
+    weights: Mapping[str, float]
+    gated: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for component, weight in self.weights.items():
+            if not isinstance(weight, (int, float)) or not math.isfinite(weight):
+                raise ConfigError(f"rubric {self.name!r}: the weight of {component!r} must be a finite number")
+        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        object.__setattr__(self, "gated", MappingProxyType(dict(self.gated)))
+
+    def check(self, components: tuple[str, ...], gates: tuple[str, ...]) -> None:
+        """Raise ConfigError when the rubric names a component or gate that does not exist."""
+        for name in (*self.weights, *self.gated):
+            if name not in components:
+                raise ConfigError(f"rubric {self.name!r}: no component {name!r}.{did_you_mean(name, components)}")
+        for gate in self.gated.values():
+            if gate not in gates:
+                raise ConfigError(f"rubric {self.name!r}: no gate {gate!r}.{did_you_mean(gate, gates)}")
+
+    def gate_factors(self, gates: Mapping[str, float]) -> dict[str, float]:
+        """Component -> the factor that multiplies it."""
+        return {component: gates[gate] for component, gate in self.gated.items()}
+
+    def shares(self, components: Mapping[str, float], gates: Mapping[str, float]) -> dict[str, float]:
+        """What each component adds to the total."""
+        factors = self.gate_factors(gates)
+        return {name: weight * components[name] * factors.get(name, 1.0) for name, weight in self.weights.items()}
+
+    def total(self, components: Mapping[str, float], gates: Mapping[str, float]) -> float:
+        """The combined reward."""
+        return math.fsum(self.shares(components, gates).values())
+
+    def __reduce__(self) -> tuple[type[Rubric], tuple[str, dict[str, float], dict[str, str]]]:
+        return Rubric, (self.name, dict(self.weights), dict(self.gated))

@@ -1,0 +1,137 @@
+"""`list`, `search` and `read` over a library of passages.
+
+The desk remembers what was read; a search shows condensed sentences only (Baleen-style), so that evidence can be
+cited only after it was opened. All text that comes from passages is delimited and neutralised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Protocol
+
+from factgym.corpora.claims import Passage
+from factgym.corpora.index import Hit
+from factgym.tools.schema import Number, Text
+from factgym.tools.toolbox import Refusal, tool
+from factgym.tools.untrusted import attribute, neutralise
+
+PAGE_SIZE = 20
+MAX_ID_CHARS = 80
+
+
+class Library(Protocol):
+    """What the tools need of a collection of passages; shared between episodes and immutable."""
+
+    def __len__(self) -> int: ...
+
+    def page(self, start: int, stop: int) -> Sequence[Passage]:
+        """Passages `start` to `stop` in corpus order."""
+        ...
+
+    def find(self, passage_id: str) -> Passage | None:
+        """The passage of this id, or None."""
+        ...
+
+    def suggest(self, passage_id: str) -> str:
+        """A hint for an id that does not exist (may be empty)."""
+        ...
+
+    def search(self, query: str, k: int) -> Sequence[Hit]:
+        """At most `k` hits, best first."""
+        ...
+
+    def condense(self, passages: Sequence[Passage], query: str) -> Sequence[str]:
+        """Of each passage the sentences that matter for the query."""
+        ...
+
+
+@dataclass(slots=True)
+class Desk:
+    """What an episode's tools work on. `read` maps each opened passage to the turn (from 0) that opened it first."""
+
+    library: Library
+    turn: int = 0
+    read: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of the library."""
+
+    page: int
+    pages: int
+    total: int
+    entries: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Search results: (id, title, condensed text), best first."""
+
+    total: int
+    entries: tuple[tuple[str, str, str], ...]
+
+
+def _render_listing(data: Listing) -> str:
+    lines = [f'<result id="{attribute(id_)}">{attribute(title)}</result>' for id_, title in data.entries]
+    return "\n".join([f"Page {data.page} of {data.pages}, {data.total} passages.", *lines])
+
+
+def _render_found(data: Found) -> str:
+    if not data.entries:
+        return f"None of the {data.total} passages matches. Try other words."
+    lines = [
+        f'<result id="{attribute(id_)}" title="{attribute(title)}">{text}</result>'
+        for id_, title, text in data.entries
+    ]
+    return "\n".join([f"{len(lines)} of {data.total} passages, best first. Read one before you cite it.", *lines])
+
+
+def _render_passage(data: Passage) -> str:
+    text = neutralise(data.text)
+    return f'<evidence id="{attribute(data.id)}" title="{attribute(data.title)}">\n{text}\n</evidence>'
+
+
+@tool(render=_render_listing, name="list")
+def list_passages(desk: Desk, page: Annotated[int, Number(1, 1_000_000)] = 1) -> Listing:
+    """List the ids and titles of all passages, twenty to a page.
+
+    Args:
+        page: Which page, from 1.
+    """
+    total = len(desk.library)
+    pages = max(1, -(-total // PAGE_SIZE))
+    if page > pages:
+        raise Refusal("no_such_page", f"There is no page {page}; the last one is {pages}.")
+    entries = desk.library.page((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
+    return Listing(page, pages, total, tuple((one.id, one.title) for one in entries))
+
+
+@tool(render=_render_found, tags=("query",))
+def search(desk: Desk, query: Annotated[str, Text(1, 1000)], k: Annotated[int, Number(1, 10)] = 3) -> Found:
+    """Search the passages. Returns ids, titles and the sentences that fit the query best.
+
+    Args:
+        query: What to look for, in words that the text may use.
+        k: How many passages to return at most.
+    """
+    library = desk.library
+    passages = [passage for hit in library.search(query, k) if (passage := library.find(hit.id)) is not None]
+    shown = map(neutralise, library.condense(passages, query))
+    entries = ((passage.id, passage.title, text) for passage, text in zip(passages, shown, strict=True))
+    return Found(len(library), tuple(entries))
+
+
+@tool(render=_render_passage, tags=("id",))
+def read(desk: Desk, id: Annotated[str, Text(1, MAX_ID_CHARS)]) -> Passage:
+    """Open one passage in full. Only passages that were read can be cited.
+
+    Args:
+        id: The passage's id, as `list` and `search` give it.
+    """
+    passage = desk.library.find(id)
+    if passage is None:
+        raise Refusal("no_such_passage", f"There is no passage {id!r}.{desk.library.suggest(id)}")
+    desk.read.setdefault(passage.id, desk.turn)
+    return passage

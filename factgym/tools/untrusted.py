@@ -1,0 +1,30 @@
+"""Text from documents is untrusted: it is delimited, and it can neither close its delimiter nor look like a call.
+
+The markers that mean something in a conversation (tool calls and results, reasoning, our own evidence tags, the special
+tokens of chat templates) lose their first character to a look-alike, `<` to `‹` and `[` to `［`. One character stands
+for one, so character offsets into a passage stay true; `find_quote` compares texts that both went through here.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OURS = "evidence|result|document|answer|search|read|submit|list"
+_CALLS = "tool_calls?|tool_response|tools|think(?:ing)?|function(?:_calls?|_results?)?|invoke|parameter"
+_TOKENS = "s|bos|eos|pad|unk|(?:start|end)_of_turn"
+_MARKERS = re.compile(
+    rf"<(?=/?(?:{_OURS}|{_CALLS}|{_TOKENS})\b|<SYS>>|/?[|｜])"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK)\])",
+    re.IGNORECASE,
+)
+_HARMLESS = {"<": "‹", "[": "［"}
+
+
+def neutralise(text: str) -> str:
+    """The text with conversation markers made harmless; of the same length, and unchanged when there are none."""
+    return _MARKERS.sub(lambda match: _HARMLESS[match[0]], text) if "<" in text or "[" in text else text
+
+
+def attribute(text: str) -> str:
+    """The text as an attribute value inside double quotes."""
+    return neutralise(" ".join(text.split())).replace('"', "'")

@@ -1,0 +1,42 @@
+"""Errors that a person reads."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from factgym.core import errors
+from factgym.core.errors import FactgymError, MissingExtraError, did_you_mean
+
+
+def test_every_error_is_one_family_and_also_of_the_builtin_kind_that_callers_expect() -> None:
+    kinds = {
+        errors.UnknownEnvError: LookupError,
+        errors.ConfigError: ValueError,
+        errors.DataError: ValueError,
+        errors.MissingExtraError: ImportError,
+        errors.EpisodeOverError: RuntimeError,
+    }
+    defined = {cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, FactgymError)}
+    assert defined - {FactgymError} == set(kinds)
+    for cls, builtin in kinds.items():
+        assert issubclass(cls, FactgymError) and issubclass(cls, builtin)
+
+
+def test_a_missing_extra_names_the_command_that_brings_it() -> None:
+    error = MissingExtraError("the dense index", "dense")
+    assert error.extra == "dense"
+    assert str(error) == "the dense index needs the extra 'dense': pip install 'factgym[dense]'"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("claimchek", " Did you mean 'claimcheck'?"), ("zzz", ""), ("", ""), ("CLAIMCHECK" * 100_000, "")],
+)
+def test_did_you_mean(word: str, expected: str) -> None:
+    assert did_you_mean(word, ["claimcheck", "seva"]) == expected
+
+
+def test_did_you_mean_of_nothing_known_is_nothing() -> None:
+    assert did_you_mean("word", iter(())) == ""

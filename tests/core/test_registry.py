@@ -1,0 +1,208 @@
+"""Ids, versions, namespaces; and that every registered class is documented under the card's headings."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+from tiny_env import TinyEnv
+
+import factgym
+from factgym.core import registry
+from factgym.core.errors import ConfigError, UnknownEnvError
+from factgym.core.registry import EnvSpec, list_envs, load_attribute, make, register, spec
+
+HEADINGS = (
+    "What it is",
+    "Task",
+    "Tools",
+    "Turn protocol",
+    "Rewards",
+    "Splits and licences",
+    "Determinism",
+    "Known exploits",
+    "Versions",
+)
+ENTRY = "tiny_env:TinyEnv"
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    ours, theirs = dict(registry._specs), dict(gymnasium.registry)
+    yield
+    for table, kept in ((registry._specs, ours), (gymnasium.registry, theirs)):
+        table.clear()
+        table.update(kept)
+
+
+def test_the_claimcheck_family_is_listed() -> None:
+    family = {f"claimcheck{end}" for end in ("", "-hard", "-ood", "-multihop", "-offline", "-docs", "-contracts")}
+    assert family <= set(list_envs())
+    assert list_envs() == sorted(list_envs())
+
+
+@pytest.mark.parametrize("id", list_envs())
+def test_an_id_is_found_with_and_without_version_and_namespace(id: str) -> None:
+    entry = spec(id)
+    assert entry.id == id
+    assert spec(entry.versioned) is spec(entry.gymnasium_id) is entry
+    assert entry.versioned == f"{id}-v{entry.version}"
+    assert entry.gymnasium_id == f"factgym/{entry.versioned}"
+    assert entry.gymnasium_id in gymnasium.registry
+
+
+@pytest.mark.parametrize("id", list_envs())
+def test_every_class_is_its_own_card(id: str) -> None:
+    doc = spec(id).load().__doc__ or ""
+    found = re.findall(r"^ {4}## (.+)$", doc, re.MULTILINE)
+    assert tuple(found) == HEADINGS
+    sections = re.split(r"^ {4}## .+$", doc, flags=re.MULTILINE)
+    assert all(len(section.strip()) > 20 for section in sections[1:-1])
+    assert re.search(rf"^v{spec(id).version}: ", sections[-1].strip(), re.MULTILINE)
+    assert 10 < len(spec(id).summary) < 120
+
+
+@pytest.mark.parametrize("id", list_envs())
+def test_defaults_and_fixed_settings_are_settings_of_the_config_class(id: str) -> None:
+    entry = spec(id)
+    known = entry.load().Config.__dataclass_fields__
+    assert set(entry.kwargs) <= set(known)
+    assert entry.fixed <= set(known)
+
+
+@pytest.mark.parametrize(
+    ("id", "message"),
+    [
+        ("claimchek", "there is no environment 'claimchek'. Did you mean 'claimcheck'?"),
+        ("claimcheck-multihob", "Did you mean 'claimcheck-multihop'?"),
+        ("factgym/claimchek-v1", "Did you mean 'claimcheck'?"),
+        ("claimcheck-v7", "'claimcheck' is at version 1, not 7: use 'claimcheck-v1'"),
+        ("factgym/claimcheck-v0", "use 'claimcheck-v1'"),
+        ("", "factgym.list_envs() lists them"),
+        ("zzzzzz", "factgym.list_envs() lists them"),
+        ("claimcheck-v", "Did you mean"),
+        ("claimcheck-v12345", "there is no environment"),
+        ("other/claimcheck-v1", "there is no environment 'other/claimcheck-v1'"),
+        (" claimcheck", "Did you mean 'claimcheck'?"),
+        ("x" * 1_000_000, "factgym.list_envs() lists them"),
+    ],
+)
+def test_an_unknown_id_says_what_is_meant(id: str, message: str) -> None:
+    with pytest.raises(UnknownEnvError) as caught:
+        make(id)
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("id", [None, 3, b"claimcheck", ["claimcheck"]])
+def test_an_id_is_a_string(id: Any) -> None:
+    with pytest.raises(UnknownEnvError, match="an environment id is a string"):
+        make(id)
+
+
+def test_a_fixed_setting_cannot_be_overridden() -> None:
+    with pytest.raises(ConfigError, match="'claimcheck-hard' sets 'source' itself"):
+        make("claimcheck-hard", source="mixed")
+    with pytest.raises(ConfigError, match="'claimcheck-hard' sets 'source' itself"):
+        gymnasium.make("factgym/claimcheck-hard-v1", source="mixed")
+
+
+def test_an_unknown_setting_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"'claimcheck-hard' has no setting 'spilt'. Did you mean 'split'\?"):
+        make("claimcheck-hard", spilt="test")
+
+
+def test_a_registered_environment_is_made_in_both_ways() -> None:
+    entry = register("tiny", ENTRY, "A tiny one.", version=3, kwargs={"max_turns": 5})
+    env = make("tiny", max_observation_chars=100)
+    assert isinstance(env, TinyEnv)
+    assert (env.config.max_turns, env.config.max_observation_chars) == (5, 100)
+    assert make("tiny-v3", max_turns=2).config.max_turns == 2
+    wrapped = gymnasium.make("factgym/tiny-v3", max_turns=4)
+    assert isinstance(wrapped.unwrapped, TinyEnv)
+    assert wrapped.unwrapped.config.max_turns == 4
+    assert entry.load() is TinyEnv
+    assert "tiny" in list_envs()
+
+
+def test_a_made_environment_says_how_to_make_it_again() -> None:
+    register("tiny", ENTRY, "A tiny one.")
+    env = make("tiny", max_turns=7, render_mode="ansi")
+    assert env.spec is not None
+    again = gymnasium.make(env.spec).unwrapped
+    assert isinstance(again, TinyEnv)
+    assert again.config == env.config
+    assert again.render_mode == "ansi"
+    read_back = gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json())
+    assert gymnasium.make(read_back).unwrapped.config == env.config
+
+
+def test_registering_twice_is_harmless_only_when_nothing_differs() -> None:
+    first = register("tiny", ENTRY, "A tiny one.", kwargs={"max_turns": 5})
+    assert register("tiny", ENTRY, "A tiny one.", kwargs={"max_turns": 5}) == first
+    for other in ({"entry_point": "elsewhere:Env"}, {"kwargs": {"max_turns": 6}}, {"version": 2}):
+        with pytest.raises(ConfigError, match=r"the id 'tiny' is taken by tiny_env:TinyEnv: choose another id"):
+            register(**{"id": "tiny", "entry_point": ENTRY, "summary": "A tiny one.", **other})
+    assert spec("tiny").kwargs == {"max_turns": 5}
+
+
+def test_a_newer_version_takes_the_place_of_the_old_one() -> None:
+    register("tiny", ENTRY, "A tiny one.")
+    register("tiny", ENTRY, "A tiny one.", version=2, replace=True)
+    assert spec("tiny").version == 2
+    assert "factgym/tiny-v1" not in gymnasium.registry
+    with pytest.raises(UnknownEnvError, match="'tiny' is at version 2, not 1"):
+        make("tiny-v1")
+
+
+@pytest.mark.parametrize("id", ["", "Tiny", "tiny env", "tiny-v1", "ns/tiny", "-tiny", "tiny.x", "t" * 64, "tiny\n"])
+def test_a_malformed_id_is_refused(id: str) -> None:
+    with pytest.raises(ConfigError, match="is no environment id"):
+        register(id, ENTRY, "x")
+
+
+@pytest.mark.parametrize("entry_point", ["tiny_env", "tiny_env:", ":TinyEnv", ""])
+def test_a_malformed_entry_point_is_refused(entry_point: str) -> None:
+    with pytest.raises(ConfigError, match="must have the form 'module:attribute'"):
+        register("tiny", entry_point, "x")
+    with pytest.raises(ConfigError, match="must have the form 'module:attribute'"):
+        register("tiny", ENTRY, "x", players=entry_point)
+    assert "tiny" not in list_envs()
+
+
+def test_a_version_is_not_negative() -> None:
+    with pytest.raises(ConfigError, match="a version is 0 or more, not -1"):
+        register("tiny", ENTRY, "x", version=-1)
+
+
+def test_an_attribute_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"'tiny_env' has no 'TinyEnw'. Did you mean 'TinyEnv'\?"):
+        load_attribute("tiny_env:TinyEnw")
+
+
+def test_an_entry_cannot_be_changed_and_copies_are_itself() -> None:
+    entry = EnvSpec("tiny", ENTRY, "x", kwargs={"max_turns": 5}, fixed=frozenset({"seed"}))
+    with pytest.raises(TypeError):
+        entry.kwargs["max_turns"] = 6  # type: ignore[index]
+    assert copy.deepcopy(entry) is entry
+    assert pickle.loads(pickle.dumps(entry)) == entry
+
+
+def test_the_caller_keeps_its_own_defaults() -> None:
+    kwargs = {"max_turns": 5}
+    register("tiny", ENTRY, "x", kwargs=kwargs)
+    kwargs["max_turns"] = 6
+    assert spec("tiny").kwargs == {"max_turns": 5}
+
+
+def test_the_package_exports_what_it_says() -> None:
+    for name in factgym.__all__:
+        assert getattr(factgym, name) is not None
+    assert dir(factgym) == sorted(factgym.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        factgym.nothing  # noqa: B018

@@ -1,0 +1,134 @@
+"""Spaces of text and of tool calls; what they sample is checked by jsonschema."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.error import CustomSpaceError
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector.utils import batch_space, create_empty_array, create_shared_memory
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from factgym.core.spaces import ActionSpace, UnicodeText, sample_schema
+
+BOUNDS: list[dict[str, Any]] = [
+    {"type": "integer"},
+    {"type": "integer", "minimum": 3},
+    {"type": "integer", "minimum": -7, "maximum": -7},
+    {"type": "integer", "maximum": -5},
+    {"type": "integer", "maximum": 5},
+    {"type": "integer", "minimum": 0.5, "maximum": 1.5},
+    {"type": "number"},
+    {"type": "number", "maximum": -2.5},
+    {"type": "number", "minimum": 2.5},
+    {"type": "number", "minimum": 0.25, "maximum": 0.25},
+    {"type": "string"},
+    {"type": "string", "minLength": 30},
+    {"type": "string", "minLength": 2, "maxLength": 3},
+    {"type": "string", "maxLength": 0},
+    {"type": "string", "enum": ["a", "b"]},
+    {"enum": ["a", 1, None]},
+    {"type": "boolean"},
+    {"type": "null"},
+    {"type": "array", "items": {"type": "integer"}},
+    {"type": "array", "items": {"type": "string"}, "minItems": 5},
+    {"type": "array", "items": {"type": "string"}, "maxItems": 1},
+    {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "boolean"}, "minItems": 1}]},
+    {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "integer", "minimum": 1}},
+        "required": ["b"],
+        "additionalProperties": False,
+    },
+]
+
+
+@pytest.mark.parametrize("schema", BOUNDS, ids=str)
+def test_samples_fit_their_schema(schema: dict[str, Any]) -> None:
+    validator = Draft202012Validator(schema)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        value = sample_schema(schema, rng)
+        assert validator.is_valid(value), value
+
+
+def test_samples_vary() -> None:
+    rng = np.random.default_rng(0)
+    assert len({sample_schema({"type": "integer"}, rng) for _ in range(100)}) > 5
+    assert {"a" in sample_schema(BOUNDS[-1], rng) for _ in range(50)} == {True, False}
+
+
+@given(st.text())
+def test_any_text_is_an_observation(text: str) -> None:
+    assert text in UnicodeText()
+    assert (text in UnicodeText(5)) == (len(text) <= 5)
+
+
+@pytest.mark.parametrize("value", [None, 1, b"bytes", ["text"], np.array("text")])
+def test_only_text_is_an_observation(value: Any) -> None:
+    assert value not in UnicodeText()
+
+
+@pytest.mark.parametrize("space", [UnicodeText(), UnicodeText(10), ActionSpace(lambda: [_tool("t")])], ids=repr)
+def test_a_space_samples_what_it_contains_and_repeats_itself_by_seed(space: Any) -> None:
+    space.seed(3)
+    first = [space.sample() for _ in range(20)]
+    assert all(one in space for one in first)
+    space.seed(3)
+    assert [space.sample() for _ in range(20)] == first
+    space.seed(4)
+    assert [space.sample() for _ in range(20)] != first
+    assert space.from_jsonable(space.to_jsonable(first)) == first
+
+
+@pytest.mark.parametrize("action", ["", "text", {}, {"tool": "x"}, {"role": "assistant"}])
+def test_every_kind_of_action_is_contained_well_formed_or_not(action: Any) -> None:
+    assert action in ActionSpace(list)
+
+
+@pytest.mark.parametrize("action", [None, 3, b"x", ["a"], ("tool", {})])
+def test_what_no_policy_emits_is_no_action(action: Any) -> None:
+    assert action not in ActionSpace(list)
+
+
+def test_equality_is_by_kind_and_bound() -> None:
+    assert UnicodeText(3) == UnicodeText(3) != UnicodeText(4)
+    assert UnicodeText() == UnicodeText() != UnicodeText(4)
+    assert ActionSpace(list) == ActionSpace(lambda: [_tool("t")]) != UnicodeText()
+
+
+def test_action_samples_follow_the_tools_that_are_open() -> None:
+    open_tools = [_tool("first")]
+    space = ActionSpace(lambda: open_tools, seed=0)
+    assert {space.sample()["tool"] for _ in range(10)} == {"first"}
+    open_tools = [_tool("second"), _tool("third")]
+    assert {space.sample()["tool"] for _ in range(30)} == {"second", "third"}
+
+
+@pytest.mark.parametrize("space", [UnicodeText(7), ActionSpace(list)], ids=repr)
+def test_vector_environments_can_batch_it_without_shared_memory(space: Any) -> None:
+    batched = batch_space(space, 2)
+    assert len(batched.spaces) == 2
+    assert len(create_empty_array(space, 2)) == 2
+    assert not space.is_np_flattenable
+    with pytest.raises(CustomSpaceError):
+        create_shared_memory(space, 2)
+
+
+def test_copies_and_pickles_keep_the_generator() -> None:
+    space = UnicodeText(7, seed=1)
+    space.sample()
+    for twin in (copy.deepcopy(space), pickle.loads(pickle.dumps(space))):
+        assert twin == space
+        assert data_equivalence(twin.np_random.bit_generator.state, space.np_random.bit_generator.state, exact=True)
+
+
+def _tool(name: str) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}

@@ -1,0 +1,256 @@
+"""BM25 against the formula written out, against rank-bm25, and the two engines against each other.
+
+rank-bm25's Okapi idf is Robertson's with a floor, so its scores are not comparable as they stand. Two comparisons are
+valid and made here: with its idf table replaced by Lucene's (everything else, its term counts, lengths and
+saturation, is its own; it multiplies by k1 + 1), and rankings of single-term queries whose idf the floor leaves alone,
+where the idf is one factor for all passages.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from factgym.core.errors import ConfigError
+from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25, passage_terms
+from factgym.corpora.claims import Passage
+from factgym.corpora.index import Hit
+from factgym.corpora.text import sentences, terms
+
+ENGINES = [SmallBM25, Bm25sIndex]
+WORDS = ["refund", "days", "vendor", "audit", "leave", "notice", "the", "30", "4.2"]
+
+texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+corpora = st.lists(texts, min_size=1, max_size=9).map(
+    lambda rows: [Passage(f"E{i}", "Vendor notes" if i % 3 else "", row) for i, row in enumerate(rows)]
+)
+queries_of = st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=8).map(" ".join)
+
+
+def brute_force(passages: Sequence[Passage], query: str, k: int, k1: float = 1.5, b: float = 0.75) -> list[Hit]:
+    rows = [terms(f"{passage.title} {passage.text}") for passage in passages]
+    vocabularies = [set(row) for row in rows]
+    average = sum(map(len, rows)) / len(rows)
+    hits = []
+    for passage, row in zip(passages, rows, strict=True):
+        score = 0.0
+        for term in terms(query):
+            df = sum(term in vocabulary for vocabulary in vocabularies)
+            if tf := row.count(term):
+                idf = math.log(1 + (len(rows) - df + 0.5) / (df + 0.5))
+                score += idf * tf / (tf + k1 * (1 - b + b * len(row) / average))
+        if score > 0:
+            hits.append(Hit(passage.id, score))
+    return sorted(hits, key=lambda hit: -round(hit.score, 9))[:k]
+
+
+def assert_same(found: Sequence[Hit], expected: Sequence[Hit]) -> None:
+    assert [hit.id for hit in found] == [hit.id for hit in expected]
+    assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], rel=1e-9)
+
+
+@given(corpora, queries_of, st.integers(1, 10))
+@settings(max_examples=150, deadline=None)
+def test_engines_agree_with_the_formula_and_to_the_bit_with_each_other(
+    passages: list[Passage], query: str, k: int
+) -> None:
+    small = SmallBM25(passages).search([query], k)
+    assert small == Bm25sIndex(passages).search([query], k)
+    assert_same(small[0], brute_force(passages, query, k))
+
+
+@pytest.fixture(scope="module")
+def policies(data_dir: Path) -> list[Passage]:
+    """Paragraphs of real company policies."""
+    found = []
+    for path in sorted((data_dir / "policies_basecamp").glob("*.md")):
+        paragraphs = [part.strip() for part in path.read_text("utf-8").split("\n\n")]
+        found += [Passage(f"{path.stem}#{i}", path.stem, part) for i, part in enumerate(paragraphs) if len(part) > 80]
+    return found
+
+
+@pytest.fixture(scope="module")
+def questions(policies: list[Passage]) -> list[str]:
+    """Sentences drawn from them."""
+    draw = random.Random("questions")
+    chosen = []
+    for passage in draw.sample(policies, 40):
+        start, end = draw.choice(sentences(passage.text))
+        chosen.append(passage.text[start:end])
+    return chosen
+
+
+@pytest.mark.data
+def test_engines_agree_with_the_formula_on_real_policies(policies: list[Passage], questions: list[str]) -> None:
+    assert len(policies) > 200
+    small = SmallBM25(policies, k1=1.2, b=0.6).search(questions, 10)
+    assert small == Bm25sIndex(policies, k1=1.2, b=0.6).search(questions, 10)
+    for question, hits in zip(questions[:12], small, strict=False):
+        assert_same(hits, brute_force(policies, question, 10, k1=1.2, b=0.6))
+
+
+def rank_bm25_with_lucene_idf(passages: Sequence[Passage]) -> BM25Okapi:
+    oracle = BM25Okapi([passage_terms(passage) for passage in passages], k1=1.5, b=0.75)
+    for term in oracle.idf:
+        df = sum(term in counts for counts in oracle.doc_freqs)
+        oracle.idf[term] = math.log(1 + (oracle.corpus_size - df + 0.5) / (df + 0.5))
+    return oracle
+
+
+@pytest.mark.data
+def test_scores_are_those_of_rank_bm25_with_lucenes_idf(policies: list[Passage], questions: list[str]) -> None:
+    oracle = rank_bm25_with_lucene_idf(policies)
+    engine = SmallBM25(policies)
+    for question in questions:
+        expected = oracle.get_scores(terms(question)) / (1.5 + 1)
+        found = {hit.id: hit.score for hit in engine.search([question], len(policies))[0]}
+        assert [found.get(passage.id, 0.0) for passage in policies] == pytest.approx(list(expected), rel=1e-9)
+
+
+@pytest.mark.data
+def test_single_terms_rank_as_plain_rank_bm25_ranks_them(policies: list[Passage]) -> None:
+    oracle = BM25Okapi([passage_terms(passage) for passage in policies], k1=1.5, b=0.75)
+    engine = Bm25sIndex(policies)
+    common = [word for word in ("refund", "account", "basecamp", "data", "support", "law") if oracle.idf.get(word, 0) > 1]
+    assert len(common) >= 4
+    for word in common:
+        scores = [round(float(score), 9) for score in oracle.get_scores([word])]
+        order = sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: (-scores[i], i))
+        assert [hit.id for hit in engine.search([word], 20)[0]] == [policies[i].id for i in order[:20]]
+
+
+@pytest.mark.data
+def test_the_rank_bm25_index_is_rank_bm25(policies: list[Passage], questions: list[str]) -> None:
+    oracle = BM25Okapi([passage_terms(passage) for passage in policies], k1=1.5, b=0.75)
+    for question, hits in zip(questions, RankBm25Index(policies).search(questions, 5), strict=True):
+        scores = oracle.get_scores(terms(question))
+        assert [hit.score for hit in hits] == [score for score in sorted(scores, reverse=True)[:5] if score]
+        assert all(hit.score == scores[[p.id for p in policies].index(hit.id)] for hit in hits)
+
+
+FIVE = [
+    Passage("E1", "Vacation", "Employees accrue two days of leave each month."),
+    Passage("E2", "Refunds", "Refunds are paid within 30 days."),
+    Passage("E3", "Refunds", "Refunds are paid within 30 days."),
+    Passage("E4", "", ""),
+    Passage("E5", "Vendors", "Vendors sign an addendum. Vendors are reviewed."),
+]
+ALL = [*ENGINES, RankBm25Index]
+
+
+@pytest.mark.parametrize("engine", ALL)
+def test_ties_fall_in_corpus_order_also_at_the_cut(engine: type[SmallBM25]) -> None:
+    twins = [Passage(f"E{i}", "", "same words" if i % 2 else "other words here") for i in range(9)]
+    assert [hit.id for hit in engine(twins).search(["same"], 3)[0]] == ["E1", "E3", "E5"]
+    assert [hit.id for hit in engine(FIVE).search(["refunds"], 1)[0]] == ["E2"]
+
+
+@pytest.mark.parametrize("engine", ALL)
+@pytest.mark.parametrize("query", ["", "   ", "the of and", "zebra", "!!! ???", "\ud800", "\x00"])
+def test_a_query_without_known_terms_has_no_hits(engine: type[SmallBM25], query: str) -> None:
+    assert engine(FIVE).search([query, "vendors"], 3)[0] == []
+
+
+@pytest.mark.parametrize("engine", ALL)
+def test_empty_and_wordless_corpora_have_no_hits(engine: type[SmallBM25]) -> None:
+    assert engine([]).search(["vendors"], 3) == [[]]
+    assert engine([Passage("E1", "", "of the")]).search(["the", "vendors"], 3) == [[], []]
+    assert engine(FIVE).search([], 3) == []
+
+
+@pytest.mark.parametrize("engine", ALL)
+def test_title_counts_and_the_batch_keeps_its_order(engine: type[SmallBM25]) -> None:
+    hits = engine(FIVE).search(["vacation", "addendum", "VACATION!"], 3)
+    assert [[hit.id for hit in row] for row in hits] == [["E1"], ["E5"], ["E1"]]
+
+
+@pytest.mark.parametrize("engine", ALL)
+def test_slips_are_refused(engine: type[SmallBM25]) -> None:
+    with pytest.raises(ConfigError, match=r"search\(\['vendors'\], k\)"):
+        engine(FIVE).search("vendors", 3)
+    with pytest.raises(ConfigError, match="at least 1"):
+        engine(FIVE).search(["vendors"], 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_parameters_outside_their_range_are_refused(engine: type[SmallBM25]) -> None:
+    with pytest.raises(ConfigError, match="0 <= b <= 1"):
+        engine(FIVE, b=1.5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_hostile_query_is_cut(engine: type[SmallBM25]) -> None:
+    hits = engine(FIVE).search(["zebra " * 300 + "vendors", "vendors " * 1_000_000], 5)
+    assert hits[0] == []
+    assert [hit.id for hit in hits[1]] == ["E5"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_copies_are_shared_and_pickles_search_alike(engine: type[SmallBM25]) -> None:
+    index = engine(FIVE)
+    index.search(["refunds vendors"], 3)
+    assert copy.deepcopy(index) is index
+    again = pickle.loads(pickle.dumps(index))
+    assert again.search(["refunds days vendors"], 5) == index.search(["refunds days vendors"], 5)
+    assert again.fingerprint() == index.fingerprint()
+
+
+def test_fingerprint_names_what_the_ranking_depends_on() -> None:
+    base = SmallBM25(FIVE).fingerprint()
+    assert base == Bm25sIndex(FIVE).fingerprint()
+    assert len({base, SmallBM25(FIVE, k1=1.2).fingerprint(), SmallBM25(FIVE[:4]).fingerprint()}) == 3
+    assert RankBm25Index(FIVE).fingerprint() != base
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_idf_is_lucenes(engine: type[SmallBM25]) -> None:
+    index = engine(FIVE)
+    assert index.idf("refunds") == pytest.approx(math.log(1 + 3.5 / 2.5))
+    assert index.idf("zebra") == pytest.approx(math.log(1 + 5.5 / 0.5))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_threads_get_the_same_answers(engine: type[SmallBM25]) -> None:
+    draw = random.Random("threads")
+    passages = [Passage(f"E{i}", "", " ".join(draw.choices(WORDS, k=20))) for i in range(60)]
+    queries = [" ".join(draw.choices(WORDS, k=4)) for _ in range(64)]
+    expected = engine(passages).search(queries, 5)
+    fresh = engine(passages)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda query: fresh.search([query], 5)[0], queries))
+    assert found == expected
+
+
+SCRIPT = """
+from factgym.corpora.bm25 import Bm25sIndex, SmallBM25
+from factgym.corpora.claims import Passage
+from factgym.corpora.condense import condense, query_weights
+words = "refund vendor audit leave notice days month policy".split()
+passages = [Passage(f"E{i}", "", ". ".join(f"The {w} {words[i % 5]} {words[i % 3]}" for w in words)) for i in range(20)]
+for engine in (SmallBM25, Bm25sIndex):
+    index = engine(passages)
+    print(index.search(["policy month days refund", "vendor audit"], 7), index.fingerprint())
+    print([condense(p, query_weights("audit month refund", index), 60) for p in passages])
+"""
+
+
+def test_the_same_bytes_under_every_hash_seed() -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1 and b"E1" in outputs.pop()

@@ -1,0 +1,164 @@
+"""The factory: names, options, users' own indexes, and the errors that people meet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from factgym.core.errors import ConfigError, MissingExtraError
+from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25
+from factgym.corpora.build import SMALL, CheckedIndex, build_index, checked_search
+from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Corpus
+from factgym.corpora.dense import E5, Encoder, preset_of
+from factgym.corpora.hybrid import HybridIndex
+from factgym.corpora.index import FingerprintedIndex, Hit, Index
+
+PASSAGES = [Passage("E1", "Vacation", "Two days of leave."), Passage("E2", "Refunds", "Paid within 30 days.")]
+
+
+class Mine:
+    """A user's index that answers what it is told to."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def search(self, queries: Sequence[str], k: int) -> Any:
+        return self.answer
+
+
+class FakeEncoder:
+    """Counts letters: enough of an encoder where no model is wanted."""
+
+    def encode(self, texts: list[str], **options: Any) -> Any:
+        return np.array([[text.count(letter) for letter in "aeiou"] for text in texts], dtype=np.float32)
+
+
+def test_bm25_is_small_or_large_by_the_corpus() -> None:
+    many = [Passage(f"E{i}", "", "refund days") for i in range(SMALL + 1)]
+    assert isinstance(build_index(PASSAGES), SmallBM25)
+    assert isinstance(build_index(many[:SMALL]), SmallBM25)
+    assert isinstance(build_index(many), Bm25sIndex)
+    assert isinstance(build_index(Corpus(PASSAGES), "bm25s"), Bm25sIndex)
+    assert isinstance(build_index(PASSAGES, "rank-bm25"), RankBm25Index)
+
+
+def test_options_reach_the_index() -> None:
+    index = build_index(PASSAGES, "bm25", k1=1.2)
+    assert isinstance(index, SmallBM25) and index.k1 == 1.2
+    hybrid = build_index(PASSAGES, "hybrid", indexes=["bm25", Mine([[Hit("E1", 1.0)]])], constant=10, k1=0.9)
+    assert isinstance(hybrid, HybridIndex) and hybrid.constant == 10
+    assert [hit.id for hit in hybrid.search(["refunds"], 2)[0]] == ["E1", "E2"]
+
+
+@pytest.mark.parametrize(
+    ("index", "options", "message"),
+    [
+        ("bm52", {}, "Did you mean 'bm25'"),
+        ("bm25", {"k": 3}, "no option 'k'.*Did you mean 'k1'"),
+        ("hybrid", {"constnt": 3}, "Did you mean 'constant'"),
+        ("hybrid", {"indexes": "bm25"}, "indexes is a list"),
+        ("hybrid", {"indexes": ["bm25"], "preset": "e5"}, "'preset'.* belong to no index"),
+        ("dense", {"preset": "e6", "encoder": FakeEncoder()}, "Did you mean 'e5'"),
+        ("dense", {"encoder": 5}, "a model name, a folder or an object with encode"),
+        (7, {}, "int has no search"),
+        (Mine([]), {"k1": 1}, "configure your own object"),
+        (lambda passages: passages, {}, "returned tuple"),
+        (FakeEncoder, {}, "FakeEncoder"),
+    ],
+)
+def test_slips_are_named(index: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ConfigError, TypeError), match=message):
+        build_index(PASSAGES, index, **options)
+
+
+@pytest.mark.parametrize("absent", ["faiss", "sentence_transformers", "rank_bm25"])
+def test_a_missing_library_names_its_extra(absent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, absent, None)
+    extra = "rank-bm25" if absent == "rank_bm25" else "dense"
+    with pytest.raises(MissingExtraError, match=rf"pip install 'factgym\[{extra}\]'"):
+        if absent == "sentence_transformers":
+            Encoder("some-model", "plain")
+        elif absent == "faiss":
+            build_index(PASSAGES, "dense", encoder=FakeEncoder())
+        else:
+            build_index(PASSAGES, "rank-bm25")
+
+
+def test_an_encoder_object_gets_prefixes_and_unit_norm() -> None:
+    seen: list[str] = []
+
+    class Recorder(FakeEncoder):
+        def encode(self, texts: list[str], **options: Any) -> Any:
+            seen.extend(texts)
+            return super().encode(texts, **options)
+
+    encoder = Encoder(Recorder(), "e5")
+    assert np.linalg.norm(encoder.queries(["leave", "refund"]), axis=1) == pytest.approx([1, 1])
+    encoder.passages(PASSAGES)
+    assert seen == [
+        "query: leave",
+        "query: refund",
+        "passage: Vacation\nTwo days of leave.",
+        "passage: Refunds\nPaid within 30 days.",
+    ]
+    assert preset_of("e5") is E5 and E5.model == "intfloat/e5-base-v2"
+
+
+def test_an_encoder_of_the_wrong_shape_is_named() -> None:
+    class Flat(FakeEncoder):
+        def encode(self, texts: list[str], **options: Any) -> Any:
+            return np.zeros(len(texts))
+
+    with pytest.raises(ConfigError, match=r"gave shape \(2,\) for 2 texts"):
+        Encoder(Flat(), "plain").queries(["a", "b"])
+
+
+def test_a_users_index_is_used_as_it_is() -> None:
+    mine = Mine([[("E2", 3), Hit("E1", 1.5)]])
+    index = build_index(PASSAGES, mine)
+    assert isinstance(index, CheckedIndex) and index.inner is mine
+    assert index.search(["anything"], 2) == [[Hit("E2", 3.0), Hit("E1", 1.5)]]
+    assert isinstance(index, FingerprintedIndex) and "Mine" in index.fingerprint()
+
+
+def test_a_callable_and_a_class_build_from_the_passages() -> None:
+    made = build_index(PASSAGES, lambda passages: SmallBM25(passages[:1]))
+    assert made.search(["leave"], 1)[0][0].id == "E1"
+    of_class = build_index(PASSAGES, SmallBM25)
+    assert of_class.search(["refunds"], 1)[0][0].id == "E2"
+    assert isinstance(of_class, FingerprintedIndex)
+    assert of_class.fingerprint() == SmallBM25(PASSAGES).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "Mine.search gave NoneType for 1 queries"),
+        ([], "gave 0 lists for 1 queries"),
+        ([Hit("E1", 1.0)], "expected a pair|gave"),
+        ([["E1"]], "expected a pair"),
+        ([[("E1", 1.0, 2)]], "expected a pair"),
+        ([[(1, 1.0)]], "expected a pair"),
+        ([{"E1": 1.0}], "gave dict"),
+        ([[("E9", 1.0)]], "found 'E9', which is no passage"),
+        ([[("E1", 1.0), ("E1", 0.5)]], "'E1' twice"),
+        ([[("E1", "high")]], "score 'high'"),
+        ([[("E1", float("nan"))]], "score 'nan'"),
+        ([[("E1", 2), ("E2", 1), ("E3", 0)]], "gave 3 hits"),
+    ],
+)
+def test_what_a_users_index_answers_is_checked(answer: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        checked_search(Mine(answer), ["query"], 2, Corpus(PASSAGES))
+
+
+def test_every_index_satisfies_the_contract() -> None:
+    for name in ("bm25", "bm25s", "rank-bm25"):
+        index = build_index(PASSAGES, name)
+        assert isinstance(index, Index) and isinstance(index, FingerprintedIndex)
+        assert checked_search(index, ["leave", "days", ""], 5, Corpus(PASSAGES))[2] == []

@@ -1,0 +1,245 @@
+"""ClaimCheck's reward against the paper: its check value and every output that it prints.
+
+Source: "A Correct Verdict Is Not Enough: RL for Evidence-Grounded Claim Verification". The submissions below are the
+paper's, word for word; the scores are reasoned out beside them from the formulas, not read off the code.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage
+from factgym.rewards.claimcheck import GATED, NOTHING, R0, V2, ClaimScore, gold_of, score_submission
+
+VENDOR_E1 = "Vendors may begin onboarding only after the security questionnaire is approved."
+VENDOR_E2 = "Once procurement confirms the vendor record, vendors must act within 2 business days."
+VENDOR_FIRST = (
+    "Vendors may begin onboarding after the security questionnaire is approved and procurement confirms the vendor "
+    "record, and they must act within 2 business days."
+)
+VENDOR_SECOND = "Approval is automatic and cannot be delayed."
+
+
+def passages(*texts: str) -> tuple[Passage, ...]:
+    return tuple(Passage(f"E{i}", "Policy", text) for i, text in enumerate(texts, 1))
+
+
+def whole(passage: str, text: str) -> GoldFact:
+    return GoldFact(passage, 0, len(text))
+
+
+VENDORS = ClaimExample(
+    id="vendors",
+    split="test",
+    domain="company policies",
+    question="What conditions apply before vendors may begin onboarding?",
+    answer=f"{VENDOR_FIRST} {VENDOR_SECOND}",
+    passages=passages(VENDOR_E1, VENDOR_E2, "Invoices are paid monthly.", "Badges are returned.", "Visitors sign in."),
+    claims=(
+        GoldClaim(VENDOR_FIRST, "supported", (whole("E1", VENDOR_E1), whole("E2", VENDOR_E2))),
+        GoldClaim(VENDOR_SECOND, "unsupported", (whole("E1", VENDOR_E1),), VENDOR_SECOND, "addition"),
+    ),
+    verdict="partially_supported",
+)
+
+DAYS_E1 = "Vendors must submit a reimbursement request within 3 days when the expense is approved by a manager."
+DAYS_ANSWER = "Vendors must submit a reimbursement request within 4 days."
+DAYS = ClaimExample(
+    id="days",
+    split="hard",
+    domain="company policies",
+    question="What is the deadline for vendors to submit a reimbursement request?",
+    answer=DAYS_ANSWER,
+    passages=passages(DAYS_E1, "Employees must submit a reimbursement request within 4 days."),
+    claims=(GoldClaim(DAYS_ANSWER, "contradicted", (whole("E1", DAYS_E1),), "within 4 days", "number"),),
+    verdict="contradicted",
+)
+
+LEAVE_E1 = "Employees must submit the leave request within 21 working days."
+LEAVE = ClaimExample(
+    id="leave",
+    split="test",
+    domain="HR rules",
+    question="When must employees submit the leave request?",
+    answer=LEAVE_E1,
+    passages=passages(LEAVE_E1),
+    claims=(GoldClaim(LEAVE_E1, "supported", (whole("E1", LEAVE_E1),)),),
+    verdict="supported",
+)
+
+
+def score(example: ClaimExample, submission: dict[str, object], read: tuple[str, ...] = ("E1", "E2")) -> ClaimScore:
+    texts = {one.id: one.text for one in example.passages}
+    return score_submission(submission, gold_of(example), texts.get, read)
+
+
+def claim(text: str, status: str, ids: list[str], quote: str | list[str] = "", span: str = "") -> dict[str, object]:
+    return {"claim": text, "status": status, "evidence_ids": ids, "quote": quote, "unsupported_span": span}
+
+
+def verdict(final: str, *claims: dict[str, object], used: tuple[str, ...] = ()) -> dict[str, object]:
+    return {"claims": list(claims), "final_verdict": final, "evidence_used": list(used)}
+
+
+def totals(found: ClaimScore) -> tuple[float, float, float]:
+    return tuple(rubric.total(found.components, found.gates) for rubric in (R0, GATED, V2))  # type: ignore[return-value]
+
+
+def test_the_papers_v2_score_of_970():
+    """Its final adapter: all components 1 but the unsupported span at 0.4 gives 0.970."""
+    components = dict.fromkeys(V2.weights, 1.0) | {"span": 0.4}
+    assert V2.total(components, {"validity": 1.0}) == pytest.approx(0.970, abs=1e-12)
+
+
+@pytest.mark.parametrize("rubric", [R0, GATED, V2])
+def test_weights_sum_to_one(rubric):
+    assert sum(rubric.weights.values()) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_vendors_supervised_output_misses_the_unsupported_sentence():
+    """It cites both passages (E = 1) with one true quote (Q = 1) of two facts (C = 1/2), marks nothing although a
+    sentence is unsupported (S = 0), and says supported when it is not (V = 0, F = 0)."""
+    found = score(
+        VENDORS,
+        verdict("supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1), used=("E1", "E2")),
+    )
+    assert dict(found.components) == {
+        "json": 1, "verdict": 0, "evidence": 1, "quote": 1, "coverage": 0.5, "span": 0, "guard": 0,
+    }  # fmt: skip
+    # R0: .10 + .20 + .20; the gate has no verdict to act on; v2: .05 + .20 + .20 + .15/2.
+    assert totals(found) == pytest.approx((0.5, 0.5, 0.525))
+
+
+def test_vendors_gated_output_has_the_verdict_but_the_wrong_span():
+    """V = F = 1 now. The marked span stands in the answer but shares no character with the unsupported sentence."""
+    span = "and procurement confirms the vendor record, and they must act within 2 business days."
+    found = score(
+        VENDORS,
+        verdict("partially_supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1, span)),
+    )
+    assert dict(found.components) == {
+        "json": 1, "verdict": 1, "evidence": 1, "quote": 1, "coverage": 0.5, "span": 0, "guard": 1,
+    }  # fmt: skip
+    # A span was given, so W_E = 1 and the gated reward is R0; v2's gate is E·Q·C = 1/2.
+    assert totals(found) == pytest.approx((0.9, 0.9, 0.05 + 0.30 * 0.5 + 0.20 + 0.20 + 0.15 * 0.5 + 0.05))
+
+
+def test_vendors_complete_output_scores_one():
+    found = score(
+        VENDORS,
+        verdict(
+            "partially_supported",
+            claim(VENDOR_FIRST, "supported", ["E1", "E2"], [VENDOR_E1, VENDOR_E2]),
+            claim(VENDOR_SECOND, "unsupported", ["E1"], VENDOR_E1, VENDOR_SECOND),
+        ),
+    )
+    assert totals(found) == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_three_days_against_four_supervised_output_is_right():
+    """Everything is right; the whole statement is marked where "within 4 days" would do. S is the F1 of 13 gold
+    characters, all marked, against 58 marked ones."""
+    found = score(DAYS, verdict("contradicted", claim(DAYS_ANSWER, "contradicted", ["E1"], DAYS_E1, DAYS_ANSWER)))
+    assert len(DAYS_ANSWER) == 58
+    assert len("within 4 days") == 13
+    span = 2 * 13 / (58 + 13)
+    assert found.components["span"] == pytest.approx(span)
+    assert totals(found) == pytest.approx((0.9 + 0.1 * span, 0.9 + 0.1 * span, 0.95 + 0.05 * span))
+
+
+def test_three_days_against_four_gated_output_softens_the_label():
+    """The same evidence with the verdict overclaim: only the verdict's credit is lost."""
+    found = score(DAYS, verdict("overclaim", claim(DAYS_ANSWER, "overclaim", ["E1"], DAYS_E1, DAYS_ANSWER)))
+    span = 2 * 13 / (58 + 13)
+    assert found.components["verdict"] == 0
+    assert totals(found) == pytest.approx((0.6 + 0.1 * span, 0.6 + 0.1 * span, 0.65 + 0.05 * span))
+
+
+def test_the_empty_verdict_of_the_reward_hacking_table():
+    """A right label without evidence. R0 pays .10 + .30 + .10 (nothing to mark) + .10; both gates take the verdict's
+    part, and v2 leaves .05 + .05 + .05."""
+    found = score(LEAVE, verdict("supported", claim(LEAVE_E1, "supported", [])), read=())
+    assert totals(found) == pytest.approx((0.6, 0.3, 0.15))
+
+
+def test_evidence_that_was_not_read_is_not_cited():
+    submission = verdict("supported", claim(LEAVE_E1, "supported", ["E1"], LEAVE_E1))
+    assert totals(score(LEAVE, submission, read=("E1",))) == pytest.approx((1.0, 1.0, 1.0))
+    assert totals(score(LEAVE, submission, read=())) == pytest.approx((0.6, 0.3, 0.15))
+
+
+def test_nothing_submitted_scores_nothing():
+    assert score_submission(None, gold_of(LEAVE), lambda _: LEAVE_E1, ()) is NOTHING
+    assert totals(NOTHING) == (0.0, 0.0, 0.0)
+
+
+def test_a_citation_that_does_not_exist_costs_precision():
+    found = score(LEAVE, verdict("supported", claim(LEAVE_E1, "supported", ["E1", "E9"], LEAVE_E1)))
+    assert found.components["evidence"] == pytest.approx(2 / 3)  # precision 1/2, recall 1
+    assert found.gates["evidence_weight"] == pytest.approx((0.5 + 1 + 1 + 1) / 4)
+
+
+@pytest.mark.parametrize(
+    ("quote", "valid"),
+    [
+        (DAYS_E1, True),
+        ("within 3 days  when\nthe expense", True),  # white space folds
+        ("ｗithin 3 days when the expense", True),  # so does NFKC
+        ("Within 3 days when the expense", False),  # nothing looser: case
+        ("within 3 days when an expense", False),
+        ("within 3", False),  # too short to show anything
+        ("Employees must submit a reimbursement request within 4 days.", False),  # in E2, which is not cited
+    ],
+)
+def test_what_counts_as_a_quote(quote, valid):
+    found = score(DAYS, verdict("contradicted", claim(DAYS_ANSWER, "contradicted", ["E1"], quote)))
+    assert found.components["quote"] == float(valid)
+
+
+def test_repeating_a_true_quote_does_not_drown_a_false_one():
+    claims = [claim(DAYS_ANSWER, "contradicted", ["E1"], DAYS_E1) for _ in range(9)]
+    claims.append(claim(DAYS_ANSWER, "contradicted", ["E1"], "Vendors never submit anything at all."))
+    assert score(DAYS, verdict("contradicted", *claims)).components["quote"] == 0.5
+
+
+def copied_passage() -> tuple[ClaimExample, list[str]]:
+    sentences = [f"Rule number {i} says that department {i} files form {i} on day {i} of the month." for i in range(8)]
+    text = " ".join(sentences)
+    start = text.index(sentences[3])
+    fact = GoldFact("E1", start, start + len(sentences[3]))
+    example = ClaimExample(
+        "copy", "test", "x", "?", sentences[3], (Passage("E1", "t", text),),
+        (GoldClaim(sentences[3], "supported", (fact,)),), "supported",
+    )  # fmt: skip
+    return example, sentences
+
+
+def test_a_copied_passage_is_no_quote():
+    example, sentences = copied_passage()
+    found = score(example, verdict("supported", claim(sentences[3], "supported", ["E1"], " ".join(sentences))))
+    assert (found.components["quote"], found.components["coverage"]) == (0.0, 0.0)
+
+
+def test_quoting_every_sentence_shrinks_coverage():
+    """The one gold fact is covered, but 8 sentences of 74 characters exceed the allowance of 2 · 74 + 300."""
+    example, sentences = copied_passage()
+    found = score(example, verdict("supported", claim(sentences[3], "supported", ["E1"], sentences)))
+    length = len(sentences[3])
+    assert found.components["coverage"] == pytest.approx((2 * length + 300) / (8 * length))
+    precise = score(example, verdict("supported", claim(sentences[3], "supported", ["E1"], sentences[3:4])))
+    assert precise.components["coverage"] == 1.0
+
+
+def test_silence_is_shown_by_any_of_the_nearest_passages():
+    """Human labels of silence carry no span: citing and quoting one of the nearest passages is right, and citing
+    nothing earns nothing."""
+    example = ClaimExample(
+        "nda", "dev", "contracts", "?", "The party may sing.", passages(VENDOR_E1, VENDOR_E2, "Something else here."),
+        (GoldClaim("The party may sing.", "unsupported", (), "The party may sing."),), "unsupported", ("E1", "E2"),
+    )  # fmt: skip
+    full = score(
+        example, verdict("unsupported", claim(example.answer, "unsupported", ["E2"], VENDOR_E2, example.answer))
+    )
+    assert totals(full) == pytest.approx((1.0, 1.0, 1.0))
+    empty = score(example, verdict("unsupported", claim(example.answer, "unsupported", [], "", example.answer)))
+    assert totals(empty)[2] == pytest.approx(0.15)
