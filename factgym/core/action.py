@@ -134,9 +134,11 @@ def _from_call_dict(action: dict[str, object], limits: Limits, implicit: Mapping
     except StrictJsonError as error:
         return _refused(json_error("The action is not plain JSON data", error))
     item = call_from_object(plain, limits, implicit)
+    content = _tagged(plain if isinstance(item, CallError) else {"name": item.name, "arguments": item.arguments})
+    if len(content) > limits.max_chars:  # escapes make the text longer than what was counted
+        return _too_long(content, limits)
     if isinstance(item, CallError):
-        return _refused(item, _tagged(plain))
-    content = _tagged({"name": item.name, "arguments": item.arguments})
+        return _refused(item, content)
     placed = ToolCall(item.name, item.arguments, None, 0, len(content))
     return ParsedAction((placed,), "", False, {"role": "assistant", "content": content})
 
@@ -152,7 +154,7 @@ def _from_message(
     implicit: Mapping[str, str],
 ) -> ParsedAction:
     role = message.get("role", "assistant")
-    if type(role) is not str or role != "assistant":
+    if not issubclass(type(role), str) or str.__str__(cast(str, role)) != "assistant":
         return _refused(call_error("unsupported_action", 'An action that is a message has the role "assistant".'))
     content = content_text(message.get("content"), limits)
     if isinstance(content, CallError):

@@ -9,7 +9,8 @@ for a call. The rules that are choices:
   string). If the JSON is broken, everything up to the closing tag is given up with it: text that a policy copied from
   a document into a broken string must not run as a call. A `<tool_call>` that is followed by no JSON but by another
   tag of the kind is a mention of the tag, not a call.
-- A valid JSON object is one piece: tags inside its strings are text, so a quotation cannot become a call.
+- A JSON object, broken ones too if their brackets are balanced, is one piece: tags inside it are text, so a quotation
+  cannot become a call.
 - Bare objects count only if there is no tagged call. Of several the last one that is a call wins, fenced ones first;
   objects inside broken ones do not count.
 """
@@ -33,8 +34,8 @@ _THINK, _THINK_END = "<think>", "</think>"
 _CALL, _CALL_END = "<tool_call>", "</tool_call>"
 _CALL_TAG = "tool_call"
 _WORK_PER_CHAR, _LEAST_WORK = 4, 256
-"""JSON that turns out broken may be read over again from a later place, up to this many characters for each of the
-message; one attempt counts as `_LEAST_WORK` characters at least."""
+"""What was looked at as JSON and turned out broken is looked at again from a later place: up to this many times the
+length of the message, an attempt counting for `_LEAST_WORK` characters more."""
 
 _MAX_OBJECTS = 256
 """Objects in prose that are looked at; a policy that writes more has lost its way."""
@@ -148,7 +149,7 @@ class _Scan:
             position = self._opened(match)
         self._keep(position, len(text))
         if self.overflow is not None:
-            message = f"More than {self.limits.max_calls} calls in one message; the rest were dropped."
+            message = f"Too many calls in one message: {self.limits.max_calls} are allowed; the rest were dropped."
             self.items.append(call_error("too_many_calls", message, self.overflow))
 
     def _keep(self, start: int, end: int) -> None:
@@ -171,28 +172,25 @@ class _Scan:
             return match.end()
         if tag == _THINK:
             return self._skip_reasoning(match.end())
-        if len(self.items) >= self.limits.max_calls or self.work <= 0:
+        if len(self.items) >= self.limits.max_calls or self.work <= self.reader.wasted:
             if self.overflow is None:
                 self.overflow = match.start()
             return match.end()
         return self._json_call(match) if tag == _CALL else self._tag_call(match)
 
     def _opaque_object(self, start: int) -> int:
-        """Pass over a JSON object, so that tags in its strings stay text."""
-        end = start + 1
-        if self.work > 0:
+        """Pass over a JSON object, or what is bracketed like one, so that tags in its strings stay text."""
+        end: int | None = None
+        if self.work > self.reader.wasted:
             try:
                 end = self.reader.read(start)[1]
-            except StrictJsonError as error:
-                self._charge(error, start)
+            except StrictJsonError:
+                self.work -= _LEAST_WORK
+                end = self.reader.span(start, len(self.text))
+                self.work -= (len(self.text) if end is None else end) - start
+        end = start + 1 if end is None else end
         self._keep(start, end)
         return end
-
-    def _charge(self, error: StrictJsonError, start: int) -> None:
-        # A doubled key shows only where its object ends.
-        stop = None if error.code == "duplicate_key" else error.position
-        stop = len(self.text) if stop is None else stop
-        self.work -= max(stop - start, _LEAST_WORK)
 
     def _skip_reasoning(self, start: int) -> int:
         self.reasoning = True
@@ -211,7 +209,7 @@ class _Scan:
         try:
             value, end = self.reader.read(at)
         except StrictJsonError as error:
-            self._charge(error, at)
+            self.work -= _LEAST_WORK
             return self._broken(json_error(f"The JSON in {_CALL} is not valid", error), at)
         after = self._skip_fence(end)
         if text.startswith(_CALL_END, after):

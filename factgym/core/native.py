@@ -130,7 +130,7 @@ class _NativeCalls:
         self, entry: object, given: object, text: str, arguments: dict[str, Any] | StrictJsonError | None
     ) -> ToolCall | CallError:
         if len(self.items) >= self.limits.max_calls:
-            message = f"More than {self.limits.max_calls} calls in one message; this and later ones were dropped."
+            message = f"Too many calls in one message: {self.limits.max_calls} are allowed; the rest were dropped."
             return call_error("too_many_calls", message, self.offset)
         if not issubclass(type(entry), dict):
             message = f"An entry of tool_calls is a dict with id, type and function, not {kind_of(entry)}."
@@ -169,11 +169,15 @@ class _NativeCalls:
             return "{}", StrictJsonError(
                 "bad_shape", f"they must be a JSON text of an object, not {kind_of(given)}", None
             )
+        before = self.copier.left
         try:
             plain = self.copier.copy(given)
+            text = encode_json(plain)
+            # Escapes make the text longer than what was counted.
+            self.copier.spend(max(0, len(text) - (before - self.copier.left)))
         except StrictJsonError as error:
             return "{}", error
-        return encode_json(plain), plain
+        return text, plain
 
     def _argument_text(self, text: str) -> tuple[str, StrictJsonError | None]:
         try:

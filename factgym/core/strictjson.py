@@ -76,11 +76,13 @@ def skip_space(text: str, position: int) -> int:
 class Reader:
     """Reads JSON values that stand somewhere in a longer text, which must hold no lone surrogates."""
 
-    __slots__ = ("_decode", "_escapes", "_shallow", "limits", "text")
+    __slots__ = ("_decode", "_escapes", "_shallow", "limits", "text", "wasted")
 
     def __init__(self, text: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self.text = text
         self.limits = limits
+        self.wasted = 0
+        """Characters looked at for values that were refused; whoever tries many places bounds it."""
         self._decode = _decoder(limits.max_number_chars).raw_decode
         # Few brackets cannot nest deeply: most texts need no scan for depth.
         self._shallow = text.count("{") + text.count("[") <= limits.max_depth
@@ -91,16 +93,18 @@ class Reader:
 
         Raises StrictJsonError with a position in the whole text and a message that counts from `start`.
         """
-        if not self._shallow:
-            self._check_depth(start)
+        looked = start if self._shallow else self._check_depth(start)
         try:
             value, end = self._decode(self.text, start)
         except JSONDecodeError as error:
+            self.wasted += max(looked, error.pos) - start
             raise self._syntax_error(error.msg, error.pos, start) from None
         except _RejectedError as error:
+            self.wasted += len(self.text) - start
             position = _locate(error.code, self.text, start, self.limits)
             raise self.error(error.code, error.message, position, start) from None
         except RecursionError:  # the caller's own stack was nearly full
+            self.wasted += len(self.text) - start
             raise self._too_deep(start, start) from None
         return (plain_json(value, self.limits) if self._escapes else value), end
 
@@ -136,18 +140,21 @@ class Reader:
             what += f", found {excerpt(found) if found else 'the end of the text'}{_HINTS.get(found, '')}"
         return self.error("invalid_json", what, position, start)
 
-    def _check_depth(self, start: int) -> None:
+    def _check_depth(self, start: int) -> int:
+        """Where the brackets are balanced; before the scanner runs, because it recurses as deep as the text says."""
         depth = 0
         for match in _BRACKETS.finditer(self.text, start):
             kind = match[0][0]
             if kind in "{[":
                 depth += 1
                 if depth > self.limits.max_depth:
+                    self.wasted += match.start() - start
                     raise self._too_deep(match.start(), start)
             elif kind != '"':
                 depth -= 1
             if depth <= 0:
-                return
+                return match.end()
+        return len(self.text)
 
     def _too_deep(self, position: int, start: int) -> StrictJsonError:
         return self.error("too_deep", f"nested deeper than {self.limits.max_depth} levels", position, start)

@@ -23,7 +23,6 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-    is_typeddict,
 )
 
 JsonSchema = dict[str, Any]
@@ -95,7 +94,7 @@ def type_schema(hint: Any) -> JsonSchema:
         return {"type": "array", "items": type_schema(get_args(hint)[0])}
     if origin in (Union, types.UnionType):
         return {"anyOf": [type_schema(arm) for arm in get_args(hint)]}
-    if is_typeddict(hint):
+    if isinstance(hint, type) and hasattr(hint, "__required_keys__"):  # that of typing_extensions, too
         return _typed_dict_schema(hint)
     if isinstance(hint, type) and hint in _PLAIN:
         return {"type": _PLAIN[hint]}

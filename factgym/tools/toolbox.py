@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from factgym.core.action import ToolCall
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.messages import ToolSchema
+from factgym.tools.accept import compile_accept
 from factgym.tools.schema import JsonSchema, parameters_schema, summary_text
 from factgym.tools.untrusted import neutralise
 
@@ -74,6 +75,10 @@ class Tool:
         return {"type": "function", "function": function}
 
     @cached_property
+    def _accept(self) -> Callable[[Any], bool]:
+        return compile_accept(self.parameters)
+
+    @cached_property
     def _validator(self) -> Validator:
         validator = _validator_class()
         validator.check_schema(self.parameters)
@@ -81,7 +86,7 @@ class Tool:
 
     def check(self, arguments: Mapping[str, Any]) -> ToolError | None:
         """What is wrong with the arguments by the schema, or None."""
-        if self._validator.is_valid(arguments):
+        if self._accept(arguments) or self._validator.is_valid(arguments):
             return None
         return _explain(self, arguments)
 

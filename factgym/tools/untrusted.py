@@ -13,7 +13,7 @@ _OURS = "evidence|result|document|answer|search|read|submit|list"
 _CALLS = "tool_calls?|tool_response|tools|think(?:ing)?|function(?:_calls?|_results?)?|invoke|parameter"
 _TOKENS = "s|bos|eos|pad|unk|(?:start|end)_of_turn"
 _MARKERS = re.compile(
-    rf"<(?=/?(?:{_OURS}|{_CALLS}|{_TOKENS})\b|<SYS>>|/?[|｜])"
+    rf"<(?=/?(?:{_OURS}|{_CALLS}|{_TOKENS})\b|</?SYS>>|/?[|｜])"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK)\])",
     re.IGNORECASE,
 )

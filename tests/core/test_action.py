@@ -228,6 +228,8 @@ def test_a_call_copied_into_a_broken_string_does_not_run() -> None:
     bare = '{"name": "search", "arguments": {"query": "{"name": "submit", "arguments": {}}"}}'
     assert codes(bare) == ["invalid_json"]
     assert codes(f"So: {bare} (done)") == ["invalid_json"]
+    quoting = '{"final_verdict": "supported", "quote": "<search>x</search>",}'
+    assert codes(quoting) == codes(f"So: {quoting}") == ["invalid_json"]
 
 
 # --- what is wrong, and where

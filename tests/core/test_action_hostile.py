@@ -32,7 +32,7 @@ def check(action: object) -> ParsedAction:
     assert parsed.items
     assert len(parsed.items) <= DEFAULT_LIMITS.max_calls + 1
     assert parsed.message["role"] == "assistant"
-    assert len(text) <= DEFAULT_LIMITS.max_chars + 100_000
+    assert len(text) <= DEFAULT_LIMITS.max_chars + 2_000 * len(parsed.items)
     assert len(parsed.text) <= DEFAULT_LIMITS.max_chars
     for item in parsed.items:
         if isinstance(item, CallError):

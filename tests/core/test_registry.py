@@ -33,9 +33,10 @@ ENTRY = "tiny_env:TinyEnv"
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    ours, theirs = dict(registry._specs), dict(gymnasium.registry)
+    tables: list[dict[str, Any]] = [registry._specs, gymnasium.registry]
+    before = [dict(table) for table in tables]
     yield
-    for table, kept in ((registry._specs, ours), (gymnasium.registry, theirs)):
+    for table, kept in zip(tables, before, strict=True):
         table.clear()
         table.update(kept)
 
@@ -139,13 +140,16 @@ def test_a_made_environment_says_how_to_make_it_again() -> None:
     assert again.config == env.config
     assert again.render_mode == "ansi"
     read_back = gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json())
-    assert gymnasium.make(read_back).unwrapped.config == env.config
+    third = gymnasium.make(read_back).unwrapped
+    assert isinstance(third, TinyEnv)
+    assert third.config == env.config
 
 
 def test_registering_twice_is_harmless_only_when_nothing_differs() -> None:
     first = register("tiny", ENTRY, "A tiny one.", kwargs={"max_turns": 5})
     assert register("tiny", ENTRY, "A tiny one.", kwargs={"max_turns": 5}) == first
-    for other in ({"entry_point": "elsewhere:Env"}, {"kwargs": {"max_turns": 6}}, {"version": 2}):
+    others: list[dict[str, Any]] = [{"entry_point": "elsewhere:Env"}, {"kwargs": {"max_turns": 6}}, {"version": 2}]
+    for other in others:
         with pytest.raises(ConfigError, match=r"the id 'tiny' is taken by tiny_env:TinyEnv: choose another id"):
             register(**{"id": "tiny", "entry_point": ENTRY, "summary": "A tiny one.", **other})
     assert spec("tiny").kwargs == {"max_turns": 5}

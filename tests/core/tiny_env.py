@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from factgym.core.action import ToolCall
 from factgym.core.config import EnvConfig
@@ -59,8 +59,8 @@ TOOLS = (
 class TinyEnv(Env[TinyTask]):
     """`say` is answered with its text, `boom` raises, `submit` ends the episode with its value as the reward."""
 
-    tags = {"say": ("say", "text")}
-    implicit = {"value": "submit"}
+    tags: ClassVar[Mapping[str, tuple[str, str]]] = {"say": ("say", "text")}
+    implicit: ClassVar[Mapping[str, str]] = {"value": "submit"}
     fail_in_score = False
     fail_in_begin = False
     said: list[str]

@@ -123,7 +123,9 @@ def test_scores_are_those_of_rank_bm25_with_lucenes_idf(policies: list[Passage],
 def test_single_terms_rank_as_plain_rank_bm25_ranks_them(policies: list[Passage]) -> None:
     oracle = BM25Okapi([passage_terms(passage) for passage in policies], k1=1.5, b=0.75)
     engine = Bm25sIndex(policies)
-    common = [word for word in ("refund", "account", "basecamp", "data", "support", "law") if oracle.idf.get(word, 0) > 1]
+    common = [
+        word for word in ("refund", "account", "basecamp", "data", "support", "law") if oracle.idf.get(word, 0) > 1
+    ]
     assert len(common) >= 4
     for word in common:
         scores = [round(float(score), 9) for score in oracle.get_scores([word])]

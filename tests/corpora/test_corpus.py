@@ -24,7 +24,7 @@ def test_order_lookup_and_membership() -> None:
 
 def test_an_unknown_id_is_a_lookup_error_with_a_suggestion() -> None:
     corpus = Corpus(PASSAGES)
-    with pytest.raises(UnknownPassageError, match="no passage 'E11' in this corpus of 3. Did you mean 'E1"):
+    with pytest.raises(UnknownPassageError, match=r"no passage 'E11' in this corpus of 3\. Did you mean 'E1"):
         corpus.get("E11")
     with pytest.raises(LookupError) as caught:
         corpus.get("x" * 1_000_000)

@@ -76,7 +76,7 @@ def test_hybrid_fuses_words_and_meaning(minilm: str) -> None:
 @pytest.fixture(scope="module")
 def many(minilm: str) -> DenseIndex:
     draw = random.Random("many")
-    words = "leave refund audit vendor laptop flight month policy access notice customer days".split()
+    words = ["leave", "refund", "audit", "vendor", "laptop", "flight", "month", "policy", "access", "notice", "days"]
     passages = [Passage(f"P{i}", "", " ".join(draw.choices(words, k=8))) for i in range(150)]
     passages += [Passage(f"twin{i}", "", passages[i].text) for i in range(40)]
     return DenseIndex(passages, shared_encoder(minilm, "plain"))
@@ -101,7 +101,9 @@ def test_faiss_ranks_as_numpy_does_and_ties_fall_in_corpus_order(many: DenseInde
 def test_batches_threads_and_pickles_give_the_same_hits(many: DenseIndex) -> None:
     queries = [f"{a} {b}" for a in ("refund", "audit", "leave") for b in ("notice", "vendor", "month", "days")]
     together = many.search(queries, 5)
-    assert [[hit.id for hit in many.search([query], 5)[0]] for query in queries] == [[h.id for h in r] for r in together]
+    assert [[hit.id for hit in many.search([query], 5)[0]] for query in queries] == [
+        [h.id for h in r] for r in together
+    ]
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(lambda _: many.search(queries, 5), range(6))) == [together] * 6
     assert pickle.loads(pickle.dumps(many)).search(queries, 5) == together
@@ -194,7 +196,9 @@ def test_the_e5_preset_is_prefixes_mean_pooling_and_unit_norm(tiny_bert: Path) -
 
 def test_the_plain_preset_has_no_prefix(tiny_bert: Path) -> None:
     encoder = Encoder(tiny_bert, "plain")
-    assert not np.allclose(encoder.queries(["paid leave"]), Encoder(tiny_bert, "e5").queries(["paid leave"]), atol=1e-3)
+    assert not np.allclose(
+        encoder.queries(["paid leave"]), Encoder(tiny_bert, "e5").queries(["paid leave"]), atol=1e-3
+    )
     if (tiny_bert / "modules.json").exists():
         return
     assert encoder.queries(["paid leave"]) == pytest.approx(by_hand(tiny_bert, ["paid leave"]), abs=2e-6)

@@ -123,7 +123,8 @@ def test_marks_in_bad_order_fold_in_linear_time_to_the_same_text(pair: str) -> N
 
 
 @pytest.mark.parametrize(
-    "unit", [".", ". ", "a. ", "(", "((", ". (", "1. ", "- ", "A\n", ".)", '." "', "1,", "a1.2", "#", "\u1100\u1161", "<"]
+    "unit",
+    [".", ". ", "a. ", "(", "((", ". (", "1. ", "- ", "A\n", ".)", '." "', "1,", "a1.2", "#", "\u1100\u1161", "<"],
 )
 def test_hostile_repetition_is_answered(unit: str) -> None:
     text = unit * 60_000
@@ -144,7 +145,7 @@ def split(text: str) -> list[str]:
         "Do you refund?|No.|We do not.|Really!|Yes.",
         "Smith v. Jones, 5 U.S. 137, held it.|He left at 5 p.m.|The office closed at 6 p.m. on Friday.",
         "Dr. J. Smith agreed...|Then he left.|Visit basecamp.com or 2.example.org today.",
-        'He said “It is done.”|“Really.”|She agreed (in part).|(We did not.)|Nobody did.',
+        "He said “It is done.”|“Really.”|She agreed (in part).|(We did not.)|Nobody did.",
         "“Who’s we?” you ask.|It is Fig. 3 on pp. 4-5 of Supplement No. II to the plan.",
         "Paid to Acme Ltd.|The vendor left.|Paid to Acme Ltd. Holdings on Jan. 5 of that year.",
         "Dated ............. (the “Date”) in full.|A non-U.S. Person may sign.",
