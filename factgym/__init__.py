@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import factgym.envs  # fills the registry
+import factgym.envs  # noqa: F401 - fills the registry
 from factgym.core.registry import EnvSpec, list_envs, make, register, spec
 
 if TYPE_CHECKING:

@@ -32,6 +32,11 @@ class EnvConfig:
         if not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed must be between 0 and 2**63 - 1, not {self.seed}")
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that can be chosen, the default first; empty where there is one set of tasks only."""
+        return ()
+
     @classmethod
     def build(cls, env_id: str, values: Mapping[str, Any]) -> Self:
         """A checked configuration. Raises ConfigError that names the key and what it takes."""

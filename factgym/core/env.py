@@ -14,6 +14,7 @@ import copy
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self
 
 import gymnasium
@@ -50,6 +51,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """`<tag>text</tag>` in a completion -> (tool, argument)."""
     implicit: ClassVar[Mapping[str, str]] = {}
     """Key of a bare JSON object -> the tool that it submits to."""
+    action_space: ActionSpace
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration
 
     def __init__(self, env_spec: EnvSpec, config: EnvConfig, render_mode: str | None = None) -> None:
@@ -68,7 +70,12 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         memo[id(self)] = new
         for name, value in vars(self).items():
             setattr(new, name, value if name in _SHARED else copy.deepcopy(value, memo))
+        new.action_space.tools = new.open_tools
         return new
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.action_space.tools = self.open_tools
 
     @abstractmethod
     def load_tasks(self) -> TaskSet[TaskT]:
@@ -166,7 +173,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         parsed = parse_action(action, tags=self.tags, implicit=self.implicit)
         place = len(episode.messages)
         episode.messages.append(parsed.message)
-        replies = tuple(self._replies(parsed))
+        replies = _fit(self._replies(parsed), self.config.max_observation_chars)
         if episode.stop is None and len(episode.turns) + 1 >= self.config.max_turns:
             episode.stop = "turn_limit"
         new = self._tool_messages(replies, parsed.native)
@@ -225,7 +232,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     def _tool_messages(self, replies: Sequence[Reply], native: bool) -> list[Message]:
         left = self.config.max_turns - len(self.episode.turns) - 1
         note = f"\n(turns left: {left})" if self.episode.stop is None else ""
-        texts = _fit([reply.text for reply in replies], self.config.max_observation_chars)
+        texts = [reply.text for reply in replies]
         texts[-1] += note
         if native and all(reply.call_id is not None for reply in replies):
             return [
@@ -254,14 +261,17 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         return turns[-1].observation if turns else "\n\n".join(m["content"] or "" for m in self._episode.messages)
 
 
-def _fit(texts: Sequence[str], limit: int) -> list[str]:
-    """The texts, cut so that together they keep `limit` characters; each may keep its equal share of that."""
-    fair = limit // len(texts)
-    spare = limit - sum(min(len(text), fair) for text in texts)
+def _fit(replies: Sequence[Reply], limit: int) -> tuple[Reply, ...]:
+    """The replies with texts that together keep `limit` characters; each may keep its equal share of that."""
+    fair = limit // len(replies)
+    spare = limit - sum(min(len(reply.text), fair) for reply in replies)
     fitted = []
-    for text in texts:
-        extra = min(max(len(text) - fair, 0), spare)
+    for reply in replies:
+        extra = min(max(len(reply.text) - fair, 0), spare)
         spare -= extra
-        cut = len(text) - fair - extra
-        fitted.append(text if cut <= 0 else f"{text[: fair + extra]}… [cut: {cut} more characters]")
-    return fitted
+        kept = fair + extra
+        cut = len(reply.text) - kept
+        if cut > 0:
+            reply = replace(reply, text=f"{reply.text[:kept]}… [cut: {cut} more characters]")
+        fitted.append(reply)
+    return tuple(fitted)

@@ -7,6 +7,7 @@ once and then return constants. A space of our own is refused there with a clear
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -61,14 +62,21 @@ class ActionSpace(Space[Any]):
     """What a policy may emit: a completion string, an assistant message, or a tool-call dict.
 
     Everything of these types is contained, malformed or not, because the environment answers it. `sample` gives a
-    tool-call dict that fits the schema of one of `tools()`.
+    tool-call dict that fits the schema of one of `tools()`. A copy follows the same `tools`; a pickle, which a vector
+    environment sends to its workers, holds what they gave and not the environment behind them.
     """
 
     def __init__(
         self, tools: Callable[[], Sequence[ToolSchema]], seed: int | np.random.Generator | None = None
     ) -> None:
         super().__init__(shape=None, dtype=None, seed=seed)
-        self._tools = tools
+        self.tools = tools
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ActionSpace:
+        return _action_space(self.tools, copy.deepcopy(self._np_random, memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _frozen_action_space, (list(self.tools()), self._np_random)
 
     @property
     def is_np_flattenable(self) -> bool:
@@ -77,7 +85,7 @@ class ActionSpace(Space[Any]):
 
     def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
         """A tool call whose arguments fit the tool's schema."""
-        tools = self._tools()
+        tools = self.tools()
         function = tools[int(self.np_random.integers(len(tools)))]["function"]
         return {"tool": function["name"], "arguments": sample_schema(function["parameters"], self.np_random)}
 
@@ -100,6 +108,16 @@ class ActionSpace(Space[Any]):
         return isinstance(other, ActionSpace)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _action_space(tools: Callable[[], Sequence[ToolSchema]], rng: Any) -> ActionSpace:
+    space = ActionSpace(tools)
+    space._np_random = rng
+    return space
+
+
+def _frozen_action_space(tools: list[ToolSchema], rng: Any) -> ActionSpace:
+    return _action_space(lambda: tools, rng)
 
 
 def sample_schema(schema: dict[str, Any], rng: np.random.Generator) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 
 def _word_set(words: str) -> frozenset[str]:
@@ -66,6 +67,12 @@ def sentences(text: str) -> list[tuple[int, int]]:
             if span:
                 found.append(span)
     return found
+
+
+@lru_cache(maxsize=8192)
+def passage_ranges(text: str) -> tuple[tuple[int, int], ...]:
+    """`sentences` of a passage, remembered: the same few thousand passages are asked about again and again."""
+    return tuple(sentences(text))
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int] | None:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.corpora.claims import ClaimExample, GoldFact
-from factgym.corpora.text import find_quote, sentences
+from factgym.corpora.sentences import passage_ranges
+from factgym.corpora.text import find_quote
 from factgym.rewards.rubric import Rubric
 
 COMPONENTS = ("json", "verdict", "evidence", "quote", "coverage", "span", "guard")
@@ -182,7 +183,7 @@ def _place(quote: str, passage: str, text: str, rules: QuoteRules) -> ValidQuote
     place = find_quote(quote, text)
     if place is None:
         return None
-    spanned = sum(start < place[1] and place[0] < end for start, end in sentences(text))
+    spanned = sum(start < place[1] and place[0] < end for start, end in passage_ranges(text))
     return ValidQuote(quote, passage, *place) if spanned <= rules.max_quote_sentences else None
 
 

@@ -40,7 +40,7 @@ def check(action: object) -> ParsedAction:
             assert item.position is None or 0 <= item.position <= len(text)
         else:
             assert type(item.arguments) is dict
-            assert 0 <= item.start < item.end <= len(text)
+            assert 0 <= item.start <= item.end <= len(text)  # empty for a native call without arguments
             assert 0 < len(item.name) <= DEFAULT_LIMITS.max_name_chars
     kept = parsed.message.get("tool_calls")
     assert not parsed.native or [item.id for item in parsed.items] == [call["id"] for call in kept or []]

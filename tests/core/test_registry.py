@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import re
 from collections.abc import Iterator
@@ -59,10 +60,9 @@ def test_an_id_is_found_with_and_without_version_and_namespace(id: str) -> None:
 
 @pytest.mark.parametrize("id", list_envs())
 def test_every_class_is_its_own_card(id: str) -> None:
-    doc = spec(id).load().__doc__ or ""
-    found = re.findall(r"^ {4}## (.+)$", doc, re.MULTILINE)
-    assert tuple(found) == HEADINGS
-    sections = re.split(r"^ {4}## .+$", doc, flags=re.MULTILINE)
+    doc = inspect.getdoc(spec(id).load()) or ""
+    assert tuple(re.findall(r"^## (.+)$", doc, re.MULTILINE)) == HEADINGS
+    sections = re.split(r"^## .+$", doc, flags=re.MULTILINE)
     assert all(len(section.strip()) > 20 for section in sections[1:-1])
     assert re.search(rf"^v{spec(id).version}: ", sections[-1].strip(), re.MULTILINE)
     assert 10 < len(spec(id).summary) < 120

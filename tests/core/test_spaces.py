@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from factgym.core.spaces import ActionSpace, UnicodeText, sample_schema
+
+
+def _tool(name: str) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
 
 BOUNDS: list[dict[str, Any]] = [
     {"type": "integer"},
@@ -120,14 +127,23 @@ def test_vector_environments_can_batch_it_without_shared_memory(space: Any) -> N
         create_shared_memory(space, 2)
 
 
-def test_copies_and_pickles_keep_the_generator() -> None:
-    space = UnicodeText(7, seed=1)
+@pytest.mark.parametrize("space", [UnicodeText(7, seed=1), ActionSpace(lambda: [_tool("t")], seed=1)], ids=repr)
+def test_copies_and_pickles_keep_the_generator(space: Any) -> None:
     space.sample()
     for twin in (copy.deepcopy(space), pickle.loads(pickle.dumps(space))):
         assert twin == space
         assert data_equivalence(twin.np_random.bit_generator.state, space.np_random.bit_generator.state, exact=True)
 
 
-def _tool(name: str) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+def test_a_pickled_action_space_leaves_its_environment_behind() -> None:
+    class Owner:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def tools(self) -> list[dict[str, Any]]:
+            return [_tool("t")]
+
+    space = ActionSpace(Owner().tools, seed=1)
+    twin = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(space))))
+    assert [twin.sample() for _ in range(5)] == [space.sample() for _ in range(5)]
+    assert copy.deepcopy(space).tools == space.tools

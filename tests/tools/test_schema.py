@@ -50,7 +50,6 @@ TYPES: list[tuple[Any, Any]] = [
     (None | str, None | str),
     (int | str, int | str),
     (Literal["a", "b"], Literal["a", "b"]),
-    (Literal[1, 2], Literal[1, 2]),
     (list[int], list[int]),
     (list[list[str]], list[list[str]]),
     (list[str | None], list[str | None]),
@@ -125,6 +124,14 @@ def test_our_schemas_accept_what_pydantic_accepts(ours: Any, theirs: Any) -> Non
     agree()
 
 
+@pytest.mark.parametrize(
+    ("value", "fits"), [(1, True), (2, True), (3, False), (True, False), (1.0, False), ("1", False)]
+)
+def test_a_literal_number_is_only_itself(value: Any, fits: bool) -> None:
+    """Pydantic takes True for Literal[1], so it is no oracle here."""
+    assert (tool_of(Literal[1, 2]).check({"x": value}) is None) == fits
+
+
 @pytest.mark.parametrize(("ours", "theirs"), TYPES, ids=lambda hint: str(hint)[:60])
 def test_samples_of_a_schema_are_accepted_by_pydantic(ours: Any, theirs: Any) -> None:
     schema = type_schema(ours)
@@ -182,7 +189,7 @@ def test_schemas_are_flat_closed_and_described() -> None:
         Annotated[str, Number(1)],
         Annotated[str, Items(1)],
         Annotated[int | None, Number(1)],
-        Annotated[int, object()],
+        Annotated[int, ...],
         list[Any],
     ],
     ids=str,

@@ -1,0 +1,1 @@
+"""Whoever plays: scripted agents by name, playing, and runs on disk."""

@@ -1,0 +1,33 @@
+"""What a fresh process waits for: the import, and the first episode. The peer is `import gymnasium`."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+
+
+def measure_startup(env_id: str, repeats: int) -> list[str]:
+    """Median seconds of fresh processes, interleaved, the interpreter's own start subtracted."""
+    programs = {
+        "interpreter": "pass",
+        "import gymnasium": "import gymnasium",
+        "import factgym": "import factgym",
+        f"make({env_id!r}) + reset()": f"import factgym; factgym.make({env_id!r}).reset(seed=7)",
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(repeats):
+        for name, program in programs.items():
+            seconds[name].append(_run(program))
+    base = statistics.median(seconds["interpreter"])
+    lines = [f"fresh processes, median of {repeats} [min – max], interpreter's {base:.3f} s included"]
+    for name, found in seconds.items():
+        lines.append(f"  {name:44} {statistics.median(found):7.3f} s  [{min(found):.3f} – {max(found):.3f}]")
+    return lines
+
+
+def _run(program: str) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    return time.perf_counter() - start

@@ -1,0 +1,195 @@
+"""The final table of `factgym eval`: a run's summary at eighty columns, in a terminal and in a CI log alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, percent, printable
+from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.meters import Meter
+from factgym.benchmarks.summary import NO_VERDICT, RunSummary
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.table import Table
+
+MAX_TOOLS = 6
+_SHOWN = 60
+_SHORT = {"supported": "supp", "partially_supported": "part", "unsupported": "unsu", "contradicted": "cont"}
+
+
+def render_summary(summary: RunSummary, notes: Iterable[str] = ()) -> Group:
+    """The whole result: heading, reward and components, surfaces, labels, play. Print it with a rich Console."""
+    from rich.console import Group
+
+    parts: list[RenderableType] = [_heading(summary, notes)]
+    if summary.scored:
+        parts.append(_scores(summary))
+        if summary.surfaces:
+            parts.append(_surfaces(summary))
+        if summary.confusion is not None:
+            parts.append(_labels(summary))
+        parts.append(_play(summary))
+    return Group(*parts)
+
+
+def plain_table(title: str) -> Table:
+    """A table without frames, its title to the left; rows keep together at eighty columns."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    return Table(
+        title=Text(title, style="bold") if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        header_style="dim",
+        show_edge=False,
+    )
+
+
+def number_columns(table: Table, *names: str) -> None:
+    """Add right-aligned columns that never wrap."""
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+
+
+def add(table: Table, *cells: RenderableType, end_section: bool = False) -> None:
+    """Add a row whose strings are plain text, never console markup."""
+    from rich.text import Text
+
+    table.add_row(*(Text(one) if isinstance(one, str) else one for one in cells), end_section=end_section)
+
+
+def _heading(summary: RunSummary, notes: Iterable[str]) -> RenderableType:
+    from rich.text import Text
+
+    version = f" v{summary.version}" if summary.version is not None else ""
+    text = Text.assemble((printable(summary.env, _SHOWN) + version, "bold"), ("  agent ", "dim"))
+    text.append(printable(summary.agent, _SHOWN), "bold")
+    if summary.splits:
+        text.append("  split ", "dim")
+        text.append(printable(", ".join(summary.splits), _SHOWN))
+    text.append(f"\n{count(summary.scored, 'episode')} scored")
+    if summary.errors:
+        text.append(f", {count(summary.errors, 'infrastructure error')} left out of all scores", "yellow")
+    if summary.unscored:
+        text.append(f", {summary.unscored:,} not scored", "yellow")
+    if summary.fault:
+        text.append(f"\nfirst error: {printable(summary.fault, 200)}", "yellow")
+    for note in notes:
+        text.append(f"\n{note}", "yellow")
+    text.append("\n")
+    return text
+
+
+def _scores(summary: RunSummary) -> Table:
+    from rich.text import Text
+
+    table = plain_table("")
+    table.add_column("score", no_wrap=True, min_width=12)
+    number_columns(table, "mean", "95 % interval", "weight", "gate", "earned")
+    table.add_column("", no_wrap=True)
+    reward = summary.reward
+    add(
+        table,
+        Text("reward", "bold"),
+        Text(decimal(reward.value), "bold"),
+        interval(reward),
+        "",
+        "",
+        decimal(reward.value),
+        Meter(reward.value, style="bold cyan"),
+        end_section=True,
+    )
+    for name, part in summary.components.items():
+        add(table, printable(name, 14), *_score_cells(summary, name, part), Meter(part.value))
+    return table
+
+
+def _score_cells(summary: RunSummary, name: str, part: Estimate) -> list[str]:
+    weight, gate = summary.weights.get(name), summary.gates.get(name)
+    return [
+        decimal(part.value),
+        interval(part),
+        decimal(weight, 2) if weight is not None else "",
+        f"×{decimal(gate.value, 2)}" if gate is not None else "",
+        decimal(summary.earned.get(name)) if weight is not None else "",
+    ]
+
+
+def _surfaces(summary: RunSummary) -> Table:
+    table = plain_table("\nWhich skill moved: five surfaces")
+    table.add_column("surface", no_wrap=True, min_width=12)
+    table.add_column("measure", no_wrap=True)
+    number_columns(table, "value", "95 % interval")
+    table.add_column("", no_wrap=True)
+    for surface in summary.surfaces:
+        for i, measure in enumerate(surface.measures):
+            found = measure.estimate
+            better = "↓" if measure.lower_is_better else ""
+            add(
+                table,
+                surface.name if i == 0 else "",
+                f"{measure.label} {better}".strip(),
+                decimal(found.value),
+                interval(found),
+                Meter(found.value, style="red" if measure.lower_is_better else "cyan"),
+            )
+    return table
+
+
+def _labels(summary: RunSummary) -> Table:
+    from rich.text import Text
+
+    assert summary.confusion is not None
+    golds, said, counts = summary.confusion.golds, summary.confusion.predictions, summary.confusion.counts
+    table = plain_table("\nLabels: recall, and what was submitted instead")
+    table.add_column("gold", no_wrap=True)
+    number_columns(table, "recall", "95 % interval")
+    number_columns(table, *(_short(one) for one in said))
+    for gold, row in zip(golds, counts, strict=True):
+        cells = [Text(f"{n:,}" if n else "·", _cell_style(n, gold == one)) for one, n in zip(said, row, strict=True)]
+        found = summary.recall[gold]
+        add(table, printable(label(gold), 22), decimal(found.value), interval(found), *cells)
+    table.add_section()
+    add(table, "macro recall", decimal(summary.macro_recall.value), interval(summary.macro_recall))
+    add(table, "accuracy", decimal(summary.accuracy.value), interval(summary.accuracy))
+    return table
+
+
+def _short(name: str) -> str:
+    return ABSENT if name == NO_VERDICT else _SHORT.get(name, printable(name, 20)[:4])
+
+
+def _cell_style(n: int, right: bool) -> str:
+    if not n:
+        return "dim"
+    return "green" if right else "red"
+
+
+def _play(summary: RunSummary) -> Table:
+    table = plain_table("\nHow it was played")
+    table.show_header = False
+    table.add_column(style="dim", no_wrap=True, min_width=12)
+    table.add_column()
+    add(table, "turns", f"{decimal(summary.turns.value, 2)} {interval(summary.turns, 2)} per episode")
+    add(table, "malformed", f"{percent(summary.malformed.value)} of all actions")
+    add(table, "ended by", _counts({label(name): n for name, n in summary.stops.items()}))
+    shown = {one.name: one.calls for one in summary.tools[:MAX_TOOLS]}
+    refused = {one.name: one.errors for one in summary.tools}
+    add(table, "tool calls", _counts(shown, refused) or "none")
+    if len(summary.tools) > MAX_TOOLS:
+        add(table, "", f"and {count(len(summary.tools) - MAX_TOOLS, 'other tool')}")
+    return table
+
+
+def _counts(counts: Mapping[str, int], refused: Mapping[str, int] | None = None) -> str:
+    def one(name: str, n: int) -> str:
+        failed = (refused or {}).get(name, 0)
+        return f"{printable(name, 40)} {n:,}" + (f" ({failed:,} refused)" if failed else "")
+
+    return ", ".join(one(name, n) for name, n in counts.items())

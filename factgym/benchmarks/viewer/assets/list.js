@@ -1,0 +1,101 @@
+// The list: filters over all rows in memory, and only the rows in view in the document.
+
+const ROW = 66;
+const MARGIN = 6;
+const ORDERS = {
+  file: ["as played", () => 0],
+  low: ["lowest reward", (a, b) => (a.reward ?? 9e9) - (b.reward ?? 9e9)],
+  high: ["highest reward", (a, b) => (b.reward ?? -9e9) - (a.reward ?? -9e9)],
+  turns: ["most turns", (a, b) => b.turns - a.turns],
+};
+const FILTERS = ["q", "gold", "said", "state", "sort", "min", "max"];
+
+function readRows() {
+  const index = JSON.parse(byId("index").textContent);
+  const rows = index.rows.map((values, i) => {
+    const row = { i };
+    index.columns.forEach((name, k) => { row[name] = values[k]; });
+    row.text = [row.task, row.question, row.answer, row.topic].join("\n").toLowerCase();
+    return row;
+  });
+  return { rows, golds: index.golds, said: index.said };
+}
+
+function fillSelect(id, options) {
+  byId(id).replaceChildren(...options.map(([value, name]) => {
+    const option = el("option", "", name);
+    option.value = value;
+    return option;
+  }));
+}
+
+function fillFilters(data) {
+  const states = Object.keys(STATES).filter((state) => data.rows.some((row) => row.state === state));
+  fillSelect("gold", [["*", "any"], ...data.golds.map((one) => [one, label(one)])]);
+  fillSelect("said", [["*", "any"], ...data.said.map((one) => [one, label(one)]), ["", "none"]]);
+  fillSelect("state", [["*", "any"], ...states.map((one) => [one, STATES[one]])]);
+  fillSelect("sort", Object.entries(ORDERS).map(([key, [name]]) => [key, name]));
+}
+
+const UNSET = { q: "", gold: "*", said: "*", state: "*", sort: "file", min: "", max: "" };
+
+function filterValues() {
+  return Object.fromEntries(FILTERS.map((id) => [id, byId(id).value]));
+}
+
+function setFilters(values) {
+  for (const id of FILTERS) {
+    byId(id).value = values[id] ?? UNSET[id];
+    if (byId(id).value === "" && byId(id).selectedIndex === -1) byId(id).value = UNSET[id];
+  }
+}
+
+function selectRows(rows, want) {
+  const words = want.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const min = want.min === "" ? null : Number(want.min);
+  const max = want.max === "" ? null : Number(want.max);
+  const found = rows.filter((row) =>
+    (want.gold === "*" || row.gold === want.gold) &&
+    (want.said === "*" || (row.said === want.said && (want.said !== "" || row.state === "silent"))) &&
+    (want.state === "*" || row.state === want.state) &&
+    (min === null || (row.reward !== null && row.reward >= min - 1e-9)) &&
+    (max === null || (row.reward !== null && row.reward <= max + 1e-9)) &&
+    words.every((word) => row.text.includes(word)));
+  return want.sort === "file" ? found : found.sort((a, b) => ORDERS[want.sort][1](a, b) || a.i - b.i);
+}
+
+function itemNode(row, place, total, chosen) {
+  const node = el("div", "item " + row.state,
+    el("div", "line", el("span", "id", row.task), el("span", "score num", fixed(row.reward, 3))),
+    el("div", "line", el("span", "said", el("span", "sign", SIGNS[row.state]), ...outcome(row))),
+    el("span", "about", row.answer || row.question));
+  node.id = "row" + row.i;
+  node.dataset.i = String(row.i);
+  node.setAttribute("role", "option");
+  node.setAttribute("aria-selected", String(chosen));
+  node.setAttribute("aria-posinset", String(place + 1));
+  node.setAttribute("aria-setsize", String(total));
+  node.style.top = place * ROW + "px";
+  return node;
+}
+
+function drawList(shown, chosen) {
+  const list = byId("list");
+  const spacer = byId("spacer");
+  spacer.style.height = shown.length * ROW + "px";
+  const first = Math.max(0, Math.floor(list.scrollTop / ROW) - MARGIN);
+  const last = Math.min(shown.length, Math.ceil((list.scrollTop + (list.clientHeight || 800)) / ROW) + MARGIN);
+  const nodes = [];
+  for (let place = first; place < last; place++) nodes.push(itemNode(shown[place], place, shown.length, shown[place].i === chosen));
+  if (!shown.length) nodes.push(el("p", "nothing", "No episode fits these filters."));
+  spacer.replaceChildren(...nodes);
+  if (chosen !== null && byId("row" + chosen)) list.setAttribute("aria-activedescendant", "row" + chosen);
+  else list.removeAttribute("aria-activedescendant");
+}
+
+function reveal(place) {
+  const list = byId("list");
+  const top = place * ROW;
+  if (top < list.scrollTop) list.scrollTop = top;
+  else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
+}

@@ -1,0 +1,102 @@
+"""The transcript as steps that a reader can follow: prompts, the policy's turns, and what it was told.
+
+A policy's message is taken apart for reading (reasoning, prose, calls); whatever that hides stays available as `raw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from factgym.benchmarks.viewer.loose import as_dict, as_list, as_number, as_text
+
+Step = dict[str, Any]
+
+_THINK = ("<think>", "</think>")
+_CALL = ("<tool_call>", "</tool_call>")
+_RESPONSE = ("<tool_response>", "</tool_response>")
+
+
+def steps_of(episode: Mapping[str, Any]) -> list[Step]:
+    """One step for each message, in order.
+
+    Keys: role, text; and for the policy's messages turn (from 1), reasoning, calls, error, credit (the summed span
+    credits, or None) and raw (the message as written, empty when `text` is all of it).
+    """
+    turns = {turn.get("message"): (i, turn) for i, turn in enumerate(map(as_dict, as_list(episode.get("turns"))), 1)}
+    earned = _credits(episode)
+    steps = []
+    for place, message in enumerate(map(as_dict, as_list(episode.get("messages")))):
+        number, turn = turns.get(place, (0, {}))
+        if message.get("role") == "assistant" or number:
+            steps.append({**_policy_step(message, number, turn), "credit": earned.get(place)})
+        else:
+            steps.append({"role": as_text(message.get("role")), "text": _unwrap(as_text(message.get("content")))})
+    return steps
+
+
+def _policy_step(message: Mapping[str, Any], number: int, turn: Mapping[str, Any]) -> Step:
+    content = as_text(message.get("content"))
+    reasoning, prose = _cut_out(content, _THINK)
+    calls = [_call(as_dict(one)) for one in as_list(turn.get("calls"))]
+    said = _without_calls(prose) if calls else prose
+    native = "\n".join(as_text(as_dict(one).get("function")) for one in as_list(message.get("tool_calls")))
+    raw = "\n".join(part for part in (content, native) if part)
+    return {
+        "role": "assistant",
+        "turn": number,
+        "text": said.strip(),
+        "reasoning": "\n\n".join(
+            part for part in (as_text(message.get("reasoning_content")), reasoning) if part
+        ).strip(),
+        "calls": calls,
+        "error": as_text(turn.get("error")),
+        "raw": raw if raw.strip() != said.strip() else "",
+    }
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    return {"tool": as_text(call.get("tool")), "arguments": call.get("arguments"), "error": as_text(call.get("error"))}
+
+
+def _without_calls(prose: str) -> str:
+    """The prose around the calls; nothing when the whole message was a bare JSON call."""
+    said = _cut_out(prose, _CALL)[1].strip()
+    return "" if said.startswith(("{", "```", "<")) else said
+
+
+def _cut_out(text: str, tags: tuple[str, str]) -> tuple[str, str]:
+    """What stands inside the tags, and the text without it; a tag that is never closed runs to the end.
+
+    A closing tag alone ends a reasoning whose opening tag the chat template wrote.
+    """
+    inside: list[str] = []
+    outside: list[str] = []
+    at = 0
+    if tags == _THINK and 0 <= text.find(tags[1]) < text.find(tags[0]) % (len(text) + 1):
+        at = text.find(tags[1]) + len(tags[1])
+        inside.append(text[: at - len(tags[1])].strip())
+    while (start := text.find(tags[0], at)) >= 0:
+        outside.append(text[at:start])
+        end = text.find(tags[1], start)
+        inside.append(text[start + len(tags[0]) : end if end >= 0 else len(text)].strip())
+        at = end + len(tags[1]) if end >= 0 else len(text)
+    outside.append(text[at:])
+    return "\n\n".join(inside), "".join(outside)
+
+
+def _unwrap(text: str) -> str:
+    """Tool results without the tags around them; any other text as it is."""
+    stripped = text.strip()
+    if not stripped.startswith(_RESPONSE[0]):
+        return text
+    return _cut_out(stripped, _RESPONSE)[0]
+
+
+def _credits(episode: Mapping[str, Any]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for span in as_list(as_dict(episode.get("reward")).get("spans")):
+        values = as_list(span)
+        if len(values) == 4 and isinstance(values[0], int) and (value := as_number(values[3])) is not None:
+            found[values[0]] = found.get(values[0], 0.0) + value
+    return found

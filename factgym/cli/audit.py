@@ -1,0 +1,37 @@
+"""`factgym audit ENV`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, make_env
+
+
+def audit(
+    env: EnvId,
+    n: Annotated[int, typer.Option("-n", "--episodes", min=2, help="How many tasks each agent plays.")] = 200,
+    seed: Seed = 0,
+    split: Split = None,
+    reward: Reward = None,
+    path: DataPath = None,
+    settings: Settings = None,
+) -> None:
+    """Play exploiters against the oracle and an honest baseline. Exit code 1 when an exploiter reaches the baseline."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from factgym.benchmarks.audit import run_audit
+    from factgym.benchmarks.audit_table import render_audit
+
+    world = make_env(env, settings, split=split, reward=reward, path=path)
+    console = Console(highlight=False)
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("playing", total=None)
+        found = run_audit(
+            world, n=n, seed=seed, on_episode=lambda name, done: progress.update(bar, description=f"{name} {done}/{n}")
+        )
+    console.print(render_audit(found.rows, found.judged, found.title, found.margins))
+    if not found.passed:
+        raise typer.Exit(1)

@@ -1,0 +1,55 @@
+"""The command line. Every fault that a user can mend is one line on standard error and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from factgym.cli.audit import audit
+from factgym.cli.evaluate import evaluate
+from factgym.cli.info import info
+from factgym.cli.list_envs import list_command
+from factgym.cli.play import play
+from factgym.cli.view import view
+from factgym.core.errors import FactgymError
+
+app = typer.Typer(
+    name="factgym",
+    help="Environments in which an agent checks claims against evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("list")(list_command)
+app.command("info")(info)
+app.command("eval")(evaluate)
+app.command("audit")(audit)
+app.command("play")(play)
+app.command("view")(view)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        import factgym
+
+        print(factgym.__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point of the `factgym` command."""
+    try:
+        app()
+    except FactgymError as error:
+        print(f"factgym: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+if __name__ == "__main__":
+    main()

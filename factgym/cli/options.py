@@ -1,0 +1,54 @@
+"""Options that several commands share, and how they become an environment's configuration."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError
+from factgym.core.registry import make
+
+EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment; `factgym list` shows them.")]
+Split = Annotated[str | None, typer.Option(help="Which split; `factgym info ENV` shows them.")]
+Reward = Annotated[str | None, typer.Option(help="Which reward, for example r0, gated or v2.")]
+DataPath = Annotated[str | None, typer.Option("--path", help="Folder or file of an environment over your own data.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, for example --set haystack=true. Repeatable."),
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Chooses the tasks and their order.")]
+
+
+def make_env(
+    env_id: str,
+    settings: list[str] | None = None,
+    *,
+    split: str | None = None,
+    reward: str | None = None,
+    path: str | None = None,
+) -> Env[Any]:
+    """The environment with the given options."""
+    config = parse_settings(settings or [])
+    named = {"split": split, "reward": reward, "path": path}
+    return make(env_id, **{**config, **{key: value for key, value in named.items() if value is not None}})
+
+
+def parse_settings(settings: list[str]) -> dict[str, Any]:
+    """`["haystack=true", "index=bm25"]` as values: JSON where it is JSON, else text."""
+    values = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set takes KEY=VALUE, not {setting!r:.80}")
+        values[key] = _value(text)
+    return values
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

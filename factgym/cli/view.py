@@ -1,0 +1,18 @@
+"""`factgym view RUN`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def view(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, as `factgym eval` prints it.")],
+    out: Annotated[Path | None, typer.Option(help="Where the page goes; default RUN/index.html.")] = None,
+) -> None:
+    """Write one self-contained HTML page to browse a run's episodes."""
+    from factgym.benchmarks.viewer import write_page
+
+    print(write_page(run, out or run / "index.html"))

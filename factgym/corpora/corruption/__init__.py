@@ -1,0 +1,1 @@
+"""Corruption operators over sentences of real documents; `operators.OPERATORS` lists them."""

@@ -1,0 +1,1 @@
+"""Readers of real documents: folders of Markdown, text and JSONL, and ContractNLI."""

@@ -1,0 +1,160 @@
+"""Plain text to blocks: paragraphs re-flowed, page furniture dropped, headings and clause numbers recognised.
+
+Text files come in two shapes: lines broken at a fixed width, and one paragraph per line (as contracts extracted from
+filings are, where column gaps and lost line breaks show as runs of spaces, and page footers stand mid-sentence).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+
+from factgym.corpora.readers.document import Block
+
+_GAP = re.compile(r"[ \t\u00a0]{5,}")
+_PAGE_NUMBER = re.compile(
+    r"\W{0,4}(?:page )?(?:\d{1,4}|[ivxl]{1,6}|[A-Z]-\d{1,3})(?: (?:of|/) \d{1,4})?\W{0,4}$", re.I
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_DIGITS = re.compile(r"\d+")
+_LIST_MARK = re.compile(r"(?:[-*•·–]|\(?[a-z]{1,4}\)|\(?\d{1,3}(?:\.\d{1,3})*[.)]?)$", re.I)
+_ITEM_START = re.compile(r"(?:[-*•·–] |\(?(?:[a-z]|[ivx]{1,5}|\d{1,3})[.)] |\d{1,3}(?:\.\d{1,3})+\.? )", re.I)
+_BULLET = re.compile(r"[-*•·–] +")
+_NUMBERED = re.compile(r"(?:(?:ARTICLE|Article|SECTION|Section|EXHIBIT|Exhibit|SCHEDULE|Schedule|Part|PART) )?"
+                       r"(?:\d{1,2}(?:\.\d{1,3})*|[IVX]{1,6}|[A-Z])[.):]? (?=\S)")  # fmt: skip
+_CLAUSE = re.compile(r"(?:(?<=[.;:)”\"])|(?<=[A-Z]{4})) (?=\d{1,2}\.\d{1,2}(?:\.\d{1,2})?\.? [A-Z“\"(])")
+_SENTENCE_END = (".", "!", "?", ":", ";", '."', ".”", ".)", "?)", "!)")
+_NOT_IN_HEADING = re.compile(
+    r"[\d(_:]|\b(?:Street|Avenue|Suite|Road|Inc|LLC|Ltd|Corp|Box|WHEREAS|BETWEEN)\b|^(?:AND|BY|OR)\b"
+)
+_MAX_HEADING_CHARS = 80
+_FURNITURE_REPEATS = 3
+_DIVISION = re.compile(r"(?:section|article|exhibit|schedule|chapter|part|appendix|annex|step|question)\b|\W*\d", re.I)
+_WRAP_WIDTHS = range(45, 131)
+
+
+def _is_wrapped(lines: list[str]) -> bool:
+    """Whether lines are broken at a fixed width: most of them near one length, none far beyond it."""
+    lengths = sorted(len(line.rstrip()) for line in lines if line.strip())
+    if len(lengths) < 4:
+        return False
+    return lengths[len(lengths) * 3 // 4] in _WRAP_WIDTHS and lengths[-1 - len(lengths) // 50] <= _WRAP_WIDTHS[-1]
+
+
+def _furniture(lines: list[str]) -> set[str]:
+    """Short lines that come back, numbers aside, as page headers and footers do."""
+    shapes = (_DIGITS.sub("0", line.strip()) for line in lines if not _DIVISION.match(line.strip()))
+    counts = Counter(shape for shape in shapes if 0 < len(shape) <= _MAX_HEADING_CHARS and not shape.endswith("."))
+    return {shape for shape, count in counts.items() if count >= _FURNITURE_REPEATS}
+
+
+def _without_furniture(lines: list[str]) -> list[str]:
+    furniture = _furniture(lines)
+    return [
+        "" if _PAGE_NUMBER.match(line.strip()) or _DIGITS.sub("0", line.strip()) in furniture else line
+        for line in lines
+    ]
+
+
+def _at_gaps(line: str) -> list[str]:
+    """Cuts a line at runs of spaces, where columns and lost line breaks were; a list mark stays with its text."""
+    parts: list[str] = []
+    for part in _GAP.split(line.strip()):
+        if parts and _LIST_MARK.match(parts[-1]):
+            parts[-1] = f"{parts[-1]} {part}"
+        elif part:
+            parts.append(part)
+    return parts
+
+
+def _join(pieces: list[str]) -> str:
+    """Lines as one paragraph; a word cut at its hyphen is one word again, hyphen kept."""
+    parts = [pieces[0]]
+    for left, right in pairwise(pieces):
+        cut = left.endswith("-") and left[-2:-1].isalpha() and right[:1].islower()
+        parts.append(right if cut else f" {right}")
+    return "".join(parts)
+
+
+def _reflow(lines: list[str]) -> list[str]:
+    """Joins lines broken at a fixed width; a blank line, a list mark or a short full line ends a paragraph."""
+    width = max((len(line) for line in lines), default=0)
+    out: list[list[str]] = []
+    joining = False
+    for line in lines:
+        text = line.strip()
+        if text and joining and not _ITEM_START.match(text):
+            out[-1].append(text)
+        elif text:
+            out.append([text])
+        short = text.endswith(_SENTENCE_END) and len(line) < 0.7 * width
+        joining = bool(text) and not short and not heading_of(text)
+    return [_join(pieces) for pieces in out]
+
+
+def heading_of(text: str) -> str:
+    """The heading that a paragraph is, without its number, or an empty string."""
+    if len(text) > _MAX_HEADING_CHARS or text.endswith((".", ";", ",", "?", "!")) or _BULLET.match(text):
+        return ""
+    number = _NUMBERED.match(text)
+    name = (text[number.end() :] if number else text).strip(" .:-–—")
+    words = [word for word in name.split() if word[0].isalpha()]
+    if not words or len(words) > 10 or "/s/" in text or _NOT_IN_HEADING.search(name):
+        return ""
+    titled = sum(word[0].isupper() for word in words) * 2 >= len(words)
+    shouted = text.isupper() and len(name) > 5
+    return title_case(name) if titled and (number or shouted) else ""
+
+
+def _mend(paragraphs: list[str]) -> list[str]:
+    """Joins a sentence that a page break cut in two."""
+    out: list[list[str]] = []
+    for text in paragraphs:
+        last = out[-1][-1] if out else ""
+        open_ended = len(last) > _MAX_HEADING_CHARS and not last.endswith(_SENTENCE_END)
+        if open_ended and text[0].islower() and not _ITEM_START.match(text):
+            out[-1].append(text)
+        else:
+            out.append([text])
+    return [_join(pieces) for pieces in out]
+
+
+def paragraphs_of(text: str) -> list[str]:
+    """The paragraphs of a plain text, white space folded, list items marked `- ` or by their own number."""
+    lines = _without_furniture(text.replace("\f", "\n").expandtabs(8).split("\n"))
+    parts = _reflow(lines) if _is_wrapped(lines) else [part for line in lines for part in _at_gaps(line)]
+    folded = [" ".join(part.split()) for part in _mend(parts)]
+    return [_BULLET.sub("- ", piece, count=1) for part in folded for piece in _CLAUSE.split(part) if piece]
+
+
+def read_plain(text: str) -> tuple[str, list[Block]]:
+    """A title (the first paragraph when it reads as one, else empty) and the blocks of a plain text."""
+    blocks: list[Block] = []
+    path: tuple[str, ...] = ()
+    current: list[str] = []
+    paragraphs = paragraphs_of(text)
+    for paragraph in paragraphs:
+        name = heading_of(paragraph)
+        if name:
+            if current:
+                blocks.append(Block(path, tuple(current)))
+            path, current = (name,), []
+        else:
+            current.append(paragraph)
+    if current:
+        blocks.append(Block(path, tuple(current)))
+    return title_line(paragraphs), blocks
+
+
+def title_line(paragraphs: list[str]) -> str:
+    """The first paragraph as a title where it is a short line without a full stop."""
+    first = paragraphs[0] if paragraphs else ""
+    words = len(first.split())
+    alone = 0 < len(first) <= _MAX_HEADING_CHARS and 1 < words <= 12 and not first.endswith((".", ",", ";", ":"))
+    return title_case(first) if alone and not any(char.isdigit() for char in first) else ""
+
+
+def title_case(name: str) -> str:
+    """A shouted name as a title; others as they are."""
+    return _WORD.sub(lambda word: word[0].capitalize(), name) if name.isupper() and len(name) > 6 else name

@@ -1,0 +1,1 @@
+"""ClaimCheck: list, search, read and submit over policy documents."""

@@ -1,0 +1,112 @@
+"""Configuration of the ClaimCheck environments, and which splits each source has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from factgym.core.config import EnvConfig
+from factgym.core.errors import ConfigError, did_you_mean
+from factgym.rewards.claimcheck import COMPONENTS, DEFAULT_RULES, GATES, RUBRICS, QuoteRules
+from factgym.rewards.rubric import Rubric
+
+Source = Literal["mixed", "hard", "ood", "multihop", "docs", "contracts"]
+
+_OTHER_SEED = 1_000_000_007
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where a synthetic split comes from: the generator's kind, its number of examples, and its own seed stream."""
+
+    kind: str
+    size: int
+    stream: int = 0
+
+    def seed(self, seed: int) -> int:
+        """The generator's seed: streams of one kind share no example."""
+        return seed + self.stream * _OTHER_SEED
+
+
+SYNTHETIC: Mapping[str, Mapping[str, Split]] = {
+    "mixed": {
+        "train": Split("train", 5000),
+        "validation": Split("validation", 1000),
+        "ood": Split("ood", 1000),
+        "hard": Split("hard", 500),
+        "multihop": Split("multihop", 500),
+    },
+    "hard": {"test": Split("hard", 500), "train": Split("hard", 5000, 1), "validation": Split("hard", 500, 2)},
+    "ood": {"test": Split("ood", 1000)},
+    "multihop": {
+        "test": Split("multihop", 500),
+        "train": Split("multihop", 5000, 1),
+        "validation": Split("multihop", 500, 2),
+    },
+}
+REAL: Mapping[str, tuple[str, ...]] = {"docs": ("test",), "contracts": ("dev",)}
+
+
+def splits(source: str) -> tuple[str, ...]:
+    """The splits of a source; the first is the default."""
+    if source == "mixed":
+        return ("validation", "train", "ood", "hard", "multihop")
+    return tuple(SYNTHETIC[source]) if source in SYNTHETIC else REAL[source]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimCheckConfig(EnvConfig):
+    """Settings of `claimcheck*`.
+
+    source: where the examples come from. split: which part of the data, default the first of Splits. size: how
+    many examples, default all. path: the folder (`docs`) or file (`contracts`) of a source that is not generated.
+    reward: "r0", "gated", "v2" or a `Rubric` over the same components. index: "bm25", "dense", "hybrid", "rank-bm25",
+    or an object with `search(queries, k)`. index_options: arguments of the index. haystack: search the
+    passages of the whole split rather than the episode's own. offline: all evidence is in the prompt and there is
+    one submission. rules: what counts as a quote.
+    """
+
+    source: Source = "mixed"
+    split: str | None = None
+    size: int | None = None
+    path: str | None = None
+    reward: str | Rubric = "v2"
+    index: Any = "bm25"
+    index_options: dict[str, Any] | None = None
+    haystack: bool = False
+    offline: bool = False
+    rules: QuoteRules = DEFAULT_RULES
+
+    def __post_init__(self) -> None:
+        EnvConfig.__post_init__(self)
+        known = splits(self.source)
+        if self.split is not None and self.split not in known:
+            raise ConfigError(
+                f"{self.source!r} has no split {self.split!r}.{did_you_mean(self.split, known)} "
+                f"It has: {', '.join(known)}."
+            )
+        if self.size is not None and self.size < 1:
+            raise ConfigError(f"size must be at least 1, not {self.size}")
+        if self.offline and self.haystack:
+            raise ConfigError("offline=True shows all evidence, so it cannot be combined with haystack=True")
+        self.rubric.check(COMPONENTS, GATES)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that can be chosen; the first is the default."""
+        return splits(self.source)
+
+    @property
+    def chosen_split(self) -> str:
+        """The split, with the default filled in."""
+        return self.split or splits(self.source)[0]
+
+    @property
+    def rubric(self) -> Rubric:
+        """The rubric that `reward` names."""
+        if isinstance(self.reward, Rubric):
+            return self.reward
+        if self.reward not in RUBRICS:
+            raise ConfigError(f"there is no reward {self.reward!r}: use {', '.join(RUBRICS)} or a Rubric")
+        return RUBRICS[self.reward]

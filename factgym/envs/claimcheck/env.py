@@ -1,0 +1,184 @@
+"""The ClaimCheck environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+from factgym.core.action import ToolCall
+from factgym.core.config import EnvConfig
+from factgym.core.env import Env
+from factgym.core.episode import Reply
+from factgym.core.messages import Message, ToolSchema
+from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.core.report import RewardReport
+from factgym.envs.claimcheck.config import ClaimCheckConfig
+from factgym.envs.claimcheck.credit import span_credits
+from factgym.envs.claimcheck.submission import ClaimDesk, submit
+from factgym.envs.claimcheck.tasks import ClaimTask, ClaimTaskSet, claim_tasks
+from factgym.rewards.claimcheck import NOTHING, ClaimScore, score_submission
+from factgym.tools.evidence import list_passages, read, search
+from factgym.tools.toolbox import Toolbox
+
+_PACKAGE = "factgym.envs.claimcheck"
+
+TOOLBOX = Toolbox((list_passages, search, read, submit))
+
+
+@cache
+def _schemas(names: tuple[str, ...]) -> tuple[ToolSchema, ...]:
+    return tuple(TOOLBOX.schemas(names))
+
+
+class ClaimCheckEnv(Env[ClaimTask]):
+    """Check an answer against documents, and prove it.
+
+    ## What it is
+    An answer to a question about policies, contracts or regulations is to be judged by the text of documents that the
+    agent cannot see at first. A correct verdict is not enough: it counts as far as its evidence was read, cited and
+    quoted word for word. After "A Correct Verdict Is Not Enough: RL for Evidence-Grounded Claim Verification".
+
+    ## Task
+    A question and an answer of one or more statements. Each statement is supported, contradicted, unsupported or an
+    overclaim; the answer as a whole may also be partially supported. Synthetic answers were corrupted on purpose
+    (number, date, entity, party, cause, scope, condition, exception, version, irrelevant citation, addition), so the
+    gold evidence and the part that is not carried are known.
+
+    ## Tools
+    `list`, `search`, `read`, `submit`. Offline there is `submit` only, and a bare JSON object is a submission too.
+
+    ## Turn protocol
+    At most `max_turns` actions; `submit` ends the episode. An action that cannot be understood or done costs a turn
+    and is answered with what was wrong. Without a submission the reward is 0.
+
+    ## Rewards
+    Seven components in [0, 1], scored once: json, verdict, evidence (F1 of cited against gold passages), quote (share
+    that is verbatim in its passage), coverage (share of gold facts quoted), span (F1 over the characters marked as
+    unsupported), guard (no false "supported"). `reward="v2"` (default) gives the verdict its credit only as far as
+    evidence, quote and coverage are right; "gated" uses the mean of the evidence checks; "r0" has no gate and shows
+    why one is needed.
+
+    ## Splits and licences
+    Generated: train 5,000, validation 1,000, ood 1,000, hard 500, multihop 500; no licence attaches. `claimcheck-docs`
+    reads a folder of yours. `claimcheck-contracts` reads ContractNLI (CC BY 4.0), which is not part of the package.
+
+    ## Determinism
+    Example *i* depends on (seed, split, i) alone. The same actions give the same bytes and the same reward.
+
+    ## Known exploits
+    `factgym audit` plays them: a label without evidence, guessed ids, invented quotes, copied passages, constant
+    verdicts, generic reasons. Under v2 none reaches an honest baseline; under R0 the bare label does.
+
+    ## Versions
+    v1: first version.
+    """
+
+    Config: ClassVar[type[EnvConfig]] = ClaimCheckConfig
+    tags: ClassVar[Mapping[str, tuple[str, str]]] = {"search": ("search", "query"), "read": ("read", "id")}
+    implicit: ClassVar[Mapping[str, str]] = {"final_verdict": "submit"}
+    config: ClaimCheckConfig
+    tasks: ClaimTaskSet
+
+    def load_tasks(self) -> ClaimTaskSet:
+        """The shared task set of this configuration."""
+        return claim_tasks(self.config)
+
+    def begin(self, task: ClaimTask) -> list[Message]:
+        """A fresh desk; the instructions, and the question with its answer."""
+        self.desk = ClaimDesk(task.library)
+        example = task.example
+        said = fill(prompt(_PACKAGE, "task"), question=example.question, answer=example.answer)
+        if self.config.offline:
+            self.desk.read = dict.fromkeys((passage.id for passage in example.passages), 0)
+            shown = "\n".join(read.render(passage) for passage in example.passages)
+            said = f"{shown}\n\n{said}"
+        system = prompt(_PACKAGE, "offline" if self.config.offline else "system")
+        return [{"role": "system", "content": system}, {"role": "user", "content": said}]
+
+    def open_tools(self) -> Sequence[ToolSchema]:
+        """All four tools, or `submit` alone when the evidence is in the prompt."""
+        return _schemas(self._open)
+
+    @property
+    def _open(self) -> tuple[str, ...]:
+        return ("submit",) if self.config.offline else ("list", "search", "read", "submit")
+
+    def answer(self, call: ToolCall) -> Reply:
+        """Do a call at the episode's desk."""
+        self.desk.turn = len(self.episode.turns)
+        result = TOOLBOX.call(self.desk, call, self._open)
+        if self.desk.submission is not None:
+            self.finish()
+        code = result.error.code if result.error else None
+        return Reply(result.text, result.tool, call.arguments, code, call.id)
+
+    def score(self) -> RewardReport:
+        """The components under the configured rubric."""
+        task = self.task
+        desk = self.desk
+        if desk.submission is None:
+            score = NOTHING
+        else:
+            score = score_submission(desk.submission, task.gold, task.text_of, self._read(), self.config.rules)
+        rubric = self.config.rubric
+        shares = rubric.shares(score.components, score.gates)
+        return RewardReport(
+            total=rubric.total(score.components, score.gates),
+            components=dict(score.components),
+            weights=dict(rubric.weights),
+            gates=rubric.gate_factors(score.gates),
+            spans=self._spans(shares, score),
+            metrics=self._metrics(score),
+        )
+
+    def _read(self) -> list[str]:
+        """Ids of the passages whose text the policy had seen when it submitted: not those opened in the same message."""
+        last = len(self.episode.turns) - 1
+        return [one for one, turn in self.desk.read.items() if turn < last or self.config.offline]
+
+    def view_task(self, task: ClaimTask) -> dict[str, Any]:
+        """The example with its gold; of a haystack only its own passages."""
+        example = task.example
+        gold = [
+            {
+                "text": claim.text,
+                "status": claim.status,
+                "facts": [[fact.passage, fact.start, fact.end] for fact in claim.facts],
+                "unsupported_span": claim.unsupported_span,
+                "reason": claim.reason,
+            }
+            for claim in example.claims
+        ]
+        return {
+            "question": example.question,
+            "answer": example.answer,
+            "passages": [{"id": one.id, "title": one.title, "text": one.text} for one in example.passages],
+            "gold": {"verdict": example.verdict, "claims": gold, "nearest": list(example.nearest)},
+        }
+
+    def prompt_hashes(self) -> dict[str, str]:
+        """The instructions and the form of the task."""
+        names = ("offline" if self.config.offline else "system", "task")
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
+
+    def _spans(self, shares: Mapping[str, float], score: ClaimScore) -> Any:
+        if self.desk.submission is None:
+            return ()
+        turns = self.episode.turns
+        opened = {} if self.config.offline else {one: turns[turn].message for one, turn in self.desk.read.items()}
+        return span_credits(shares, score, self.task.gold, opened, self.episode.messages, turns[-1].message)
+
+    def _metrics(self, score: ClaimScore) -> dict[str, Any]:
+        example = self.task.example
+        submission = self.desk.submission or {}
+        return {
+            "gold_verdict": example.verdict,
+            "verdict": submission.get("final_verdict"),
+            "read": self._read(),
+            "cited": list(score.cited),
+            "gold_evidence": list(example.gold_ids or example.nearest),
+            "gates": dict(score.gates),
+            "domain": example.domain,
+            "corruption": "+".join(dict.fromkeys(claim.corruption for claim in example.claims)),
+        }

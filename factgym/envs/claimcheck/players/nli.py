@@ -1,0 +1,95 @@
+"""The honest baseline: an NLI-style verifier without a model and without downloads.
+
+A statement is compared with the rule that is nearest to it: the sentence, what leans on it, and what its terms refer
+to (`rules`). Numbers, polarity, modality, quantifiers, conditions and exceptions dropped or added, reasons, and the
+words that align (`features`) are weighed by a linear classifier, as early textual-entailment systems did. The
+weights were fitted on training splits only (`fitting`); there are a few hundred numbers, all in `weights`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from factgym.corpora.claims import STATUSES, Status
+from factgym.envs.claimcheck.players.features import Features, Range, compute
+from factgym.envs.claimcheck.players.parts import parts
+from factgym.envs.claimcheck.players.polarity import force_of
+from factgym.envs.claimcheck.players.reading import Reading, Statement
+from factgym.envs.claimcheck.players.rules import nearest_rule
+from factgym.envs.claimcheck.players.verifier import Finding, bare
+from factgym.envs.claimcheck.players.weights import WEIGHTS
+
+_REASONS: dict[Status, str] = {
+    "supported": "The evidence says so.",
+    "unsupported": "The evidence does not say this part.",
+    "contradicted": "The evidence says otherwise.",
+    "overclaim": "The evidence says this less generally.",
+}
+_POINTS_AT: dict[Status, tuple[str, ...]] = {
+    "contradicted": ("stale", "conflict", "missing_value", "reversed_copy", "limit_swapped", "reason_swapped"),
+    "overclaim": ("wide_over_hedge", "wider", "stronger"),
+    "unsupported": ("reason_added", "reason_swapped", "limit_added"),
+}
+_LOCAL_GAP = 0.5
+_BOUND = re.compile(
+    r"(?:(?:no|not) (?:later|more|less|fewer|longer) than|at (?:least|most)|up to|a (?:minimum|maximum) of|more than|worth more than) $", re.I
+)
+_NEXT_WORDS = re.compile(r"(?: \w+){1,2}")
+
+
+def nli(asked: Statement, reading: Reading) -> Finding:
+    """Judge a statement by its nearest rule."""
+    rule = nearest_rule(reading, asked)
+    if rule is None:
+        return Finding("unsupported", (), bare(asked.text), "No evidence was found.")
+    found = compute(asked, rule, reading)
+    status = classify(found)
+    span = "" if status == "supported" else _span(asked, found, status)
+    return Finding(status, rule.lines, span, _REASONS[status])
+
+
+def classify(found: Features) -> Status:
+    """The status with the highest score; of equal ones the first in the order of `STATUSES`."""
+    scores = [
+        sum(value * WEIGHTS[name][place] for name, value in found.values.items() if name in WEIGHTS)
+        for place in range(len(STATUSES))
+    ]
+    return STATUSES[scores.index(max(scores))]
+
+
+def _span(asked: Statement, found: Features, status: Status) -> str:
+    """The words that the strongest feature points at; the whole statement where none does."""
+    for name in _POINTS_AT[status]:
+        if found.values.get(name) and name in found.spans:
+            start, end = _rounded(asked.text, found.spans[name], name)
+            return asked.text[start:end].strip(" ,.")
+    if status != "overclaim" and found.values["gap"] < _LOCAL_GAP and "gap" in found.spans:
+        start, end = found.spans["gap"]
+        return asked.text[start:end]
+    return _without_source(asked)
+
+
+def _rounded(text: str, span: Range, name: str) -> Range:
+    """The span with the words that belong to it: a number's bound, a quantifier's noun, a modal's verb."""
+    start, end = span
+    if name in ("conflict", "stale", "missing_value"):
+        bound = _BOUND.search(text[:start])
+        return (bound.start() if bound else start), end
+    if name == "wider" and start < 12:
+        _, (verb, _) = force_of(text[end:])
+        return start, end + verb if verb else end
+    if name in ("reversed_copy", "stronger"):
+        following = _NEXT_WORDS.match(text, end)
+        return start, following.end() if following else end
+    return span
+
+
+def _without_source(asked: Statement) -> str:
+    """The statement without "according to …" and without its full stop."""
+    text = asked.text
+    for part in parts(text):
+        if part.kind == "source" and part.start < 12:
+            text = text[part.end :].lstrip(" ,")
+        elif part.kind == "source" and part.end > len(asked.text) - 4:
+            text = text[: len(text) - (len(asked.text) - part.start)].rstrip(" ,")
+    return bare(text) or bare(asked.text)

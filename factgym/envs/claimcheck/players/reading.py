@@ -1,0 +1,103 @@
+"""What was read, sentence by sentence, and which sentences bear on a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from factgym.corpora.text import sentences
+from factgym.envs.claimcheck.players.script import Seen
+from factgym.envs.claimcheck.players.words import Weights, Word, keys, words
+
+_LEAST_CHARS = 12
+_GAIN = 0.2
+_MOST_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sentence of a passage, verbatim. follows: whether it stands in one paragraph with the line before it."""
+
+    passage: str
+    title: str
+    text: str
+    words: tuple[Word, ...]
+    keys: frozenset[str]
+    follows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of the answer. `keys` holds its content words, each once, in order."""
+
+    text: str
+    words: tuple[Word, ...]
+    keys: tuple[str, ...]
+
+
+def statement_of(text: str) -> Statement:
+    """A statement taken apart."""
+    return Statement(text, words(text), keys(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All sentences that were read, and the weights of their words."""
+
+    lines: tuple[Line, ...]
+    weights: Weights = field(compare=False)
+
+    def coverage(self, statement: Statement, lines: Iterable[Line]) -> float:
+        """Share of the statement's weighted words that stand in the lines, 0 to 1."""
+        there = frozenset().union(*(line.keys for line in lines))
+        total = self.weights.sum(statement.keys)
+        return self.weights.sum(key for key in statement.keys if key in there) / total if total else 0.0
+
+    def overlap(self, statement: Statement, line: Line) -> float:
+        """Coverage, with a little taken off for what the line says besides, so that of two equals the nearer wins."""
+        return self.likeness(statement, line.keys, line.keys)
+
+    def likeness(self, statement: Statement, there: frozenset[str], own: frozenset[str]) -> float:
+        """`overlap` with the keys `there`, of which only the line's `own` count as said besides."""
+        shared = self.weights.sum(key for key in statement.keys if key in there)
+        besides = self.weights.sum(sorted(own.difference(statement.keys)))
+        both = self.weights.sum(statement.keys) + 0.2 * besides
+        return shared / both if both else 0.0
+
+
+def reading_of(opened: Sequence[Seen]) -> Reading:
+    """The sentences of the passages that were opened, without questions and what is too short to be quoted."""
+    lines = tuple(line for seen in opened for line in _lines(seen))
+    return Reading(lines, Weights(line.keys for line in lines))
+
+
+@lru_cache(maxsize=1024)
+def _lines(seen: Seen) -> tuple[Line, ...]:
+    found = []
+    before = 0
+    for start, end in sentences(seen.text):
+        text = seen.text[start:end][:4000]
+        if end - start >= _LEAST_CHARS and not text.endswith("?"):
+            follows = bool(found) and "\n" not in seen.text[before:start]
+            found.append(Line(seen.id, seen.title, text, words(text), frozenset(keys(text)), follows))
+        before = end
+    return tuple(found)
+
+
+Likeness = Callable[[Statement, Line], float]
+
+
+def pick(reading: Reading, statement: Statement, likeness: Likeness | None = None) -> list[Line]:
+    """The line most like the statement, then others while each adds a fair share of words that were still missing."""
+    if not reading.lines:
+        return []
+    like = likeness or reading.overlap
+    picked = [max(reading.lines, key=lambda line: like(statement, line))]
+    while len(picked) < _MOST_LINES:
+        best = max(reading.lines, key=lambda line: reading.coverage(statement, [*picked, line]))
+        gain = reading.coverage(statement, [*picked, best]) - reading.coverage(statement, picked)
+        if gain < _GAIN:
+            break
+        picked.append(best)
+    return picked

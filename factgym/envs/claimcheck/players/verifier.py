@@ -1,0 +1,63 @@
+"""Static verifiers: the shared evidence front, a rule for each statement, and the verdict object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from factgym.corpora.claims import Status, final_verdict
+from factgym.envs.claimcheck.players.gather import gather, statements
+from factgym.envs.claimcheck.players.reading import Line, Reading, Statement, reading_of, statement_of
+from factgym.envs.claimcheck.players.script import Brief, Script, Seen, Steps, Verdict, claim, verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule says of a statement: its status, the lines that decide, the part that they do not carry, and why."""
+
+    status: Status
+    lines: tuple[Line, ...]
+    span: str
+    reason: str
+
+
+Rule = Callable[[Statement, Reading], Finding]
+
+
+class Verifier(Script):
+    """Gathers evidence, applies its rule to each statement, and submits what follows."""
+
+    def __init__(self, turns: int, rule: Rule) -> None:
+        super().__init__(turns)
+        self.rule = rule
+
+    def play(self, brief: Brief) -> Steps[Verdict]:
+        """Gather, judge, submit."""
+        opened = yield from gather(brief)
+        asked = [statement_of(one) for one in statements(brief.answer)]
+        return self.conclude(asked, self.judge(asked, opened), opened)
+
+    def judge(self, asked: Sequence[Statement], opened: Sequence[Seen]) -> list[Finding]:
+        """A finding for each statement; without evidence everything is unsupported."""
+        reading = reading_of(opened)
+        if not reading.lines:
+            return [Finding("unsupported", (), bare(one.text), "No evidence was found.") for one in asked]
+        return [self.rule(one, reading) for one in asked]
+
+    def conclude(self, asked: Sequence[Statement], findings: Sequence[Finding], opened: Sequence[Seen]) -> Verdict:
+        """What to submit; exploiters change this."""
+        entries = [entry(one, finding) for one, finding in zip(asked, findings, strict=True)]
+        return verdict(final_verdict(finding.status for finding in findings), entries)
+
+
+def entry(asked: Statement, finding: Finding) -> dict[str, object]:
+    """A statement's entry in the verdict, with its lines as quotes."""
+    quotes = [line.text for line in finding.lines]
+    ids = list(dict.fromkeys(line.passage for line in finding.lines))
+    said: str | list[str] = quotes if len(quotes) > 1 else "".join(quotes)
+    return claim(asked.text, finding.status, ids, said, finding.span, finding.reason)
+
+
+def bare(text: str) -> str:
+    """A statement without its closing full stop."""
+    return text.rstrip().rstrip(".").rstrip()

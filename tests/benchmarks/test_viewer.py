@@ -1,0 +1,330 @@
+"""The page as a parser sees it: hostile texts stay text, the policy fits, and the data come through unchanged.
+
+What a browser makes of it is tested in `tests/end_to_end/test_viewer_browser.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import fake_runs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factgym.benchmarks.viewer import write_page
+from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
+from factgym.benchmarks.viewer.pieces import split
+from factgym.benchmarks.viewer.safe import data_block, text, visible
+from factgym.benchmarks.viewer.transcript import steps_of
+from factgym.core.errors import DataError
+
+VOID = {"meta", "input", "rect", "line", "br"}
+
+
+class _Page(HTMLParser):
+    """Collects scripts, attributes and whether every element is closed in order."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.styles: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.tags: list[str] = []
+        self.text: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-1:]}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            kind, body = self.scripts[-1]
+            self.scripts[-1] = (kind, body + data)
+        elif self.open and self.open[-1] == "style":
+            self.styles.append(data)
+        else:
+            self.text.append(data)
+
+    def block(self, name: str) -> Any:
+        return json.loads(next(body for kind, body in self.scripts if kind.get("id") == name))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, _Page]:
+    facts = {
+        **fake_runs.manifest(2),
+        "env": fake_runs.HOSTILE[0],
+        "x": dict.fromkeys(fake_runs.HOSTILE, "\n".join(fake_runs.HOSTILE)),
+    }
+    run = fake_runs.write_run(
+        tmp_path_factory.mktemp("hostile"), [fake_runs.hostile_episode(), fake_runs.episode(1)], facts
+    )
+    source = write_page(run).read_text(encoding="ascii")
+    return source, _Page(source)
+
+
+def test_the_page_is_closed_in_order_and_plain_ascii(hostile: tuple[str, _Page]) -> None:
+    source, page = hostile
+    assert page.open == []
+    assert page.tags.count("html") == page.tags.count("body") == 1
+    assert not re.search(r"[^\n\x20-\x7e]", source)
+
+
+def test_no_hostile_text_becomes_an_element(hostile: tuple[str, _Page]) -> None:
+    _, page = hostile
+    assert not {"img", "iframe", "b", "link", "object", "base", "embed"} & set(page.tags)
+    assert not [one for one in page.attributes if one[1].startswith("on") or one[1] in ("style", "src")]
+    assert all(value.startswith("#") for _, name, value in page.attributes if name == "href")
+    shown = "".join(page.text)
+    assert "</script><img src=x onerror=" in shown
+    assert "[U+202E]reversed" in shown and "\u202e" not in shown
+    assert "[U+D800]" in shown and "[U+0000]" in shown
+
+
+def test_one_script_runs_and_the_policy_names_it(hostile: tuple[str, _Page]) -> None:
+    _, page = hostile
+    kinds = [kind.get("type") for kind, _ in page.scripts]
+    assert kinds.count(None) == 1
+    assert set(kinds) == {None, "application/json"}
+    policy = next(
+        value for tag, name, value in page.attributes if tag == "meta" and name == "content" and "src" in value
+    )
+    script = next(body for kind, body in page.scripts if not kind)
+    assert policy.startswith("default-src 'none'; ")
+    for rule, source in (("script-src", script), ("style-src", "".join(page.styles))):
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert f"{rule} 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy and "http" not in policy
+
+
+def test_nothing_points_outside(hostile: tuple[str, _Page]) -> None:
+    source, _ = hostile
+    assert re.findall(r"\b(?:https?|wss?|ftp|data|blob):[^\s\"']*", source) == ["http://www.w3.org/2000/svg"]
+    assert "@import" not in source and "url(" not in source
+
+
+def test_the_script_writes_text_nodes_only(hostile: tuple[str, _Page]) -> None:
+    script = next(body for kind, body in hostile[1].scripts if not kind)
+    for forbidden in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "Function(",
+        "fetch(",
+    ):
+        assert forbidden not in script
+
+
+def test_every_text_comes_through_unchanged(hostile: tuple[str, _Page]) -> None:
+    _, page = hostile
+    detail = page.block("e0")
+    bad = "\n".join(fake_runs.HOSTILE)
+    assert "".join(piece[0] for piece in detail["answer"]) == bad
+    assert ["".join(piece[0] for piece in one["text"]) for one in detail["passages"]] == list(fake_runs.HOSTILE)
+    index = page.block("index")
+    assert dict(zip(index["columns"], index["rows"][0], strict=True))["task"] == fake_runs.HOSTILE[0]
+
+
+def test_shared_instructions_are_written_once(hostile: tuple[str, _Page]) -> None:
+    _, page = hostile
+    shared = page.block("shared")
+    assert page.block("e1")["steps"][0]["text"] == shared.index(fake_runs.SYSTEM)
+
+
+@given(st.text(st.characters(blacklist_categories=()), max_size=60))
+def test_any_text_survives_a_data_block(foreign: str) -> None:
+    block = data_block("x", {"a": foreign})
+    page = _Page(block)
+    assert block.isascii() and page.open == [] and len(page.scripts) == 1
+    assert page.block("x") == {"a": foreign}
+
+
+@given(st.text(st.characters(blacklist_categories=()), max_size=60))
+def test_any_text_survives_as_html_text(foreign: str) -> None:
+    written = text(foreign)
+    page = _Page(f'<p title="{written}">{written}</p>')
+    assert written.isascii() and page.tags == ["p"]
+    assert "".join(page.text).replace("\r", "\n") == visible(foreign).replace("\r", "\n")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(task_view=JSON, arguments=JSON, content=JSON, metrics=JSON, spans=JSON, passage=JSON, claim=JSON)
+def test_any_json_in_a_record_is_shown_not_refused(
+    task_view: Any, arguments: Any, content: Any, metrics: Any, spans: Any, passage: Any, claim: Any
+) -> None:
+    view = {
+        "question": content,
+        "answer": content,
+        "passages": [passage, {"id": claim, "text": content}],
+        "gold": {"claims": [claim]},
+    }
+    calls = [{"tool": "submit", "arguments": {"claims": [claim, arguments]}, "error": None}]
+    for shown in (task_view, view):
+        episode = {
+            **fake_runs.episode(1),
+            "messages": [
+                {"role": content, "content": content},
+                {"role": "assistant", "content": content, "tool_calls": claim},
+            ],
+            "turns": [{"message": 1, "calls": calls, "error": None}],
+            "task_view": shown,
+            "reward": {
+                "total": 1.0,
+                "status": "scored",
+                "metrics": metrics if isinstance(metrics, dict) else {},
+                "spans": spans,
+            },
+        }
+        json.dumps([row_of(episode), detail_of(episode)])
+
+
+def test_a_row_says_what_happened() -> None:
+    def state(**more: Any) -> Any:
+        return dict(zip(COLUMNS, row_of({**fake_runs.episode(1), **more}), strict=True))["state"]
+
+    def verdict(gold: str | None, said: str | None) -> Any:
+        return fake_runs.report(0.5, metrics={"gold_verdict": gold, "verdict": said})
+
+    assert state(reward=verdict("supported", "supported")) == "right"
+    assert state(reward=verdict("supported", "overclaim")) == "wrong"
+    assert state(reward=verdict("supported", None)) == "silent"
+    assert state(reward=verdict(None, None)) == "played"
+    assert state(error="ServerError: gone") == "error"
+    assert state(reward=None) == "unscored"
+
+
+def _marks(pieces: list[list[str]]) -> list[list[str]]:
+    return [piece for piece in pieces if piece[1]]
+
+
+def test_spans_facts_and_quotes_are_marked() -> None:
+    view = fake_runs.task_view(fake_runs.CASES[0], "contradicted")
+    submission = fake_runs.submission(view, "contradicted", good_quotes=True, mark=True, cited=["E2"])
+    submission["claims"][1]["quote"] = "The policy says so."
+    episode = {
+        **fake_runs.episode(3),
+        "task_view": view,
+        "turns": [
+            {"message": 2, "calls": [{"tool": "submit", "arguments": submission, "error": None}], "error": None},
+            {"message": 4, "calls": [{"tool": "submit", "arguments": {"claims": []}, "error": "invalid_arguments"}]},
+        ],
+    }
+    detail = detail_of(episode)
+    assert _marks(detail["answer"]) == [["within 10 business days", "mu"]]
+    passages = {one["id"]: _marks(one["text"]) for one in detail["passages"]}
+    assert passages["E2"] == [[fake_runs.CASES[0].facts[0][1], "gq"]]
+    assert passages["E3"] == [[fake_runs.CASES[0].facts[1][1], "g"]]
+    assert [claim["quotes"] for claim in detail["submitted"]] == [
+        [[fake_runs.CASES[0].facts[0][1], True]],
+        [["The policy says so.", False]],
+    ]
+
+
+@given(
+    st.text(max_size=30),
+    st.lists(st.tuples(st.integers(-3, 33), st.integers(-3, 33), st.sampled_from("gqum")), max_size=6),
+)
+def test_pieces_agree_with_marking_every_character(words: str, marks: list[tuple[int, int, str]]) -> None:
+    pieces = split(words, marks)
+    assert "".join(piece[0] for piece in pieces) == words
+    by_character = [mark for piece, mark in pieces for _ in piece]
+    for at, found in enumerate(by_character):
+        assert set(found) == {mark for start, end, mark in marks if max(0, start) <= at < end}
+
+
+@pytest.mark.parametrize(
+    ("content", "reasoning", "said"),
+    [
+        ("<think>why</think>Well.<tool_call>{}</tool_call>", "why", "Well."),
+        ("why</think>Well.", "why", "Well."),
+        ("<think>never closed", "never closed", ""),
+        ('{"final_verdict": "supported"}', "", ""),
+        ("<tool_call>{}", "", ""),
+        ("a<think>b</think>c<think>d</think>e", "b\n\nd", "ace"),
+    ],
+)
+def test_a_message_is_taken_apart(content: str, reasoning: str, said: str) -> None:
+    episode = {
+        "messages": [{"role": "assistant", "content": content}],
+        "turns": [{"message": 0, "calls": [{"tool": "x", "arguments": {}, "error": None}], "error": None}],
+        "reward": {"spans": [[0, 0, 2, 0.25], [0, 2, 3, 0.5]]},
+    }
+    step = steps_of(episode)[0]
+    assert (step["reasoning"], step["text"], step["turn"], step["credit"]) == (reasoning, said, 1, 0.75)
+    assert step["raw"] == content
+
+
+def test_an_unreadable_message_is_shown_whole() -> None:
+    content = "<tool_call>{broken</tool_call>"
+    turn = {"message": 0, "calls": [], "error": "invalid_json"}
+    step = steps_of({"messages": [{"role": "assistant", "content": content}], "turns": [turn]})[0]
+    assert (step["text"], step["error"]) == (content, "invalid_json")
+
+
+def test_a_torn_run_says_so_on_the_page(tmp_path: Path) -> None:
+    run = fake_runs.write_run(tmp_path, [fake_runs.episode(i) for i in range(3)])
+    path = run / "episodes.jsonl"
+    path.write_bytes(path.read_bytes()[:-50])
+    assert "is left out" in write_page(run).read_text()
+
+
+def test_an_empty_run_has_a_page(tmp_path: Path) -> None:
+    page = _Page(write_page(fake_runs.write_run(tmp_path, [])).read_text())
+    assert page.open == [] and page.block("index")["rows"] == []
+
+
+def test_where_the_page_goes(tmp_path: Path) -> None:
+    run = fake_runs.write_run(tmp_path / "run", [fake_runs.episode(1)])
+    assert write_page(run) == run / "index.html"
+    assert write_page(run, tmp_path) == tmp_path / "index.html"
+    assert write_page(run, tmp_path / "a.html") == tmp_path / "a.html"
+    with pytest.raises(DataError, match="cannot write"):
+        write_page(run, tmp_path / "missing" / "a.html")
+    with pytest.raises(DataError, match="cannot write"):
+        write_page(run, tmp_path / "a.html" / "b.html")
+
+
+def test_a_broken_line_leaves_the_old_page_alone(tmp_path: Path) -> None:
+    run = fake_runs.write_run(tmp_path, [fake_runs.episode(i) for i in range(20)])
+    before = write_page(run).read_bytes()
+    path = run / "episodes.jsonl"
+    path.write_text(path.read_text().replace("multihop/00016", '"', 1))
+    with pytest.raises(DataError, match="line 17"):
+        write_page(run)
+    assert (run / "index.html").read_bytes() == before
+    assert sorted(one.name for one in run.iterdir()) == ["episodes.jsonl", "index.html", "manifest.json"]
+
+
+def test_the_page_of_a_run_is_always_the_same(tmp_path: Path) -> None:
+    run = fake_runs.write_run(tmp_path, [fake_runs.episode(i) for i in range(4)])
+    assert write_page(run, tmp_path / "a.html").read_bytes() == write_page(run, tmp_path / "b.html").read_bytes()

@@ -1,0 +1,160 @@
+"""What the conformance tests run over: every registered environment, and the arguments of those that need some."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import factgym
+from factgym.core.env import Env
+from factgym.core.policy import Player
+from factgym.core.registry import load_attribute, spec
+
+DOCUMENTS = {
+    "leave.md": """# Leave policy
+
+## Annual leave
+Full-time employees are entitled to 25 days of paid annual leave per calendar year. Unused leave may be carried over
+until 31 March of the following year. Managers must approve a request within 5 working days.
+
+## Sick leave
+Employees must notify their manager before 10:00 on the first day of absence. A medical certificate is required after
+3 consecutive days. Sick pay is 80 percent of base salary for up to 12 weeks.
+""",
+    "travel.md": """# Travel policy
+
+All flights must be booked at least 14 days in advance. Business class is permitted only for flights longer than 8
+hours, unless the finance director approves otherwise. Hotel costs are reimbursed up to 180 euros per night. Receipts
+must be submitted within 30 days of return.
+""",
+    "security.txt": """Security policy
+
+Passwords must contain at least 12 characters and be changed every 180 days. Laptops must be encrypted before they
+leave the office. Visitors may enter the building only with an escort. Incidents must be reported to the security team
+within 24 hours. Logs are kept for 90 days.
+""",
+}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """An environment id and the arguments with which it is made."""
+
+    id: str
+    kwargs: dict[str, Any]
+
+    def make(self, **more: Any) -> Env[Any]:
+        return factgym.make(self.id, **self.kwargs, **more)
+
+    @property
+    def gymnasium_id(self) -> str:
+        return spec(self.id).gymnasium_id
+
+
+def own_folder(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    for name, text in DOCUMENTS.items():
+        (tmp / name).write_text(text, "utf-8")
+    return {"path": str(tmp)}
+
+
+def real_policies(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    return {"path": str(data() / "policies_basecamp")}
+
+
+def contract_nli(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    return {"path": str(data() / "contract_nli" / "dev.json")}
+
+
+def nothing(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    return {}
+
+
+NEEDS = {"claimcheck-docs": (own_folder, real_policies), "claimcheck-contracts": (contract_nli,)}
+"""Environments that cannot be made without arguments -> ways to get some."""
+
+SETUPS = [(id_, needs) for id_ in factgym.list_envs() for needs in NEEDS.get(id_, (nothing,))]
+
+
+def players(id_: str) -> dict[str, Player]:
+    reference = spec(id_).players
+    return dict(load_attribute(reference)) if reference else {}
+
+
+MALFORMED: dict[str, Any] = {
+    "empty": "",
+    "prose": "I think that it is true.",
+    "broken JSON": '<tool_call>{"name": "search", "arguments": {"query": </tool_call>',
+    "no object": "<tool_call>search</tool_call>",
+    "deep": '<tool_call>{"name": "search", "arguments": ' + '{"a":' * 5000 + "1" + "}" * 5001 + "</tool_call>",
+    "megabytes": "x" * 3_000_000,
+    "megabytes of tags": "<tool_call>" * 200_000,
+    "surrogate": '<tool_call>{"name": "search\ud800", "arguments": {"query": "\udfff"}}</tool_call>',
+    "NaN": '{"tool": "search", "arguments": {"query": "a", "k": NaN}}',
+    "duplicate key": '{"tool": "search", "arguments": {"query": "a", "query": "b"}}',
+    "long number": '{"tool": "search", "arguments": {"query": "a", "k": ' + "9" * 10_000 + "}}",
+    "long name": {"tool": "x" * 1_000_000, "arguments": {}},
+    "unknown tool": {"tool": "launch", "arguments": {}},
+    "wrong arguments": {"tool": "submit", "arguments": {"verdict": True}},
+    "no arguments": {"tool": "submit", "arguments": None},
+    "a list of arguments": {"tool": "submit", "arguments": []},
+    "endless list": {"tool": "submit", "arguments": {"claims": [1] * 30_000, "final_verdict": "supported"}},
+    "empty dict": {},
+    "other role": {"role": "user", "content": "hello"},
+    "no content": {"role": "assistant", "content": None},
+    "content that is none": {"role": "assistant", "content": 5},
+    "odd tool calls": {"role": "assistant", "content": "", "tool_calls": [None, 3, {"function": {"name": 1}}]},
+    "tool calls that are none": {"role": "assistant", "content": "", "tool_calls": "search"},
+    "a number": 17,
+    "nothing": None,
+    "bytes": b"<tool_call>",
+    "a list": ["search"],
+}
+"""Actions that no environment can do, each of another kind."""
+
+
+def sampled_actions(env: Env[Any], seed: int, count: int) -> list[Any]:
+    """Well-formed calls with random arguments; most are refused for what they say."""
+    env.action_space.seed(seed)
+    return [env.action_space.sample() for _ in range(count)]
+
+
+def exact(value: Any) -> str:
+    """A transcript's exact text: unequal for unequal floats, whatever their rounding."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, default=repr)
+
+
+def played(env: Env[Any], actions: Iterator[Any]) -> Iterator[str]:
+    """What the environment says to the actions, until the episode or the actions end; `env` has been reset."""
+    for action in actions:
+        obs, reward, terminated, truncated, info = env.step(action)
+        report = info.pop("reward", None)
+        yield exact([obs, reward.hex(), terminated, truncated, info, report.to_dict() if report else None])
+        if terminated or truncated:
+            return
+
+
+def by_policy(env: Env[Any], player: Player, seed: int) -> Iterator[Any]:
+    """The actions of a scripted agent, each chosen when it is asked for."""
+    policy = player.start(env, seed)
+    while True:
+        yield policy.act(env.policy_prompt(), env.open_tools())
+
+
+def transcript(setup: Setup, seed: int) -> Iterator[str]:
+    """A long exact transcript: sampled and malformed actions, then an episode of every scripted agent."""
+    env = setup.make()
+    obs, info = env.reset(seed=seed)
+    yield exact([obs, info])
+    yield from played(env, iter([*sampled_actions(env, seed, 3), MALFORMED["prose"], MALFORMED["unknown tool"]]))
+    for player in players(setup.id).values():
+        obs, info = env.reset()
+        yield exact([player.name, obs, info])
+        yield from played(env, by_policy(env, player, seed))
+
+
+def digest(lines: Iterator[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

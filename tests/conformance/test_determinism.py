@@ -1,0 +1,109 @@
+"""The same id, seed and actions give the same bytes: in other processes, threads, copies and pickles."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+from setups import MALFORMED, Setup, digest, exact, played, sampled_actions, transcript
+
+HERE = Path(__file__).resolve().parent
+
+SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from setups import Setup, digest, transcript
+sys.stdout.write(digest(transcript(Setup(sys.argv[2], json.loads(sys.argv[3])), seed=5)))
+"""
+
+
+def start_elsewhere(setup: Setup, hash_seed: str) -> subprocess.Popen[str]:
+    paths = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(HERE), setup.id, json.dumps(setup.kwargs)],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_other_processes_say_the_same_bytes(setup: Setup) -> None:
+    with start_elsewhere(setup, "1") as one, start_elsewhere(setup, "2") as two:
+        here = digest(transcript(setup, seed=5))
+        for other in (one, two):
+            said, complaint = other.communicate(timeout=300)
+            assert said == here, complaint
+    assert digest(islice(transcript(setup, seed=6), 20)) != digest(islice(transcript(setup, seed=5), 20))
+
+
+def test_threads_that_share_the_tasks_say_the_same_bytes(setup: Setup) -> None:
+    expected = digest(islice(transcript(setup, seed=8), 20))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: digest(islice(transcript(setup, seed=8), 20)), range(4)))
+    assert found == [expected] * 4
+
+
+def test_a_copy_branches_an_episode(setup: Setup) -> None:
+    env = setup.make()
+    env.reset(seed=2)
+    first, second, third = sampled_actions(env, 2, 3)
+    first = f"{first} said in words"  # a sampled submission would end the episode
+    if env.config.max_turns > 1:
+        env.step(first)
+    before = exact(env.episode.messages)
+    left, right = copy.deepcopy(env), copy.deepcopy(env)
+    assert left.tasks is env.tasks and left.task is env.task
+    one = list(played(left, iter([second, third])))
+    assert exact(env.episode.messages) == exact(right.episode.messages) == before
+    list(played(right, iter([third])))
+    assert exact(env.episode.messages) == before
+    assert list(played(env, iter([second, third]))) == one
+    left.reset()
+    env.reset()
+    assert left.task == env.task
+
+
+def test_a_pickle_is_small_and_goes_on_in_the_middle_of_an_episode(setup: Setup) -> None:
+    env = setup.make()
+    env.reset(seed=2)
+    actions = [MALFORMED["prose"], *sampled_actions(env, 2, 3)]
+    if env.config.max_turns > 1:
+        env.step(actions.pop(0))
+    stored = pickle.dumps(env)
+    said = sum(len(message["content"] or "") for message in env.episode.messages)
+    assert len(stored) < 20_000 + 8 * said
+    assert len(stored) < 100_000
+    twin = pickle.loads(stored)
+    assert twin.tasks is env.tasks and twin.task is env.task
+    assert exact(twin.episode.messages) == exact(env.episode.messages)
+    assert list(played(twin, iter(actions))) == list(played(env, iter(actions)))
+    assert pickle.loads(pickle.dumps(env)).episode.report == env.episode.report
+    twin.reset()
+    env.reset()
+    assert twin.task is env.task
+
+
+def test_a_second_instance_shares_the_tasks(setup: Setup) -> None:
+    first = setup.make()
+    first.reset(seed=0)
+    second = setup.make(max_turns=3)
+    assert second.tasks is first.tasks
+    second.reset(options={"task": first.episode.index})
+    assert second.task is first.task
+
+
+def test_the_task_set_is_a_sequence_with_names(setup: Setup) -> None:
+    tasks = setup.make().tasks
+    size = len(tasks)
+    for index in sorted({0, size // 2, size - 1}):
+        assert tasks[index].id
+        assert tasks.index_of(tasks[index].id) == index
+    assert tasks.fingerprint() == setup.make().tasks.fingerprint() != ""

@@ -1,0 +1,253 @@
+"""Examples over documents: what every one of them must keep, purity of item i, and what a folder cannot give."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.claims import VERDICTS, ClaimExample, final_verdict
+from factgym.corpora.corruption.operators import OPERATORS
+from factgym.corpora.documents_claims import DocumentClaims
+from factgym.corpora.documents_evidence import NEAR, coverage
+from factgym.corpora.documents_index import DocumentIndex
+from factgym.corpora.documents_questions import ask
+from factgym.corpora.readers.folder import read_folder
+from factgym.corpora.text import terms
+
+LEAVE = """# Leave policy
+
+## Annual leave
+You can carry over up to 240 hours of annual leave into the next year. Leave requests must be sent to your supervisor
+within 10 days of the holiday. If you have exhausted all paid leave, you can ask for unpaid leave.
+
+## Sick leave
+Employees must hand in a medical note on the third day of an absence. We may ask for a second note from a doctor of
+our choice. No sick leave may be paid out except at the end of the employment.
+"""
+TRAVEL = """# Travel guide
+
+## Booking
+You must book all flights through the travel desk of the company. Hotels may not cost more than $180 per night unless
+the director has agreed in writing. We usually reply to booking requests on the same day.
+
+## Expenses
+Receipts are required for any single expense over $75 on a trip. The desk will refund your expenses within 14 days of
+the claim. Some trips need the approval of two directors before tickets are bought.
+"""
+SECURITY = """# Security handbook
+
+Passwords must have at least 12 characters and must not be shared with colleagues. All laptops are encrypted with
+TLS 1.2 or a stronger protocol where files are moved. You may not connect private devices to the office network.
+Backups are written daily and kept for 90 days in another city.
+"""
+POLICIES = [("policies_basecamp", "*.md"), ("policies_18f", "*.md"), ("policies_github_site", "*.md"),
+            ("policies_automattic", "*.md"), ("cuad/contracts", "*.txt")]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("policies")
+    for name, text in (("leave", LEAVE), ("travel", TRAVEL), ("security", SECURITY)):
+        (root / f"{name}.md").write_text(text)
+    return root
+
+
+@pytest.fixture(scope="module")
+def claims(folder: Path) -> DocumentClaims:
+    return DocumentClaims(folder, size=60)
+
+
+def check_example(example: ClaimExample) -> None:
+    passages = {passage.id: passage for passage in example.passages}
+    assert len(passages) == len(example.passages)
+    assert example.verdict == final_verdict(claim.status for claim in example.claims)
+    assert example.answer == " ".join(claim.text for claim in example.claims)
+    for claim in example.claims:
+        assert claim.text.endswith(".")
+        assert claim.text[0].isupper() or claim.text[0] == "“"
+        assert claim.unsupported_span in claim.text
+        assert (claim.unsupported_span == "") == (claim.status == "supported") == (claim.corruption == "none")
+        assert claim.reason
+        for fact in claim.facts:
+            quote = passages[fact.passage].text[fact.start : fact.end]
+            assert quote.endswith(".")
+            assert quote == quote.strip()
+    assert bool(example.nearest) != bool(example.gold_ids)
+    assert all(near in passages for near in example.nearest)
+    assert example.question.strip()
+
+
+def test_every_example_keeps_its_promises(claims: DocumentClaims) -> None:
+    for example in claims:
+        check_example(example)
+        assert [passage.id for passage in example.passages] == [f"E{n + 1}" for n in range(len(example.passages))]
+
+
+def test_verdicts_are_balanced_in_every_prefix(claims: DocumentClaims) -> None:
+    for stop in (5, 10, 30, 60):
+        counts = Counter(example.verdict for example in claims[:stop])
+        assert counts == dict.fromkeys(VERDICTS, stop // 5)
+
+
+def test_item_i_depends_on_split_seed_and_i_alone(folder: Path, claims: DocumentClaims) -> None:
+    seventh = claims[7]
+    fresh = DocumentClaims(read_folder(folder), size=500)
+    assert fresh[7] == seventh
+    assert [fresh[n] for n in (3, 0, 7)] == [claims[n] for n in (3, 0, 7)]
+    assert claims[-1] == claims[59]
+    assert DocumentClaims(folder, size=60, seed=1)[7] != seventh
+    other = DocumentClaims(folder, size=60, split="train")
+    assert other[7].answer != seventh.answer or other[7].passages != seventh.passages
+    assert other[7].id == "docs-train-00007"
+    with pytest.raises(IndexError):
+        claims[60]
+
+
+def test_copies_and_pickles_are_the_same_sequence(claims: DocumentClaims) -> None:
+    assert copy.deepcopy(claims) is claims
+    twin = pickle.loads(pickle.dumps(claims))
+    assert twin[11] == claims[11]
+    assert (len(twin), twin.fingerprint()) == (len(claims), claims.fingerprint())
+
+
+def test_other_processes_and_hash_seeds_give_the_same_bytes(folder: Path, claims: DocumentClaims) -> None:
+    program = (
+        "import sys; from factgym.corpora.documents_claims import DocumentClaims\n"
+        "print(repr(DocumentClaims(sys.argv[1], size=20)[:]))"
+    )
+    root = Path(__file__).resolve().parents[2]
+    for seed in ("0", "77"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root), "PYTHONIOENCODING": "utf-8"}
+        run = subprocess.run([sys.executable, "-c", program, str(folder)], env=env, capture_output=True, check=True)
+        assert run.stdout.decode().strip() == repr(DocumentClaims(folder, size=20)[:])
+
+
+def test_fingerprints(folder: Path, claims: DocumentClaims) -> None:
+    assert claims.fingerprint() == DocumentClaims(folder, size=60).fingerprint()
+    changed = read_folder(folder, max_passage_chars=200)
+    variants = [
+        DocumentClaims(changed, size=60), DocumentClaims(folder, size=59), DocumentClaims(folder, size=60, seed=3),
+        DocumentClaims(folder, size=60, split="x"), DocumentClaims(folder, size=60, window=3, passages=5),
+    ]  # fmt: skip
+    assert len({one.fingerprint() for one in [claims, *variants]}) == 6
+
+
+def test_ids(claims: DocumentClaims) -> None:
+    assert all(claims.index_of(claims[n].id) == n for n in (0, 17, 59))
+    for bad in ("docs-test-00060", "docs-train-00001", "docs-test-x", "nonsense", "docs-test-²"):
+        with pytest.raises(ConfigError, match="no example"):
+            claims.index_of(bad)
+
+
+def test_windows_and_decoys(folder: Path) -> None:
+    claims = DocumentClaims(read_folder(folder, max_passage_chars=120), size=50, window=2, passages=4)
+    for example in claims:
+        assert 2 <= len(example.passages) <= 4
+        own = {passage.title.split(" › ")[0] for passage in example.passages if passage.id in example.gold_ids}
+        assert len(own) <= 1
+        decoys = [one for one in example.passages if own and one.title.split(" › ")[0] not in own]
+        for claim in example.claims:
+            wanted = frozenset(terms(claim.text))
+            assert all(coverage(wanted, frozenset(terms(decoy.text))) < NEAR for decoy in decoys)
+
+
+def test_haystack_keeps_folder_ids_and_names_the_document(folder: Path) -> None:
+    claims = DocumentClaims(folder, size=50, haystack=True)
+    known = {passage.id: passage for passage in claims.corpus}
+    titles = ("Leave policy", "Travel guide", "Security handbook")
+    foreign = 0
+    for example in claims:
+        check_example(example)
+        assert all(known[passage.id] == passage for passage in example.passages)
+        for claim in example.claims:
+            if claim.corruption in ("irrelevant", "addition"):
+                foreign += 1
+                assert sum(title in claim.text for title in titles) == 1
+    assert foreign > 3
+
+
+def test_operators_are_asked_only_when_they_are_needed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DocumentIndex, "pool", lambda self, name: pytest.fail("asked too early"))
+    monkeypatch.setattr(DocumentIndex, "applies", lambda self, name: True)
+    assert len(DocumentClaims(folder, size=1_000_000)) == 1_000_000
+
+
+def test_stock_says_what_the_documents_carry(claims: DocumentClaims) -> None:
+    stock = claims.stock
+    assert stock.documents == 3
+    assert stock.unusable == ()
+    assert stock.missing == ()
+    assert set(stock.claims) == set(OPERATORS)
+    assert stock.claims["number"] >= 3
+    assert stock.claims["amount"] >= 1
+    assert stock.claims["exception_dropped"] == 1
+
+
+def test_one_document_and_few_sentences(tmp_path: Path) -> None:
+    (tmp_path / "only.txt").write_text("Employees must register on the first day of work.\n\nToc 1 2 3\n")
+    (tmp_path / "toc.md").write_text("# Contents\n\n- One\n- Two\n")
+    claims = DocumentClaims(tmp_path)
+    assert claims.stock.unusable == ("contents",)
+    assert claims.stock.missing == ("overclaim",)
+    for example in claims:
+        check_example(example)
+    assert {example.verdict for example in claims} <= set(VERDICTS) - {"overclaim"}
+
+
+def test_bad_input(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(DataError, match="no such folder"):
+        DocumentClaims(tmp_path / "missing")
+    (tmp_path / "x.md").write_text("# A\n\n- one\n- two\n")
+    with pytest.raises(DataError, match="no sentence that can be a claim"):
+        DocumentClaims(tmp_path)
+    for bad in ({"window": 0}, {"passages": 3}, {"size": 0}):
+        with pytest.raises(ConfigError, match="at least"):
+            DocumentClaims(folder, **bad)  # type: ignore[arg-type]
+
+
+def test_questions() -> None:
+    import random
+
+    rng = random.Random("q")
+    assert ask("Refund policy", "Refund policy › Can I pay later?", [], rng) == "The Refund policy: Can I pay later?"
+    assert "“Annual plans”" in ask("Refund policy", "Refund policy › 2.1 Annual plans", [], rng)
+    assert "“invoice” and “interest”" in ask("Fees", "Fees", ["An unpaid invoice bears interest."], rng)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "glob"), POLICIES)
+def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
+    claims = DocumentClaims(read_folder(data_dir / name, glob=glob))
+    assert len(claims) >= 200
+    assert claims.stock.missing == ()
+    examples = claims[:150]
+    for example in examples:
+        check_example(example)
+        assert len(example.passages) == 16
+    assert Counter(example.verdict for example in examples) == dict.fromkeys(VERDICTS, 30)
+    assert len({example.answer for example in examples}) >= 147
+    kinds = Counter(claim.corruption for example in examples for claim in example.claims)
+    assert len(kinds) >= 9
+    counts = {verdict: Counter(len(one.claims) for one in examples if one.verdict == verdict) for verdict in VERDICTS}
+    assert all(counts[verdict][2] >= 3 for verdict in VERDICTS)  # the number of claims does not tell the verdict
+
+
+@pytest.mark.data
+def test_faithful_claims_are_not_all_copies(data_dir: Path) -> None:
+    claims = DocumentClaims(read_folder(data_dir / "policies_github_site", glob="*.md"))
+    same = total = 0
+    for example in claims[:200]:
+        texts = {passage.id: passage.text for passage in example.passages}
+        for claim in example.claims:
+            if claim.status == "supported":
+                total += 1
+                same += claim.text in texts[claim.facts[0].passage]
+    assert same < 0.5 * total

@@ -1,0 +1,235 @@
+"""The page of a run in a real headless Chromium: it shows the episodes, answers the keyboard, and obeys nobody else."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from chrome import Chromium, find_chromium
+
+from factgym.benchmarks.viewer import write_page
+
+
+def _fake_runs() -> ModuleType:
+    path = Path(__file__).resolve().parents[1] / "benchmarks" / "fake_runs.py"
+    found = importlib.util.spec_from_file_location("fake_runs_for_browser", path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module  # dataclasses look their module up by name
+    found.loader.exec_module(module)
+    return module
+
+
+fake_runs = _fake_runs()
+N = 300
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    binary = find_chromium()
+    if binary is None:
+        pytest.skip("needs Chromium: install the package 'chromium', or put google-chrome on the PATH")
+    with Chromium(binary, tmp_path_factory.mktemp("profile")) as opened:
+        opened.resize(1280, 800)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    run = fake_runs.write_run(tmp_path_factory.mktemp("run"), [fake_runs.episode(i) for i in range(N)])
+    return write_page(run).as_uri()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_to_complain_about(browser: Chromium) -> Iterator[None]:
+    browser.events.clear()
+    yield
+    assert browser.complaints() == []
+
+
+def _text(browser: Chromium, selector: str) -> str:
+    return str(browser.run(f"document.querySelector({selector!r})?.textContent ?? ''"))
+
+
+def _shown(browser: Chromium) -> str:
+    return _text(browser, ".dhead .id")
+
+
+def test_the_overview_comes_first(browser: Chromium, page: str) -> None:
+    browser.open(page)
+    assert browser.run("document.getElementById('episodes').hidden") is True
+    assert "Mean reward" in _text(browser, "#overview")
+    assert browser.run("document.querySelectorAll('.histogram .column').length") == 20
+
+
+def test_the_list_holds_the_episodes_but_draws_only_those_in_view(browser: Chromium, page: str) -> None:
+    browser.open(page + "#episodes")
+    assert _text(browser, "#count") == f"{N} episodes"
+    assert _shown(browser) == "multihop/00000"
+    assert 5 < browser.run("document.querySelectorAll('.item').length") < 40
+    browser.run("document.getElementById('list').scrollTop = 1e9")
+    browser.wait(f"document.getElementById('row{N - 1}')")
+
+
+def test_an_address_opens_an_episode_in_full(browser: Chromium, page: str) -> None:
+    browser.open(page + "#e=3")
+    assert _shown(browser) == "multihop/00003"
+    assert _text(browser, ".answer mark.u") == "within 10 business days"
+    assert _text(browser, ".passage mark.g").startswith("A claim above the standard limit")
+    assert _text(browser, ".parts tfoot").startswith("total")
+    assert browser.run("document.querySelectorAll('.step.policy').length") == 4
+    assert browser.run("document.querySelector('.step.policy details').open") is False
+
+
+def test_keys_move_through_the_episodes(browser: Chromium, page: str) -> None:
+    browser.open(page)
+    browser.press("o")
+    browser.wait("!document.getElementById('episodes').hidden")
+    for key, expected in (("j", 1), ("j", 2), ("k", 1)):
+        browser.press(key)
+        assert _shown(browser) == f"multihop/{expected:05d}"
+    assert browser.run("location.hash") == "#e=1"
+    browser.press("x")
+    assert browser.run("document.querySelector('.step.policy details').open") is True
+    browser.press("/")
+    browser.wait("document.activeElement.id === 'q'")
+    browser.press("j")
+    assert browser.run("document.getElementById('q').value") == "j"
+    browser.press("Escape")
+    browser.press("?")
+    assert browser.run("document.getElementById('keys').open") is True
+    browser.press("Escape")
+
+
+def test_filters_agree_with_the_records(browser: Chromium, page: str) -> None:
+    episodes = [fake_runs.episode(i) for i in range(N)]
+
+    def expect(address: str, wanted: int) -> None:
+        browser.open(page + address)
+        assert _text(browser, "#count").split()[0] == str(wanted)
+
+    metrics = [one["reward"]["metrics"] for one in episodes if not one["error"]]
+    pair = [m for m in metrics if (m["gold_verdict"], m["verdict"]) == ("contradicted", "supported")]
+    expect("#gold=contradicted&said=supported", len(pair))
+    expect("#said=", sum(m["verdict"] is None for m in metrics))
+    expect("#state=error", sum(one["error"] is not None for one in episodes))
+    totals = [one["reward"]["total"] for one in episodes if one["reward"]["total"] is not None]
+    expect("#min=0.2&max=0.7", sum(0.2 - 1e-9 <= total <= 0.7 + 1e-9 for total in totals))
+    said = [one["task_view"]["question"] + one["task_view"]["answer"] for one in episodes]
+    expect("#q=severity%20BREACH", sum("severity" in one and "breach" in one for one in said))
+    browser.open(page + "#sort=low")
+    assert float(_text(browser, ".dhead .total b")) == round(min(totals), 3)
+    browser.open(page + "#q=nothing-of-the-kind")
+    assert "No episode fits" in _text(browser, "#list")
+
+
+def test_a_column_of_the_histogram_opens_its_episodes(browser: Chromium, page: str) -> None:
+    browser.open(page)
+    columns = browser.run(
+        "[...document.querySelectorAll('.histogram a')].map((a) => [a.getAttribute('href'), a.ariaLabel.split(' ')[0]])"
+    )
+    assert sum(int(n) for _, n in columns) > N * 0.9
+    for address, n in columns:
+        browser.run(f"location.hash = {address!r}")
+        browser.wait(f"document.getElementById('count').textContent.startsWith('{n} ')")
+
+
+def test_a_cell_of_the_label_table_opens_its_episodes(browser: Chromium, page: str) -> None:
+    browser.open(page)
+    count = _text(browser, ".confusion .miss a")
+    browser.run("document.querySelector('.confusion .miss a').click()")
+    browser.wait("!document.getElementById('episodes').hidden")
+    assert _text(browser, "#count") == f"{count} of {N} episodes"
+    browser.run("history.back()")
+    browser.wait("document.getElementById('episodes').hidden")
+
+
+@pytest.mark.parametrize("width", [320, 400, 768, 1024, 1600])
+@pytest.mark.parametrize("view", ["", "#episodes", "#e=4"])
+def test_nothing_is_wider_than_the_window(browser: Chromium, page: str, width: int, view: str) -> None:
+    browser.resize(width, 800)
+    browser.open(page + view)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert (
+        browser.run("document.getElementById('detail').scrollWidth - document.getElementById('detail').clientWidth")
+        <= 0
+    )
+    browser.resize(1280, 800)
+
+
+def test_a_long_passage_shows_what_surrounds_its_marks_and_opens(browser: Chromium, tmp_path: Path) -> None:
+    episode = fake_runs.episode(3)
+    filler, fact = "Padding \U0001f642 text. " * 200, episode["task_view"]["passages"][1]["text"]
+    episode["task_view"]["passages"][1]["text"] = fact + filler
+    browser.open(write_page(fake_runs.write_run(tmp_path, [episode])).as_uri() + "#e=0")
+    body = ".passage:nth-of-type(2) .body"
+    assert len(_text(browser, body)) < 900 and "characters" in _text(browser, body)
+    assert browser.run(f"document.querySelectorAll('{body} mark.ctl').length") == 0
+    browser.run("document.querySelector('.gap').click()")
+    assert _text(browser, body) == fact + filler
+
+
+def test_both_themes_are_drawn(browser: Chromium, page: str, tmp_path: Path) -> None:
+    browser.open(page)
+    shots, grounds = [], []
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        grounds.append(browser.run("getComputedStyle(document.body).backgroundColor"))
+        shots.append(browser.screenshot(tmp_path / f"{scheme}.png").read_bytes())
+    assert grounds == ["rgb(250, 249, 247)", "rgb(19, 21, 24)"]
+    assert all(shot.startswith(b"\x89PNG") and len(shot) > 10_000 for shot in shots)
+    browser.press("t")
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == grounds[0]
+
+
+def test_a_hostile_run_is_shown_and_runs_nothing(browser: Chromium, tmp_path: Path) -> None:
+    facts = {**fake_runs.manifest(2), "x": "\n".join(fake_runs.HOSTILE)}
+    run = fake_runs.write_run(tmp_path, [fake_runs.hostile_episode(i) for i in range(2)], facts)
+    address = write_page(run).as_uri()
+    for view in ("", "#e=1"):
+        browser.open(address + view)
+        browser.run("new Promise((done) => setTimeout(done, 100))")
+        assert browser.run("document.title").startswith("</script><img src=x onerror=")
+        assert browser.run("document.querySelectorAll('img, iframe, [onerror], script:not([type])').length") == 1
+    assert "onerror=\"document.title='owned'\"" in _text(browser, ".answer")
+    assert _text(browser, ".answer mark.ctl") == "U+202E"
+    assert browser.run("document.querySelectorAll('.passage').length") == len(fake_runs.HOSTILE)
+    assert browser.run("document.body.innerText.includes('\\u202e')") is False
+    assert browser.run("window.owned") is None
+
+
+def test_a_script_that_got_in_would_be_stopped(browser: Chromium, page: str) -> None:
+    """The policy is the second wall: markup that is put into the page by force runs nothing."""
+    browser.open(page)
+    browser.run(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=\"x.png\" onerror=\"window.owned = 1\">');"
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.owned = 1'}))"
+    )
+    browser.run("new Promise((done) => setTimeout(done, 100))")
+    assert browser.run("window.owned") is None
+    assert any("Content Security Policy" in one for one in browser.complaints())
+    browser.events.clear()
+
+
+def test_thousands_of_episodes_open(browser: Chromium, tmp_path: Path) -> None:
+    episodes = [fake_runs.episode(i % 60) | {"task": f"multihop/{i:05d}"} for i in range(5000)]
+    browser.open(write_page(fake_runs.write_run(tmp_path, episodes)).as_uri() + "#e=4999")
+    assert _shown(browser) == "multihop/04999"
+    assert _text(browser, "#count") == "5,000 episodes"
+    assert browser.run("document.querySelectorAll('.item').length") < 40
+    assert browser.run("Boolean(document.getElementById('row4999'))")
+
+
+def test_without_a_script_the_overview_remains(browser: Chromium, page: str) -> None:
+    browser.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(page)
+        assert browser.run("getComputedStyle(document.querySelector('.noscript')).display") != "none"
+        assert "Mean reward" in _text(browser, "#overview")
+        assert browser.run("document.getElementById('episodes').hidden") is True
+    finally:
+        browser.send("Emulation.setScriptExecutionDisabled", value=False)
