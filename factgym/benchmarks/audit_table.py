@@ -86,6 +86,19 @@ def judge(rows: Sequence[AuditRow], reward: str) -> Judgement:
     return Judgement(reward, honest.agent, bar, strongest.agent, bar - best, apart, tuple(breaches))
 
 
+def ungrounded(rows: Sequence[AuditRow], reward: str) -> AuditRow | None:
+    """The exploiter that earns most under `reward` with less than half of the honest baseline's coverage, or None.
+
+    What it earns is what the reward pays for a verdict without its evidence: the paper's hole.
+    """
+    honest = min(_of(rows, "honest", reward), key=lambda row: _mean(row, reward))
+    bar = honest.components.get("coverage", NO_DATA).value
+    if bar is None:
+        return None
+    loose = [row for row in _of(rows, "exploiter", reward) if (row.components["coverage"].value or 0.0) < bar / 2]
+    return max(loose, key=lambda row: _mean(row, reward), default=None)
+
+
 def _of(rows: Sequence[AuditRow], role: Role, reward: str) -> list[AuditRow]:
     found = [row for row in rows if row.role == role and _mean(row, reward) is not None]
     if not found:
@@ -119,6 +132,8 @@ def render_audit(
     others = [verdicts[name] for name in names if name != judged]
     key = Text("\n± half the 95 % interval   * an exploiter at or above the honest baseline\n", "dim")
     verdict = _verdict(verdicts[judged], others, (margins or {}).get(verdicts[judged].strongest))
+    for name in names:
+        add(verdict, "", Text(_hole(rows, verdicts[name]), "dim"))
     return Group(_table(rows, verdicts, names, title), key, verdict)
 
 
@@ -179,6 +194,18 @@ def _certainty(verdict: Judgement, margin: Estimate | None) -> str:
         doubt = "" if margin.low > 0 else ", which may be chance: raise -n"
         return f" {interval(margin)} by task{doubt}"
     return "" if verdict.apart else ", but their 95 % intervals overlap: raise -n"
+
+
+def _hole(rows: Sequence[AuditRow], verdict: Judgement) -> str:
+    loose = ungrounded(rows, verdict.reward)
+    if loose is None:
+        return f"{label(verdict.reward)}: no exploiter goes without evidence, so its hole cannot be seen."
+    pays, covers = _mean(loose, verdict.reward), loose.components["coverage"].value
+    share = percent(pays / verdict.bar, 0) if verdict.bar > 0 else "all"
+    return (
+        f"{label(verdict.reward)} pays {decimal(pays)} for a verdict with hardly any evidence ({loose.agent}, coverage "
+        f"{decimal(covers, 2)}): {share} of the honest baseline."
+    )
 
 
 def _compare(other: Judgement) -> str:

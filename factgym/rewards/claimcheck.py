@@ -117,8 +117,7 @@ def score_submission(
     cited = tuple(dict.fromkeys(_cited(submission)))
     missing = sum(text_of(one) is None for one in cited)
     counted = tuple(one for one in cited if one in read and text_of(one) is not None)
-    valid, given = _check_quotes(submission, frozenset(counted), text_of, rules)
-    quote = len(valid) / given if given else 0.0
+    valid, quote = _check_quotes(submission, frozenset(counted), text_of, rules)
     span_score, span_given = _span_score(submission, gold)
     false_support = submission["final_verdict"] == "supported" and gold.verdict != "supported"
     components = {
@@ -126,7 +125,7 @@ def score_submission(
         "verdict": float(submission["final_verdict"] == gold.verdict),
         "evidence": _evidence_f1(counted, missing, gold),
         "quote": quote,
-        "coverage": _coverage(valid, gold, rules),
+        "coverage": _coverage(valid, gold, text_of, rules),
         "span": span_score,
         "guard": float(not false_support),
     }
@@ -164,17 +163,23 @@ def _check_quotes(
     counted: frozenset[str],
     text_of: Callable[[str], str | None],
     rules: QuoteRules,
-) -> tuple[list[ValidQuote], int]:
-    """The valid quotes, and how many different ones were given."""
-    found: dict[str, ValidQuote | None] = {}
+) -> tuple[list[ValidQuote], float]:
+    """Where the valid quotes stand, and the share of the different quotes that are valid wherever they were given.
+
+    A quote that is repeated counts once: saying a true one again does not make up for a false one.
+    """
+    holds: dict[str, bool] = {}
+    places: dict[tuple[str, str], ValidQuote] = {}
     for claim in submission["claims"]:
         sources = [one for one in claim["evidence_ids"] if one in counted]
         for quote in quotes_of(claim):
             key = " ".join(quote.split())
-            if found.get(key) is None:
-                places = (_place(quote, one, text_of(one) or "", rules) for one in sources)
-                found[key] = next((place for place in places if place is not None), None)
-    return [one for one in found.values() if one is not None], len(found)
+            found = (places.get((key, one)) or _place(quote, one, text_of(one) or "", rules) for one in sources)
+            place = next((one for one in found if one is not None), None)
+            holds[key] = place is not None and holds.get(key, True)
+            if place is not None:
+                places.setdefault((key, place.passage), place)
+    return list(places.values()), sum(holds.values()) / len(holds) if holds else 0.0
 
 
 def _place(quote: str, passage: str, text: str, rules: QuoteRules) -> ValidQuote | None:
@@ -187,20 +192,29 @@ def _place(quote: str, passage: str, text: str, rules: QuoteRules) -> ValidQuote
     return ValidQuote(quote, passage, *place) if spanned <= rules.max_quote_sentences else None
 
 
-def _coverage(valid: list[ValidQuote], gold: ClaimGold, rules: QuoteRules) -> float:
+def _coverage(
+    valid: list[ValidQuote], gold: ClaimGold, text_of: Callable[[str], str | None], rules: QuoteRules
+) -> float:
     if not gold.facts:
         return float(any(one.passage in gold.nearest for one in valid))
     quoted: dict[str, list[Range]] = {}
     for one in valid:
         quoted.setdefault(one.passage, []).append((one.start, one.end))
     merged = {passage: _merge(ranges) for passage, ranges in quoted.items()}
-    covered = sum(
-        _overlap(merged.get(fact.passage, []), (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start)
-        for fact in gold.facts
-    )
+    covered = sum(_is_covered(fact, merged.get(fact.passage, []), text_of, rules) for fact in gold.facts)
     length = sum(end - start for ranges in merged.values() for start, end in ranges)
     allowed = rules.allowance_factor * sum(fact.end - fact.start for fact in gold.facts) + rules.allowance_chars
     return covered / len(gold.facts) * min(1.0, allowed / length if length else 0.0)
+
+
+def _is_covered(fact: GoldFact, ranges: list[Range], text_of: Callable[[str], str | None], rules: QuoteRules) -> bool:
+    if _overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
+        return True
+    if not ranges:
+        return False
+    # A sentence may stand twice in a passage, and a quote of it is found at the first place.
+    text = text_of(fact.passage) or ""
+    return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
 
 
 def _merge(ranges: list[Range]) -> list[Range]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from factgym.benchmarks.audit_table import AuditRow, judge, render_audit
+from factgym.benchmarks.audit_table import AuditRow, judge, render_audit, ungrounded
 from factgym.benchmarks.intervals import NO_DATA, Estimate
 from factgym.core.errors import ConfigError
 from factgym.core.policy import Role
@@ -44,6 +45,20 @@ def test_a_reward_with_a_hole_fails_and_names_the_exploiter() -> None:
     found = judge(ROWS, "r0")
     assert not found.passed
     assert found.breaches == ("label-only reaches the honest baseline under r0: 0.720 against 0.700",)
+
+
+def _with_coverage(row: AuditRow, value: float) -> AuditRow:
+    return replace(row, components={**row.components, "coverage": Estimate(value, value, value, 50)})
+
+
+def test_the_hole_is_what_a_verdict_without_evidence_is_paid() -> None:
+    coverage = {"oracle": 1.0, "reader": 0.8, "overlap": 0.5, "label-only": 0.1, "always-partially-supported": 0.8}
+    rows = [_with_coverage(row, coverage[row.agent]) for row in ROWS]
+    found = [ungrounded(rows, reward) for reward in ("r0", "v2")]
+    assert [row and row.agent for row in found] == ["label-only", "label-only"]
+    said = " ".join(_print(rows, "v2").split())
+    assert "r0 pays 0.720 for a verdict with hardly any evidence (label-only, coverage 0.10): 103 %" in said
+    assert "v2 pays 0.100 for a verdict with hardly any evidence (label-only, coverage 0.10): 17 %" in said
 
 
 def test_reaching_is_enough_to_fail() -> None:

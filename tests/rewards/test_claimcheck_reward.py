@@ -202,6 +202,28 @@ def test_repeating_a_true_quote_does_not_drown_a_false_one():
     assert score(DAYS, verdict("contradicted", *claims)).components["quote"] == 0.5
 
 
+def test_a_quote_must_hold_wherever_it_is_given():
+    """The same words under a passage that does not hold them are a false quote, however often they were right."""
+    claims = [claim(DAYS_ANSWER, "contradicted", ["E1"], DAYS_E1), claim(DAYS_ANSWER, "contradicted", ["E2"], DAYS_E1)]
+    assert score(DAYS, verdict("contradicted", *claims)).components["quote"] == 0.0
+
+
+def test_the_same_sentence_in_two_passages_and_twice_in_one_is_covered_by_quoting_it():
+    again = "There are no exceptions to this."
+    texts = (f"Guests sign in. {again} Guests sign out. {again}", f"Staff wear badges. {again}")
+    second = texts[0].rindex(again)
+    facts = (
+        GoldFact("E1", second, second + len(again)),
+        GoldFact("E2", texts[1].index(again), len(texts[1])),
+    )
+    example = ClaimExample(
+        "again", "test", "x", "?", "No exceptions.", passages(*texts),
+        (GoldClaim("No exceptions.", "supported", facts),), "supported",
+    )  # fmt: skip
+    one_each = [claim("No exceptions.", "supported", [place], again) for place in ("E1", "E2")]
+    assert totals(score(example, verdict("supported", *one_each))) == pytest.approx((1.0, 1.0, 1.0))
+
+
 def copied_passage() -> tuple[ClaimExample, list[str]]:
     sentences = [f"Rule number {i} says that department {i} files form {i} on day {i} of the month." for i in range(8)]
     text = " ".join(sentences)
