@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     follow: str
 
 
-def main_and_follow_ups(fact: Fact, voice: Voice, spread: float, place: str) -> list[Sentence]:
+def main_and_follow_ups(fact: Fact, voice: Voice, spread: float, place: str, preface: str = "") -> list[Sentence]:
     """A fact in sentences. spread: probability that an adjunct moves to a sentence of its own (0 in claims)."""
     rng = voice.rng
     inline_channel = fact.channel is not None and rng.random() >= spread
@@ -50,7 +50,9 @@ def main_and_follow_ups(fact: Fact, voice: Voice, spread: float, place: str) -> 
             core, fronted = f"{piece.front}, {core}", True
             slots.add(piece.slot)
         elif piece.end and (ends < 2 or not piece.follow or not spread):
-            tail += piece.end if piece.end.startswith((",", ";")) else f" {piece.end}"
+            stutter = piece.end.lstrip("\x01").startswith("in ") and (core + tail).rstrip("\x02").endswith(" in")
+            comma = "," if ends or stutter else ""
+            tail += piece.end if piece.end.startswith(",") else f"{comma} {piece.end}"
             ends += 1
             slots.add(piece.slot)
         else:
@@ -59,7 +61,7 @@ def main_and_follow_ups(fact: Fact, voice: Voice, spread: float, place: str) -> 
         follow.insert(0, _sentence(_channel_sentence(fact.channel, voice), "channel"))
     if spread and not fronted and fact.kind != "define" and rng.random() < 0.05:
         core = f"{rng.choice(_LEADS).format(place=place)}, {core}"
-    return [Sentence(finish(core + tail), frozenset(slots)), *follow]
+    return [Sentence(finish(preface + core + tail), frozenset(slots)), *follow]
 
 
 _LEADS = ("under {place}", "for the purposes of {place}", "for the avoidance of doubt", "in keeping with {place}")
@@ -100,11 +102,18 @@ _EXCEPTIONALLY = ("by way of exception", "exceptionally", "as an exception", "as
 _GENERALLY = ("as a general rule", "in the ordinary course", "as a matter of routine", "generally")
 _ALWAYS_FRONT = ("in every case", "without exception", "in all circumstances", "invariably")
 _ALWAYS_END = (
-    "in every case",
-    "without exception",
+    ", in every case",
+    ", without exception",
     ", in all circumstances",
     ", whatever the circumstances",
-    "in each and every case",
+    ", in each and every case",
+)
+_ALWAYS_FOLLOW = (
+    "there are no exceptions to [this|this rule]",
+    "no exception [is made|is granted|can be made]",
+    "this [holds|applies] in [every case|all circumstances|each and every case]",
+    "[nothing|no circumstance] [excuses|justifies] a departure from this",
+    "the rule [has|knows] no exceptions",
 )
 _NEVER_END = (", whatever the circumstances", ", regardless of the circumstances", "at any time", "on any account")
 _EXCLUDED = (
@@ -161,7 +170,9 @@ def _exception(exception: Concept, voice: Voice) -> Piece:
     return Piece(
         slot,
         voice.mark(slot, _place(rng, ("unless {x}", "except where {x}", "save where {x}"), words)),
-        _marked_end(slot, _place(rng, ("unless {x}", ", unless {x}", "except where {x}", ", except where {x}"), words), voice),
+        _marked_end(
+            slot, _place(rng, ("unless {x}", ", unless {x}", "except where {x}", ", except where {x}"), words), voice
+        ),
         _place(rng, _EXCEPT_FOLLOW, words),
     )
 
@@ -180,7 +191,7 @@ def _universal(voice: Voice, negative: bool) -> Piece:
     """ "In every case" after a negation would deny too little, so prohibitions have words of their own."""
     front = "" if negative else voice.mark("universal", voice.rng.choice(_ALWAYS_FRONT))
     end = _marked_end("universal", voice.rng.choice(_NEVER_END if negative else _ALWAYS_END), voice)
-    return Piece("universal", front, end, "" if voice.focus else "there are no exceptions to this")
+    return Piece("universal", front, end, "" if voice.focus else _draw(voice.rng, _ALWAYS_FOLLOW))
 
 
 def _marked_end(slot: str, text: str, voice: Voice) -> str:
@@ -195,8 +206,12 @@ def _reason(reason: Concept, voice: Voice, sole: bool) -> Piece:
         return _purpose(words, voice, sole)
     cause = words.removeprefix("because ")
     if sole:
-        return Piece(slot, "", "", _place(rng, ("the [sole|only] reason [for this|for this rule] is that {x}",), cause))
-    end = _marked_end(slot, _place(rng, ("because {x}", ", because {x}", "since {x}", "given that {x}"), cause), voice)
+        return Piece(
+            slot, "", "", _place(rng, ("the [sole|only] reason [for this|for this rule] is that {x}",), cause)
+        )
+    end = _marked_end(
+        slot, _place(rng, ("because {x}", ", because {x}", "since {x}", "seeing that {x}"), cause), voice
+    )
     front = voice.mark(slot, _place(rng, ("because {x}", "since {x}", "as {x}"), cause))
     return Piece(slot, front, end, _place(rng, ("the reason is that {x}", "this is because {x}"), cause))
 

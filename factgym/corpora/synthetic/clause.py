@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from factgym.corpora.synthetic import frames
@@ -10,11 +11,45 @@ from factgym.corpora.synthetic.grammar import Frame, compile_frame, fill
 from factgym.corpora.synthetic.style import Voice
 from factgym.corpora.synthetic.words import gerund, noun_of, participle, third_person
 
+_HEAD_ENDS = re.compile(r" (?:of|for|to|from|on|in|with|against|by|about|that|at|under|after|between) ")
 _UNMOVABLE = ("their ", "its ", "his ", "your ", "that ", "part ", "days ", "fewer ", "more ", "work")
-_ACTIVE_ONLY = frozenset({"have", "be", "meet", "come to", "see", "visit", "put in", "come", "refuse", "get", "make", "give", "take"})
-_NOUNS = (" of", " part in", " word", " notice", " will come", " for", " into", " at", " from", " between", " over", " through")
+_ACTIVE_ONLY = frozenset(
+    {
+        "have",
+        "be",
+        "meet",
+        "come to",
+        "see",
+        "visit",
+        "put in",
+        "come",
+        "refuse",
+        "get",
+        "make",
+        "give",
+        "take",
+        "let",
+        "move about",
+        "work",
+    }
+)
+_NOUNS = (
+    " of",
+    " part in",
+    " word",
+    " notice",
+    " will come",
+    " for",
+    " into",
+    " at",
+    " from",
+    " between",
+    " over",
+    " through",
+)
 
 
+_LASTING = frozenset(["stay", "remain", "park", "stand", "be", "work", "hold", "keep", "leave", "store", "carry"])
 _NOT_FOR_TERMS = tuple(
     compile_frame(source.lstrip("^")).nodes
     for source in (*frames.CAP, *frames.KEEP)
@@ -43,12 +78,9 @@ class Clause:
     def text(self) -> tuple[str, bool]:
         """The clause without a capital or full stop, and whether it opens with an adjunct of its own."""
         options = [source for source in frame_options(self.fact) if self._fits(compile_frame(source.lstrip("^")))]
-        if (
-            "terse" in self.voice.style
-            and self.voice.record
-            and not (self.fact.exceptional or self.fact.general)
-            and self.voice.rng.random() < 0.3
-        ):
+        if is_everyone(self.fact.party):
+            options = [source for source in options if "must not" not in source] or options
+        if self._may_be_terse() and self.voice.rng.random() < 0.3:
             clipped = frames.TERSE.get(self.fact.kind, ()) if self.fact.modality != "should" else ()
             options = [source for source in clipped if self._fits(compile_frame(source[1:]))] or options
         if self.fact.exceptional or self.fact.general:
@@ -60,6 +92,10 @@ class Clause:
         if self.voice.record:
             self.voice.frames[self.fact.about] = source
         return fill(compile_frame(source.lstrip("^")), self.slot, self.voice.rng), source.startswith("^")
+
+    def _may_be_terse(self) -> bool:
+        plain = not (self.fact.exceptional or self.fact.general)
+        return "terse" in self.voice.style and self.voice.record and plain
 
     def _fits(self, frame: Frame) -> bool:
         needs = frame.slots
@@ -75,17 +111,30 @@ class Clause:
             return False
         if self.fact.party is None and "party" in needs:
             return False
-        return not ("freq_front" in needs and not self.slot("freq").lstrip("\x01").startswith(("every", "once", "twice")))
+        return not (
+            "freq_front" in needs and not self.slot("freq").lstrip("\x01").startswith(("every", "once", "twice"))
+        )
 
     def _passive(self) -> bool:
         """Whether the object can become a subject: it exists, points at nobody, and the verb has no noun inside."""
         verb, obj, _ = self.phrase
-        return bool(obj) and verb.count(" ") < 2 and not obj.startswith(_UNMOVABLE) and verb not in _ACTIVE_ONLY and not verb.endswith(_NOUNS)
+        return (
+            bool(obj)
+            and verb.count(" ") < 2
+            and not obj.startswith(_UNMOVABLE)
+            and verb not in _ACTIVE_ONLY
+            and not verb.endswith(_NOUNS)
+        )
 
     def slot(self, name: str) -> str:
-        """The words for a slot; "q:within" puts words before a quantity inside its span marks."""
+        """The words for a slot; "q:within" puts words before a quantity inside its span marks.
+
+        "m:open" are words that carry the modality, "v:pay" a verb that agrees with the party.
+        """
         if ":" in name:
             kind, _, words = name.partition(":")
+            if kind == "m":
+                return self.voice.mark("modality", words)
             return self._quantity(words) if kind == "q" else words if self.plural else third_person(words)
         text = self._texts.get(name)
         if text is None:
@@ -108,7 +157,12 @@ class Clause:
         return self.voice.mark("modality", _agree(self.voice.habit(name), plural))
 
     def _object_plural(self) -> bool:
-        return self.phrase.obj.endswith("*")
+        """Whether the object's head noun is plural: marked so, or by its ending."""
+        obj = self.phrase.obj
+        if obj.endswith("*") or obj.startswith(("a ", "an ", "one ", "each ")):
+            return obj.endswith("*")
+        head = _HEAD_ENDS.split(obj, maxsplit=1)[0]
+        return head.endswith("s") and not head.endswith(("ss", "us", "is", "news"))
 
     def _obj(self) -> str:
         return self.phrase.obj.rstrip("*")
@@ -127,17 +181,21 @@ class Clause:
             return self._sub(frames.WITHIN_TERM)
         return self._sub(frames.WITHIN if self.fact.anchor else frames.WITHIN_ALONE)
 
+
 def _agree(text: str, plural: bool) -> str:
     if "{" not in text:
         return text
-    are, have, do = ("are", "have", "do") if plural else ("is", "has", "does")
-    return text.replace("{are}", are).replace("{have}", have).replace("{do}", do)
+    for verb, singular in (("are", "is"), ("have", "has"), ("do", "does"), ("need", "needs")):
+        text = text.replace(f"{{{verb}}}", verb if plural else singular)
+    return text
 
 
 def frame_options(fact: Fact) -> tuple[str, ...]:
     """The frames for a fact of this kind, modality and filled slots."""
     if fact.kind in ("deadline", "notice") and fact.quantity is not None:
         return _timed_options(fact)
+    if fact.modality == "must_not" and is_everyone(fact.party):
+        return frames.MUST_NOT_ALL
     if fact.kind in ("deadline", "notice", "may", "forbid", "every") and fact.frequency is None:
         return _BY_MODALITY[fact.modality]
     if fact.kind == "scope":
@@ -145,10 +203,20 @@ def frame_options(fact: Fact) -> tuple[str, ...]:
     if fact.kind == "extra":
         return frames.EXTRA[fact.about.rpartition("+")[2]]
     if fact.kind == "cap" and isinstance(fact.quantity, Quantity) and fact.quantity.unit not in "$£€":
-        return tuple(frame for frame in frames.CAP if "{doing}" not in frame)
+        return frames.CAP_DURATION if is_duration(fact) else frames.CAP_COUNT
     if fact.kind == "define":
         return frames.DEFINE[defined_slot(fact)]
     return _BY_KIND[fact.kind]
+
+
+def is_everyone(party: Concept | Term | None) -> bool:
+    """Whether a party is a topic's superset of all parties; "every member must not" says too little of it."""
+    return isinstance(party, Concept) and party.id.endswith(".everyone")
+
+
+def is_duration(fact: Fact) -> bool:
+    """Whether a limit in days or hours is on how long something is done ("stay"), not on how much is taken."""
+    return fact.action is not None and fact.action.forms[0].verb.split()[0] in _LASTING
 
 
 def _timed_options(fact: Fact) -> tuple[str, ...]:

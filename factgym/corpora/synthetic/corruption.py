@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from factgym.corpora.claims import Status
-from factgym.corpora.synthetic.facts import Concept, Fact, Kind, Quantity
+from factgym.corpora.synthetic.facts import Concept, Fact, Kind, Modality, Quantity, Term, with_slots
 from factgym.corpora.synthetic.lexicon import Topic
 from factgym.corpora.synthetic.numbers import another, another_date, draw
 from factgym.corpora.synthetic.rules import FREQUENCIES, Rulebook, size_of
@@ -44,19 +44,28 @@ class Draft:
 Operator = Callable[[Topic, Kind, Rulebook, bool], Draft | None]
 
 
-def faithful(rule: Fact, book: Rulebook) -> Fact:
+def faithful(rule: Fact, topic: Topic, book: Rulebook) -> Fact:
     """What a careful answer says of a rule: all that limits it, and some of what only explains it."""
     rng = book.rng
     return replace(
         rule,
-        reason=rule.reason if rng.random() < 0.35 and not rule.sole else None,
-        channel=rule.channel if rng.random() < 0.5 else None,
-        universal=rule.universal and rng.random() < 0.6,
+        party=_instance(rule, topic, book),
+        reason=rule.reason if rng.random() < 0.65 and not rule.sole else None,
+        channel=rule.channel if rng.random() < 0.6 else None,
+        universal=rule.universal and rng.random() < 0.8,
+        general=rule.general and rng.random() < 0.8,
         former=None,
         changed=None,
         excluded=None,
         sole=False,
     )
+
+
+def _instance(rule: Fact, topic: Topic, book: Rulebook) -> Concept | Term | None:
+    """The rule's party; of a rule for everyone, half the time one party, of whom it then holds too."""
+    if rule.party is not topic.everyone or book.rng.random() < 0.5:
+        return rule.party
+    return book.rng.choice(topic.parties)
 
 
 def told(claim: Fact) -> frozenset[str]:
@@ -71,7 +80,7 @@ def supported(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft |
     rule = book.fact(topic, kind)
     if rule is None:
         return None
-    claim = faithful(rule, book)
+    claim = faithful(rule, topic, book)
     alone = kind in ("scope", "effective")
     return Draft(topic, rule, claim, "supported", "none", told=told(claim), alone=alone, subtle=subtle)
 
@@ -82,12 +91,18 @@ def _number(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | N
         return None
     size = "percent" if kind == "penalty" else size_of(topic, rule)
     wrong = another(rule.quantity, size, book.rng, subtle, book.numbers)
-    claim = replace(faithful(rule, book), quantity=wrong)
+    claim = replace(faithful(rule, topic, book), quantity=wrong)
     return _contradicted(topic, rule, claim, "number", "quantity", subtle=subtle)
 
 
 def _contradicted(
-    topic: Topic, rule: Fact, claim: Fact, name: str, slot: str, also: frozenset[str] = frozenset(), subtle: bool = False
+    topic: Topic,
+    rule: Fact,
+    claim: Fact,
+    name: str,
+    slot: str,
+    also: frozenset[str] = frozenset(),
+    subtle: bool = False,
 ) -> Draft:
     return Draft(topic, rule, claim, "contradicted", name, frozenset({slot}), also | told(claim), subtle=subtle)
 
@@ -96,7 +111,7 @@ def _version(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | 
     rule = book.fact(topic, kind, frozenset({"quantity", "former"}))
     if rule is None:
         return None
-    claim = replace(faithful(rule, book), quantity=rule.former)
+    claim = replace(faithful(rule, topic, book), quantity=rule.former)
     return _contradicted(topic, rule, claim, "version", "quantity", frozenset({"former"}), subtle)
 
 
@@ -104,25 +119,26 @@ def _trigger(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | 
     rule = book.fact(topic, kind, frozenset({"quantity"}))
     if rule is None:
         return None
-    claim = replace(faithful(rule, book), anchor=book.rng.choice(topic.events))
+    claim = replace(faithful(rule, topic, book), anchor=book.rng.choice(topic.events))
     return _contradicted(topic, rule, claim, "trigger", "anchor", subtle=subtle)
 
 
 def _party(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
     """The rule of one party, stated of another for which the document has a rule of its own."""
-    rule = book.fact(topic, kind, frozenset({"quantity"}))
+    rule = book.fact(topic, kind, frozenset({"quantity", "one"}))
     others = other_parties(topic, rule, book) if rule else []
     if rule is None or not others:
         return None
     source = replace(rule, party=book.rng.choice(others))
+    book.mentioned.update(party.id for party in others)
     if isinstance(rule.quantity, Quantity):
         wrong = another(rule.quantity, size_of(topic, rule), book.rng, subtle)
         source = replace(source, quantity=wrong, former=None, changed=None)
-        claim = replace(faithful(rule, book), quantity=wrong)
+        claim = replace(faithful(rule, topic, book), quantity=wrong)
     else:
         wrong_rhythm = book.rng.choice([rhythm for rhythm in FREQUENCIES if rhythm is not rule.frequency])
         source = replace(source, frequency=wrong_rhythm)
-        claim = replace(faithful(rule, book), frequency=wrong_rhythm)
+        claim = replace(faithful(rule, topic, book), frequency=wrong_rhythm)
     slot = "quantity" if claim.quantity else "frequency"
     draft = _contradicted(topic, rule, claim, "party", slot, subtle=subtle)
     return replace(draft, siblings=(source,))
@@ -135,10 +151,10 @@ def other_parties(topic: Topic, rule: Fact, book: Rulebook) -> list[Concept]:
 
 def _excluded(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
     """A permission given to the party that the document expressly leaves out."""
-    rule = book.fact(topic, kind, frozenset({"excluded", "plain"}))
+    rule = book.fact(topic, kind, frozenset({"excluded", "plain", "one"}))
     if rule is None or rule.excluded is None:
         return None
-    claim = replace(faithful(rule, book), party=rule.excluded, exceptional=False, only=False)
+    claim = replace(faithful(rule, topic, book), party=rule.excluded, exceptional=False, only=False)
     return _contradicted(topic, rule, claim, "party", "party", frozenset({"excluded"}), subtle)
 
 
@@ -147,7 +163,7 @@ def _entity(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | N
     if rule is None:
         return None
     wrong = book.rng.choice([role for role in topic.roles if role != rule.authority])
-    claim = replace(faithful(rule, book), authority=wrong)
+    claim = replace(faithful(rule, topic, book), authority=wrong)
     return _contradicted(topic, rule, claim, "entity", "authority", subtle=subtle)
 
 
@@ -158,7 +174,7 @@ def _consequence(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draf
     entry = next(entry for entry in topic.entries["penalty"] if entry.id == rule.about)
     wrong = book.rng.choice([result for result in entry.results if result != rule.result])
     quantity = draw("percent", book.currency, book.rng) if "{q}" in wrong.forms[0] else None
-    claim = replace(faithful(rule, book), result=wrong, quantity=quantity)
+    claim = replace(faithful(rule, topic, book), result=wrong, quantity=quantity)
     return _contradicted(topic, rule, claim, "consequence", "result", subtle=subtle)
 
 
@@ -173,12 +189,20 @@ def _polarity(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft |
         claim = replace(rule, holds=not rule.holds)
         draft = Draft(topic, rule, claim, "contradicted", "polarity", WHOLE, alone=True, subtle=subtle)
         return draft
-    opposite = {"may": "must_not", "must_not": "may", "must": "need_not", "should": "need_not"}[rule.modality]
+    opposite = _OPPOSITES[rule.modality]
     claim = replace(
-        faithful(rule, book), modality=opposite, condition=None, exception=None, only=False, exceptional=False,
+        faithful(rule, topic, book), modality=opposite, condition=None, exception=None, only=False, exceptional=False,
         universal=False, frequency=None, quantity=None, anchor=None, reason=None,
     )  # fmt: skip
     return _contradicted(topic, rule, claim, "polarity", "modality", subtle=subtle)
+
+
+_OPPOSITES: dict[Modality, Modality] = {
+    "may": "must_not",
+    "must_not": "may",
+    "must": "need_not",
+    "should": "need_not",
+}
 
 
 def _negated_statement(topic: Topic, rule: Fact, subtle: bool) -> Draft:
@@ -196,7 +220,7 @@ def _condition_changed(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -
     others = [condition for condition in entry.conditions if condition != rule.condition]
     if not others:
         return None
-    claim = replace(faithful(rule, book), condition=book.rng.choice(others))
+    claim = replace(faithful(rule, topic, book), condition=book.rng.choice(others))
     return _contradicted(topic, rule, claim, "condition", "condition", frozenset({"condition"}), subtle)
 
 
@@ -205,7 +229,7 @@ def _channel_changed(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> 
     if rule is None:
         return None
     wrong = book.rng.choice([channel for channel in topic.channels if channel != rule.channel])
-    claim = replace(faithful(rule, book), channel=wrong)
+    claim = replace(faithful(rule, topic, book), channel=wrong)
     return _contradicted(topic, rule, claim, "channel", "channel", frozenset({"channel"}), subtle)
 
 
@@ -214,7 +238,7 @@ def _cause_changed(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Dr
     if rule is None:
         return None
     wrong = book.rng.choice([reason for reason in topic.reasons if reason != rule.reason])
-    claim = replace(faithful(rule, book), reason=wrong)
+    claim = replace(faithful(rule, topic, book), reason=wrong)
     return _contradicted(topic, rule, claim, "cause", "reason", frozenset({"reason"}), subtle)
 
 
@@ -231,20 +255,22 @@ def _frequency(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft 
     if rule is None or rule.frequency is None:
         return None
     wrong = book.rng.choice([rhythm for rhythm in FREQUENCIES if rhythm is not rule.frequency])
-    claim = replace(faithful(rule, book), frequency=wrong)
+    claim = replace(faithful(rule, topic, book), frequency=wrong)
     return _contradicted(topic, rule, claim, "number", "frequency", subtle=subtle)
 
 
-def _overclaim(topic: Topic, rule: Fact, claim: Fact, name: str, focus: frozenset[str], slot: str, subtle: bool) -> Draft:
+def _overclaim(
+    topic: Topic, rule: Fact, claim: Fact, name: str, focus: frozenset[str], slot: str, subtle: bool
+) -> Draft:
     limits = told(claim) | ({slot} if slot else frozenset())
     return Draft(topic, rule, claim, "overclaim", name, focus, limits, subtle=subtle)
 
 
 def _scope(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"plain"}))
+    rule = book.fact(topic, kind, frozenset({"plain", "one"}))
     if rule is None:
         return None
-    claim = replace(faithful(rule, book), party=topic.everyone)
+    claim = replace(faithful(rule, topic, book), party=topic.everyone)
     return _overclaim(topic, rule, claim, "scope", frozenset({"party"}), "", subtle)
 
 
@@ -255,9 +281,9 @@ def _dropped(slot: str) -> Operator:
         rule = book.fact(topic, kind, frozenset({slot}))
         if rule is None or getattr(rule, slot) is None:
             return None
-        kept = faithful(rule, book)
-        claim = replace(kept, **{slot: None}, only=False, exceptional=False)
-        if claim.condition is None and claim.exception is None and book.rng.random() < (0.25 if subtle else 0.5):
+        kept = faithful(rule, topic, book)
+        claim = with_slots(kept, **{slot: None}, only=False, exceptional=False)
+        if claim.condition is None and claim.exception is None and book.rng.random() < (0.2 if subtle else 0.35):
             claim, focus = replace(claim, universal=True), frozenset({"universal"})
         else:
             focus = WHOLE
@@ -271,7 +297,7 @@ def _generalised(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draf
     rule = book.fact(topic, kind, frozenset({"exceptional", "condition"}))
     if rule is None or not rule.exceptional:
         return None
-    claim = replace(faithful(rule, book), condition=None, only=False, exceptional=False, general=True)
+    claim = replace(faithful(rule, topic, book), condition=None, only=False, exceptional=False, general=True)
     return _overclaim(topic, rule, claim, "exception_generalised", frozenset({"general"}), "condition", subtle)
 
 
@@ -279,7 +305,7 @@ def _strengthened(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Dra
     rule = book.fact(topic, kind, frozenset({"should", "condition"} if kind == "may" else {"should"}))
     if rule is None or rule.modality == "must":
         return None
-    claim = replace(faithful(rule, book), modality="must", exceptional=False, only=False)
+    claim = replace(faithful(rule, topic, book), modality="must", exceptional=False, only=False)
     return _overclaim(topic, rule, claim, "modality", frozenset({"modality"}), "", subtle)
 
 
@@ -333,13 +359,13 @@ def _irrelevant(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft
     if isinstance(quantity, Quantity) and entry.size and quantity.unit not in _unit_of(entry.size):
         quantity = draw(entry.size, book.currency, book.rng)
     claim = replace(
-        faithful(rule, book), about=entry.id, action=entry.action, thing=entry.thing, quantity=quantity, per=entry.per,
+        faithful(rule, topic, book), about=entry.id, action=entry.action, thing=entry.thing, quantity=quantity, per=entry.per,
         anchor=entry.anchor, condition=None, exception=None, only=False, exceptional=False, modality=_force(rule),
     )  # fmt: skip
     return Draft(topic, rule, claim, "unsupported", "irrelevant", WHOLE, subtle=subtle)
 
 
-def _force(rule: Fact) -> str:
+def _force(rule: Fact) -> Modality:
     return "must" if rule.modality == "should" else rule.modality
 
 
@@ -349,11 +375,13 @@ def _unit_of(size: str) -> tuple[str, ...]:
 
 def _unlisted(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
     """A rule stated of a party on which the document has no such rule."""
-    rule = book.fact(topic, kind, frozenset({"plain"}))
+    rule = book.fact(topic, kind, frozenset({"plain", "one"}))
     others = other_parties(topic, rule, book) if rule else []
     if rule is None or not others:
         return None
-    claim = replace(faithful(rule, book), party=book.rng.choice(others), exceptional=False, only=False)
+    party = book.rng.choice(others)
+    book.mentioned.add(party.id)
+    claim = replace(faithful(rule, topic, book), party=party, exceptional=False, only=False)
     return Draft(topic, rule, claim, "unsupported", "party", frozenset({"party"}), told(claim), subtle=subtle)
 
 
@@ -364,8 +392,8 @@ def _added(slot: str, name: str, pool: str) -> Operator:
         rule = book.fact(topic, kind)
         if rule is None:
             return None
-        rule = replace(rule, **{slot: None}, sole=False)
-        claim = replace(faithful(rule, book), **{slot: book.rng.choice(getattr(topic, pool))})
+        rule = with_slots(rule, **{slot: None}, sole=False)
+        claim = with_slots(faithful(rule, topic, book), **{slot: book.rng.choice(getattr(topic, pool))})
         return Draft(topic, rule, claim, "unsupported", name, frozenset({slot}), told(claim) - {slot}, subtle=subtle)
 
     return operator
@@ -376,15 +404,21 @@ _PERSONAL: tuple[Kind, ...] = ("deadline", "notice", "cap", "every")
 
 OPERATORS: dict[Status, tuple[tuple[Operator, tuple[Kind, ...], float, float], ...]] = {
     "supported": (
-        (supported, ("deadline", "notice", "may", "forbid", "approve", "cap", "keep", "every", "duty", "penalty"), 4, 4),
+        (
+            supported,
+            ("deadline", "notice", "may", "forbid", "approve", "cap", "keep", "every", "duty", "penalty"),
+            1.8,
+            1.8,
+        ),
+        (supported, ("deadline", "deadline", "notice", "may", "may", "forbid", "cap", "every"), 2.2, 2.2),
         (supported, ("state",), 0.7, 0.5),
-        (_extra, ("deadline", "notice", "may", "every"), 0.8, 0.6),
+        (_extra, ("deadline", "notice", "may", "every"), 1.5, 1.0),
         (supported, ("scope", "effective"), 0.3, 0.2),
     ),
     "contradicted": (
         (_number, (*_TIMED, "penalty"), 3, 3),
         (_frequency, ("every",), 0.7, 0.7),
-        (_extra_changed, ("deadline", "notice", "may", "every"), 0.7, 0.6),
+        (_extra_changed, ("deadline", "notice", "may", "every"), 1.0, 0.8),
         (_version, _TIMED, 1.2, 1.5),
         (_trigger, ("deadline", "keep"), 1, 1.2),
         (_party, _PERSONAL, 1.5, 2),
@@ -418,12 +452,12 @@ OPERATORS: dict[Status, tuple[tuple[Operator, tuple[Kind, ...], float, float], .
 def draft(status: Status, topic: Topic, book: Rulebook, subtle: bool) -> Draft:
     """A claim of this status on this topic; tries operators until one finds its words."""
     rows = OPERATORS[status]
-    weights = [row[3 if subtle else 2] for row in rows]
+    weights = [hard if subtle else usual for _, _, usual, hard in rows]
     for _ in range(40):
         operator, kinds, _, _ = book.rng.choices(rows, weights)[0]
-        before = set(book.taken), set(book.barred)
+        before = set(book.taken), set(book.barred), set(book.mentioned)
         made = operator(topic, book.rng.choice(kinds), book, subtle)
         if made is not None:
             return made
-        book.taken, book.barred = before
+        book.taken, book.barred, book.mentioned = before
     raise LookupError(f"the topic {topic.id} has too few entries for a claim that is {status}")

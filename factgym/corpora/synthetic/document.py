@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from factgym.corpora.claims import GoldFact, Passage
 from factgym.corpora.synthetic.adjuncts import Sentence, main_and_follow_ups
@@ -58,6 +58,10 @@ def add_decoys(section: Section, book: Rulebook, domain: Domain, sentences: int)
         if book.rng.random() < 0.1 and len(section.fillers) < 1:
             section.fillers.append(book.filler(domain.fillers))
             continue
+        if section.facts and book.rng.random() < 0.1:
+            extra = book.extra(section.topic, book.rng.choice(section.facts))
+            section.facts += [extra] if extra else []
+            continue
         kind = book.rng.choices(_DECOY_KINDS, _DECOY_WEIGHTS)[0]
         fact = book.fact(section.topic, kind, plain=book.rng.random() < 0.6)
         if fact is not None:
@@ -97,12 +101,12 @@ def _blocks(section: Section, voice: Voice, spread: float) -> list[Block]:
     return blocks
 
 
-def word_fact(fact: Fact, voice: Voice, spread: float, place: str) -> list[Sentence]:
-    """A fact in sentences; statements come ready-made from the lexicon."""
+def word_fact(fact: Fact, voice: Voice, spread: float, place: str, preface: str = "") -> list[Sentence]:
+    """A fact in sentences; statements come ready-made from the lexicon. preface: words before a claim's clause."""
     if fact.kind == "state":
         assert fact.thing is not None and not isinstance(fact.thing, Term)
         return [Sentence(voice.mark("whole", voice.word(fact.thing)), frozenset({"main"}))]
-    return main_and_follow_ups(fact, voice, spread, place)
+    return main_and_follow_ups(fact, voice, spread, place, preface)
 
 
 def sections_for(topics: Sequence[Topic], rng: random.Random) -> list[Section]:
@@ -114,8 +118,3 @@ def sections_for(topics: Sequence[Topic], rng: random.Random) -> list[Section]:
         used[topic.id] = headings[1:]
         sections.append(Section(topic, headings[0]))
     return sections
-
-
-def without_marks(fact: Fact) -> Fact:
-    """The fact as a key of `Document.placed`."""
-    return replace(fact)

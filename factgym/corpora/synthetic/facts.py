@@ -8,8 +8,8 @@ follow from comparing slots (see `factgym.corpora.synthetic.judge`); wording nev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
     "deadline",
@@ -129,5 +129,11 @@ class Fact:
                 yield slot, value
 
 
-SLOTS = ("quantity", "anchor", "frequency", "authority", "result", "date", "condition", "exception", "reason", "channel")
-"""Slots whose values a claim states and a document may state otherwise, or not at all."""
+def definition_of(term: Term, slot: str, value: object) -> Fact:
+    """The fact that `term` stands for `value` in a slot."""
+    return with_slots(Fact("define", f"define:{term.name}", term=term), **{slot: value})
+
+
+def with_slots(fact: Fact, **slots: Any) -> Fact:
+    """`fact` with slots chosen at run time replaced; `dataclasses.replace` without its static types."""
+    return replace(fact, **slots)

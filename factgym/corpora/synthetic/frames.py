@@ -43,14 +43,16 @@ MUST_TIMED = (
     "^{within}, {obj} {must_be} {pp} by {party}",
     "{party} {must} [make sure|ensure|see to it] that {obj} {is_o} {pp} {within}",
     "it falls to {party} to {vp} {within}",
+    "{party} {are} under a duty to {vp} {within}",
+    "{party} {have} the duty to {vp} {within}",
     "{nominal} by {party} [is due|must follow|must take place] {within}",
     "{nominal} is [required|expected] of {party} {within}",
-    "{a} [starts|opens|triggers] a period of {q} in which {party} {must} {vp}",
+    "a period of {q} in which {party} {must} {vp} [begins|starts to run] with {a}",
     "{party} {must} {vp}, and the time [allowed|given] for this is {q} {from_a}",
     "{party} {must} {vp}; the [deadline|time limit] is {q} {from_a}",
     "[the longest|the most] that {party} may take to {vp} is {q} {from_a}",
     "{ger} is [something that|a task that] {party} {must} complete {within}",
-    "once the clock starts with {a}, {party} {have} {q} to {vp}",
+    "^once the clock starts with {a}, {party} {have} {q} to {vp}",
 )
 MUST_TIMED_ALONE = (
     "{party} {must} {vp} {within}",
@@ -80,47 +82,54 @@ MUST_BEFORE = (
     "^[for|in the case of] {party}, {ger} {must_do} happen {before}",
     "{party} {must} [ensure|make sure] that {obj} {is_o} {pp} {before}",
     "it falls to {party} to {vp} {before}",
+    "{party} {are} under a duty to {vp} {before}",
 )
 MUST = (
     "{party} {must} {vp}",
     "{obj} {must_be} {pp} by {party}",
-    "{party} {are} under a duty to {vp}",
-    "it falls to {party} to {vp}",
-    "{ger} is [compulsory|mandatory|obligatory] for {party}",
-    "{party} {have} no choice but to {vp}",
-    "{party} {are} obliged to {vp}",
+    "{party} {are} {m:under a duty} to {vp}",
+    "{ger} is [{m:compulsory}|{m:mandatory}|{m:obligatory}] for {party}",
+    "{party} {are} {m:obliged} to {vp}",
+    "{party} {have} {m:the duty} to {vp}",
 )
 MAY = (
     "{party} {may} {vp}",
     "{party} {may} {vp}",
     "{obj} {may_be} {pp} by {party}",
-    "{party} {have} the right to {vp}",
-    "it is open to {party} to {vp}",
-    "permission to {vp} is [given|granted] to {party}",
-    "{ger} is [open to|permitted for|allowed for] {party}",
-    "{party} {are} [entitled|free] to {vp}",
-    "{party} {have} permission to {vp}",
-    "^for {party}, {ger} is [permitted|allowed|acceptable]",
+    "{party} {have} {m:the right} to {vp}",
+    "it is {m:open} to {party} to {vp}",
+    "{m:permission} to {vp} is [given|granted] to {party}",
+    "{ger} is [{m:open} to|{m:permitted} for|{m:allowed} for] {party}",
+    "{party} {are} [{m:entitled}|{m:free}] to {vp}",
+    "{party} {have} {m:permission} to {vp}",
+    "^for {party}, {ger} is [{m:permitted}|{m:allowed}|{m:acceptable}]",
 )
 MUST_NOT = (
     "{party} {must_not} {vp}",
     "{party} {must_not} {vp}",
     "{obj} {must_not_be} {pp} by {party}",
+    "{party} {are} [{m:prohibited}|{m:barred}] from {ger}",
+    "{ger} is [{m:prohibited}|{m:forbidden}|{m:ruled out}] for {party}",
+    "{party} must {m:refrain} from {ger}",
+    "it is {m:not open} to {party} to {vp}",
+    "{party} {have} [{m:no right}|{m:no permission}] to {vp}",
+    "{ger} is [{m:not allowed}|{m:not permitted}] for {party}",
+    "^as far as {party} {are} concerned, {ger} is [{m:prohibited}|{m:not permitted}]",
+)
+MUST_NOT_ALL = (
     "{party} {are} [prohibited|barred] from {ger}",
     "{ger} is [prohibited|forbidden|ruled out] for {party}",
     "{party} must refrain from {ger}",
-    "it is not open to {party} to {vp}",
-    "{party} {have} no [right|permission] to {vp}",
-    "{ger} is not [allowed|permitted] for {party}",
-    "^as far as {party} {are} concerned, {ger} is [prohibited|not permitted]",
+    "^as far as {party} {are} concerned, {ger} is [prohibited|ruled out]",
 )
+"""Prohibitions for everyone, where "every member may not" would be ambiguous."""
 NEED_NOT = (
     "{party} {need_not} {vp}",
-    "{party} {are} [under no obligation|not obliged|not required] to {vp}",
-    "it is optional for {party} to {vp}",
-    "there is no duty on {party} to {vp}",
-    "{ger} is [voluntary|optional] for {party}",
-    "{obj} need not be {pp} by {party}",
+    "{party} {are} [{m:under no obligation}|{m:not obliged}|{m:not required}] to {vp}",
+    "it is {m:optional} for {party} to {vp}",
+    "there is {m:no duty} on {party} to {vp}",
+    "{ger} is [{m:voluntary}|{m:optional}] for {party}",
+    "{obj} {m:need not be} {pp} by {party}",
 )
 EVERY = (
     "{party} {must} {vp} {freq}",
@@ -128,6 +137,8 @@ EVERY = (
     "^{freq_front}, {party} {must} {vp}",
     "{party} {must} [see to it|make sure] that {obj} {is_o} {pp} {freq}",
     "{ger} is required of {party} {freq}",
+    "{ger} is [compulsory|mandatory|obligatory] for {party} {freq}",
+    "{party} {have} the duty to {vp} {freq}",
     "{nominal} by {party} takes place {freq}",
     "it falls to {party} to {vp} {freq}",
     "{party} {vp_present} {freq}",
@@ -145,7 +156,7 @@ APPROVE = (
     "{authority} [decides on|is the approver for] {things} {over} {q}",
     "{things} {over} {q} go to {authority} for [approval|authorisation]",
     "no {things} {over} {q} are valid [unless approved|until signed off] by {authority}",
-    "it is {authority} who [approves|authorises] {things} {over} {q}",
+    "it is {authority} that [approves|authorises] {things} {over} {q}",
 )
 CAP = (
     "{party} may {do} [{q:up to}|{q:no more than}|{q:at most}|{q:a maximum of}] {per} {for}",
@@ -159,6 +170,18 @@ CAP = (
     "{party} {are} allowed to {do} {for}, but [only up to|no more than] {q} {per}",
     "{q} {per} is the [most|maximum] that {party} may {do} {for}",
 )
+CAP_COUNT = tuple(frame for frame in CAP if "{doing}" not in frame)
+"""For limits that are no money ("take at most 5 days for study")."""
+CAP_DURATION = (
+    "{party} may {do} {for} [{q:for up to}|{q:for no more than}|{q:for at most}] {per}",
+    "{party} must not {do} {for} {q:for more than} {per}",
+    "[the longest|the most] that {party} may {do} {for} is {q} {per}",
+    "^for {party}, {doing} {for} is limited to {q} {per}",
+    "{doing} {for} is limited to {q} {per} for {party}",
+    "{party} {are} allowed to {do} {for}, but [{q:only for up to}|{q:for no more than}] {per}",
+    "[a limit|a ceiling] of {q} {per} applies to {party} {doing} {for}",
+)
+"""For limits on how long something is done ("stay for up to 24 hours")."""
 KEEP = (
     "{things} [must be|are] [kept|retained] for {q} {after_a}",
     "{party} {must} [keep|retain|hold] {things} for {q} {after_a}",
@@ -167,7 +190,6 @@ KEEP = (
     "^after {a}, {things} [stay|remain] on file for {q}",
     "^for {q} {after_a}, {things} [must be kept|are kept|must be preserved]",
     "{party} {must} [dispose of|destroy] {things} {q} after {a}",
-    "{things} may [be held|be stored] for [no longer than|not more than] {q} after {a}",
     "{things} are due for [destruction|disposal] {q} after {a}",
     "^once {q} have passed since {a}, {things} must be [destroyed|deleted]",
     "[the time|the period] for which {party} {must} [keep|hold] {things} is {q} {from_a}",
@@ -180,7 +202,7 @@ DUTY = (
     "{authority} [must|has to|is to] {vp}",
     "{obj} {must_be} {pp} by {authority}",
     "it is for {authority} to {vp}",
-    "it is {authority} who {vp_third}",
+    "it is {authority} that {vp_third}",
     "{authority} {vp_third}",
     "{authority} [has been given|has] the task of {ger}",
 )
@@ -226,35 +248,35 @@ MUST_TERM_TIMED = (
 WITHIN_TERM = ("{q:within} [after|from|following] {a}", "{q:in} [after|following] {a}", "no later than {q} after {a}")
 DEFINE: dict[str, tuple[str, ...]] = {
     "party": (
-        "{term_the} are {value}",
-        "\"{term}\" [means|stands for] {value}",
-        "the expression \"{term}\" [covers|refers to] {value}",
+        "{term_the} {are} {value}",
+        '"{term}" [means|stands for] {value}',
+        'the expression "{term}" [covers|refers to] {value}',
         "references to {term_the} are to {value}",
-        "{value} are [listed as|classed as|entered under] \"{term}\"",
+        '{value} {are} [listed as|classed as|entered under] "{term}"',
     ),
     "quantity": (
         "{term_the} is {value}",
         "{term_the} [runs to|amounts to|has been set at] {value}",
-        "\"{term}\" [means|stands for] {value}",
+        '"{term}" [means|stands for] {value}',
         "the length of {term_the} is {value}",
         "{value} make up {term_the}",
     ),
     "money": (
         "{term_the} is {value}",
         "{term_the} [stands at|has been set at|amounts to] {value}",
-        "\"{term}\" [means|stands for] {value}",
+        '"{term}" [means|stands for] {value}',
         "the figure for {term_the} is {value}",
     ),
     "anchor": (
-        "\"{term}\" [means|stands for] {value}",
+        '"{term}" [means|stands for] {value}',
         "{term_the} is [marked by|to be understood as] {value}",
-        "by \"{term}\" is meant {value}",
+        'by "{term}" is meant {value}',
         "references to {term_the} are to {value}",
         "what counts as {term_the} is {value}",
     ),
     "authority": (
         "{term_the} is {value}",
-        "\"{term}\" [means|stands for] {value}",
+        '"{term}" [means|stands for] {value}',
         "the part of {term_the} is taken by {value}",
         "{value} acts as {term_the}",
         "references to {term_the} are to {value}",
@@ -319,7 +341,7 @@ EXTRA = {
         "a short course comes first when {party} {vp_present}",
     ),
     "fine": (
-        "failure to {vp} costs {party} a fine of {q}",
+        "{party} {v:face} a fine of {q} for failing to {vp}",
         "a fine of {q} awaits {party} for failing to {vp}",
         "a fine of {q} is due when {party} {v:fail} to {vp}",
     ),
@@ -335,11 +357,19 @@ TERSE: dict[str, tuple[str, ...]] = {
         "^{ger} [by|on the part of] {party}: {within}",
         "^who: {party}; what: {ger}; when: {within}",
     ),
-    "notice": ("^{party}: {vp} {before}", "^{ger} [by|on the part of] {party}: {before}", "^who: {party}; what: {ger}; when: {before}"),
+    "notice": (
+        "^{party}: {vp} {before}",
+        "^{ger} [by|on the part of] {party}: {before}",
+        "^who: {party}; what: {ger}; when: {before}",
+    ),
     "every": ("^{party}: {vp} {freq}", "^{ger} ({party}): {freq}"),
     "approve": ("^{things} {over} {q}: approval by {authority}", "^approval of {things} {over} {q}: {authority}"),
     "cap": ("^{party}: {do} {for}, [{q:up to}|{q:at most}] {per}",),
-    "keep": ("^{things}: keep for {q} {after_a}", "^storage of {things}: {q} {from_a}", "^{things}: destroy {q} after {a}"),
+    "keep": (
+        "^{things}: keep for {q} {after_a}",
+        "^storage of {things}: {q} {from_a}",
+        "^{things}: destroy {q} after {a}",
+    ),
     "duty": ("^{ger}: {authority}", "^in charge of {ger}: {authority}"),
     "may": ("^{party}: {ger} allowed", "^allowed for {party}: {ger}"),
     "forbid": ("^{party}: {ger} not allowed", "^not allowed for {party}: {ger}"),

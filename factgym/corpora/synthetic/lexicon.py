@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from factgym.corpora.synthetic.facts import Action, Concept, Kind, Phrase
+from factgym.corpora.synthetic.words import listed
 
 DOMAINS = ("company", "legal", "privacy", "hr", "contract")
 OOD_DOMAINS = ("university", "hospital", "tenancy", "sports", "municipal")
@@ -122,8 +123,11 @@ def _concepts(name: str, lines: Sequence[str], plural: bool = True) -> tuple[Con
 
 
 _PREPOSITIONS = frozenset(
-    "about abroad across after against ahead along as at away back before between by down early during for from home in"
-    " indoors into of off on onto out outside over past remotely to through towards under up with within without".split()
+    listed(
+        "about abroad across after against ahead along as at away back before between by down early during for"
+        " from  in indoors into of off on onto out outside over past remotely to through towards under up with"
+        " within without"
+    )
 )
 
 
@@ -142,7 +146,9 @@ def _action(name: str, text: str) -> Action:
 def _timed(name: str, kind: Kind, line: str) -> Entry:
     head, size = line.split("#")
     what, anchor = head.split("@")
-    return Entry(name, kind, action=_action(name, what), anchor=concept(f"{name}.at", anchor.strip()), size=size.strip())
+    return Entry(
+        name, kind, action=_action(name, what), anchor=concept(f"{name}.at", anchor.strip()), size=size.strip()
+    )
 
 
 def _deadline(name: str, line: str) -> Entry:

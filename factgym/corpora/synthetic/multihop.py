@@ -15,7 +15,7 @@ from typing import Any
 from factgym.corpora.claims import Status, Verdict
 from factgym.corpora.synthetic.corruption import WHOLE, Draft, faithful, told
 from factgym.corpora.synthetic.document import Section, add_decoys
-from factgym.corpora.synthetic.facts import Concept, Fact, Kind, Quantity, Term
+from factgym.corpora.synthetic.facts import Concept, Fact, Kind, Quantity, Term, definition_of, with_slots
 from factgym.corpora.synthetic.lexicon import Domain, Topic
 from factgym.corpora.synthetic.numbers import another, draw
 from factgym.corpora.synthetic.rules import Rulebook, size_of
@@ -31,7 +31,16 @@ _HIDEABLE: dict[Kind, tuple[str, ...]] = {
     "keep": ("quantity", "anchor"),
 }
 _KINDS: tuple[Kind, ...] = ("deadline", "deadline", "notice", "cap", "approve", "may", "keep")
-_HEADINGS = ("Definitions", "Interpretation", "Terms used", "Glossary", "Reference table", "Annex", "Schedule", "General part")
+_HEADINGS = (
+    "Definitions",
+    "Interpretation",
+    "Terms used",
+    "Glossary",
+    "Reference table",
+    "Annex",
+    "Schedule",
+    "General part",
+)
 
 
 @dataclass(slots=True)
@@ -65,10 +74,11 @@ def _puzzle(setting: Setting, topic: Topic, wants_exception: bool) -> Puzzle:
     kind = rng.choice(("deadline", "notice")) if wants_exception else rng.choice(kinds)
     if not topic.entries.get(kind):
         kind = "deadline"
-    true = book.fact(topic, kind, frozenset({"only"} if kind == "may" else {"plain"}), plain=True)
+    true = book.fact(topic, kind, frozenset({"only", "one"} if kind == "may" else {"plain", "one"}), plain=True)
     assert true is not None
-    true = replace(true, former=None, changed=None, universal=False, exceptional=False)
-    hidden = rng.sample(_HIDEABLE[kind], 1 if rng.random() < 0.35 or wants_exception else 2)
+    true = replace(true, former=None, changed=None, universal=False, exceptional=False, general=False)
+    slots = _hideable(true)
+    hidden = rng.sample(slots, 1 if rng.random() < 0.35 or wants_exception else min(2, len(slots)))
     stated, definitions = hide(true, hidden, setting.domain, rng)
     puzzle = Puzzle(topic, true, stated, definitions)
     if wants_exception or (kind in ("deadline", "notice") and len(hidden) == 1 and rng.random() < 0.4):
@@ -79,6 +89,15 @@ def _puzzle(setting: Setting, topic: Topic, wants_exception: bool) -> Puzzle:
     return puzzle
 
 
+def _hideable(true: Fact) -> tuple[str, ...]:
+    """The slots that a definition can speak of on its own: not an event told with a pronoun ("its arrival")."""
+    pointing = isinstance(true.anchor, Concept) and any(_PRONOUNS & set(form.split()) for form in true.anchor.forms)
+    return tuple(slot for slot in _HIDEABLE[true.kind] if not (pointing and slot == "anchor"))
+
+
+_PRONOUNS = frozenset({"it", "its", "they", "their", "them"})
+
+
 def hide(true: Fact, slots: Sequence[str], domain: Domain, rng: random.Random) -> tuple[Fact, list[Fact]]:
     """`true` with the slots named by terms, and the definitions of the terms."""
     found: dict[str, Any] = {}
@@ -87,8 +106,8 @@ def hide(true: Fact, slots: Sequence[str], domain: Domain, rng: random.Random) -
         value = getattr(true, slot)
         term = Term(rng.choice(domain.terms[_term_kind(slot, value)]), plural=slot == "party" and value.plural)
         found[slot] = term
-        definitions.append(Fact("define", f"define:{term.name}", term=term, **{slot: value}))
-    return replace(true, **found), definitions
+        definitions.append(definition_of(term, slot, value))
+    return with_slots(true, **found), definitions
 
 
 def _term_kind(slot: str, value: object) -> str:
@@ -106,7 +125,7 @@ def _add_decoy_definitions(puzzle: Puzzle, setting: Setting) -> None:
         if other is None or rng.random() < 0.2:
             continue
         term = Term(rng.choice(names), plural=slot == "party" and getattr(value, "plural", False))
-        puzzle.decoys.append(Fact("define", f"define:{term.name}", term=term, **{slot: other}))
+        puzzle.decoys.append(definition_of(term, slot, other))
 
 
 def _slot_of(puzzle: Puzzle, definition: Fact) -> str:
@@ -154,7 +173,7 @@ def _plain_rule(setting: Setting, puzzle: Puzzle) -> Draft:
         kind: Kind = setting.rng.choice(("deadline", "may", "every", "forbid", "duty", "state"))
         rule = setting.book.fact(puzzle.topic, kind, plain=True)
     puzzle.extras.append(rule)
-    claim = faithful(rule, setting.book)
+    claim = faithful(rule, puzzle.topic, setting.book)
     return Draft(puzzle.topic, rule, claim, "supported", "none", told=told(claim))
 
 
@@ -200,7 +219,7 @@ def _wrong_value(puzzle: Puzzle, setting: Setting) -> Draft | None:
     wrong = wrong or _other_value(puzzle, slot, getattr(puzzle.true, slot), setting.book)
     if wrong is None or wrong == getattr(puzzle.true, slot):
         return None
-    return _composed(puzzle, replace(puzzle.true, **{slot: wrong}), "contradicted", names[slot], slot)
+    return _composed(puzzle, with_slots(puzzle.true, **{slot: wrong}), "contradicted", names[slot], slot)
 
 
 def _wrong_group(puzzle: Puzzle, setting: Setting) -> Draft | None:
@@ -212,6 +231,14 @@ def _wrong_group(puzzle: Puzzle, setting: Setting) -> Draft | None:
     wrong = another(true.quantity, size_of(puzzle.topic, true), setting.rng, near=False)
     puzzle.extras.append(replace(stated, party=others[0].term, quantity=wrong))
     return _composed(puzzle, replace(true, quantity=wrong), "contradicted", "party", "quantity")
+
+
+def _opposite(puzzle: Puzzle, setting: Setting) -> Draft | None:
+    """A prohibition where the document permits."""
+    if puzzle.true.kind != "may":
+        return None
+    claim = replace(puzzle.true, modality="must_not", condition=None, only=False)
+    return _composed(puzzle, claim, "contradicted", "polarity", "modality")
 
 
 def _everyone(puzzle: Puzzle, setting: Setting) -> Draft | None:
@@ -278,7 +305,7 @@ def _other_matter(puzzle: Puzzle, setting: Setting) -> Draft | None:
 
 
 _OPTIONS = {
-    "contradicted": (_wrong_value, _wrong_group),
+    "contradicted": (_wrong_value, _wrong_group, _opposite),
     "overclaim": (_everyone, _exception_dropped, _condition_dropped, _limit_added),
     "unsupported": (_unlisted, _added_reason, _other_matter),
 }
@@ -330,5 +357,6 @@ def _refer(waived: Fact, sections: Sequence[Section], rule: Section, setting: Se
     label = setting.domain.style["reference"][0].format(n=number, a=chr(64 + number))
     for section in sections:
         section.facts = [
-            replace(fact, thing=Concept(f"section.{number}", (label,))) if fact is waived else fact for fact in section.facts
+            replace(fact, thing=Concept(f"section.{number}", (label,))) if fact is waived else fact
+            for fact in section.facts
         ]

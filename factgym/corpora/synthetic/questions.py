@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from factgym.corpora.synthetic.clause import Clause
+from factgym.corpora.synthetic.clause import Clause, is_duration
 from factgym.corpora.synthetic.facts import Fact, Quantity
 from factgym.corpora.synthetic.grammar import compile_frame, fill
 from factgym.corpora.synthetic.style import Voice
@@ -46,6 +46,8 @@ _CAP = (
     "what is the [limit|maximum] for {party} {doing} {for}",
     "is there a limit to what {party} may {do} {for}",
 )
+_CAP_COUNT = ("what limit applies when {party} {do_present} {for}", "up to what limit may {party} {do} {for}")
+_CAP_DURATION = ("how long may {party} {do} {for}", "is there a limit to how long {party} may {do} {for}")
 _KEEP = (
     "how long are {things} kept",
     "what is the [retention|storage] period for {things}",
@@ -105,7 +107,7 @@ def question_clause(fact: Fact, voice: Voice, subject: str) -> str:
     asker = _Asker(fact, voice)
     frames = _BY_KIND.get(fact.kind, _STATE)
     if fact.kind == "cap" and isinstance(fact.quantity, Quantity) and fact.quantity.unit not in "$£€":
-        frames = tuple(frame for frame in frames if "{doing}" not in frame)
+        frames = _CAP_DURATION if is_duration(fact) else _CAP_COUNT
 
     def slot(name: str) -> str:
         return subject if name == "subject" else asker.slot(name)
@@ -114,7 +116,7 @@ def question_clause(fact: Fact, voice: Voice, subject: str) -> str:
 
 
 def possessive(name: str) -> str:
-    """"Halden Freight's", "Instruments'"."""
+    """ "Halden Freight's", "Instruments'"."""
     return f"{name}'" if name.endswith("s") else f"{name}'s"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 from factgym.corpora.synthetic.corruption import Draft
@@ -112,8 +111,3 @@ def _words(value: object, voice: Voice) -> str:
 
 
 _MODALITY = {"must": "an obligation", "should": "a recommendation", "may": "a permission"}
-
-
-def pick(rng: random.Random, options: tuple[str, ...]) -> str:
-    """One of the options."""
-    return rng.choice(options)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from factgym.corpora.synthetic.facts import Concept, Fact, Kind, Quantity
+from factgym.corpora.synthetic.facts import Concept, Fact, Kind, Quantity, with_slots
 from factgym.corpora.synthetic.lexicon import Entry, Topic
 from factgym.corpora.synthetic.numbers import draw, draw_date
 
@@ -21,15 +21,22 @@ FREQUENCIES = (
 )
 
 
+_RHYTHMS = (1, 1, 3, 4, 4, 4, 2)
+
+
 @dataclass(slots=True)
 class Rulebook:
-    """Draws facts for one document. taken: the `about`s already stated; numbers: the numbers already used."""
+    """Draws facts for one document. taken: the `about`s already stated; numbers: the numbers already used.
+
+    barred: parties that a scope rule leaves out. mentioned: parties of which rules or claims speak.
+    """
 
     rng: random.Random
     currency: str
     taken: set[str] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
     barred: set[str] = field(default_factory=set)
+    mentioned: set[str] = field(default_factory=set)
 
     def entry(self, topic: Topic, kind: Kind) -> Entry | None:
         """An entry of this kind that the document does not use yet, or None."""
@@ -58,6 +65,8 @@ class Rulebook:
     def extra(self, topic: Topic, base: Fact) -> Fact | None:
         """A further rule on the matter of `base`, which says nothing of it itself; None where none is natural."""
         free = [name for name in EXTRAS.get(base.kind, ()) if f"{base.about}+{name}" not in self.taken]
+        if base.condition is not None:
+            free = [name for name in free if name != "automatic"]
         if not free or not isinstance(base.party, Concept) or base.action is None:
             return None
         name = self.rng.choice(free)
@@ -79,21 +88,26 @@ class Rulebook:
         self.taken.add(chosen)
         return chosen
 
-    def party(self, topic: Topic) -> Concept:
-        """A party of the topic that no scope rule of the document bars."""
+    def party(self, topic: Topic, need: frozenset[str]) -> Concept:
+        """A party of the topic that no scope rule of the document bars; now and then everyone, unless `need` has "one"."""
+        if "one" not in need and not self.barred and self.rng.random() < 0.16:
+            self.mentioned.update(party.id for party in topic.parties)
+            return topic.everyone
         free = [party for party in topic.parties if party.id not in self.barred]
-        return self.rng.choice(free or topic.parties)
+        party = self.rng.choice(free or topic.parties)
+        self.mentioned.add(party.id)
+        return party
 
     def _adjuncts(self, fact: Fact, topic: Topic, need: frozenset[str], plain: bool) -> Fact:
         rng = self.rng
         likely = 0.0 if plain else 1.0
         for slot, pool, share in _ADJUNCTS.get(fact.kind, ()):
             if getattr(fact, slot) is None and (slot in need or rng.random() < share * likely):
-                fact = replace(fact, **{slot: rng.choice(getattr(topic, pool))})
+                fact = with_slots(fact, **{slot: rng.choice(getattr(topic, pool))})
         if "former" in need or (fact.kind in _DATED and rng.random() < 0.08 * likely):
             fact = self._superseding(fact, topic)
         bare = fact.condition is None and fact.exception is None
-        if bare and fact.kind in _DATED and (not fact.universal and rng.random() < 0.15 * likely):
+        if bare and fact.kind in _ABSOLUTE and fact.modality != "should" and rng.random() < 0.3 * likely:
             fact = replace(fact, universal=True)
         if "sole" in need:
             fact = replace(fact, sole=True)
@@ -104,15 +118,17 @@ class Rulebook:
         old = fact.quantity
         while old == fact.quantity:
             old = draw(size, self.currency, self.rng)
-        return replace(fact, former=old, changed=draw_date(self.rng))
+        return with_slots(fact, former=old, changed=draw_date(self.rng))
 
     def _scope(self, topic: Topic) -> Fact | None:
         about = f"{topic.id}.scope"
         if about in self.taken:
             return None
         self.taken.add(about)
-        holds = self.rng.random() < 0.5
-        party = self.rng.choice(topic.parties)
+        unspoken = [party for party in topic.parties if party.id not in self.mentioned]
+        holds = self.rng.random() < 0.5 or not unspoken
+        party = self.rng.choice(topic.parties if holds else unspoken)
+        self.mentioned.add(party.id)
         if not holds:
             self.barred.add(party.id)
         return Fact("scope", about, party=party, thing=topic.subject, holds=holds)
@@ -129,13 +145,13 @@ _ADJUNCTS: dict[str, tuple[tuple[str, str, float], ...]] = {
     "deadline": (
         ("condition", "conditions", 0.22),
         ("exception", "exceptions", 0.22),
-        ("reason", "reasons", 0.2),
+        ("reason", "reasons", 0.32),
         ("channel", "channels", 0.22),
     ),
-    "notice": (("exception", "exceptions", 0.2), ("reason", "reasons", 0.2), ("channel", "channels", 0.25)),
-    "every": (("reason", "reasons", 0.3),),
-    "cap": (("condition", "conditions", 0.0), ("reason", "reasons", 0.15)),
-    "approve": (("reason", "reasons", 0.15),),
+    "notice": (("exception", "exceptions", 0.2), ("reason", "reasons", 0.3), ("channel", "channels", 0.25)),
+    "every": (("reason", "reasons", 0.4),),
+    "cap": (("condition", "conditions", 0.0), ("reason", "reasons", 0.28)),
+    "approve": (("reason", "reasons", 0.28),),
 }
 EXTRAS: dict[str, tuple[str, ...]] = {
     "deadline": ("countersign", "inform", "reminder", "deputy", "register", "fine", "bonus"),
@@ -145,6 +161,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 """Further rules that can be laid down for a rule of each kind."""
 
+_ABSOLUTE = frozenset({"deadline", "notice", "cap", "keep", "approve", "forbid", "every"})
 _DATED = frozenset({"deadline", "notice", "cap", "keep", "approve"})
 
 
@@ -158,7 +175,7 @@ def _deadline(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) 
     return Fact(
         "deadline",
         entry.id,
-        party=book.party(topic),
+        party=book.party(topic, need),
         action=entry.action,
         modality="should" if soft else "must",
         quantity=draw(entry.size, book.currency, book.rng, short=entry.size in ("weeks", "months")),
@@ -168,16 +185,17 @@ def _deadline(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) 
 
 def _notice(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:
     quantity = draw(entry.size, book.currency, book.rng)
-    return Fact("notice", entry.id, book.party(topic), entry.action, quantity=quantity, anchor=entry.anchor)
+    return Fact("notice", entry.id, book.party(topic, need), entry.action, quantity=quantity, anchor=entry.anchor)
 
 
 def _may(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:
     rng = book.rng
-    condition = rng.choice(entry.conditions) if need & {"condition", "only"} or rng.random() < 0.75 else None
+    condition = rng.choice(entry.conditions) if need & {"condition", "only"} or rng.random() < 0.62 else None
     exceptional = "exceptional" in need or (condition is not None and not need and rng.random() < 0.15)
-    party = book.party(topic)
+    party = book.party(topic, need)
     others = [other for other in topic.parties if other.id != party.id and other.id not in book.barred]
     excluded = rng.choice(others) if "excluded" in need and others else None
+    general = condition is None and not excluded and rng.random() < 0.45
     only = "only" in need or (condition is not None and not exceptional and rng.random() < 0.4)
     return Fact(
         "may",
@@ -189,13 +207,14 @@ def _may(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fa
         only=only,
         exceptional=exceptional,
         excluded=excluded,
+        general=general,
     )
 
 
 def _forbid(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:
     wanted = "exception" in need or (not need and book.rng.random() < 0.5)
     exception = book.rng.choice(entry.exceptions) if wanted else None
-    return Fact("forbid", entry.id, book.party(topic), entry.action, modality="must_not", exception=exception)
+    return Fact("forbid", entry.id, book.party(topic, need), entry.action, modality="must_not", exception=exception)
 
 
 def _approve(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:
@@ -205,7 +224,9 @@ def _approve(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -
 
 def _cap(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:
     quantity = draw(entry.size, book.currency, book.rng, short=True)
-    return Fact("cap", entry.id, book.party(topic), entry.action, modality="may", quantity=quantity, per=entry.per)
+    return Fact(
+        "cap", entry.id, book.party(topic, need), entry.action, modality="may", quantity=quantity, per=entry.per
+    )
 
 
 def _keep(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:
@@ -214,7 +235,9 @@ def _keep(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> F
 
 
 def _every(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:
-    return Fact("every", entry.id, book.party(topic), entry.action, frequency=book.rng.choice(FREQUENCIES))
+    return Fact(
+        "every", entry.id, book.party(topic, need), entry.action, frequency=book.rng.choices(FREQUENCIES, _RHYTHMS)[0]
+    )
 
 
 def _duty(book: Rulebook, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
 from factgym.corpora.synthetic.adjuncts import finish
@@ -42,18 +43,20 @@ class Setting:
     domain: Domain
     book: Rulebook
     subtle: bool
+    masked: bool = False
 
     @property
     def org(self) -> str:
+        """The organisation's name."""
         return organisation(self.domain.businesses, self.split, self.seed, self.index)
 
 
-def build(split: str, seed: int, index: int, verdict: Verdict) -> Scenario:
-    """The scenario of item `index`."""
+def build(split: str, seed: int, index: int, verdict: Verdict, masked: bool = False) -> Scenario:
+    """The scenario of item `index`; `masked` shows its sentences without the words of the lexicon."""
     rng = random.Random(f"factgym claims {seed} {split} {index}")
     domain = load_domain(rng.choice(OOD_DOMAINS if split == "ood" else DOMAINS))
     book = Rulebook(rng, rng.choice(domain.style["currency"]))
-    setting = Setting(split, seed, index, rng, domain, book, subtle=split == "hard" or rng.random() < 0.15)
+    setting = Setting(split, seed, index, rng, domain, book, split == "hard" or rng.random() < 0.15, masked)
     if split == "multihop":
         from factgym.corpora.synthetic.multihop import build_multihop
 
@@ -75,7 +78,7 @@ def statuses_for(verdict: Verdict, rng: random.Random) -> list[Status]:
             statuses.append(rng.choice(("supported", "unsupported", "contradicted", "overclaim")))
         rng.shuffle(statuses)
         return statuses
-    count = rng.choices((1, 2, 3), (0.5, 0.38, 0.12))[0]
+    count = rng.choices((1, 2, 3), (0.38, 0.44, 0.18))[0]
     statuses = [verdict]
     allowed: dict[str, tuple[Status, ...]] = {
         "supported": ("supported",),
@@ -88,7 +91,9 @@ def statuses_for(verdict: Verdict, rng: random.Random) -> list[Status]:
     return statuses
 
 
-def _drafts(verdict: Verdict, topics: Sequence[Topic], book: Rulebook, rng: random.Random, subtle: bool) -> list[Draft]:
+def _drafts(
+    verdict: Verdict, topics: Sequence[Topic], book: Rulebook, rng: random.Random, subtle: bool
+) -> list[Draft]:
     """The claims. Often an invented rule is put on the matter of a claim that holds, as answers do that say too much."""
     drafts: list[Draft] = []
     for at, status in enumerate(statuses_for(verdict, rng)):
@@ -137,17 +142,29 @@ def write(setting: Setting, sections: Sequence[Section]) -> tuple[Document, Voic
     """Word the document; the voice comes back with the wordings that it chose."""
     rng, style = setting.rng, setting.domain.style
     voice = Voice(rng, style, {}, numbers=rng.choice(style["numbers"]), dates=rng.choice(style["dates"]))
-    form: Form = rng.choice(style.get("layout", ("prose",)))  # type: ignore[assignment]
+    voice.masked = setting.masked
+    form = cast(Form, rng.choice(style.get("layout", ("prose",))))
     title = rng.choice(style.get("title", ("{org} - {title}, {label}",)))
     layout = Layout(form, title, 0 if setting.split == "multihop" else rng.randrange(len(style["label"])))
     document = render(
-        setting.domain, setting.org, rng.choice(setting.domain.titles), sections, voice, layout, rng.choice((0.2, 0.45, 0.7))
+        setting.domain,
+        setting.org,
+        rng.choice(setting.domain.titles),
+        sections,
+        voice,
+        layout,
+        rng.choice((0.2, 0.45, 0.7)),
     )
     return document, voice
 
 
 def finish_example(
-    setting: Setting, verdict: Verdict, document: Document, voice: Voice, drafts: Sequence[Draft], facts: tuple[Fact, ...]
+    setting: Setting,
+    verdict: Verdict,
+    document: Document,
+    voice: Voice,
+    drafts: Sequence[Draft],
+    facts: tuple[Fact, ...],
 ) -> Scenario:
     """Word question and answer over a finished document, and record the gold."""
     claims = [_claim(setting, item, document, voice, facts) for item in drafts]
@@ -166,10 +183,19 @@ def finish_example(
     return Scenario(example, facts, tuple(drafts))
 
 
+_FRESH: dict[Status, tuple[float, ...]] = {
+    "supported": (0.5, 0.75, 0.95),
+    "contradicted": (0.0, 0.3, 0.7),
+    "overclaim": (0.0, 0.4, 0.8),
+    "unsupported": (0.0, 0.0, 0.3),
+}
+"""How freely a claim is reworded. Claims that hold are reworded most, so that shared words are no sign of support."""
+
+
 def claim_voice(setting: Setting, voice: Voice, item: Draft) -> Voice:
     """A voice for one claim: anew for the most part when faithful, closer to the document's words when not."""
     rng = setting.rng
-    fresh = rng.choice((0.2, 0.6, 0.9)) if item.status == "supported" else rng.choice((0.0, 0.3, 0.7))
+    fresh = rng.choice(_FRESH[item.status])
     return Voice(
         rng, voice.style, voice.used, fresh, record=False, focus=item.focus, numbers=rng.choice(("digits", "words")),
         dates=voice.dates, frames=voice.frames,
@@ -178,7 +204,7 @@ def claim_voice(setting: Setting, voice: Voice, item: Draft) -> Voice:
 
 def _claim(setting: Setting, item: Draft, document: Document, voice: Voice, facts: Sequence[Fact]) -> GoldClaim:
     speaker = claim_voice(setting, voice, item)
-    (sentence,) = word_fact(item.claim, speaker, 0.0, _place_name(item, setting))
+    (sentence,) = word_fact(item.claim, speaker, 0.0, _place_name(item, setting), _preface(setting))
     text, span = unmark(sentence.text)
     if item.focus and span is None:
         span = (0, len(text.rstrip(".")))
@@ -190,6 +216,23 @@ def _claim(setting: Setting, item: Draft, document: Document, voice: Voice, fact
         corruption=item.corruption,
         reason=reason_for(item, rule_in_force(item.rule, facts), speaker),
     )
+
+
+def _preface(setting: Setting) -> str:
+    """Now and then, words that say whose rule it is."""
+    if setting.rng.random() >= 0.14:
+        return ""
+    return setting.rng.choice(_PREFACES).format(document=setting.domain.style["document"][0])
+
+
+_PREFACES = (
+    "according to the {document}, ",
+    "the {document} says that ",
+    "the {document} provides that ",
+    "as the {document} has it, ",
+    "it is laid down that ",
+    "the rule is that ",
+)
 
 
 def _place_name(item: Draft, setting: Setting) -> str:
@@ -217,7 +260,11 @@ def _asked(setting: Setting, drafts: Sequence[Draft], voice: Voice, facts: Seque
     if len(drafts) > 2 or (len(drafts) == 2 and setting.rng.random() < 0.4):
         return [question_clause(replace(first.rule, kind="state"), asker, subject)]
     clauses = []
+    if len({item.topic.id for item in drafts}) < len(drafts) and all(item.rule.kind == "state" for item in drafts):
+        drafts = drafts[:1]
     for item in drafts:
-        fact = item.claim if item.corruption in ("party", "irrelevant", "invented") else rule_in_force(item.rule, facts)
+        fact = (
+            item.claim if item.corruption in ("party", "irrelevant", "invented") else rule_in_force(item.rule, facts)
+        )
         clauses.append(question_clause(fact, asker, setting.rng.choice(item.topic.subject.forms)))
     return list(dict.fromkeys(clauses))

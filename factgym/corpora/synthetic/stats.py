@@ -11,17 +11,22 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from factgym.corpora.claims import VERDICTS, ClaimExample, Passage
+from factgym.corpora.synthetic.words import listed
 
 _WORD = re.compile(r"[a-z]+|\d[\d,]*")
 _FUNCTION = frozenset(
-    "a an the this that these those such no not any all each every both either neither other another one same own"
-    " of in on at by for from to with without within into onto over under above after before since until during between"
-    " among against about through as than per upon but and or nor if unless except save where when whenever while once"
-    " because so whether provided only also even more most less least at must may can shall should cannot need ought"
-    " is are was were be been being has have had having do does did done will would could might who whom whose which what"
-    " how it its they them their there here he she his her we our you your i up out off down away back".split()
+    listed(
+        "a an the this that these those such no not any all each every both either neither other another one same"
+        " own of in on at by for from to with without within into onto over under above after before since until"
+        " during between among against about through as than per upon but and or nor if unless except save where"
+        " when whenever while once because so whether provided only also even more most less least at must may can"
+        " shall should cannot need ought is are was were be been being has have had having do does did done will"
+        " would could might who whom whose which what how it its they them their there here he she his her we our"
+        " you your i up out off down away back"
+    )
 )
 
 
@@ -32,6 +37,7 @@ class SplitStats:
     skeletons: distinct sentence skeletons per domain (see `skeleton`); commonest: the share of the commonest one.
     verdicts, corruptions: counts. gold_positions: share of gold citations at each passage number.
     overlap_accuracy: cross-validated accuracy of a decision tree over word-overlap features on the five verdicts.
+    answer_accuracy: the same of naive Bayes over the words and word pairs of the answer, with no document at all.
     recall: share of examples whose whole gold set is among BM25's first k passages, by k; the query is question and
     answer. gold_sizes: counts of the number of gold passages. sentence_words: mean words in a passage sentence.
     vocabulary: word types of passages and answers.
@@ -45,6 +51,7 @@ class SplitStats:
     gold_positions: dict[int, float]
     gold_sizes: dict[int, int]
     overlap_accuracy: float
+    answer_accuracy: float
     recall: dict[int, float]
     sentence_words: float
     vocabulary: frozenset[str]
@@ -71,6 +78,7 @@ def describe(examples: Sequence[ClaimExample]) -> SplitStats:
         gold_positions=_positions(items),
         gold_sizes=dict(sorted(Counter(len(example.gold_ids) for example in items).items())),
         overlap_accuracy=overlap_accuracy(items),
+        answer_accuracy=answer_accuracy(items),
         recall={k: recall_at(items, k) for k in (1, 2, 3, 5)},
         sentence_words=sum(lengths) / max(len(lengths), 1),
         vocabulary=vocabulary(items),
@@ -84,7 +92,9 @@ def words(text: str) -> list[str]:
 
 def split_sentences(text: str) -> list[str]:
     """Sentences of generated passages, whose full stops end sentences and nothing else."""
-    return [part for line in text.split("\n") for part in re.split(r"(?<=[.?!]) (?=[\"A-Z0-9$£€])", line) if part.strip()]
+    return [
+        part for line in text.split("\n") for part in re.split(r"(?<=[.?!]) (?=[\"A-Z0-9$£€])", line) if part.strip()
+    ]
 
 
 def skeleton(sentence: str) -> str:
@@ -144,13 +154,13 @@ def recall_at(
 def overlap_features(example: ClaimExample) -> list[float]:
     """Shares of the answer's words and word pairs that occur in its best sentence, best passage, and whole document."""
     answer = words(example.answer)
-    pairs = set(zip(answer, answer[1:], strict=False))
+    pairs = set(pairwise(answer))
     types = set(answer)
     texts = [words(passage.text) for passage in example.passages]
     whole = {word for text in texts for word in text}
     best = max(len(types & set(text)) for text in texts)
     sentences = [set(words(s)) for passage in example.passages for s in split_sentences(passage.text)]
-    in_pairs = {pair for text in texts for pair in zip(text, text[1:], strict=False)}
+    in_pairs = {pair for text in texts for pair in pairwise(text)}
     closest = max((len(types & s) / len(types | s) for s in sentences), default=0.0)
     return [
         len(types & whole) / len(types),
@@ -171,6 +181,32 @@ def overlap_accuracy(examples: Sequence[ClaimExample], folds: int = 5, depth: in
         tree = _grow(features, labels, train, depth)
         right += sum(_leaf(tree, features[at]) == labels[at] for at in range(fold, len(labels), folds))
     return right / max(len(labels), 1)
+
+
+def answer_accuracy(examples: Sequence[ClaimExample], folds: int = 5) -> float:
+    """Cross-validated accuracy on the verdict of naive Bayes over the answer's words and word pairs alone."""
+    bags = [_bag(example.answer) for example in examples]
+    right = 0
+    for fold in range(folds):
+        counts = {verdict: Counter[object]() for verdict in VERDICTS}
+        sizes = Counter[str]()
+        for at, example in enumerate(examples):
+            if at % folds != fold:
+                counts[example.verdict].update(bags[at])
+                sizes[example.verdict] += 1
+        for at in range(fold, len(examples), folds):
+            scores = {
+                verdict: sum(math.log((counts[verdict][item] + 0.3) / (sizes[verdict] + 1)) for item in bags[at])
+                for verdict in VERDICTS
+            }
+            right += max(VERDICTS, key=scores.__getitem__) == examples[at].verdict
+    return right / max(len(examples), 1)
+
+
+def _bag(text: str) -> list[object]:
+    """Distinct words and word pairs in order of first use."""
+    tokens = words(text)
+    return list(dict.fromkeys([*tokens, *pairwise(tokens)]))
 
 
 Tree = int | tuple[int, float, "Tree", "Tree"]

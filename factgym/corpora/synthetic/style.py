@@ -19,7 +19,7 @@ class Voice:
     """Chooses wordings. A document's voice records them in `used`; a claim's voice reads `used` to word things anew.
 
     fresh: probability that a wording differs from the one in `used` where another exists. focus: the slots whose
-    wording gets span marks. numbers: "digits", "words" or "both" ("seven (7)").
+    wording gets span marks. masked: every word of the lexicon becomes a letter, so that only the sentence's shape is left. numbers: "digits", "words" or "both" ("seven (7)").
     """
 
     rng: random.Random
@@ -28,6 +28,7 @@ class Voice:
     fresh: float = 0.0
     record: bool = True
     focus: frozenset[str] = frozenset()
+    masked: bool = False
     numbers: str = "digits"
     dates: str = "dmy"
     frames: dict[str, str] = field(default_factory=dict)
@@ -51,6 +52,8 @@ class Voice:
         """A wording of a concept; a term is its own wording."""
         if isinstance(concept, Term):
             return concept.name
+        if self.masked:
+            return "X"
         return concept.forms[self.index(concept.id, len(concept.forms))]
 
     def party(self, concept: Concept | Term) -> tuple[str, bool]:
@@ -60,6 +63,9 @@ class Voice:
 
     def phrase(self, action: Action) -> Phrase:
         """A wording of an action."""
+        if self.masked:
+            form = action.forms[0]
+            return Phrase("do", "X" if form.obj else "", "Y" if form.tail else "")
         return action.forms[self.index(action.id, len(action.forms))]
 
     def habit(self, name: str) -> str:
@@ -71,9 +77,11 @@ class Voice:
         return f"{OPEN}{text}{CLOSE}" if slot in self.focus else text
 
     def quantity(self, value: Quantity | Term) -> str:
-        """"7 days", "seven working days", "seven (7) days", "$1,200", "5%"; a term by its name."""
+        """ "7 days", "seven working days", "seven (7) days", "$1,200", "5%"; a term by its name."""
         if isinstance(value, Term):
             return value.name
+        if self.masked:
+            return "N"
         if value.unit in _CURRENCIES:
             return f"{value.unit}{value.n:,}"
         if value.unit == "percent":
@@ -88,4 +96,6 @@ class Voice:
 
     def date(self, value: Date) -> str:
         """A date in this voice's order."""
+        if self.masked:
+            return "D"
         return date_text(value, self.dates)

@@ -6,6 +6,12 @@ from functools import cache
 
 from factgym.corpora.synthetic.facts import Date
 
+
+def listed(text: str) -> tuple[str, ...]:
+    """The words of a text: a word list that reads like one."""
+    return tuple(text.split())
+
+
 _PAST = {
     "become": "become", "begin": "begun", "bring": "brought", "build": "built", "buy": "bought", "choose": "chosen",
     "come": "come", "cut": "cut", "draw": "drawn", "drive": "driven", "feed": "fed", "find": "found", "forgo": "forgone",
@@ -21,9 +27,12 @@ _PAST = {
     "say": "said", "seek": "sought", "split": "split", "stand": "stood", "sweep": "swept", "do": "done", "have": "had", "be": "been",
 }  # fmt: skip
 _DOUBLING = frozenset(
-    "submit permit transfer refer log ship plan stop tag scan swap drop cancel label travel fit cut run begin put get set"
-    " omit admit occur commit control sit scrub slam split tip relabel offset resit let shut trap trim rip strip clip unplug plug map defer deter recur reset"
-    " remit beget rebut format outfit unpin sublet equip pin ban vet bar step signal prefer spot sell-on overrun stir skip".split()
+    listed(
+        "submit permit transfer refer log ship plan stop tag scan swap drop cancel label travel fit cut run begin"
+        " put get set omit admit occur commit control sit scrub slam split tip relabel offset resit let shut trap"
+        " trim rip strip clip unplug plug map defer deter recur reset remit beget rebut format outfit unpin sublet"
+        " equip pin ban vet bar step signal prefer spot sell-on overrun stir skip"
+    )
 )
 _NOUNS = {
     "submit": "submission", "approve": "approval", "review": "review", "return": "return", "delete": "deletion",
@@ -38,11 +47,11 @@ _NOUNS = {
     "terminate": "termination", "collect": "collection", "refund": "refund", "update": "updating", "lodge": "lodging",
     "provide": "provision", "supply": "supply", "circulate": "circulation", "acknowledge": "acknowledgement",
 }  # fmt: skip
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-    " eighteen nineteen"
-).split()
-_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ONES = listed(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+    " seventeen eighteen nineteen"
+)
+_TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _THIRD = {"have": "has", "be": "is"}
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",

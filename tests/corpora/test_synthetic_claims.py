@@ -1,0 +1,234 @@
+"""Structure of the synthetic claims: every one of the 8,000 examples obeys the record's promises and its fact model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import asdict
+
+import pytest
+
+from factgym.core.errors import ConfigError
+from factgym.corpora.claims import VERDICTS, ClaimExample, GoldClaim, final_verdict
+from factgym.corpora.sentences import sentences
+from factgym.corpora.synthetic import SPLITS, SyntheticClaims
+from factgym.corpora.synthetic.facts import Quantity
+from factgym.corpora.synthetic.judge import judge
+from factgym.corpora.synthetic.scenario import Scenario, build
+from factgym.corpora.synthetic.words import number_words
+
+FIRST = 40
+HASHES = {
+    "train": "2711794b65c4d116f8ac4500ba2cff6997db783ddd6ba3d870a3c8b17c3c8f8a",
+    "validation": "a7267d6224cc21ab265dfea5dfb5c67391c8c7c3c25ae8bbeda539a35a3a1e3e",
+    "ood": "06f6b44b2a1782dcf99249aa8cb76ced08c7e7407d429fb8d20547b82211de02",
+    "hard": "1432c6cd0410b417b5d41fc7e8f7e01474de3039eee8b03606dbc8726fff7d9e",
+    "multihop": "c256df9b446745bc252fd7a30f21b9e7e8ae6685ff28e401dc3123b63d19a2a9",
+}
+"""SHA-256 over the JSON of the first 40 examples of each split with seed 0. A change here is a new generator version."""
+
+
+def content_hash(split: str, count: int = FIRST) -> str:
+    digest = hashlib.sha256()
+    for example in SyntheticClaims(split)[:count]:
+        digest.update(json.dumps(asdict(example), sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+@pytest.fixture(scope="module", params=list(SPLITS))
+def scenarios(request: pytest.FixtureRequest) -> list[Scenario]:
+    claims = SyntheticClaims(request.param)
+    return [build(claims.split, claims.seed, at, claims.verdict(at)) for at in range(len(claims))]
+
+
+def text_of(example: ClaimExample, passage: str) -> str:
+    return next(item.text for item in example.passages if item.id == passage)
+
+
+def quotes(example: ClaimExample, claim: GoldClaim) -> list[str]:
+    return [text_of(example, fact.passage)[fact.start : fact.end] for fact in claim.facts]
+
+
+@pytest.mark.parametrize("split", list(SPLITS))
+def test_the_content_is_pinned(split: str) -> None:
+    assert content_hash(split) == HASHES[split]
+
+
+def test_content_does_not_depend_on_the_process_or_its_hash_seed() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from test_synthetic_claims import content_hash\n"
+        "print(content_hash('train', 12), content_hash('ood', 12), content_hash('multihop', 12))"
+    )
+    found = set()
+    for seed in ("0", "1", "4242"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        here = os.path.dirname(__file__)  # noqa: PTH120
+        run = subprocess.run([sys.executable, "-c", code, here], capture_output=True, text=True, env=env, check=True)
+        found.add(run.stdout)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("split", list(SPLITS))
+def test_labels_are_exactly_balanced_and_known_without_generating(split: str) -> None:
+    claims = SyntheticClaims(split)
+    counts = Counter(claims.verdict(at) for at in range(len(claims)))
+    assert counts == dict.fromkeys(VERDICTS, len(claims) // len(VERDICTS))
+    assert len(claims) == SPLITS[split]
+
+
+def test_the_order_of_labels_is_no_cycle() -> None:
+    claims = SyntheticClaims("train")
+    blocks = {tuple(claims.verdict(at + k) for k in range(5)) for at in range(0, 1000, 5)}
+    assert len(blocks) > 60
+
+
+def test_every_example_keeps_the_records_promises(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        example = scenario.example
+        ids = [passage.id for passage in example.passages]
+        assert ids == [f"E{k}" for k in range(1, len(ids) + 1)]
+        assert len(ids) == 5 if example.split == "multihop" else 3 <= len(ids) <= 6
+        assert example.verdict == final_verdict(claim.status for claim in example.claims)
+        assert set(example.gold_ids) <= set(ids)
+        assert example.answer == " ".join(claim.text for claim in example.claims)
+        assert example.question.endswith("?") and example.question[0].isupper()
+        for claim in example.claims:
+            check_claim(example, claim)
+
+
+def check_claim(example: ClaimExample, claim: GoldClaim) -> None:
+    assert claim.text in example.answer
+    assert claim.facts, example.id
+    assert claim.unsupported_span in claim.text
+    assert bool(claim.unsupported_span) == (claim.status != "supported")
+    assert (claim.corruption == "none") == (claim.status == "supported")
+    assert claim.reason.endswith(".") and len(claim.reason) > 15
+    for fact in claim.facts:
+        text = text_of(example, fact.passage)
+        assert 0 <= fact.start < fact.end <= len(text)
+        assert text[fact.start : fact.end].rstrip()[-1] in ".?!"
+
+
+def test_texts_are_clean(scenarios: list[Scenario]) -> None:
+    """No marks, empty slots, doubled words or spaces are left from the filling of frames."""
+    wrong = re.compile(r"[\x00-\x08{}\[\]|~*#@]|  |\.\.| ,| \.|\b(the|a|an|of|in in|to|is|be) \1\b", re.IGNORECASE)
+    for scenario in scenarios:
+        example = scenario.example
+        for text in (example.question, example.answer, *(c.reason for c in example.claims)):
+            assert not wrong.search(text), text
+        for passage in example.passages:
+            for line in passage.text.splitlines():
+                assert not wrong.search(line.removeprefix("- ")), line
+
+
+def test_articles_agree_with_the_next_sound(scenarios: list[Scenario]) -> None:
+    vowel_sound = re.compile(r"\ba (?=[aeio])(?!(?:one|once|eu)\b)\w+", re.IGNORECASE)
+    consonant_sound = re.compile(r"\ban (?=[bcdfgjklmnpqrstvwxyz])(?!hour)\w+", re.IGNORECASE)
+    for scenario in scenarios:
+        for text in (scenario.example.answer, *(passage.text for passage in scenario.example.passages)):
+            assert not vowel_sound.search(text), vowel_sound.search(text)
+            assert not consonant_sound.search(text), consonant_sound.search(text)
+
+
+def test_gold_facts_are_whole_sentences_for_another_splitter(scenarios: list[Scenario]) -> None:
+    """The sentence splitter of the corpus layer, written for real documents, puts its borders in the same places."""
+    missed = total = 0
+    for scenario in scenarios[:300]:
+        example = scenario.example
+        for claim in example.claims:
+            for fact in claim.facts:
+                ends = {end for _, end in sentences(text_of(example, fact.passage))}
+                total += 1
+                missed += fact.end not in ends
+    assert missed / total < 0.01
+
+
+def test_labels_follow_from_the_facts_without_their_wording(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        for item, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
+            assert judge(item.claim, scenario.facts) == claim.status, (scenario.example.id, claim)
+
+
+def numbers_in(text: str) -> set[int]:
+    """Numbers of a text, in digits or words."""
+    digits = {int(found.replace(",", "")) for found in re.findall(r"\d[\d,]*", text)}
+    low = text.lower()
+    return digits | {n for n in range(2, 100) if re.search(rf"\b{number_words(n)}\b(?!-)", low)}
+
+
+def test_numbers_of_supported_claims_are_in_the_gold_sentences(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        for item, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
+            if claim.status == "supported" and isinstance(item.claim.quantity, Quantity):
+                stated = set().union(*(numbers_in(quote) for quote in quotes(scenario.example, claim)))
+                assert item.claim.quantity.n in numbers_in(claim.text), claim
+                assert item.claim.quantity.n in stated, claim
+
+
+def test_wrong_numbers_are_not_in_the_sentences_that_decide(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        for item, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
+            if claim.corruption in ("number", "version") and isinstance(item.claim.quantity, Quantity):
+                assert item.claim.quantity.n in numbers_in(claim.unsupported_span), claim
+                assert item.claim.quantity.n not in numbers_in(quotes(scenario.example, claim)[0]), claim
+
+
+def test_multihop_gold_needs_two_or_three_passages() -> None:
+    sizes = Counter(len(example.gold_ids) for example in SyntheticClaims("multihop"))
+    assert set(sizes) == {2, 3}
+
+
+def test_organisations_are_distinct_and_splits_share_no_example() -> None:
+    seen: dict[str, str] = {}
+    for split in ("train", "validation", "hard", "multihop"):
+        for example in SyntheticClaims(split):
+            org = re.split(r" - ", example.passages[0].title)[0]
+            assert org not in seen, (org, seen[org], example.id)
+            seen[org] = example.id
+
+
+def test_items_do_not_depend_on_the_size_or_the_order_of_asking() -> None:
+    small, large = SyntheticClaims("hard", size=7), SyntheticClaims("hard", size=5000)
+    assert small[3] == large[3] == SyntheticClaims("hard")[3]
+    assert small[-1] == large[6]
+    assert SyntheticClaims("hard", seed=1)[3] != small[3]
+    assert large[4321].id == "synthetic-hard-0-04321"
+
+
+def test_sequence_behaviour_and_errors() -> None:
+    claims = SyntheticClaims("validation", size=4)
+    assert [example.id for example in claims] == [example.id for example in claims[:]]
+    with pytest.raises(IndexError):
+        claims[4]
+    with pytest.raises(ConfigError, match="Did you mean 'multihop'"):
+        SyntheticClaims("multi-hop")
+    with pytest.raises(ConfigError, match="at least 1"):
+        SyntheticClaims("train", size=0)
+
+
+def test_fingerprints_tell_sets_apart_without_generating() -> None:
+    prints = {
+        SyntheticClaims(split, seed=seed, size=size).fingerprint()
+        for split in SPLITS
+        for seed in (0, 1)
+        for size in (10, None)
+    }
+    assert len(prints) == len(SPLITS) * 4
+    assert SyntheticClaims("train").fingerprint() == SyntheticClaims("train", size=5000).fingerprint()
+
+
+def test_importing_the_package_generates_and_parses_nothing() -> None:
+    code = (
+        "import sys; import factgym.corpora.synthetic\n"
+        "heavy = {'tomllib', 'factgym.corpora.synthetic.scenario'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
