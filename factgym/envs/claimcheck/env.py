@@ -68,7 +68,8 @@ class ClaimCheckEnv(Env[ClaimTask]):
 
     ## Known exploits
     `factgym audit` plays them: a label without evidence, guessed ids, invented quotes, copied passages, constant
-    verdicts, generic reasons. Under v2 none reaches an honest baseline; under R0 the bare label does.
+    verdicts, generic reasons. Under v2 none reaches the honest baseline; under R0 a right label over any passage
+    earns about as much as honest work.
 
     ## Versions
     v1: first version.

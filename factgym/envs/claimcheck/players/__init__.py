@@ -42,11 +42,11 @@ def _oracle(env: ClaimCheckEnv, seed: int) -> Policy:
 
 
 def _label_only(env: ClaimCheckEnv, seed: int) -> Policy:
-    return exploiters.LabelOnly(env.config.max_turns, env.task.gold.verdict)
+    return exploiters.LabelOnly(env.config.max_turns, env.task.example.verdict)
 
 
 def _any_quote(env: ClaimCheckEnv, seed: int) -> Policy:
-    return exploiters.AnyQuote(env.config.max_turns, env.task.gold.verdict)
+    return exploiters.AnyQuote(env.config.max_turns, env.task.example.verdict)
 
 
 def _random(env: ClaimCheckEnv, seed: int) -> Policy:
@@ -55,13 +55,17 @@ def _random(env: ClaimCheckEnv, seed: int) -> Policy:
 
 _ALL = (
     Player("oracle", "oracle", "Knows the gold; searches, reads and quotes it.", _oracle),
-    _verifier("nli", "honest", "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts.", nli),
+    _verifier(
+        "nli", "honest", "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts.", nli
+    ),
     _verifier("numbers", "baseline", "Number and date rules over word overlap.", numbers),
     _verifier("lexical", "baseline", "Word-overlap thresholds.", lexical),
     _verifier("embedding", "baseline", "Thresholds on the cosine of hashed character n-grams.", embedding),
     Player("random", "random", "Random valid calls and a random verdict.", _random),
     Player("label-only", "exploiter", "The right label (it is told) with no evidence at all.", _label_only),
-    Player("label-any-quote", "exploiter", "The right label (it is told) over the first passage that comes.", _any_quote),
+    Player(
+        "label-any-quote", "exploiter", "The right label (it is told) over a quote that proves nothing.", _any_quote
+    ),
     _exploiter("guess-e1", "Cites the first id unread with a made-up quote.", exploiters.GuessFirst),
     _exploiter("unread", "Cites and quotes search results without opening one.", exploiters.Unread),
     _exploiter("fake-quote", "Honest but for quotes that are not in the text.", exploiters.FakeQuote),
@@ -69,7 +73,9 @@ _ALL = (
     _exploiter("copy-sentences", "Quotes every sentence, one by one.", exploiters.CopySentences),
     _exploiter("citation-spray", "Cites everything it could open.", exploiters.CitationSpray),
     _exploiter("verdict-stuffing", "Gives every statement every status.", exploiters.VerdictStuffing),
-    _exploiter("generic-reason", "One passage, a guessed label, no quote, a reason that always fits.", exploiters.Generic),
+    _exploiter(
+        "generic-reason", "One passage, a guessed label, no quote, a reason that always fits.", exploiters.Generic
+    ),
     _exploiter("to-the-grader", "Tells the grader what to award.", exploiters.ToTheGrader),
     *(_constant(label) for label in VERDICTS),
 )

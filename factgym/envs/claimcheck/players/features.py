@@ -52,14 +52,15 @@ def _alignment(found: Features, asked: Statement, rule: Rule, reading: Reading) 
     weigh = reading.weights
     inner = core(asked.text)
     content = [word for word in words(inner) if word.content and not word.number]
-    total = weigh.sum(word.key for word in content) or 1.0
+    distinct = dict.fromkeys(word.key for word in content)
+    total = weigh.sum(distinct) or 1.0
     there = rule.keys
-    found.set("covered", weigh.sum(word.key for word in content if word.key in there) / total)
+    found.set("covered", weigh.sum(key for key in distinct if key in there) / total)
     gap = heaviest_gap(content, there, weigh.of)
-    found.set("gap", weigh.sum(word.key for word in gap if word.key not in there) / total, _range(gap))
+    found.set("gap", weigh.sum(dict.fromkeys(word.key for word in gap if word.key not in there)) / total, _range(gap))
     found.set("gap_opens", float(bool(gap) and gap[0] is content[0]))
     others = frozenset().union(*(line.keys for line in reading.lines if line not in rule.lines))
-    new = [word.key for word in content if word.key not in there]
+    new = [key for key in distinct if key not in there]
     found.set("elsewhere", weigh.sum(key for key in new if key in others) / total)
     found.set("unheard", weigh.sum(key for key in new if key not in others) / total)
     found.set("gap_elsewhere", float(bool(gap) and all(word.key in others for word in gap if word.key not in there)))
@@ -131,8 +132,8 @@ def _force(found: Features, asked: Statement, rule: Rule) -> None:
 
 
 def _breadth(found: Features, asked: Statement, rule: Rule) -> None:
-    written = " ".join(line.text.lower() for line in rule.lines)
     text = asked.text
+    written = {line.text[start:end].lower() for line in rule.lines for start, end in wide(line.text)}
     new = [span for span in wide(text) if text[span[0] : span[1]].lower() not in written]
     found.set("wider", float(bool(new)), new[0] if new else None)
     found.set("wider_opens", float(bool(new) and new[0][0] < 12))

@@ -7,14 +7,18 @@ and Baleen's condensed second hop. It sees search results and opened passages on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from factgym.corpora.text import sentences
+from factgym.envs.claimcheck.players.rules import terms_of
+from factgym.envs.claimcheck.players.scope import in_scope, names_in
 from factgym.envs.claimcheck.players.script import (
     MAX_CALLS,
     Brief,
     Seen,
     Steps,
     evidence_in,
+    listing,
     read,
     results_in,
     search,
@@ -22,10 +26,19 @@ from factgym.envs.claimcheck.players.script import (
 from factgym.envs.claimcheck.players.words import Weights, keys, words
 
 _MAX_STATEMENTS = 8
-_HITS = 8
+_HITS = 10
+_SMALL = 8
 _FIRST_READS = 8
-_SECOND_READS = 4
+_SECOND_READS = 6
 _HOP_WORDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What was opened, in the order of reading, and for each statement the ids that its search found, best first."""
+
+    opened: list[Seen] = field(default_factory=list)
+    hits: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def statements(answer: str) -> list[str]:
@@ -34,68 +47,65 @@ def statements(answer: str) -> list[str]:
     return found[:_MAX_STATEMENTS] or [answer[:4000].strip() or "?"]
 
 
-def gather(brief: Brief) -> Steps[list[Seen]]:
-    """The passages to judge by, opened, in the order of reading. Takes at most four turns, fewer where turns are short."""
+def gather(brief: Brief) -> Steps[Gathered]:
+    """The passages to judge by. Takes at most four turns before the submission, fewer where turns are short."""
     if brief.offline:
-        return list(brief.shown)
+        return Gathered(list(brief.shown))
     if brief.turns < 3:
-        return []
+        return Gathered()
     asked = statements(brief.answer)
-    text = yield [search(one, _HITS) for one in asked]
-    results = _responses(text)
-    chosen = _choose(asked, results, (), -(-_FIRST_READS // len(asked)), _FIRST_READS)
-    if not chosen:
-        text = yield [search(brief.question, _HITS)]
-        chosen = [one.id for one in results_in(text)[:2]] if brief.turns > 3 else []
+    names = " ".join(names_in(brief.question))
+    text = yield [*(search(f"{one} {names}", _HITS) for one in asked), listing()]
+    *found, listed = _responses(text)
+    found = [in_scope(brief.question, some) for some in found]
+    hits = {one: [hit.id for hit in some] for one, some in zip(asked, found, strict=False)}
+    chosen = [one.id for one in listed] if len(listed) <= _SMALL else _choose(asked, found, (), _FIRST_READS)
     opened = evidence_in((yield [read(one) for one in chosen])) if chosen else []
-    if not opened or brief.turns < 5:
-        return opened
-    text = yield [search(one, _HITS) for one in _second_queries(brief.question, asked, opened)]
-    more = _choose(asked, _responses(text), [one.id for one in opened], 2, _SECOND_READS)
+    if len(listed) <= _SMALL or not opened or brief.turns < 5:
+        return Gathered(opened, hits)
+    text = yield [search(f"{query} {names}", _HITS) for query in _second_queries(brief.question, asked, opened)]
+    found = [in_scope(brief.question, some) for some in _responses(text)]
+    more = _choose(asked, found, [one.id for one in opened], _SECOND_READS)
     if more:
         opened += evidence_in((yield [read(one) for one in more]))
-    return opened
+    return Gathered(in_scope(brief.question, opened), hits)
 
 
 def _responses(text: str) -> list[list[Seen]]:
-    """The results of each search of a turn."""
+    """The results of each call of a turn."""
     return [results_in(piece) for piece in text.split("<tool_response>")[1:]]
 
 
-def _choose(
-    asked: Sequence[str], results: Sequence[Sequence[Seen]], known: Sequence[str], each: int, most: int
-) -> list[str]:
-    """Ids to open: for each statement the results that share most of its telling words, ties in the order of search."""
+def _choose(asked: Sequence[str], results: Sequence[Sequence[Seen]], known: Sequence[str], most: int) -> list[str]:
+    """Ids to open, the statements taking turns: the first hit, then the results that share most of the telling words."""
     weights = Weights(keys(f"{one.title} {one.text}") for some in results for one in some)
-    chosen: dict[str, None] = {}
+    queues = []
     for statement, some in zip(asked, results, strict=False):
         wanted = dict.fromkeys(keys(statement))
         new = [one for one in some if one.id not in known]
-        ranked = sorted(enumerate(new), key=lambda pair: (-_shared(wanted, pair[1], weights), pair[0]))
-        chosen.update((one.id, None) for _, one in ranked[:each])
-    return list(chosen)[: min(most, MAX_CALLS)]
+        ranked = sorted(enumerate(new[1:]), key=lambda pair: (-_shared(wanted, pair[1], weights), pair[0]))
+        queues.append([one.id for one in new[:1]] + [one.id for _, one in ranked])
+    turns = [queue[place] for place in range(_HITS) for queue in queues if place < len(queue)]
+    return list(dict.fromkeys(turns))[: min(most, MAX_CALLS)]
 
 
 def _shared(wanted: Mapping[str, None], seen: Seen, weights: Weights) -> float:
-    return weights.sum(key for key in dict.fromkeys(keys(f"{seen.title} {seen.text}")) if key in wanted)
+    return weights.sum(key for key in keys(f"{seen.title} {seen.text}") if key in wanted)
 
 
 def _second_queries(question: str, asked: Sequence[str], opened: Sequence[Seen]) -> list[str]:
-    """For each statement: what of it is not in the nearest sentence read, and what that sentence adds to it."""
-    known = [(one.title, one.text[start:end]) for one in opened for start, end in sentences(one.text)]
-    weights = Weights(keys(text) for _, text in known)
+    """For each statement: what of it is not in the nearest sentence read, and the names and words that that one adds."""
+    known = [one.text[start:end] for one in opened for start, end in sentences(one.text)]
+    weights = Weights(keys(text) for text in known)
     queries = []
     for statement in asked:
         wanted = dict.fromkeys(keys(statement))
-        title, nearest = max(
-            known,
-            key=lambda pair: weights.sum(key for key in dict.fromkeys(keys(pair[1])) if key in wanted),
-            default=("", ""),
-        )
+        nearest = max(known, key=lambda text: weights.sum(key for key in keys(text) if key in wanted), default="")
         covered = frozenset(keys(nearest))
         missing = [word.lower for word in words(statement) if word.content and word.key not in covered]
         added = [word for word in words(nearest) if word.content and word.key not in wanted]
         added = sorted(added, key=lambda word: -weights.of(word.key))[:_HOP_WORDS]
-        query = " ".join(dict.fromkeys([*missing, *(word.lower for word in added), *title.lower().split()]))
+        terms = [term for term in terms_of(nearest) for _ in range(2)]
+        query = " ".join([*terms, *dict.fromkeys([*missing, *(word.lower for word in added)])])
         queries.append(query or question)
     return queries

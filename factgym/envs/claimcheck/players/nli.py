@@ -12,10 +12,10 @@ import re
 
 from factgym.corpora.claims import STATUSES, Status
 from factgym.envs.claimcheck.players.features import Features, Range, compute
-from factgym.envs.claimcheck.players.parts import parts
+from factgym.envs.claimcheck.players.parts import core, parts
 from factgym.envs.claimcheck.players.polarity import force_of
-from factgym.envs.claimcheck.players.reading import Reading, Statement
-from factgym.envs.claimcheck.players.rules import nearest_rule
+from factgym.envs.claimcheck.players.reading import Line, Reading, Statement, statement_of
+from factgym.envs.claimcheck.players.rules import Rule, nearest_rule
 from factgym.envs.claimcheck.players.verifier import Finding, bare
 from factgym.envs.claimcheck.players.weights import WEIGHTS
 
@@ -31,10 +31,16 @@ _POINTS_AT: dict[Status, tuple[str, ...]] = {
     "unsupported": ("reason_added", "reason_swapped", "limit_added"),
 }
 _LOCAL_GAP = 0.5
-_BOUND = re.compile(
-    r"(?:(?:no|not) (?:later|more|less|fewer|longer) than|at (?:least|most)|up to|a (?:minimum|maximum) of|more than|worth more than) $", re.I
+_LOOSE, _COVERED = 0.6, 0.5
+_ONLY = re.compile(r"\b(?:only|solely|exclusively|nothing but)\b(?! (?:if|when|where|once|after|with|on)\b)", re.I)
+_AND_MORE = re.compile(
+    r"\b(?:without limitation|not limited to|including|such as|any other|and other|or other|whether or not)\b", re.I
 )
-_NEXT_WORDS = re.compile(r"(?: \w+){1,2}")
+_BOUND = re.compile(
+    r"(?:(?:no|not) (?:later|more|less|fewer|longer) than|at (?:least|most)|up to|a (?:minimum|maximum) of|more than|worth more than) $",
+    re.I,
+)
+_NEXT_WORDS = re.compile(r"(?: be)? \w+")
 
 
 def nli(asked: Statement, reading: Reading) -> Finding:
@@ -43,9 +49,34 @@ def nli(asked: Statement, reading: Reading) -> Finding:
     if rule is None:
         return Finding("unsupported", (), bare(asked.text), "No evidence was found.")
     found = compute(asked, rule, reading)
-    status = classify(found)
+    loose = reading.dense and min(found.values["back"], found.values["covered"]) < _LOOSE
+    status = _by_cover(asked, rule, reading) if loose else classify(found)
+    if loose and status == "unsupported":
+        return Finding(
+            status, (_where_expected(asked, reading) or rule.main,), _without_source(asked), _REASONS[status]
+        )
     span = "" if status == "supported" else _span(asked, found, status)
     return Finding(status, rule.lines, span, _REASONS[status])
+
+
+def _by_cover(asked: Statement, rule: Rule, reading: Reading) -> Status:
+    """For a small part of what a dense contract sentence says: whether that part is there at all.
+
+    The weights were fitted to rules of a sentence or two, where what is left out or added tells something.
+    """
+    if _ONLY.search(asked.text) and _AND_MORE.search(rule.main.text):
+        return "contradicted"
+    said = reading.coverage(statement_of(core(asked.text)), [rule.main])
+    return "supported" if said >= _COVERED else "unsupported"
+
+
+def _where_expected(asked: Statement, reading: Reading) -> Line | None:
+    """The best line of the passage that the search put first: where the matter would stand if it stood anywhere."""
+    for id_ in reading.hits:
+        lines = [line for line in reading.lines if line.passage == id_]
+        if lines:
+            return max(lines, key=lambda line: reading.overlap(asked, line))
+    return None
 
 
 def classify(found: Features) -> Status:

@@ -70,7 +70,9 @@ class Oracle(Script):
     def _quotes(self, fact: GoldFact) -> Iterator[str]:
         """The fact's words, in pieces of at most as many sentences as a quote may span."""
         text = self._task.text_of(fact.passage) or ""
-        inside = [(max(a, fact.start), min(b, fact.end)) for a, b in sentences(text) if a < fact.end and fact.start < b]
+        inside = [
+            (max(a, fact.start), min(b, fact.end)) for a, b in sentences(text) if a < fact.end and fact.start < b
+        ]
         step, least = self._rules.max_quote_sentences, self._rules.min_quote_chars
         pieces = list(_pieces(inside, step, least)) if len(inside) > step else [(fact.start, fact.end)]
         for start, end in pieces:

@@ -19,17 +19,18 @@ _LIMIT = (
 )
 _TIME = r"after|following|counted from|starting with|from the|before|ahead of|prior to|until|upon|once|when|since|as soon as|during|within|no later than|not later than"
 _REASON = (
-    r"because|given that|so that|in order to|in order that|so as to|owing to|due to|on account of|in view of|the reason (?:being|is)(?: that)?|for the reason that"
+    r"because|given that|seeing that|so that|in order to|in order that|so as to|owing to|due to|on account of|in view of|the reason (?:being|is)(?: that)?|for the reason that"
     r"|as a result of|now that|the (?:sole |only )?(?:aim|purpose|point|reason)(?: of this| for this)?(?: rule)? is(?: that)?|this is (?:because|meant|intended|designed)"
 )
 _CAUSAL = r"(?:^|, )since(?= )|(?:^|, )as(?= (?!of\b|from\b|soon\b|long\b|a\b|an\b|part\b|set\b|well\b|well|if\b|though\b|described|defined|stated|set out|required))"
 _PURPOSE = r"(?:^|, )to(?= [a-z])"
 _SOURCE = r"(?:according to|under|per|as stated in|in keeping with|pursuant to|for the purposes of)(?= (?-i:(?:the |this |that |our |its )?[\"“‘A-Z])| this )"
 _OPENS = re.compile(
-    rf"(?P<reason>\b(?:{_REASON})\b|{_CAUSAL}|{_PURPOSE})|(?P<source>\b{_SOURCE}|^In (?:the )?(?-i:[\"“‘A-Z])[^,]{{2,80}}, it says that\b)"
+    rf"(?P<reason>\b(?:{_REASON})\b|{_CAUSAL}|{_PURPOSE})|(?P<source>\b{_SOURCE}|^In (?:the )?(?-i:[\"“‘A-Z])[^,]{{2,80}}, it says that\b|^It is (?:laid down|provided|stipulated|stated|said|written) that\b|^(?:The|This|Our|Its) \w+ (?:is|provides|says|states|requires|has it) that\b)"
     rf"|(?P<limit>\b(?:{_LIMIT})(?!\w))|(?P<time>\b(?:{_TIME})\b)",
     re.I,
 )
+_EXAMPLES = re.compile(r"\((?:including|e\.g\.|such as|for example|like)[^()]*\)", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,8 @@ def _end(text: str, at: int) -> int:
 
 
 def core(text: str, kinds: frozenset[Kind] = frozenset({"limit", "reason", "source"})) -> str:
-    """The text with the parts of these kinds blanked out, offsets unchanged."""
-    for part in parts(text):
-        if part.kind in kinds:
-            text = text[: part.start] + " " * (part.end - part.start) + text[part.end :]
+    """The text with the parts of these kinds, and examples in brackets, blanked out; offsets unchanged."""
+    spans = [(part.start, part.end) for part in parts(text) if part.kind in kinds]
+    for start, end in (*spans, *(match.span() for match in _EXAMPLES.finditer(text))):
+        text = text[:start] + " " * (end - start) + text[end:]
     return text

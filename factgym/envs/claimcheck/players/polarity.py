@@ -41,15 +41,17 @@ _FORCES: tuple[tuple[Force, str], ...] = (
         r"must|shall|(?:has|have|needs?) to|(?:is|are|be) (?:required|obliged|obligated|bound|expected|to|due|responsible|in charge)|requires?|responsibility|task of|duty of|duty to|under a duty"
         r"|compulsory|mandatory|obligatory|no choice but|falls to|undertakes? to|agrees? to|deadline|time limit|will",
     ),
-    ("is_not", r"not|never|no(?! (?:later|more|less))|none|nothing|neither|nor|isn['’]t|aren['’]t|doesn['’]t|don['’]t|fall outside|outside the reach"),
+    (
+        "is_not",
+        r"not|never|no(?! (?:later|more|less))|none|nothing|neither|nor|isn['’]t|aren['’]t|doesn['’]t|don['’]t|fall outside|outside the reach",
+    ),
 )
-_MEASURES = (
-    r"(?! (?:\w+ ){0,6}(?:more|less|later|longer|fewer|earlier|greater|higher|lower) than\b| (?:\w+ ){0,3}(?:exceed|wait more|wait longer|take more)\b| only\b)"
-)
+_MEASURES = r"(?! (?:\w+ ){0,6}(?:more|less|later|longer|fewer|earlier|greater|higher|lower) than\b| (?:\w+ ){0,3}(?:exceed|wait more|wait longer|take more)\b| only\b)"
 """What makes a negation a bound: "must not take more than six weeks" forbids nothing."""
 _NEGATIVE = ("must_not", "is_not")
 _COMPILED = tuple(
-    (force, re.compile(rf"\b(?:{source})\b{_MEASURES if force in _NEGATIVE else ''}", re.I)) for force, source in _FORCES
+    (force, re.compile(rf"\b(?:{source})\b{_MEASURES if force in _NEGATIVE else ''}", re.I))
+    for force, source in _FORCES
 )
 
 _OPPOSED: dict[tuple[Force, Force], Fault] = {
@@ -75,7 +77,7 @@ _OPPOSED: dict[tuple[Force, Force], Fault] = {
 }
 
 _WIDE = re.compile(
-    r"\b(?:all|always|every|any|everyone|everybody|anyone|anybody|each|in all cases|without exception|at all times|under all circumstances"
+    r"\b(?:all|always|(?:each and )?(?:every|each)(?! (?:\d|one|two|three|four|six|twelve|second|other|hour|day|week|fortnight|month|quarter|year))|any|everyone|everybody|anyone|anybody|whoever|no matter|in all cases|without exception|at all times|under all circumstances"
     r"|in all circumstances|whatever the circumstances|regardless|invariably|on any account|at any time|automatic\w*|exclusively|solely|no exceptions?"
     r"|unconditional\w*|in (?:each and )?every case|entire|whole|as a (?:general )?rule|as a matter of (?:routine|course)|in the ordinary course|generally"
     r"|will always|fully|immediately|guarantee\w*|completely|both)\b",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from factgym.corpora.text import sentences
 from factgym.envs.claimcheck.players.script import Seen
@@ -12,6 +13,9 @@ from factgym.envs.claimcheck.players.words import Weights, Word, keys, words
 
 _LEAST_CHARS = 12
 _GAIN = 0.2
+_NAME = 0.5
+_DENSE = 20
+"""Words in a line, on average."""
 _MOST_LINES = 3
 
 
@@ -29,30 +33,46 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of the answer. `keys` holds its content words, each once, in order."""
+    """A statement of the answer. `keys` holds its content words, each once, in order; `names` those with a capital."""
 
     text: str
     words: tuple[Word, ...]
     keys: tuple[str, ...]
+    names: frozenset[str]
 
 
 def statement_of(text: str) -> Statement:
     """A statement taken apart."""
-    return Statement(text, words(text), keys(text))
+    found = words(text)
+    capital = [text[word.start].isupper() for word in found]
+    first = len(capital) > 1 and capital[1]  # a first word is capitalised anyway: it is a name beside another one
+    names = (word.key for place, word in enumerate(found) if capital[place] and (place or first))
+    return Statement(text, found, keys(text), frozenset(names))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
-    """All sentences that were read, and the weights of their words."""
+    """All sentences that were read, and the weights of their words. hits: ids that a search for it found, best first."""
 
     lines: tuple[Line, ...]
     weights: Weights = field(compare=False)
+    hits: tuple[str, ...] = ()
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether the sentences are as long as those of contracts."""
+        return sum(len(line.words) for line in self.lines) >= _DENSE * max(1, len(self.lines))
 
     def coverage(self, statement: Statement, lines: Iterable[Line]) -> float:
-        """Share of the statement's weighted words that stand in the lines, 0 to 1."""
+        """Share of the statement's weighted words that stand in the lines, 0 to 1.
+
+        Among dense sentences names count half: what one agreement calls Receiving Party is the next one's Recipient.
+        """
         there = frozenset().union(*(line.keys for line in lines))
-        total = self.weights.sum(statement.keys)
-        return self.weights.sum(key for key in statement.keys if key in there) / total if total else 0.0
+        names = statement.names if self.dense else frozenset()
+        weight = {key: self.weights.of(key) * (_NAME if key in names else 1.0) for key in statement.keys}
+        total = math.fsum(weight.values())
+        return math.fsum(weight[key] for key in statement.keys if key in there) / total if total else 0.0
 
     def overlap(self, statement: Statement, line: Line) -> float:
         """Coverage, with a little taken off for what the line says besides, so that of two equals the nearer wins."""
@@ -74,7 +94,7 @@ def reading_of(opened: Sequence[Seen]) -> Reading:
 
 @lru_cache(maxsize=1024)
 def _lines(seen: Seen) -> tuple[Line, ...]:
-    found = []
+    found: list[Line] = []
     before = 0
     for start, end in sentences(seen.text):
         text = seen.text[start:end][:4000]

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from factgym.envs.claimcheck.players.reading import Line, Reading, Statement
+from factgym.envs.claimcheck.players.thesaurus import word_list
 
 _LEANS = re.compile(
-    r"^(?:[QA]: |[-•] )?(?:this|that|these|those|it|they|such|here)\b"
+    r"^(?:[QA]: |[-•] )?(?:this|that|these|those|they|such|here|it(?! (?:is|falls|shall be|remains) \w+ (?:to|for|that|who|which)\b| falls))\b"
     r"|\b(?:this|the|that) rule\b|\b(?:this|that|it) (?:does not|applies|holds|is|happens|takes|replaces)\b|\bno such\b|\bcannot rely on\b"
     r"|\b(?:is|are) (?:excluded|exempt)|\bdo so\b|\b(?:of|for|to|on) (?:this|that)\b|\bto whom\b"
     r"|^the (?:only |sole |one |main )?(?:condition|exception|reason|aim|purpose|point|idea|previous|earlier|former|old|way|position)\b"
@@ -22,8 +23,12 @@ _LEANS = re.compile(
     r"|^(?:until|before) [\w ,]{3,25}\d{4}, the\b|\bgives way\b|\bon one condition\b",
     re.I,
 )
-_TERM = re.compile(r"[\"“](?P<quoted>[^\"“”]{2,40})[\"”]|(?<![.?!:] )(?<!^)\b(?P<name>(?:[A-Z][\w-]*|\d+)(?: (?:[A-Z][\w-]*|\d+|of))* ?(?:[A-Z]\w*|\d+)?)")
-_LEADING_TERM = re.compile(r"^(?:[QA]: |[-•] |\d+(?:\.\d+)* |\([a-z]\) )?(?:The |Each |All )?(?P<name>[A-Z][\w-]*(?: (?:[A-Z][\w-]*|\d+))+)")
+_TERM = re.compile(
+    r"[\"“](?P<quoted>[^\"“”]{2,40})[\"”]|(?<![.?!:] )(?<!^)\b(?P<name>(?:[A-Z][\w-]*|\d+)(?: (?:[A-Z][\w-]*|\d+|of))* ?(?:[A-Z]\w*|\d+)?)"
+)
+_LEADING_TERM = re.compile(
+    r"^(?:[QA]: |[-•] |\d+(?:\.\d+)* |\([a-z]\) )?(?:The |Each |All )?(?P<name>[A-Z][\w-]*(?: (?:[A-Z][\w-]*|\d+))+)"
+)
 _SECTION = re.compile(
     r"(?:§|\b(?:section|article|clause|chapter|part|rule|control|paragraph|schedule|annex|appendix|item|standard|policy|unit|by-?law)) ?"
     r"(?P<number>\d+(?:\.\d+)*|[A-Z])\b",
@@ -38,15 +43,23 @@ _DEFINES = re.compile(
     re.I,
 )
 _DEFINITION = re.compile(
-    r"^[\"“]|^by [\"“]|\b(?:references to|expression|to say that|stands for|is meant|counts as|classed as|listed as|understood as|read as)\b", re.I
+    r"^[\"“]|^by [\"“]|\b(?:references to|expression|to say that|stands for|is meant|counts as|classed as|listed as|understood as|read as)\b",
+    re.I,
 )
 _ONLY_DEFINES = 0.6
 _MOST_FOLLOWERS = 3
 _MOST_LINKED = 4
 _MOST_MENTIONS = 2
+_COMMONPLACE = 6
+"""A name in more lines than this is a household word of the document, and no line in particular explains it."""
 _HOPS = 2
-_BESIDES = 0.2
-_COMMON = frozenset("A I The This That If When No".split())
+_BESIDES = 0.1
+_NEARLY = 0.7
+_SECOND_WORDS, _SECOND_SHARE = 4, 0.75
+_ITEM = re.compile(r"[a-z]|\(?[a-zA-Z]{1,4}[.)]|\d+(?:\.\d+)+")
+_LEADS_IN = re.compile(r"(?:[:—-]|\b(?:that|shall|to))$")
+_LONGEST_LIST = 7
+_COMMON = frozenset(word_list("A I The This That If When No"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,31 @@ class Rule:
 
 def nearest_rule(reading: Reading, statement: Statement) -> Rule | None:
     """The rule that shares most with the statement, its terms resolved; None when nothing was read."""
+    return _nearest_clauses(reading, statement) if reading.dense else _nearest_sentence(reading, statement)
+
+
+def _nearest_clauses(reading: Reading, statement: Statement) -> Rule | None:
+    """In contracts, whose sentences are long and whose terms are everywhere: the line that says most of the statement,
+    and another one that says nearly as much."""
+    scores = [(reading.coverage(statement, [line]), -place) for place, line in enumerate(reading.lines)]
+    ranked = sorted(scores, reverse=True)[:2]
+    places = [-place for score, place in ranked if score >= _NEARLY * ranked[0][0]]
+    places += [lead for place in places if (lead := _lead_in(reading.lines, place)) is not None]
+    lines = [reading.lines[place] for place in dict.fromkeys(places)]
+    return Rule(lines[0], linked=tuple(lines[1:])) if lines else None
+
+
+def _lead_in(lines: Sequence[Line], place: int) -> int | None:
+    """Where the line stands that an item of a list completes ("Each party shall:"), or None."""
+    if not _ITEM.match(lines[place].text):
+        return None
+    for before in range(place - 1, max(-1, place - 1 - _LONGEST_LIST), -1):
+        if _LEADS_IN.search(lines[before].text):
+            return before
+    return None
+
+
+def _nearest_sentence(reading: Reading, statement: Statement) -> Rule | None:
     best: tuple[float, Rule] | None = None
     index = _mentions(reading.lines)
     for place, line in enumerate(reading.lines):
@@ -81,7 +119,19 @@ def nearest_rule(reading: Reading, statement: Statement) -> Rule | None:
         score = _likeness(reading, statement, rule)
         if best is None or score > best[0]:
             best = score, rule
-    return best[1] if best else None
+    return _with_second(reading, statement, best[1]) if best else None
+
+
+def _with_second(reading: Reading, statement: Statement, rule: Rule) -> Rule:
+    """The rule and, for a statement that joins two, the other one: a line that says nearly all of what is missing."""
+    missing = [key for key in statement.keys if key not in rule.keys]
+    if len(missing) < _SECOND_WORDS:
+        return rule
+    weigh = reading.weights.sum
+    best = max(reading.lines, key=lambda line: weigh(key for key in missing if key in line.keys))
+    if weigh(key for key in missing if key in best.keys) < _SECOND_SHARE * weigh(missing) or best in rule.lines:
+        return rule
+    return Rule(rule.main, rule.followers, (*rule.linked, best))
 
 
 def _likeness(reading: Reading, statement: Statement, rule: Rule) -> float:
@@ -138,7 +188,10 @@ def _linked(own: Sequence[Line], index: dict[str, list[Line]]) -> tuple[Line, ..
     for _ in range(_HOPS):
         fresh = []
         for name in dict.fromkeys(names):
-            others = [one for one in index.get(name, ()) if one.passage != own[0].passage]
+            mentions = index.get(name, ())
+            if len(mentions) > _COMMONPLACE:
+                continue
+            others = [one for one in mentions if one.passage != own[0].passage]
             telling = [one for one in others if name[0] == "#" or _DEFINES.search(one.text)]
             fresh += [one for one in telling[:_MOST_MENTIONS] if one.text not in known]
         known.update(line.text for line in fresh)

@@ -111,13 +111,15 @@ def read_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns: 
 
 
 def evidence_in(text: str) -> list[Seen]:
-    """The passages that an observation shows in full."""
+    """The passages that an observation opens; of one that was cut for its length, what there is of it."""
     found = []
     for piece in text.split('<evidence id="')[1:]:
         head, _, rest = piece.partition('">\n')
         id_, _, title = head.partition('" title="')
         body, closed, _ = rest.partition("\n</evidence>")
-        if closed:
+        if not closed:
+            body = body.partition("… [cut: ")[0]
+        if body.strip():
             found.append(Seen(id_, title, body))
     return found
 

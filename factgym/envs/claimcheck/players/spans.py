@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from factgym.envs.claimcheck.players.reading import Line, Statement
+from factgym.envs.claimcheck.players.thesaurus import word_list
 from factgym.envs.claimcheck.players.words import Word
 
 _BRIDGE = 2
-_EDGES = frozenset("a an the of to in on at by for from with and or as is are be was were that this".split())
-_JOINTS = frozenset("because since as given now so if unless when where until after before except".split())
+_EDGES = frozenset(word_list("a an the of to in on at by for from with and or as is are be was were that this"))
+_JOINTS = frozenset(word_list("because since as given now so if unless when where until after before except"))
 
 
 def missing_span(asked: Statement, lines: Iterable[Line]) -> str:

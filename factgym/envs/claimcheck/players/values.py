@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from factgym.envs.claimcheck.players.reading import Line, Statement
+from factgym.envs.claimcheck.players.thesaurus import word_list
 from factgym.envs.claimcheck.players.words import Word
 
 _MONTHS = {
     name: str(number)
     for number, name in enumerate(
-        "january february march april may june july august september october november december".split(), 1
+        word_list("january february march april may june july august september october november december"), 1
     )
 }
 _PERIODS = {
@@ -23,12 +24,26 @@ _RATES = {
     "hourly": "hour", "daily": "day", "nightly": "day", "weekly": "week", "fortnightly": "fortnight", "biweekly": "fortnight",
     "monthly": "month", "quarterly": "quarter", "annually": "year", "yearly": "year", "annual": "year",
 }  # fmt: skip
-_EACH = frozenset("every each per a an".split())
+_EACH = frozenset(word_list("every each per a an"))
 _TIMES = {"once": 1, "twice": 2, "thrice": 3}
 _ORDINAL = {"second": 2, "other": 2, "third": 3, "fourth": 4}
-_QUALIFIERS = frozenset("business working calendar full clear consecutive additional more further whole successive".split())
-_CURRENCY = {"$": "$", "€": "€", "£": "£", "dollar": "$", "euro": "€", "pound": "£", "usd": "$", "eur": "€", "gbp": "£"}
-_NAMED = frozenset("section article clause paragraph exhibit schedule appendix annex chapter rule form step item part".split())
+_QUALIFIERS = frozenset(
+    word_list("business working calendar full clear consecutive additional more further whole successive")
+)
+_CURRENCY = {
+    "$": "$",
+    "€": "€",
+    "£": "£",
+    "dollar": "$",
+    "euro": "€",
+    "pound": "£",
+    "usd": "$",
+    "eur": "€",
+    "gbp": "£",
+}
+_NAMED = frozenset(
+    word_list("section article clause paragraph exhibit schedule appendix annex chapter rule form step item part")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +69,7 @@ def values(text: str, found: Sequence[Word]) -> list[Value]:
 
 
 def _date(found: Sequence[Word], at: int) -> tuple[Value, int] | None:
-    """"1 March 2024", "March 1, 2024", "March 2024" or "1 March"."""
+    """As in "1 March 2024", "March 1, 2024", "March 2024" or "1 March"."""
     some = found[at : at + 3]
     months = [place for place, word in enumerate(some) if word.lower in _MONTHS]
     if not months or months[0] > 1:
@@ -62,7 +77,7 @@ def _date(found: Sequence[Word], at: int) -> tuple[Value, int] | None:
     before, after = some[: months[0]], some[months[0] + 1 :]
     if before and not (before[0].number and len(before[0].key) <= 2):
         return None
-    used = list(before) + [some[months[0]]]
+    used = [*before, some[months[0]]]
     for word in after[: 1 if before else 2]:
         if not word.key.rstrip("stndrh").isdigit():
             break
@@ -75,7 +90,7 @@ def _date(found: Sequence[Word], at: int) -> tuple[Value, int] | None:
 
 
 def _rate(found: Sequence[Word], at: int) -> tuple[Value, int] | None:
-    """"monthly", "every two weeks", "once every second year", "twice a year", "per quarter"; the amount is a length."""
+    """As in "monthly", "every two weeks", "once every second year", "twice a year", "per quarter"; the amount is a length."""
     word = found[at]
     if word.lower in _RATES:
         return _length(found, at, at, 1, _RATES[word.lower])
@@ -175,10 +190,3 @@ def first_conflict(asked: Statement, lines: Iterable[Line]) -> str | None:
     """The words of the first value that the evidence gives otherwise, or None."""
     found = compare(asked, lines).conflicts
     return asked.text[found[0].start : found[0].end] if found else None
-
-
-def amounts(lines: Iterable[Line]) -> Iterator[str]:
-    """Every amount that the lines name, for people."""
-    for line in lines:
-        for value in values(line.text, line.words):
-            yield line.text[value.start : value.end]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from factgym.corpora.claims import Status, final_verdict
-from factgym.envs.claimcheck.players.gather import gather, statements
+from factgym.envs.claimcheck.players.gather import Gathered, gather, statements
 from factgym.envs.claimcheck.players.reading import Line, Reading, Statement, reading_of, statement_of
 from factgym.envs.claimcheck.players.script import Brief, Script, Seen, Steps, Verdict, claim, verdict
 
@@ -33,16 +33,16 @@ class Verifier(Script):
 
     def play(self, brief: Brief) -> Steps[Verdict]:
         """Gather, judge, submit."""
-        opened = yield from gather(brief)
+        found = yield from gather(brief)
         asked = [statement_of(one) for one in statements(brief.answer)]
-        return self.conclude(asked, self.judge(asked, opened), opened)
+        return self.conclude(asked, self.judge(asked, found), found.opened)
 
-    def judge(self, asked: Sequence[Statement], opened: Sequence[Seen]) -> list[Finding]:
+    def judge(self, asked: Sequence[Statement], found: Gathered) -> list[Finding]:
         """A finding for each statement; without evidence everything is unsupported."""
-        reading = reading_of(opened)
+        reading = reading_of(found.opened)
         if not reading.lines:
             return [Finding("unsupported", (), bare(one.text), "No evidence was found.") for one in asked]
-        return [self.rule(one, reading) for one in asked]
+        return [self.rule(one, replace(reading, hits=tuple(found.hits.get(one.text, ())))) for one in asked]
 
     def conclude(self, asked: Sequence[Statement], findings: Sequence[Finding], opened: Sequence[Seen]) -> Verdict:
         """What to submit; exploiters change this."""

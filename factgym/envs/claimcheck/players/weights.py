@@ -1,1 +1,56 @@
-WEIGHTS = {}
+"""The weights of the honest baseline: feature -> its weight for each status; made by `fitting`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WEIGHTS: Mapping[str, tuple[float, float, float, float]] = {
+    # supported, unsupported, contradicted, overclaim
+    "agreed": (0.06, -0.19, 0.02, 0.10),
+    "back": (0.00, 0.53, -0.75, 0.22),
+    "bias": (1.17, 0.03, -0.24, -0.97),
+    "conflict": (-1.90, 0.61, 2.91, -1.61),
+    "conflict_copy": (-0.13, -0.47, 1.17, -0.57),
+    "covered": (0.09, -0.77, 0.29, 0.39),
+    "elsewhere": (-0.72, 1.16, -0.49, 0.04),
+    "existential": (0.76, 0.18, -0.53, -0.42),
+    "foreign": (-0.25, 1.07, -0.74, -0.07),
+    "gap": (-0.42, 0.04, 0.54, -0.17),
+    "gap_elsewhere": (-0.12, -0.03, 0.28, -0.12),
+    "gap_long": (-0.46, 0.68, -0.08, -0.14),
+    "gap_opens": (-0.08, -0.05, -0.06, 0.19),
+    "hedged_rule": (0.14, 0.22, -0.15, -0.20),
+    "limit_added": (0.00, -0.40, 0.23, 0.17),
+    "limit_dropped": (-1.59, 0.12, -0.92, 2.38),
+    "limit_dropped_copy": (-0.66, -0.83, -0.33, 1.82),
+    "limit_elsewhere": (-0.86, 0.19, -0.79, 1.46),
+    "limit_elsewhere_copy": (0.08, -0.15, -0.08, 0.15),
+    "limit_follows": (-1.20, -0.08, -0.92, 2.21),
+    "limit_follows_copy": (0.28, -0.10, 0.08, -0.26),
+    "limit_kept": (-0.12, -0.50, 0.03, 0.59),
+    "limit_swapped": (-0.71, -0.06, 0.92, -0.14),
+    "missing_value": (-0.59, 0.84, 0.69, -0.94),
+    "reason_added": (-1.45, 2.64, -0.56, -0.64),
+    "reason_dropped": (-0.21, 0.43, 0.11, -0.33),
+    "reason_kept": (-0.21, 0.10, 0.16, -0.05),
+    "reason_swapped": (-0.13, 0.11, 0.57, -0.55),
+    "reversed": (0.07, -0.51, 0.63, -0.19),
+    "reversed_copy": (-1.99, -0.60, 3.26, -0.68),
+    "reversed_duty": (-0.87, -0.32, 1.49, -0.31),
+    "reversed_permission": (-0.50, -0.17, 1.88, -1.21),
+    "same_force": (0.36, -0.46, 0.07, 0.03),
+    "same_words": (0.51, 0.11, -0.12, -0.51),
+    "sole_reason": (-0.92, -0.54, 2.14, -0.68),
+    "stale": (0.06, -1.36, 0.57, 0.74),
+    "stronger": (-0.92, -0.72, -0.24, 1.88),
+    "stronger_copy": (-1.09, -0.32, -0.35, 1.77),
+    "time_added": (0.09, -0.41, 0.08, 0.24),
+    "time_dropped": (-0.36, 0.20, -0.16, 0.32),
+    "time_kept": (-0.24, 0.32, -0.13, 0.06),
+    "time_swapped": (-0.41, 0.07, 0.48, -0.14),
+    "unheard": (0.63, 0.60, 0.12, -1.35),
+    "wide_over_hedge": (-0.27, 0.26, -0.49, 0.49),
+    "wider": (-0.48, -0.57, -0.69, 1.74),
+    "wider_copy": (-0.87, 0.45, -0.29, 0.72),
+    "wider_opens": (0.13, -0.24, -0.30, 0.41),
+}

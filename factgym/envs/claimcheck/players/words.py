@@ -13,26 +13,33 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from factgym.corpora.text import STOP_WORDS
-from factgym.envs.claimcheck.players.thesaurus import GROUPS
+from factgym.envs.claimcheck.players.thesaurus import GROUPS, word_list
 
 MAX_WORDS = 400
 """Words of one statement or sentence that are looked at."""
 
 _WORD = re.compile(r"[$€£]?\d++(?:[.,:]\d++)*+%?|[^\W\d_]++(?:['’][^\W\d_]++)*+")
-_ONES = (
+_ONES = word_list(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
     " eighteen nineteen"
-).split()
+)
 _SMALL = {word: value for value, word in enumerate(_ONES)}
 _TENS = {
-    word: value * 10 for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+    word: value * 10
+    for value, word in enumerate(word_list("twenty thirty forty fifty sixty seventy eighty ninety"), 2)
 }
 _FORCE = frozenset(
-    "must shall may can could should would might need needs ought cannot not no nor never neither any all every each some"
-    " such other only also than within more less least most up per".split()
+    word_list(
+        "must shall may can could should would might need needs ought cannot not no nor never neither any all every each some"
+        " such other only also than within more less least most up per even case cases circumstance circumstances fact"
+        " after before until upon under over between about out during through against without above below into onto off"
+    )
 )
-"""Words that carry force, polarity or quantity; other checks compare these."""
-_SUFFIXES = ("ations", "ation", "ments", "ment", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "ly", "s")
+"""Words that carry force, polarity, quantity or relation; other checks compare these."""
+_SUFFIXES = (
+    "ations", "ation", "ating", "ated", "ates", "ate", "ments", "ment", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es",
+    "ly", "s",
+)  # fmt: skip
 _LEAST_STEM = 4
 
 
@@ -80,6 +87,8 @@ def key_of(lower: str) -> str:
         return lower.strip("$€£%").replace(",", "").removesuffix(".00")
     if lower in _SMALL or lower in _TENS:
         return str(_SMALL.get(lower, _TENS.get(lower)))
+    if lower == "information":
+        return lower  # shares its stem with "inform", and nothing else
     found = stem(lower)
     return _GROUP_OF.get(found, found)
 

@@ -1,0 +1,90 @@
+"""Every command and example of the README and CONTRIBUTING runs; the generated pages are up to date."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from factgym.cli.docs import pages
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def run(args: list[str], folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        args, cwd=folder, capture_output=True, text=True, timeout=300, env={**os.environ, **env}, check=False
+    )
+
+
+def factgym(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    words = shlex.split(line)
+    assert words[0] == "factgym"
+    return run([sys.executable, "-m", "factgym", *words[1:]], folder, **env)
+
+
+@pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code.splitlines()[0])
+def test_python_examples_run(code, tmp_path):
+    done = run([sys.executable, "-W", "error", "-c", code], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_line_examples_run_in_order(tmp_path):
+    (session,) = [block for block in blocks("bash") if "pip install" not in block]
+    for line in session.strip().splitlines():
+        done = factgym(line, tmp_path)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert (tmp_path / "runs" / "demo" / "index.html").exists()
+
+
+def test_the_first_command_installs_and_evaluates(tmp_path):
+    """The installation itself runs in `.ci/run`; the evaluation behind `&&` runs here."""
+    first, second = [block.strip() for block in blocks("bash") if "pip install" in block]
+    install, _, evaluate = first.partition(" && ")
+    assert install == "python -m pip install -e ."
+    done = factgym(evaluate, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "reward" in done.stdout
+    assert second == "python -m pip install -e '.[test]' && python -m pytest"
+
+
+def test_examples_over_real_data_run(tmp_path, data_dir):
+    paths = {"path/to/folder": "policies_basecamp", "path/to/contract_nli": "contract_nli"}
+    (session,) = [block for block in blocks("text") if "claimcheck-docs" in block]
+    for line in session.strip().splitlines():
+        for name, real in paths.items():
+            line = line.replace(name, str(data_dir / real))
+        done = factgym(f"{line} -n 20", tmp_path)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_benchmarks_run(tmp_path):
+    (session,) = [block for block in blocks("text") if "benchmarks.speed" in block]
+    small = {"env": ["--episodes", "5", "--repeats", "1"], "startup": ["--repeats", "1"]}
+    for line in session.strip().splitlines():
+        words = shlex.split(line)
+        done = run([sys.executable, *words[1:], *small[words[-1]]], tmp_path)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def test_generated_pages_are_up_to_date():
+    for path, text in pages(ROOT).items():
+        assert path.read_text("utf-8") == text, f"{path.name} is stale: run python -m factgym.cli.docs"
+
+
+def test_contributing_names_what_exists():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    for path in re.findall(r"`(factgym/[\w/.]+|tests/\w+|docs/\w+|\.ci/run)`", text):
+        if "NAME" not in path:
+            assert (ROOT / path).exists(), path
+    assert len(text.split()) < 600, "CONTRIBUTING stays under a page"
