@@ -4,10 +4,13 @@ Source: "A Correct Verdict Is Not Enough", sections *Reward Pressure And Its Tra
 paper prints the weights of v2 only; those of R0 and of the verdict-gated reward are ours and can be replaced by any
 `Rubric` over the same components.
 
-Evidence that was not read in the episode counts as not cited. Three rules are ours, because each closes a hole that
-the formulas leave open: a quote needs `min_quote_chars` characters ("the" is verbatim in every text), it spans at
-most `max_quote_sentences` sentences (a copied passage is no quote), and coverage shrinks once the quoted text exceeds
-an allowance that depends on the length of the gold facts (quoting everything, sentence by sentence, covers anything).
+Evidence that was not read in the episode counts as not cited. Four rules are ours, because each closes a hole that
+the formulas leave open. A quote needs `min_quote_chars` characters ("the" is verbatim in every text). It spans at most
+`max_quote_sentences` sentences (a copied passage is no quote). Coverage shrinks once the quoted text exceeds an
+allowance that depends on the length of the gold facts (quoting everything, sentence by sentence, covers anything). And
+where people only said that a text is silent, so that no passage is gold, `silence_passages` of the nearest ones have
+to be cited and a sentence that comes close to the statement quoted: else a verdict of silence, which any passage and
+any sentence would back, would be worth more than one that has to find its evidence.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from factgym.corpora.claims import ClaimExample, GoldFact
+from factgym.corpora.bm25 import SmallBM25
+from factgym.corpora.claims import ClaimExample, GoldFact, Passage
 from factgym.corpora.sentences import passage_ranges
 from factgym.corpora.text import find_quote
 from factgym.rewards.rubric import Rubric
@@ -38,13 +42,18 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class QuoteRules:
-    """What counts as a quote. Lengths in characters of the passage as shown."""
+    """What counts as a quote, and as proof of silence. Lengths in characters of the passage as shown.
+
+    silence_passages: where people only said that a text is silent, no passage is gold; so many of the nearest ones
+    must be cited, because one passage does not show what a whole document leaves unsaid.
+    """
 
     min_quote_chars: int = 12
     max_quote_sentences: int = 2
     fact_share: float = 0.8
     allowance_factor: float = 2.0
     allowance_chars: int = 300
+    silence_passages: int = 3
 
 
 DEFAULT_RULES = QuoteRules()
@@ -52,7 +61,11 @@ DEFAULT_RULES = QuoteRules()
 
 @dataclass(frozen=True, slots=True)
 class ClaimGold:
-    """What is true of an example, in the form that scoring needs. `spans` are ranges of `answer`."""
+    """What is true of an example, in the form that scoring needs. `spans` are ranges of `answer`.
+
+    places: for an example without gold facts, the sentences of its nearest passages that come closest to the answer;
+    quoting one of them shows that the text is silent.
+    """
 
     verdict: str
     answer: str
@@ -60,6 +73,7 @@ class ClaimGold:
     nearest: frozenset[str]
     facts: tuple[GoldFact, ...]
     spans: tuple[Range, ...]
+    places: tuple[GoldFact, ...] = ()
 
 
 def gold_of(example: ClaimExample) -> ClaimGold:
@@ -71,9 +85,33 @@ def gold_of(example: ClaimExample) -> ClaimGold:
             base = example.answer.index(claim.text)
             start = base + claim.text.index(claim.unsupported_span)
             spans.append((start, start + len(claim.unsupported_span)))
+    nearest = frozenset(example.nearest)
+    places = () if facts else tuple(_closest_sentences(example, nearest))
     return ClaimGold(
-        example.verdict, example.answer, frozenset(example.gold_ids), frozenset(example.nearest), facts, tuple(spans)
+        example.verdict, example.answer, frozenset(example.gold_ids), nearest, facts, tuple(spans), places
     )
+
+
+_NEARLY_CLOSEST = 0.8
+
+
+def _closest_sentences(example: ClaimExample, nearest: Collection[str]) -> Iterator[GoldFact]:
+    """Of each nearest passage the sentences that BM25 ranks highest for the answer, or nearly as high."""
+    facts = [
+        GoldFact(passage.id, start, end)
+        for passage in example.passages
+        if passage.id in nearest
+        for start, end in passage_ranges(passage.text)
+    ]
+    texts = {passage.id: passage.text for passage in example.passages}
+    sentences = [Passage(str(at), "", texts[one.passage][one.start : one.end]) for at, one in enumerate(facts)]
+    scores = {int(hit.id): hit.score for hit in SmallBM25(sentences).search([example.answer], max(1, len(facts)))[0]}
+    best: dict[str, float] = {}
+    for at, fact in enumerate(facts):
+        best[fact.passage] = max(best.get(fact.passage, 0.0), scores.get(at, 0.0))
+    for at, fact in enumerate(facts):
+        if scores.get(at, 0.0) >= _NEARLY_CLOSEST * best[fact.passage]:
+            yield fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +161,7 @@ def score_submission(
     components = {
         "json": 1.0,
         "verdict": float(submission["final_verdict"] == gold.verdict),
-        "evidence": _evidence_f1(counted, missing, gold),
+        "evidence": _evidence_f1(counted, missing, gold, rules),
         "quote": quote,
         "coverage": _coverage(valid, gold, text_of, rules),
         "span": span_score,
@@ -141,15 +179,19 @@ def _cited(submission: Mapping[str, Any]) -> Iterator[str]:
     yield from submission.get("evidence_used", ())
 
 
-def _evidence_f1(counted: tuple[str, ...], missing: int, gold: ClaimGold) -> float:
+def _evidence_f1(counted: tuple[str, ...], missing: int, gold: ClaimGold, rules: QuoteRules) -> float:
     accepted = gold.ids or gold.nearest
     right = sum(one in accepted for one in counted)
     if not right:
         return 0.0
     precision = right / (len(counted) + missing)
-    # Where people only said that a text is silent, any of the nearest passages shows it.
-    recall = right / len(gold.ids) if gold.ids else 1.0
+    recall = right / len(gold.ids) if gold.ids else min(1.0, right / _needed(gold, rules))
     return 2 * precision * recall / (precision + recall)
+
+
+def _needed(gold: ClaimGold, rules: QuoteRules) -> int:
+    """How many of the nearest passages show a silence."""
+    return max(1, min(rules.silence_passages, len(gold.nearest)))
 
 
 def quotes_of(claim: Mapping[str, Any]) -> list[str]:
@@ -195,16 +237,19 @@ def _place(quote: str, passage: str, text: str, rules: QuoteRules) -> ValidQuote
 def _coverage(
     valid: list[ValidQuote], gold: ClaimGold, text_of: Callable[[str], str | None], rules: QuoteRules
 ) -> float:
-    if not gold.facts:
-        return float(any(one.passage in gold.nearest for one in valid))
     quoted: dict[str, list[Range]] = {}
     for one in valid:
         quoted.setdefault(one.passage, []).append((one.start, one.end))
     merged = {passage: _merge(ranges) for passage, ranges in quoted.items()}
-    covered = sum(_is_covered(fact, merged.get(fact.passage, []), text_of, rules) for fact in gold.facts)
+    wanted = gold.facts or gold.places
+    covered = [fact for fact in wanted if _is_covered(fact, merged.get(fact.passage, []), text_of, rules)]
     length = sum(end - start for ranges in merged.values() for start, end in ranges)
-    allowed = rules.allowance_factor * sum(fact.end - fact.start for fact in gold.facts) + rules.allowance_chars
-    return covered / len(gold.facts) * min(1.0, allowed / length if length else 0.0)
+    if not covered or not length:
+        return 0.0
+    # Every fact has to be quoted; of the places that show a silence any one will do, and any of them may be quoted.
+    share = len(covered) / len(wanted) if gold.facts else 1.0
+    expected = sum(fact.end - fact.start for fact in (gold.facts or covered))
+    return share * min(1.0, (rules.allowance_factor * expected + rules.allowance_chars) / length)
 
 
 def _is_covered(fact: GoldFact, ranges: list[Range], text_of: Callable[[str], str | None], rules: QuoteRules) -> bool:

@@ -252,16 +252,40 @@ def test_quoting_every_sentence_shrinks_coverage():
     assert precise.components["coverage"] == 1.0
 
 
-def test_silence_is_shown_by_any_of_the_nearest_passages():
-    """Human labels of silence carry no span: citing and quoting one of the nearest passages is right, and citing
-    nothing earns nothing."""
-    example = ClaimExample(
-        "nda", "dev", "contracts", "?", "The party may sing.", passages(VENDOR_E1, VENDOR_E2, "Something else here."),
-        (GoldClaim("The party may sing.", "unsupported", (), "The party may sing."),), "unsupported", ("E1", "E2"),
-    )  # fmt: skip
-    full = score(
-        example, verdict("unsupported", claim(example.answer, "unsupported", ["E2"], VENDOR_E2, example.answer))
-    )
-    assert totals(full) == pytest.approx((1.0, 1.0, 1.0))
-    empty = score(example, verdict("unsupported", claim(example.answer, "unsupported", [], "", example.answer)))
-    assert totals(empty)[2] == pytest.approx(0.15)
+SILENT_TEXTS = (
+    "The agreement starts in May. A party may whistle at meetings.",
+    "The agreement ends in June. No party sells songs to others.",
+    "Meetings are held on Mondays. The party brings its own instruments.",
+    "Notices are sent by post. A party answers within a week.",
+)
+SILENT = ClaimExample(
+    "nda", "dev", "contracts", "?", "The party may sing.", passages(*SILENT_TEXTS),
+    (GoldClaim("The party may sing.", "unsupported", (), "The party may sing."),), "unsupported", ("E1", "E2", "E3"),
+)  # fmt: skip
+ALL_READ = ("E1", "E2", "E3", "E4")
+
+
+def silence(ids: list[str], quote: str | list[str]) -> tuple[float, float, float]:
+    said = claim(SILENT.answer, "unsupported", ids, quote, SILENT.answer)
+    found = score(SILENT, verdict("unsupported", said), ALL_READ)
+    return found.components["evidence"], found.components["coverage"], V2.total(found.components, found.gates)
+
+
+def test_silence_is_shown_by_the_three_nearest_passages():
+    """Human labels of silence carry no span. All three nearest cited and the closest sentence quoted: everything is
+    right, .05 + .30 + .20 + .20 + .15 + .05 + .05."""
+    assert silence(["E1", "E2", "E3"], "A party may whistle at meetings.") == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_one_passage_does_not_show_what_a_document_leaves_unsaid():
+    """Precision 1, recall 1/3: F1 is 1/2, and so is the gate; v2 pays .05 + .15 + .10 + .20 + .15 + .05 + .05."""
+    assert silence(["E1"], "A party may whistle at meetings.") == pytest.approx((0.5, 1.0, 0.75))
+
+
+def test_any_sentence_does_not_show_a_silence():
+    """A true quote that has nothing to do with the statement covers nothing, so that the verdict earns nothing."""
+    assert silence(["E1", "E2", "E3"], "The agreement starts in May.") == pytest.approx((1.0, 0.0, 0.55))
+
+
+def test_silence_without_evidence_is_paid_for_form_only():
+    assert silence([], "") == pytest.approx((0.0, 0.0, 0.15))

@@ -94,7 +94,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
             self.desk.read = dict.fromkeys((passage.id for passage in example.passages), 0)
             shown = "\n".join(read.render(passage) for passage in example.passages)
             said = f"{shown}\n\n{said}"
-        system = prompt(_PACKAGE, "offline" if self.config.offline else "system")
+        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._instructions)
         return [{"role": "system", "content": system}, {"role": "user", "content": said}]
 
     def open_tools(self) -> Sequence[ToolSchema]:
@@ -160,8 +160,13 @@ class ClaimCheckEnv(Env[ClaimTask]):
 
     def prompt_hashes(self) -> dict[str, str]:
         """The instructions and the form of the task."""
-        names = ("offline" if self.config.offline else "system", "task")
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in (*self._instructions, "task")}
+
+    @property
+    def _instructions(self) -> tuple[str, ...]:
+        """The prompts that make up the system message."""
+        first = "offline" if self.config.offline else "system"
+        return (first, "silence") if self.config.source == "contracts" else (first,)
 
     def _spans(self, shares: Mapping[str, float], score: ClaimScore) -> Any:
         if self.desk.submission is None:

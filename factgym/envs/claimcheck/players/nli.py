@@ -52,9 +52,8 @@ def nli(asked: Statement, reading: Reading) -> Finding:
     loose = reading.dense and min(found.values["back"], found.values["covered"]) < _LOOSE
     status = _by_cover(asked, rule, reading) if loose else classify(found)
     if loose and status == "unsupported":
-        return Finding(
-            status, (_where_expected(asked, reading) or rule.main,), _without_source(asked), _REASONS[status]
-        )
+        lines = _where_expected(asked, reading) or (rule.main,)
+        return Finding(status, lines, _without_source(asked), _REASONS[status])
     span = "" if status == "supported" else _span(asked, found, status)
     return Finding(status, rule.lines, span, _REASONS[status])
 
@@ -70,13 +69,14 @@ def _by_cover(asked: Statement, rule: Rule, reading: Reading) -> Status:
     return "supported" if said >= _COVERED else "unsupported"
 
 
-def _where_expected(asked: Statement, reading: Reading) -> Line | None:
-    """The best line of the passage that the search put first: where the matter would stand if it stood anywhere."""
+def _where_expected(asked: Statement, reading: Reading) -> tuple[Line, ...]:
+    """The best line of each passage that the search put first: where the matter would stand if it stood anywhere."""
+    found = []
     for id_ in reading.hits:
         lines = [line for line in reading.lines if line.passage == id_]
         if lines:
-            return max(lines, key=lambda line: reading.overlap(asked, line))
-    return None
+            found.append(max(lines, key=lambda line: reading.overlap(asked, line)))
+    return tuple(found[: reading.silence])
 
 
 def classify(found: Features) -> Status:

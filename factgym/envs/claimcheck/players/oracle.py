@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from factgym.corpora.claims import GoldClaim, GoldFact
-from factgym.corpora.text import sentences
+from factgym.corpora.sentences import passage_ranges
 from factgym.envs.claimcheck.players.script import (
     MAX_CALLS,
     Brief,
@@ -37,7 +37,7 @@ class Oracle(Script):
     def play(self, brief: Brief) -> Steps[Verdict]:
         """Search, read one passage a turn (several when turns are short), submit."""
         if not brief.offline and brief.turns > 1:
-            wanted = list(self._task.example.gold_ids or self._task.example.nearest[:1])
+            wanted = list(self._task.example.gold_ids or self._nearest)
             if brief.turns > 2:
                 yield [search(self._task.example.claims[0].text)]
             for ids in _spread(wanted, max(1, brief.turns - 2)):
@@ -54,24 +54,24 @@ class Oracle(Script):
         facts = gold.facts
         ids = list(dict.fromkeys(fact.passage for fact in facts))
         if not facts and self._task.example.nearest:
-            nearest = self._task.example.nearest[0]
-            ids, facts = [nearest], (self._any_sentence(nearest),)
+            ids = list(self._nearest)
+            facts = tuple(one for one in self._task.gold.places if one.passage == ids[0])[:1]
         quotes = list(dict.fromkeys(quote for fact in facts for quote in self._quotes(fact)))
         for start in range(0, len(quotes), _QUOTES) or (0,):
             some = quotes[start : start + _QUOTES]
             said: str | list[str] = some if len(some) > 1 else "".join(some)
             yield claim(gold.text, gold.status, ids, said, gold.unsupported_span, gold.reason)
 
-    def _any_sentence(self, passage: str) -> GoldFact:
-        text = self._task.text_of(passage) or ""
-        start, end = max(sentences(text), key=lambda span: span[1] - span[0])
-        return GoldFact(passage, start, end)
+    @property
+    def _nearest(self) -> tuple[str, ...]:
+        """As many of the nearest passages as show a silence."""
+        return self._task.example.nearest[: self._rules.silence_passages]
 
     def _quotes(self, fact: GoldFact) -> Iterator[str]:
         """The fact's words, in pieces of at most as many sentences as a quote may span."""
         text = self._task.text_of(fact.passage) or ""
         inside = [
-            (max(a, fact.start), min(b, fact.end)) for a, b in sentences(text) if a < fact.end and fact.start < b
+            (max(a, fact.start), min(b, fact.end)) for a, b in passage_ranges(text) if a < fact.end and fact.start < b
         ]
         step, least = self._rules.max_quote_sentences, self._rules.min_quote_chars
         pieces = list(_pieces(inside, step, least)) if len(inside) > step else [(fact.start, fact.end)]

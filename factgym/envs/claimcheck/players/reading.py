@@ -52,11 +52,15 @@ def statement_of(text: str) -> Statement:
 
 @dataclass(frozen=True)
 class Reading:
-    """All sentences that were read, and the weights of their words. hits: ids that a search for it found, best first."""
+    """All sentences that were read, and the weights of their words.
+
+    hits: ids that a search for the statement found, best first. silence: how many passages show that it is unsaid.
+    """
 
     lines: tuple[Line, ...]
     weights: Weights = field(compare=False)
     hits: tuple[str, ...] = ()
+    silence: int = 1
 
     @cached_property
     def dense(self) -> bool:

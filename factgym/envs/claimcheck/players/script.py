@@ -41,7 +41,8 @@ class Seen:
 class Brief:
     """What an episode starts with. `shown` holds the passages of an offline prompt; `tools` the names that are open.
 
-    turns: how many actions the episode has, the submission included.
+    turns: how many actions the episode has, the submission included. silence: how many passages the instructions want
+    cited for a statement that the text does not carry.
     """
 
     question: str
@@ -49,6 +50,7 @@ class Brief:
     shown: tuple[Seen, ...]
     tools: frozenset[str]
     turns: int
+    silence: int = 1
 
     @property
     def offline(self) -> bool:
@@ -99,15 +101,17 @@ def _latest(messages: Sequence[Message]) -> str:
 
 
 _ANSWER = "\n\nAnswer to check: "
+_SILENCE = "cite the three passages that come nearest"
 
 
 def read_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns: int) -> Brief:
-    """The brief in the first user message."""
+    """The brief in the first messages."""
     said = next(message["content"] or "" for message in messages if message["role"] == "user")
     _, _, asked = said.rpartition("</evidence>")
     question, _, answer = asked.strip().removeprefix("Question: ").partition(_ANSWER)
     names = frozenset(tool["function"]["name"] for tool in tools)
-    return Brief(question, answer, tuple(evidence_in(said)), names, turns)
+    told = "".join(message["content"] or "" for message in messages if message["role"] == "system")
+    return Brief(question, answer, tuple(evidence_in(said)), names, turns, 3 if _SILENCE in told else 1)
 
 
 def evidence_in(text: str) -> list[Seen]:

@@ -35,11 +35,11 @@ class Verifier(Script):
         """Gather, judge, submit."""
         found = yield from gather(brief)
         asked = [statement_of(one) for one in statements(brief.answer)]
-        return self.conclude(asked, self.judge(asked, found), found.opened)
+        return self.conclude(asked, self.judge(asked, found, brief.silence), found.opened)
 
-    def judge(self, asked: Sequence[Statement], found: Gathered) -> list[Finding]:
+    def judge(self, asked: Sequence[Statement], found: Gathered, silence: int = 1) -> list[Finding]:
         """A finding for each statement; without evidence everything is unsupported."""
-        reading = reading_of(found.opened)
+        reading = replace(reading_of(found.opened), silence=silence)
         if not reading.lines:
             return [Finding("unsupported", (), bare(one.text), "No evidence was found.") for one in asked]
         return [self.rule(one, replace(reading, hits=tuple(found.hits.get(one.text, ())))) for one in asked]
