@@ -29,9 +29,13 @@ def names_in(question: str) -> list[str]:
 
 
 def in_scope(question: str, some: Sequence[Seen]) -> list[Seen]:
-    """Those whose titles have most of the question's names; all where no title has two words of them."""
+    """Those whose documents' titles have most of the question's names; all where no title has two words of them.
+
+    The sections in a title ("Handbook › Leave › Sick leave") are left out: a question names one, and the answer may
+    be held against the whole document.
+    """
     wanted = frozenset(key for name in names_in(question) for key in keys(name))
-    fits = [sum(key in wanted for key in keys(one.title)) for one in some]
+    fits = [sum(key in wanted for key in keys(one.title.partition(" › ")[0])) for one in some]
     best = max(fits, default=0)
     if best < 2:
         return list(some)
