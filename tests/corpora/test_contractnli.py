@@ -185,3 +185,12 @@ def test_silence_points_to_the_nearest_passages(claims: ContractNliClaims) -> No
 def test_copies_and_pickles(claims: ContractNliClaims) -> None:
     assert copy.deepcopy(claims) is claims
     assert pickle.loads(pickle.dumps(claims))[3] == claims[3]
+
+
+def test_a_search_over_all_contracts_can_tell_which_one_is_meant(data_dir: Path) -> None:
+    claims = ContractNliClaims(data_dir / "contract_nli", named=True)
+    for example in claims[:200]:
+        (title,) = {passage.title.partition(" › ")[0] for passage in example.passages}
+        assert title.endswith(f"(contract {example.id.split('-')[1]})")
+        assert f"What does {title} say about" in example.question
+    assert claims.fingerprint() != ContractNliClaims(data_dir / "contract_nli").fingerprint()

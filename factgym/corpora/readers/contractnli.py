@@ -11,7 +11,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, overload
 from urllib.parse import unquote
@@ -60,22 +60,28 @@ class ContractNliClaims(SharedByArguments, Sequence[ClaimExample]):
 
     path: the JSON file, or the folder that holds `<split>.json`. Labels are interleaved in proportion, each in an order
     shuffled by `seed`, so that the first n examples are about as mixed as all; the order is the same everywhere.
+    named: titles and questions name the contract, which a search over all of them needs.
     Raises DataError with the place for a file or record that is not what the data set's readme describes.
     """
 
-    def __init__(self, path: str | Path, *, split: str = "dev", seed: int = 0) -> None:
+    def __init__(self, path: str | Path, *, split: str = "dev", seed: int = 0, named: bool = False) -> None:
         file = Path(path) / f"{split}.json" if Path(path).is_dir() else Path(path)
         raw = _load(file)
         self.split, self.seed = split, seed
         self._labels = _read_labels(raw, file.name)
         self._contracts, pairs = _read_documents(raw, self._labels, file.name)
+        if named:
+            self._contracts = tuple(replace(one, title=f"{one.title} (contract {one.id})") for one in self._contracts)
+        self._named = named
         self._pairs = tuple(_interleave(pairs, seed))
         self._ids = {self._id(pair): number for number, pair in enumerate(self._pairs)}
         if len(self._ids) != len(self._pairs):
             raise DataError(f"{file.name}: two documents share an id. Make the ids unique.")
         self._passages: dict[int, tuple[tuple[Passage, int, int], ...]] = {}
         text = json.dumps(raw, sort_keys=True)
-        self._fingerprint = hashlib.sha256(f"contractnli-{_VERSION}:{split}:{seed}:{text}".encode()).hexdigest()
+        self._fingerprint = hashlib.sha256(
+            f"contractnli-{_VERSION}:{split}:{seed}:{named}:{text}".encode()
+        ).hexdigest()
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -122,7 +128,8 @@ class ContractNliClaims(SharedByArguments, Sequence[ClaimExample]):
             id=self._id(pair),
             split=self.split,
             domain="contracts",
-            question=f"What does this agreement say about “{matter}”?",
+            question=f"What does {self._contracts[pair.document].title if self._named else 'this agreement'} say about "
+            f"“{matter}”?",
             answer=statement,
             passages=passages,
             claims=(claim,),
@@ -233,7 +240,7 @@ def _read_contract(record: object, place: str) -> _Contract:
         last = span[1]
     lines = [line for line in text.split("\n", 5)[:3] if line.strip()]
     stem = PurePosixPath(unquote(str(record.get("file_name") or "unnamed")[:200])).stem
-    title = title_line(lines[:1]) or f"Non-disclosure agreement ({stem})"
+    title = title_line(lines[:1]).strip() or f"Non-disclosure agreement ({stem})"
     return _Contract(str(record.get("id", place)), title, text, tuple((start, end) for start, end in spans))
 
 

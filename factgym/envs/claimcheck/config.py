@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from factgym.core.config import EnvConfig
@@ -101,6 +101,11 @@ class ClaimCheckConfig(EnvConfig):
     def chosen_split(self) -> str:
         """The split, with the default filled in."""
         return self.split or splits(self.source)[0]
+
+    @property
+    def scoring_rules(self) -> QuoteRules:
+        """`rules`; but one passage shows a silence where the instructions do not ask for more (see `env`)."""
+        return self.rules if self.source == "contracts" else replace(self.rules, silence_passages=1)
 
     @property
     def rubric(self) -> Rubric:

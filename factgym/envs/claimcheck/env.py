@@ -95,6 +95,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
             shown = "\n".join(read.render(passage) for passage in example.passages)
             said = f"{shown}\n\n{said}"
         system = "\n\n".join(prompt(_PACKAGE, name) for name in self._instructions)
+        system = system.replace("{count}", str(self.config.scoring_rules.silence_passages))
         return [{"role": "system", "content": system}, {"role": "user", "content": said}]
 
     def open_tools(self) -> Sequence[ToolSchema]:
@@ -121,7 +122,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
         if desk.submission is None:
             score = NOTHING
         else:
-            score = score_submission(desk.submission, task.gold, task.text_of, self._read(), self.config.rules)
+            score = score_submission(desk.submission, task.gold, task.text_of, self._read(), self.config.scoring_rules)
         rubric = self.config.rubric
         shares = rubric.shares(score.components, score.gates)
         return RewardReport(
@@ -166,7 +167,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
     def _instructions(self) -> tuple[str, ...]:
         """The prompts that make up the system message."""
         first = "offline" if self.config.offline else "system"
-        return (first, "silence") if self.config.source == "contracts" else (first,)
+        return (first, "silence") if self.config.scoring_rules.silence_passages > 1 else (first,)
 
     def _spans(self, shares: Mapping[str, float], score: ClaimScore) -> Any:
         if self.desk.submission is None:

@@ -82,7 +82,7 @@ def _contracts(config: ClaimCheckConfig) -> Examples:
     from factgym.corpora.readers.contractnli import ContractNliClaims
 
     path = Path(config.path) if config.path else _data_folder(config, "ContractNLI's dev.json") / _CONTRACTS
-    examples = ContractNliClaims(path, split=config.chosen_split, seed=config.seed)
+    examples = ContractNliClaims(path, split=config.chosen_split, seed=config.seed, named=config.haystack)
     return examples if config.size is None else First(examples, config.size)
 
 

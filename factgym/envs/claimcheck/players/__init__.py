@@ -38,7 +38,7 @@ def _constant(label: Verdict) -> Player:
 
 
 def _oracle(env: ClaimCheckEnv, seed: int) -> Policy:
-    return Oracle(env.task, env.config.max_turns, env.config.rules)
+    return Oracle(env.task, env.config.max_turns, env.config.scoring_rules)
 
 
 def _label_only(env: ClaimCheckEnv, seed: int) -> Policy:

@@ -7,6 +7,7 @@ results and evidence, and it answers with completion text, the way a Qwen- or He
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ def _latest(messages: Sequence[Message]) -> str:
 
 
 _ANSWER = "\n\nAnswer to check: "
-_SILENCE = "cite the three passages that come nearest"
+_SILENCE = re.compile(r"cite the (\d{1,2}) passages that come nearest")
 
 
 def read_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns: int) -> Brief:
@@ -111,7 +112,9 @@ def read_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns: 
     question, _, answer = asked.strip().removeprefix("Question: ").partition(_ANSWER)
     names = frozenset(tool["function"]["name"] for tool in tools)
     told = "".join(message["content"] or "" for message in messages if message["role"] == "system")
-    return Brief(question, answer, tuple(evidence_in(said)), names, turns, 3 if _SILENCE in told else 1)
+    asked_for = _SILENCE.search(told)
+    silence = int(asked_for[1]) if asked_for else 1
+    return Brief(question, answer, tuple(evidence_in(said)), names, turns, silence)
 
 
 def evidence_in(text: str) -> list[Seen]:
