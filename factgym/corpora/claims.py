@@ -56,7 +56,7 @@ class ClaimExample:
     """One example.
 
     nearest: for an example without gold facts (human labels of silence carry no span), the passages where one
-    would expect the fact; citing any of them counts as the gold evidence. Empty otherwise.
+    would expect the fact, nearest first; a reward says how many of them show the silence. Empty otherwise.
     """
 
     id: str

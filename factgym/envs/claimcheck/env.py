@@ -57,7 +57,9 @@ class ClaimCheckEnv(Env[ClaimTask]):
     that is verbatim in its passage), coverage (share of gold facts quoted), span (F1 over the characters marked as
     unsupported), guard (no false "supported"). `reward="v2"` (default) gives the verdict its credit only as far as
     evidence, quote and coverage are right; "gated" uses the mean of the evidence checks; "r0" has no gate and shows
-    why one is needed.
+    why one is needed. A quote has at least 12 characters and at most two sentences, counts once however often it is
+    given, and quoting far more than the gold facts hold shrinks coverage. Over ContractNLI, whose labels of silence
+    carry no evidence, silence is shown by three of the nearest passages and a sentence that comes closest.
 
     ## Splits and licences
     Generated: train 5,000, validation 1,000, ood 1,000, hard 500, multihop 500; no licence attaches. `claimcheck-docs`
