@@ -6,9 +6,11 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from factgym.core.errors import ConfigError, did_you_mean
+
+SettingsT = TypeVar("SettingsT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +42,24 @@ class EnvConfig:
     @classmethod
     def build(cls, env_id: str, values: Mapping[str, Any]) -> Self:
         """A checked configuration. Raises ConfigError that names the key and what it takes."""
-        hints = _hints(cls)  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
-        known = [field.name for field in fields(cls)]
-        for key, value in values.items():
-            if key not in hints:
-                hint = did_you_mean(key, known) or f" It takes: {', '.join(known)}."
-                raise ConfigError(f"{env_id!r} has no setting {key!r}.{hint}")
-            if not _fits(value, hints[key]):
-                raise ConfigError(f"{env_id!r}: {key} takes {_say(hints[key])}, not {value!r:.80}")
-        return cls(**values)
+        return build_checked(cls, repr(env_id), values)
+
+
+def build_checked(cls: type[SettingsT], owner: str, values: Mapping[str, Any]) -> SettingsT:
+    """A settings dataclass from named values. Raises ConfigError that names owner, key and what the key takes."""
+    hints = _hints(cls)  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
+    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # any dataclass
+    for key, value in values.items():
+        if key not in hints:
+            hint = did_you_mean(key, known) or f" It takes: {', '.join(known)}."
+            raise ConfigError(f"{owner} has no setting {key!r}.{hint}")
+        if not _fits(value, hints[key]):
+            raise ConfigError(f"{owner}: {key} takes {_say(hints[key])}, not {value!r:.80}")
+    return cls(**values)
 
 
 @cache
-def _hints(cls: type[EnvConfig]) -> Mapping[str, Any]:
+def _hints(cls: type[Any]) -> Mapping[str, Any]:
     return get_type_hints(cls)
 
 

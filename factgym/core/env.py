@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self
 
@@ -34,8 +34,14 @@ _log = logging.getLogger(__name__)
 
 RESET_OPTIONS = ("task",)
 
+_MAX_FAULT_CHARS = 2000
+
 _SHARED = frozenset({"config", "env_spec", "spec", "tasks"})
 """Attributes that a copy shares: immutable, and heavy where a configuration holds a user's own index."""
+
+
+def _no_clock() -> float:
+    return 0.0
 
 
 class Env(gymnasium.Env[str, Any], Generic[TaskT]):
@@ -52,6 +58,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     implicit: ClassVar[Mapping[str, str]] = {}
     """Key of a bare JSON object -> the tool that it submits to."""
     action_space: ActionSpace
+    clock: Callable[[], float] = staticmethod(_no_clock)
+    """What an engine sets to time the tools; environments themselves know no time."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration
 
     def __init__(self, env_spec: EnvSpec, config: EnvConfig, render_mode: str | None = None) -> None:
@@ -97,6 +105,11 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     def score(self) -> RewardReport:
         """What the finished episode earned."""
 
+    @property
+    def slow_steps(self) -> bool:
+        """Whether a step may take long (a dense index, a server behind a tool), so that engines keep it off the loop."""
+        return False
+
     def view_task(self, task: TaskT) -> dict[str, Any]:
         """A task with its gold as JSON data, for records and viewers; never shown to a policy."""
         return {"id": task.id}
@@ -130,6 +143,26 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         """End the episode; the first reason holds."""
         if self.episode.stop is None:
             self.episode.stop = stop
+
+    def truncate(self, stop: Stop) -> RewardReport:
+        """End a running episode from outside, at a limit of the policy's; it is scored as it stands.
+
+        Raises EpisodeOverError when it is over already.
+        """
+        if self.episode.stop is not None:
+            raise EpisodeOverError(f"the episode is over ({self.episode.stop})")
+        self.finish(stop)
+        return self._close()
+
+    def fail(self, fault: str) -> RewardReport:
+        """End a running episode from outside because the infrastructure failed; it is not scored."""
+        self.episode.fault = fault[:_MAX_FAULT_CHARS]
+        self.episode.stop = "error"
+        return self._close()
+
+    def _close(self) -> RewardReport:
+        report = self.episode.report = self._final_report()
+        return report
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode.
@@ -173,7 +206,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         parsed = parse_action(action, tags=self.tags, implicit=self.implicit)
         place = len(episode.messages)
         episode.messages.append(parsed.message)
-        replies = _fit(self._replies(parsed), self.config.max_observation_chars)
+        started = self.clock()
+        said = self._replies(parsed)
+        episode.tool_seconds = self.clock() - started
+        replies = _fit(said, self.config.max_observation_chars)
         if episode.stop is None and len(episode.turns) + 1 >= self.config.max_turns:
             episode.stop = "turn_limit"
         new = self._tool_messages(replies, parsed.native)
@@ -190,10 +226,9 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         info = self._info(new, episode.turns[-1].error)
         if episode.stop is None:
             return obs, 0.0, False, False, info
-        episode.report = self._final_report()
-        info["reward"] = episode.report
+        info["reward"] = report = self._close()
         terminated = episode.stop == "submitted"
-        return obs, episode.report.total or 0.0, terminated, not terminated, info
+        return obs, report.total or 0.0, terminated, not terminated, info
 
     def _replies(self, parsed: ParsedAction) -> list[Reply]:
         replies: list[Reply] = []
@@ -213,7 +248,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
             return self.answer(call)
         except Exception as fault:  # noqa: BLE001 - the boundary to indexes, servers and users' tools
             _log.exception("tool %r of %s failed", call.name[:80], self.env_spec.id)
-            self.episode.fault = f"{type(fault).__name__}: {fault}"[:2000]
+            self.episode.fault = f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS]
             self.episode.stop = "error"
             return Reply(
                 "Error (infrastructure): the tool failed.", call.name[:80], error="infrastructure", call_id=call.id
@@ -227,7 +262,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         except Exception as fault:  # noqa: BLE001 - a fault of ours must never read as a score of zero
             _log.exception("scoring an episode of %s failed", self.env_spec.id)
             self.episode.stop = "error"
-            return RewardReport(None, status="error", error=f"{type(fault).__name__}: {fault}"[:2000])
+            return RewardReport(None, status="error", error=f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS])
 
     def _tool_messages(self, replies: Sequence[Reply], native: bool) -> list[Message]:
         left = self.config.max_turns - len(self.episode.turns) - 1

@@ -11,7 +11,7 @@ from factgym.core.task import Task
 
 TaskT = TypeVar("TaskT", bound=Task)
 
-Stop = Literal["submitted", "turn_limit", "length_limit", "error"]
+Stop = Literal["submitted", "turn_limit", "length_limit", "context_limit", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,17 @@ class Turn:
 
 @dataclass(slots=True)
 class Episode(Generic[TaskT]):
-    """The transcript and state of one episode; `stop` and `report` are set when it ends."""
+    """The transcript and state of one episode; `stop` and `report` are set when it ends.
+
+    tool_seconds: what answering the last action's calls took, by the environment's clock; for records alone.
+    """
 
     task: TaskT
     index: int
     messages: list[Message]
     turns: list[Turn] = field(default_factory=list)
     chars: int = 0
+    tool_seconds: float = 0.0
     stop: Stop | None = None
     fault: str | None = None
     report: RewardReport | None = None

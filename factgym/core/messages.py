@@ -25,8 +25,49 @@ class ToolCallMessage(TypedDict):
     function: FunctionCall
 
 
+class Usage(TypedDict, total=False):
+    """Tokens of one reply, or summed over an episode. `reasoning_tokens` and `cached_tokens` are parts of the others."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    reasoning_tokens: int
+    cached_tokens: int
+
+
+class TokenLogprob(TypedDict):
+    """One token of a reply and its natural-log probability under the policy that sampled it."""
+
+    token: str
+    logprob: float
+
+
+class Retry(TypedDict):
+    """A request that failed and was made again: the cause's code, and the seconds waited before the next."""
+
+    cause: str
+    waited: float
+
+
+class Completion(TypedDict, total=False):
+    """What a policy can tell about its reply besides the message itself; every key is optional.
+
+    raw: the reply as it came (a model's text, or a server's message as JSON data). sent: the messages that the model
+    saw, where they are not the ones that the policy was given. truncated replies have finish_reason "length".
+    """
+
+    raw: Any
+    model: str
+    finish_reason: str
+    usage: Usage
+    logprobs: list[TokenLogprob]
+    requests: int
+    retries: list[Retry]
+    sent: list[Message]
+    notes: dict[str, Any]
+
+
 class Message(TypedDict):
-    """One chat message."""
+    """One chat message. `completion` is for records: it is never part of a transcript, and never sent."""
 
     role: Role
     content: str | None
@@ -34,6 +75,7 @@ class Message(TypedDict):
     tool_call_id: NotRequired[str]
     name: NotRequired[str]
     reasoning_content: NotRequired[str]
+    completion: NotRequired[Completion]
 
 
 ToolSchema = dict[str, Any]

@@ -10,17 +10,43 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from factgym.core.errors import FactgymError
 from factgym.core.messages import Message, ToolSchema
 
 
 class Policy(Protocol):
-    """`act` may be a plain or an async method; a returned string counts as the assistant's completion."""
+    """`act` may be a plain or an async method; a returned string counts as the assistant's completion.
+
+    A message may carry what the policy knows about its reply under "completion"; it goes into the record. `act` raises
+    PolicyError for an infrastructure fault and ContextOverflowError when the prompt no longer fits.
+    """
 
     def act(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema]
     ) -> Message | str | Awaitable[Message | str]:
         """The next assistant message, given the messages so far and the tools that are open."""
         ...
+
+
+class PolicyError(FactgymError):
+    """A policy could not answer for a reason that says nothing about what it knows: the infrastructure failed.
+
+    The episode is recorded as an error with this cause, left out of every score, and played again on resume.
+    cause: a short code such as "rate_limit", "connection" or "timeout". fatal: every other episode would meet the
+    same fault (a wrong key, a model that does not exist), so that the run should stop at once.
+    """
+
+    def __init__(self, cause: str, message: str, *, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.fatal = fatal
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.cause, str(self)), {"fatal": self.fatal}
+
+
+class ContextOverflowError(FactgymError):
+    """The prompt no longer fits the model's context. A limit of the policy's own: the episode ends and is scored."""
 
 
 Role = Literal["oracle", "honest", "baseline", "exploiter", "random"]

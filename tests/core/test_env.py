@@ -252,6 +252,36 @@ def test_the_first_reason_to_stop_holds() -> None:
     assert env.stage == "done"
 
 
+def test_an_episode_is_cut_off_from_outside_and_scored() -> None:
+    env = tiny()
+    env.reset(seed=0)
+    env.step(say("x"))
+    report = env.truncate("context_limit")
+    assert (env.episode.stop, env.episode.report, report.status) == ("context_limit", report, "scored")
+    for over in (lambda: env.truncate("context_limit"), lambda: env.step(say("x"))):
+        with pytest.raises(EpisodeOverError, match="context_limit"):
+            over()
+
+
+def test_an_infrastructure_fault_from_outside_is_no_score() -> None:
+    env = tiny()
+    env.reset(seed=0)
+    report = env.fail("the server is gone " + "x" * 5000)
+    assert (env.episode.stop, report.status, report.total) == ("error", "error", None)
+    assert report.error is not None and report.error.startswith("the server is gone") and len(report.error) == 2000
+
+
+def test_the_time_of_tools_is_kept_apart_and_never_shown() -> None:
+    env = tiny()
+    env.reset(seed=0)
+    env.step(say("x"))
+    assert env.episode.tool_seconds == 0
+    env.clock = iter((10.0, 10.5)).__next__
+    obs, *_ = env.step(say("x"))
+    assert env.episode.tool_seconds == 0.5
+    assert "second" not in obs
+
+
 def test_what_a_caller_is_given_is_its_own() -> None:
     env = tiny()
     _, info = env.reset(seed=0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
 from factgym.core import errors
 from factgym.core.errors import FactgymError, MissingExtraError, did_you_mean
+from factgym.core.policy import PolicyError
 
 
 def test_every_error_is_one_family_and_also_of_the_builtin_kind_that_callers_expect() -> None:
@@ -27,6 +29,8 @@ def test_every_error_is_one_family_and_also_of_the_builtin_kind_that_callers_exp
 def test_a_missing_extra_names_the_command_that_brings_it() -> None:
     error = MissingExtraError("the dense index", "dense")
     assert error.extra == "dense"
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.extra) == (str(error), "dense")
     assert str(error) == "the dense index needs the extra 'dense': pip install 'factgym[dense]'"
 
 
@@ -40,3 +44,8 @@ def test_did_you_mean(word: str, expected: str) -> None:
 
 def test_did_you_mean_of_nothing_known_is_nothing() -> None:
     assert did_you_mean("word", iter(())) == ""
+
+
+def test_a_fault_of_a_policy_travels_between_processes() -> None:
+    fault = pickle.loads(pickle.dumps(PolicyError("rate_limit", "busy", fatal=True)))
+    assert (fault.cause, str(fault), fault.fatal) == ("rate_limit", "busy", True)

@@ -1,0 +1,69 @@
+"""Who plays a run: an agent starts a policy for each episode.
+
+Scripted players, models and a user's own class all become one. A policy that came from outside never sees the
+environment, only its messages and tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from factgym.core.policy import Player, Policy
+
+StartPolicy = Callable[[Any, int], Policy]
+"""`start(env, seed)`: a policy for the episode that `env` has just been reset to."""
+
+
+@runtime_checkable
+class Model(Policy, Protocol):
+    """What plays many episodes at once: an endpoint, a local model, an ensemble of these, a user's own.
+
+    A model is itself a policy, so that it can be asked directly; `start` gives the policy of one episode, whose
+    random choices follow from `seed`.
+    """
+
+    def start(self, seed: int) -> Policy:
+        """The policy of one episode."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the model and its settings, as JSON data for the manifest; never a secret."""
+        ...
+
+    async def close(self) -> None:
+        """Give back connections and memory."""
+        ...
+
+
+async def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Who plays a run.
+
+    describe: JSON data that identifies the agent in the manifest. prepare: awaited before a run, so that what cannot
+    be used is said at once and `describe` is complete. threads: 0 when `act` is async or answers at once; else it may
+    take long, and is called in that many threads beside the event loop (1: never twice at a time).
+    """
+
+    name: str
+    start: StartPolicy
+    describe: Callable[[], Mapping[str, Any]] = dict
+    prepare: Callable[[], Awaitable[Any]] = _nothing
+    close: Callable[[], Awaitable[Any]] = _nothing
+    threads: int = 0
+
+
+def agent_of_player(player: Player) -> Agent:
+    """A scripted player as an agent."""
+    return Agent(player.name, player.start, lambda: {"kind": "scripted", "role": player.role})
+
+
+def agent_of_model(name: str, model: Model, *, threads: int = 0) -> Agent:
+    """A model as an agent: it sees messages and tools only. A model's own async `prepare()` is used where it has one."""
+    prepare = getattr(model, "prepare", _nothing)
+    return Agent(name, lambda env, seed: model.start(seed), model.describe, prepare, model.close, threads)
