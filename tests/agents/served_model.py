@@ -1,0 +1,145 @@
+"""Tiny random models and a real `transformers serve` in a subprocess, for the tests of the endpoint.
+
+The models are random, with a bias towards a few long tokens, each a whole tool call; so real calls come out of real
+sampling, among much that makes no sense.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import factgym
+
+CALLS = [
+    '<tool_call>\n{"name": "list", "arguments": {"page": 1}}\n</tool_call>',
+    '<tool_call>\n{"name": "search", "arguments": {"query": "notice period", "k": 2}}\n</tool_call>',
+    '<tool_call>\n{"name": "read", "arguments": {"id": "E1"}}\n</tool_call>',
+    '<tool_call>\n{"name": "open", "arguments": {}}\n</tool_call>',
+    '<tool_call>\n{"name": "submit", "arguments": {"claims": [{"claim": "x", "status": "supported", "evidence_ids": '
+    '["E1"], "quote": "x"}], "final_verdict": "supported"}}\n</tool_call>',
+]
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+PLAIN_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+TOOL_TEMPLATE = (
+    "{% if tools %}<|im_start|>system\n# Tools\n{% for t in tools %}{{ t | tojson }}\n{% endfor %}<|im_end|>\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}"
+    '{% for c in m.tool_calls or [] %}<tool_call>\n{"name": "{{ c.function.name }}", '
+    '"arguments": { {%- for k, v in c.function.arguments.items() %}{{ k | tojson }}: {{ v | tojson }}, {% endfor %} }}'
+    "\n</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def build_tokenizer(template: str) -> Any:
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=1500, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(_texts(), trainer)
+    tokenizer.add_tokens([AddedToken(call, normalized=False) for call in CALLS])
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", bos_token="<|endoftext|>"
+    )
+    wrapped.chat_template = template
+    return wrapped
+
+
+def _texts() -> list[str]:
+    """What the models will read."""
+    env = factgym.make("claimcheck-multihop", split="test")
+    texts = [env.reset(seed=seed)[0] for seed in range(20)]
+    return [*texts, json.dumps(list(env.open_tools()))]
+
+
+def build_model(folder: Path, kind: str) -> str:
+    """A model in `folder`: "native" (a Qwen2 whose template takes tools) or "plain" (a Llama whose template does not)."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = build_tokenizer(TOOL_TEMPLATE if kind == "native" else PLAIN_TEMPLATE)
+    config_class, model_class = (
+        (Qwen2Config, Qwen2ForCausalLM) if kind == "native" else (LlamaConfig, LlamaForCausalLM)
+    )
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    config = config_class(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=16384, tie_word_embeddings=False,
+        eos_token_id=end, pad_token_id=0, bos_token_id=0, use_cache=True,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = model_class(config)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[:, 0] = 1.0
+        bias = torch.zeros(len(tokenizer))
+        bias[: len(SPECIAL)] = -3.0
+        bias[end] = 1.05
+        bias[tokenizer.convert_tokens_to_ids(CALLS)] = torch.tensor([0.9, 1.0, 1.0, 0.8, 0.6])
+        model.get_output_embeddings().weight[:, 0] = bias
+    model.generation_config.do_sample = True
+    model.generation_config.temperature = 1.0
+    model.generation_config.eos_token_id = end
+    model.generation_config.pad_token_id = 0
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@contextmanager
+def serve(folder: Path, port: int) -> Iterator[str]:
+    """`transformers serve` on a port of this machine, without network; the models are named by their folders."""
+    (folder / "home" / "hub").mkdir(parents=True)  # without it, the server answers 500 to /models
+    environment = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(folder / "home"),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    command = [Path(sys.executable).with_name("transformers"), "serve", "--port", str(port), "--host", "127.0.0.1"]
+    log = (folder / "serve.log").open("wb")
+    with (
+        log,
+        subprocess.Popen(
+            [*command, "--device", "cpu"], stdout=log, stderr=subprocess.STDOUT, env=environment
+        ) as server,
+    ):
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/health", server, folder / "serve.log")
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            server.terminate()
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 80.0) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise RuntimeError(f"transformers serve did not come up:\n{log.read_text('utf-8', 'replace')[-3000:]}")

@@ -1,0 +1,154 @@
+"""A real OpenAI-compatible server: `transformers serve` with tiny models built on the spot, driven through episodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from types import SimpleNamespace
+
+import pytest
+from served_model import build_model, serve
+
+import factgym
+from factgym.agents.endpoint import Endpoint
+from factgym.core.errors import ConfigError
+from factgym.core.policy import PolicyError
+
+for name in ("torch", "transformers", "fastapi", "uvicorn"):
+    pytest.importorskip(name, reason=f"needs {name}: install the extra 'local'")
+
+SETTINGS = {"max_tokens": 6, "max_retries": 1, "max_wait": 0.1, "timeout": 60.0}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    models = {kind: build_model(folder / kind, kind) for kind in ("native", "plain")}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with serve(folder, port) as url:
+        yield SimpleNamespace(url=url, **models)
+
+
+def played(url, model, seeds=range(3), **settings):
+    """The replies of whole episodes, and how each ended."""
+
+    async def episode(endpoint, seed):
+        env = factgym.make("claimcheck-multihop", split="test", max_turns=5)
+        env.reset(seed=seed)
+        policy = endpoint.start(seed)
+        said = []
+        while env.episode.stop is None:
+            said.append(await policy.act(env.policy_prompt(), env.open_tools()))
+            env.step(said[-1])
+        return said, env.episode
+
+    async def run():
+        endpoint = Endpoint(model, url, **{**SETTINGS, **settings})
+        found = [await episode(endpoint, seed) for seed in seeds]
+        await endpoint.close()
+        return found, endpoint.describe()
+
+    return asyncio.run(run())
+
+
+def check(episodes):
+    """What holds for every reply of a real server, whatever a random model says."""
+    for said, episode in episodes:
+        assert episode.stop in ("submitted", "turn_limit")
+        assert episode.report.status == "scored"
+        assert len(said) == len(episode.turns)
+        for message in said:
+            done = message["completion"]
+            assert done["usage"]["prompt_tokens"] > 500
+            assert 1 <= done["usage"]["completion_tokens"] <= 6
+            assert done["finish_reason"] in ("stop", "length", "tool_calls")
+            assert done["requests"] == 1 and "retries" not in done
+            assert done["raw"]["role"] == "assistant"
+            json.dumps(message, allow_nan=False)
+
+
+def test_a_model_whose_template_takes_tools_is_found_to_be_native(served):
+    episodes, described = played(served.url, served.native, range(4))
+    check(episodes)
+    assert described["tools_found"] == "native"
+    said = [message for found, _ in episodes for message in found]
+    calls = [call["function"] for message in said for call in message.get("tool_calls", [])]
+    assert {"list", "search", "read"} & {call["name"] for call in calls}
+    assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
+    assert any(turn.replies[0].tool and turn.error is None for _, episode in episodes for turn in episode.turns)
+    assert "tool" in {message["role"] for _, episode in episodes for message in episode.messages}
+    assert all("sent" not in message["completion"] for message in said)
+
+
+def test_a_model_whose_template_drops_tools_is_found_to_need_text(served):
+    episodes, described = played(served.url, served.plain)
+    check(episodes)
+    assert described["tools_found"] == "text"
+    said = [message for found, _ in episodes for message in found]
+    assert all("<tools>" in message["completion"]["sent"][0]["content"] for message in said)
+    assert any("<tool_call>" in (message["content"] or "") for message in said)
+    assert any(turn.replies[0].tool and turn.error is None for _, episode in episodes for turn in episode.turns)
+    assert {message["role"] for _, episode in episodes for message in episode.messages} == {
+        "system",
+        "user",
+        "assistant",
+    }
+
+
+def test_text_mode_on_a_server_that_parses_calls_anyway(served):
+    """This server reads calls out of the text although no tools were offered; the next turn shows them as text."""
+    episodes, _ = played(served.url, served.native, range(4), tools="text")
+    check(episodes)
+    said = [message for found, _ in episodes for message in found]
+    assert any(message.get("tool_calls") for message in said)
+    for message in said:
+        assert {sent["role"] for sent in message["completion"]["sent"]} <= {"system", "user", "assistant"}
+        assert all("tool_calls" not in sent for sent in message["completion"]["sent"])
+
+
+def test_the_same_seed_says_the_same(served):
+    first, second, other = (played(served.url, served.plain, seeds)[0] for seeds in ((5,), (5,), (6,)))
+    texts = [[message["content"] for message in run[0][0]] for run in (first, second, other)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_arguments_that_are_no_json_go_back_in_a_form_that_its_template_reads(served):
+    call = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"query": "a'}}
+    messages = [
+        {"role": "user", "content": "Check."},
+        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "hm"},
+        {"role": "tool", "tool_call_id": "c", "content": "Error (invalid_json)"},
+    ]
+
+    async def run():
+        endpoint = Endpoint(served.native, served.url, tools="native", **SETTINGS)
+        said = await endpoint.start(1).act(messages, factgym.make("claimcheck").open_tools())
+        await endpoint.close()
+        return said["completion"]
+
+    done = asyncio.run(run())
+    assert done["requests"] == 1
+    assert json.loads(done["sent"][1]["tool_calls"][0]["function"]["arguments"]) == {
+        "malformed_arguments": '{"query": "a'
+    }
+    assert "reasoning_content" not in done["sent"][1]
+
+
+def test_a_setting_that_it_does_not_know_is_refused_in_its_own_words(served):
+    with pytest.raises(PolicyError, match=r"Unexpected fields.*top_k") as caught:
+        played(served.url, served.native, range(1), tools="native", top_k=5)
+    assert (caught.value.cause, caught.value.fatal) == ("bad_request", False)
+
+
+def test_a_path_that_it_does_not_serve_is_fatal(served):
+    with pytest.raises(PolicyError) as caught:
+        played(f"{served.url}/nowhere", served.native, range(1), tools="native")
+    assert (caught.value.cause, caught.value.fatal) == ("not_found", True)
+
+
+def test_a_server_that_lists_no_model_asks_for_its_name(served):
+    with pytest.raises(ConfigError, match="lists no model"):
+        played(served.url, None)
