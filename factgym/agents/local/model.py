@@ -1,0 +1,115 @@
+"""A local model as an agent's model: one policy for each episode, one thread and one set of weights for all of them.
+
+The model is loaded when the first episode starts or the first reply is asked for, not when it is made: describing a
+run must not load gigabytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from factgym.agents.local.counters import LocalCounters
+from factgym.agents.local.engine import LocalEngine
+from factgym.agents.local.settings import LocalSettings
+from factgym.agents.local.worker import Request, Worker
+from factgym.agents.seeds import derive
+from factgym.core.config import build_checked
+from factgym.core.errors import MissingExtraError
+from factgym.core.messages import Message, ToolSchema
+
+
+class LocalPolicy:
+    """The policy of one episode: its n-th reply is sampled with a seed made of the episode's seed and n."""
+
+    def __init__(self, model: LocalModel, seed: int) -> None:
+        self._model, self._seed, self._turn = model, seed, 0
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
+        """The next assistant message; see `LocalModel.act`."""
+        seed = derive(self._seed, "turn", self._turn)
+        self._turn += 1
+        return await self._model.reply(messages, tools, seed)
+
+
+class LocalModel:
+    """A Hugging Face causal language model, in batches over whatever episodes ask at the same time.
+
+    model: a folder or a hub name. settings: of LocalSettings. Raises ConfigError for settings that do not exist and
+    MissingExtraError without the extra "local". Usable from several event loops and threads. Its thread and memory
+    stay until `close`.
+    """
+
+    def __init__(self, model: str | Path, **settings: Any) -> None:
+        for name in ("torch", "transformers"):
+            if find_spec(name) is None:
+                raise MissingExtraError("a local model", "local")
+        self.name = str(model)
+        self.settings = build_checked(LocalSettings, f"the local model {self.name!r}", settings)
+        self.resolved: dict[str, Any] | None = None
+        """What was settled on loading (device, dtype, context length, tools, sampling); None before."""
+        limits = self.settings
+        self._worker = Worker(self._load, limits.batch_size, limits.batch_wait, limits.max_batch_tokens)
+        self._direct = LocalPolicy(self, 0)
+
+    def _load(self) -> LocalEngine:
+        engine = LocalEngine(self.name, self.settings)
+        self.resolved = engine.resolved()
+        return engine
+
+    async def prepare(self) -> None:
+        """Load the model now, once, and wait for it. Raises ConfigError when it cannot be loaded."""
+        self._worker.wake()
+        await asyncio.wrap_future(self._worker.loaded)
+
+    def start(self, seed: int) -> LocalPolicy:
+        """The policy of one episode. Loading begins, and is not waited for: `act` raises what goes wrong with it."""
+        self._worker.wake()
+        return LocalPolicy(self, seed)
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
+        """The next assistant message, its tool calls in the text, with its completion record.
+
+        Raises ContextOverflowError when the prompt leaves no room for a reply, ConfigError when the model or its chat
+        template cannot be used, and PolicyError with cause "out_of_memory", "local_model" or "closed".
+        """
+        return await self._direct.act(messages, tools)
+
+    async def reply(self, messages: Sequence[Message], tools: Sequence[ToolSchema], seed: int) -> Message:
+        """The reply to one request, sampled with `seed` in [0, 2**31). Raises as `act` does."""
+        request = Request(list(messages), list(tools), seed)
+        self._worker.submit(request)
+        try:
+            return await asyncio.wrap_future(request.future)
+        finally:
+            request.abandoned = True
+
+    def describe(self) -> dict[str, Any]:
+        """The model and every setting, as JSON data; what a None stands for is in `resolved` after loading."""
+        values = {field.name: getattr(self.settings, field.name) for field in fields(self.settings)}
+        if self.settings.chat_template is not None:
+            values["chat_template"] = str(self.settings.chat_template)
+        libraries = {name: _version(name) for name in ("torch", "transformers")}
+        unset = "the model's generation_config where it samples, else temperature 1 with nothing cut off"
+        return {"kind": "local", "model": self.name, **values, "unset_sampling": unset, "libraries": libraries}
+
+    @property
+    def counters(self) -> LocalCounters:
+        """What has been done so far."""
+        return self._worker.counters
+
+    async def close(self) -> None:
+        """Stop the thread and give the memory back; replies that are still awaited raise PolicyError "closed"."""
+        await asyncio.to_thread(self._worker.close)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
