@@ -1,0 +1,40 @@
+"""Judges: a policy with a fixed prompt, or a stand-in that is labelled as such, grades a case by a rubric."""
+
+from factgym.agents.judges.agree import AllAgree
+from factgym.agents.judges.base import BaseJudge, Case, Judge, JudgeError, Judgement, judge_note
+from factgym.agents.judges.cache import JudgeCache
+from factgym.agents.judges.choose import judge_from
+from factgym.agents.judges.policy import PolicyJudge
+from factgym.agents.judges.prompt import (
+    EVIDENCE_SUPPORT,
+    NEXT_STEP,
+    PROBE_CHECK,
+    PROMPTS,
+    Field,
+    JudgePrompt,
+    find_prompt,
+)
+from factgym.agents.judges.standins import ContainmentJudge, LexicalCheckJudge, normalise_answer
+
+__all__ = [
+    "EVIDENCE_SUPPORT",
+    "NEXT_STEP",
+    "PROBE_CHECK",
+    "PROMPTS",
+    "AllAgree",
+    "BaseJudge",
+    "Case",
+    "ContainmentJudge",
+    "Field",
+    "Judge",
+    "JudgeCache",
+    "JudgeError",
+    "JudgePrompt",
+    "Judgement",
+    "LexicalCheckJudge",
+    "PolicyJudge",
+    "find_prompt",
+    "judge_from",
+    "judge_note",
+    "normalise_answer",
+]
