@@ -20,7 +20,8 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its interval `[low, high]`; `n` is the number of episodes behind it.
+    """A value with its interval `[low, high]`; `n` is the number of independent units
+    behind it: tasks, or episodes where each task was played once.
 
     All three are None when n is 0. With n = 1 a mean has no interval: low and high are None.
     """

@@ -1,8 +1,8 @@
 """What a run came to: episodes in, numbers with intervals out.
 
 Pure: no files, no printing. Episodes that an infrastructure fault ended, or that were not scored, are counted and
-left out of every score; an episode that ran out of turns is a result like any other. The interval of every number is
-over episodes (see `intervals`).
+left out of every score; an episode that ran out of turns, or of the model's context, is a result like any other. Every
+number is over episodes and its interval over tasks (see `clusters`): samples of one task are averaged first.
 """
 
 from __future__ import annotations
@@ -12,8 +12,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from factgym.benchmarks.intervals import Estimate, macro_interval, mean_interval, ratio_interval, wilson
+from factgym.benchmarks.clusters import UNIT, Series
+from factgym.benchmarks.groups import GroupSummary, GroupTally
+from factgym.benchmarks.intervals import Estimate, macro_interval
+from factgym.benchmarks.prices import PriceTable
+from factgym.benchmarks.records import (
+    fault_of,
+    gold_of,
+    has_fault,
+    is_malformed,
+    is_scored,
+    number,
+    shares,
+    verdict_of,
+)
 from factgym.benchmarks.surfaces import Surface, separate
+from factgym.benchmarks.usage import UsageSummary, UsageTally
 from factgym.corpora.claims import VERDICTS
 
 NO_VERDICT = "none"
@@ -21,7 +35,7 @@ NO_VERDICT = "none"
 
 HISTOGRAM_BINS = 20
 
-_MALFORMED_CALLS = frozenset({"unknown_tool", "invalid_arguments"})
+_SUPPORTED = "supported"
 _UNKNOWN_TOOL = "(no such tool)"
 
 
@@ -56,11 +70,14 @@ class ToolUse:
 class RunSummary:
     """The numbers of one run.
 
-    n: episodes of any outcome; scored + errors + unscored = n. components: in their own ranges. earned: component ->
+    n: episodes of any outcome; scored + errors + unscored = n. tasks: different tasks among the scored; fewer than
+    `scored` when tasks were sampled several times. causes: cause of an infrastructure error -> episodes, most frequent
+    first; fault: the first one's message. components: in their own ranges. earned: component ->
     what it added to the reward on average, gates included; these add up to the reward. weights and gates (mean
     factors by component) are those of the reports. recall: gold label -> share of its episodes that got this label.
     accuracy and macro_recall are empty, and confusion None, where tasks have no gold label. turns: per episode.
-    malformed: share of actions that were no valid call. stops: reason -> episodes.
+    malformed: share of actions that were no valid call. stops: reason -> episodes. usage: None when no record says what
+    it took. groups: None unless tasks were sampled several times.
     """
 
     env: str
@@ -71,6 +88,9 @@ class RunSummary:
     scored: int
     errors: int
     unscored: int
+    tasks: int
+    causes: Mapping[str, int]
+    fault: str | None
     reward: Estimate
     histogram: Histogram
     components: Mapping[str, Estimate]
@@ -86,25 +106,19 @@ class RunSummary:
     stops: Mapping[str, int]
     tools: tuple[ToolUse, ...]
     surfaces: tuple[Surface, ...]
-    fault: str | None = None
-    """The first infrastructure fault, in its own words."""
+    usage: UsageSummary | None
+    groups: GroupSummary | None
 
 
-def is_scored(episode: Mapping[str, Any]) -> bool:
-    """Whether an episode counts: a report with a total, and no fault of the infrastructure."""
-    reward = episode.get("reward") or {}
-    return reward.get("status") == "scored" and _number(reward.get("total")) is not None and not has_fault(episode)
+def summarise(
+    episodes: Iterable[Mapping[str, Any]], prices: PriceTable | None = None, *, model: str | None = None
+) -> RunSummary:
+    """Summarise the records of one run, in one pass and without keeping them.
 
-
-def has_fault(episode: Mapping[str, Any]) -> bool:
-    """Whether the infrastructure, not the policy, ended the episode."""
-    reward = episode.get("reward") or {}
-    return bool(episode.get("error")) or episode.get("stop") == "error" or reward.get("status") == "error"
-
-
-def summarise(episodes: Iterable[Mapping[str, Any]]) -> RunSummary:
-    """Summarise the records of one run, in one pass and without keeping them."""
-    tally = _Tally()
+    prices: turns tokens into money. model: the agent's model by the manifest, for turns that do not name theirs. Each
+    task and sample must come once: an error that was played again is left out by whoever reads the run.
+    """
+    tally = _Tally(usage=UsageTally(prices, model))
     for episode in episodes:
         tally.add(episode)
     return tally.summary()
@@ -118,23 +132,51 @@ def labels_in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class _Tally:
-    """Everything that a summary needs of the episodes seen so far."""
+class _Labels:
+    """Gold labels against submitted ones."""
 
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    right: Series = field(default_factory=Series)
+    by_gold: dict[str, Series] = field(default_factory=dict)
+    false_supported: Series = field(default_factory=Series)
+
+    def add(self, task: int, gold: str | None, said: str | None) -> None:
+        if gold is None:
+            return
+        self.pairs[(gold, said or NO_VERDICT)] += 1
+        self.right.add(task, float(gold == said))
+        self.by_gold.setdefault(gold, Series()).add(task, float(gold == said))
+        if gold != _SUPPORTED:
+            self.false_supported.add(task, float(said == _SUPPORTED))
+
+    def recall(self) -> dict[str, Estimate]:
+        return {gold: self.by_gold[gold].mean(UNIT) for gold in labels_in_order(self.by_gold)}
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Everything that a summary needs of the episodes seen so far: some numbers of each."""
+
+    usage: UsageTally
+    groups: GroupTally = field(default_factory=GroupTally)
     names: Counter[tuple[str, int | None, str]] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
+    places: dict[str, int] = field(default_factory=dict)
+    scored_tasks: set[int] = field(default_factory=set)
     n: int = 0
     errors: int = 0
     unscored: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
     fault: str | None = None
-    rewards: list[float] = field(default_factory=list)
-    components: dict[str, list[float]] = field(default_factory=dict)
-    earned: dict[str, list[float]] = field(default_factory=dict)
-    gates: dict[str, list[float]] = field(default_factory=dict)
+    rewards: Series = field(default_factory=Series)
+    components: dict[str, Series] = field(default_factory=dict)
+    grounding: Series = field(default_factory=Series)
+    earned: dict[str, float] = field(default_factory=dict)
+    gates: dict[str, Series] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
-    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    turns: list[float] = field(default_factory=list)
-    malformed: list[float] = field(default_factory=list)
+    labels: _Labels = field(default_factory=_Labels)
+    turns: Series = field(default_factory=Series)
+    malformed: Series = field(default_factory=Series)
     stops: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -147,33 +189,44 @@ class _Tally:
         if episode.get("split"):
             self.splits[str(episode["split"])] += 1
         self.stops[str(episode.get("stop"))] += 1
+        task = self.places.setdefault(str(episode.get("task")), len(self.places))
+        self.usage.add(task, episode)
         if has_fault(episode):
-            self.errors += 1
-            reason = episode.get("error") or (episode.get("reward") or {}).get("error")
-            self.fault = self.fault or (str(reason) if reason else None)
+            self._add_fault(episode)
         elif not is_scored(episode):
             self.unscored += 1
         else:
-            self._add_scores(episode["reward"])
-            self._add_turns(episode["turns"])
+            self._add_scores(task, episode)
+            self._add_turns(task, episode["turns"])
 
-    def _add_scores(self, reward: Mapping[str, Any]) -> None:
-        self.rewards.append(float(reward["total"]))
-        for group, values in (("components", self.components), ("gates", self.gates)):
+    def _add_fault(self, episode: Mapping[str, Any]) -> None:
+        cause, message = fault_of(episode)
+        self.errors += 1
+        self.causes[cause] += 1
+        self.fault = self.fault or message or None
+
+    def _add_scores(self, task: int, episode: Mapping[str, Any]) -> None:
+        reward, total = episode["reward"], float(episode["reward"]["total"])
+        self.scored_tasks.add(task)
+        self.rewards.add(task, total)
+        for group, series in (("components", self.components), ("gates", self.gates)):
             for name, value in (reward.get(group) or {}).items():
-                if (number := _number(value)) is not None:
-                    values.setdefault(name, []).append(number)
+                if (known := number(value)) is not None:
+                    series.setdefault(name, Series()).add(task, known)
         for name, share in shares(reward).items():
-            self.earned.setdefault(name, []).append(share)
+            self.earned[name] = self.earned.get(name, 0.0) + share
         self.weights.update(reward.get("weights") or {})
-        metrics = reward.get("metrics") or {}
-        gold = metrics.get("gold_verdict")
-        if isinstance(gold, str):
-            self.pairs[(gold, str(metrics.get("verdict") or NO_VERDICT))] += 1
+        parts = reward.get("components") or {}
+        evidence, quote = number(parts.get("evidence")), number(parts.get("quote"))
+        if evidence is not None and quote is not None:
+            self.grounding.add(task, (evidence + quote) / 2)
+        gold, said = gold_of(episode), verdict_of(episode)
+        self.labels.add(task, gold, said)
+        self.groups.add(task, total, gold, said)
 
-    def _add_turns(self, turns: Sequence[Mapping[str, Any]]) -> None:
-        self.turns.append(float(len(turns)))
-        self.malformed.append(float(sum(is_malformed(turn) for turn in turns)))
+    def _add_turns(self, task: int, turns: Sequence[Mapping[str, Any]]) -> None:
+        self.turns.add(task, len(turns))
+        self.malformed.add(task, sum(is_malformed(turn) for turn in turns), len(turns))
         for turn in turns:
             for call in turn.get("calls") or ():
                 name = _UNKNOWN_TOOL if call.get("error") == "unknown_tool" else str(call.get("tool"))
@@ -182,11 +235,10 @@ class _Tally:
 
     def summary(self) -> RunSummary:
         (env, version, agent), _ = self.names.most_common(1)[0] if self.names else (("", None, ""), 0)
-        components = {name: mean_interval(values, bounds=_bounds(values)) for name, values in self.components.items()}
-        recall = self._recall()
-        accuracy = _accuracy(self.pairs)
-        macro = macro_interval(list(recall.values()))
-        malformed = ratio_interval(self.malformed, self.turns)
+        components = {name: one.scaled_mean() for name, one in self.components.items()}
+        recall = self.labels.recall()
+        accuracy, macro = self.labels.right.mean(UNIT), macro_interval(list(recall.values()))
+        malformed = self.malformed.share()
         return RunSummary(
             env=env,
             version=version,
@@ -196,68 +248,38 @@ class _Tally:
             scored=len(self.rewards),
             errors=self.errors,
             unscored=self.unscored,
-            reward=mean_interval(self.rewards, bounds=_bounds(self.rewards)),
-            histogram=histogram(self.rewards),
+            tasks=len(self.scored_tasks),
+            causes=dict(self.causes.most_common()),
+            fault=self.fault,
+            reward=self.rewards.scaled_mean(),
+            histogram=histogram(self.rewards.values),
             components=components,
-            earned={name: sum(values) / len(self.rewards) for name, values in self.earned.items()},
+            earned={name: total / len(self.rewards) for name, total in self.earned.items()},
             weights=dict(self.weights),
-            gates={name: mean_interval(values, bounds=_bounds(values)) for name, values in self.gates.items()},
+            gates={name: one.scaled_mean() for name, one in self.gates.items()},
             accuracy=accuracy,
             recall=recall,
             macro_recall=macro,
-            confusion=_confusion(self.pairs),
-            turns=mean_interval(self.turns),
+            confusion=_confusion(self.labels.pairs),
+            turns=self.turns.mean(),
             malformed=malformed,
             stops=dict(sorted(self.stops.items())),
             tools=self._tools(),
             surfaces=separate(
                 components,
-                grounding=self._grounding(),
+                grounding=self.grounding.mean(UNIT),
                 malformed=malformed,
                 accuracy=accuracy,
                 macro_recall=macro,
-                false_supported=_false_supported(self.pairs),
+                false_supported=self.labels.false_supported.mean(UNIT),
             ),
-            fault=self.fault,
+            usage=self.usage.summary(),
+            groups=self.groups.summary(),
         )
-
-    def _recall(self) -> dict[str, Estimate]:
-        golds = Counter[str]()
-        for (gold, _), count in self.pairs.items():
-            golds[gold] += count
-        return {gold: wilson(self.pairs[(gold, gold)], golds[gold]) for gold in labels_in_order(golds)}
-
-    def _grounding(self) -> Estimate:
-        evidence, quote = self.components.get("evidence", []), self.components.get("quote", [])
-        if len(evidence) != len(quote):
-            return mean_interval([])
-        return mean_interval([(e + q) / 2 for e, q in zip(evidence, quote, strict=True)], bounds=(0.0, 1.0))
 
     def _tools(self) -> tuple[ToolUse, ...]:
         ordered = sorted(self.calls.items(), key=lambda item: (item[0] == _UNKNOWN_TOOL, -item[1], item[0]))
         return tuple(ToolUse(name, count, self.refused[name]) for name, count in ordered)
-
-
-def is_malformed(turn: Mapping[str, Any]) -> bool:
-    """Whether an action was no valid call: unreadable, to a tool that does not exist, or outside its schema.
-
-    A well-formed call that a tool refused (there is no such passage) is not malformed.
-    """
-    codes = {call.get("error") for call in turn.get("calls") or ()}
-    error = turn.get("error")
-    return bool(codes & _MALFORMED_CALLS) or (error is not None and error not in codes)
-
-
-def shares(reward: Mapping[str, Any]) -> dict[str, float]:
-    """What each weighted component added to the total of one report: weight times value times gate."""
-    components, gates = reward.get("components") or {}, reward.get("gates") or {}
-    found = {}
-    for name, weight in (reward.get("weights") or {}).items():
-        value = _number(components.get(name))
-        if value is not None and _number(weight) is not None:
-            gate = _number(gates.get(name))
-            found[name] = float(weight) * value * (1.0 if gate is None else gate)
-    return found
 
 
 def histogram(values: Sequence[float], bins: int = HISTOGRAM_BINS) -> Histogram:
@@ -270,17 +292,6 @@ def histogram(values: Sequence[float], bins: int = HISTOGRAM_BINS) -> Histogram:
     return Histogram(low, high, tuple(counts))
 
 
-def _accuracy(pairs: Mapping[tuple[str, str], int]) -> Estimate:
-    return wilson(sum(count for (gold, said), count in pairs.items() if gold == said), sum(pairs.values()))
-
-
-def _false_supported(pairs: Mapping[tuple[str, str], int]) -> Estimate:
-    open_to_it = {pair: count for pair, count in pairs.items() if pair[0] != "supported"}
-    return wilson(
-        sum(count for (_, said), count in open_to_it.items() if said == "supported"), sum(open_to_it.values())
-    )
-
-
 def _confusion(pairs: Mapping[tuple[str, str], int]) -> Confusion | None:
     if not pairs:
         return None
@@ -290,12 +301,3 @@ def _confusion(pairs: Mapping[tuple[str, str], int]) -> Confusion | None:
         said = (*said, NO_VERDICT)
     counts = tuple(tuple(pairs.get((gold, one), 0) for one in said) for gold in golds)
     return Confusion(golds, said, counts)
-
-
-def _bounds(values: Sequence[float]) -> tuple[float, float] | None:
-    """[0, 1] when no value leaves it; nothing is known of other scales."""
-    return (0.0, 1.0) if all(0 <= value <= 1 for value in values) else None
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

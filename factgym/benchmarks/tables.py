@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, percent, printable
 from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.meters import Meter
+from factgym.benchmarks.plain import add, number_columns, plain_table
 from factgym.benchmarks.summary import NO_VERDICT, RunSummary
+from factgym.benchmarks.usage_table import render_groups, render_usage
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
 
 MAX_TOOLS = 6
+MAX_CAUSES = 8
 _SHOWN = 60
 _SHORT = {"supported": "supp", "partially_supported": "part", "unsupported": "unsu", "contradicted": "cont"}
 
 
 def render_summary(summary: RunSummary, notes: Iterable[str] = ()) -> Group:
-    """The whole result: heading, reward and components, surfaces, labels, play. Print it with a rich Console."""
+    """The whole result: heading, reward and components, surfaces, labels, play, groups, and what it took.
+
+    notes: sentences for people. Print the result with a rich Console.
+    """
     from rich.console import Group
 
     parts: list[RenderableType] = [_heading(summary, notes)]
@@ -31,37 +37,11 @@ def render_summary(summary: RunSummary, notes: Iterable[str] = ()) -> Group:
         if summary.confusion is not None:
             parts.append(_labels(summary))
         parts.append(_play(summary))
+    if summary.groups is not None:
+        parts.append(render_groups(summary.groups))
+    if summary.usage is not None:
+        parts += render_usage(summary.usage)
     return Group(*parts)
-
-
-def plain_table(title: str) -> Table:
-    """A table without frames, its title to the left; rows keep together at eighty columns."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    return Table(
-        title=Text(title, style="bold") if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        header_style="dim",
-        show_edge=False,
-    )
-
-
-def number_columns(table: Table, *names: str) -> None:
-    """Add right-aligned columns that never wrap."""
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-
-
-def add(table: Table, *cells: RenderableType, end_section: bool = False) -> None:
-    """Add a row whose strings are plain text, never console markup."""
-    from rich.text import Text
-
-    table.add_row(*(Text(one) if isinstance(one, str) else one for one in cells), end_section=end_section)
 
 
 def _heading(summary: RunSummary, notes: Iterable[str]) -> RenderableType:
@@ -74,16 +54,25 @@ def _heading(summary: RunSummary, notes: Iterable[str]) -> RenderableType:
         text.append("  split ", "dim")
         text.append(printable(", ".join(summary.splits), _SHOWN))
     text.append(f"\n{count(summary.scored, 'episode')} scored")
-    if summary.errors:
-        text.append(f", {count(summary.errors, 'infrastructure error')} left out of all scores", "yellow")
+    if summary.groups is not None:
+        text.append(f", of {count(summary.tasks, 'task')}; all intervals are over tasks")
     if summary.unscored:
         text.append(f", {summary.unscored:,} not scored", "yellow")
-    if summary.fault:
-        text.append(f"\nfirst error: {printable(summary.fault, 200)}", "yellow")
+    if summary.errors:
+        text.append(f"\n{fault_sentence(summary)}", "yellow")
     for note in notes:
         text.append(f"\n{note}", "yellow")
     text.append("\n")
     return text
+
+
+def fault_sentence(summary: RunSummary) -> str:
+    """What was left out because the infrastructure failed, by cause, with the first message."""
+    causes = ", ".join(f"{n:,} {printable(cause, 40)}" for cause, n in list(summary.causes.items())[:MAX_CAUSES])
+    more = len(summary.causes) - MAX_CAUSES
+    causes += f", {count(more, 'other cause')}" if more > 0 else ""
+    first = f"; first: {printable(summary.fault, 200)}" if summary.fault else ""
+    return f"{count(summary.errors, 'infrastructure error')} left out of all scores: {causes}{first}"
 
 
 def _scores(summary: RunSummary) -> Table:

@@ -2,70 +2,179 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, make_env
+from factgym.cli.options import (
+    DataPath,
+    EnvId,
+    Prices,
+    Reward,
+    Seed,
+    Settings,
+    Split,
+    make_env,
+    parse_settings,
+    price_table,
+)
+
+if TYPE_CHECKING:
+    from factgym.agents.rollout.progress import Progress
+
+_AGENT = (
+    "Who plays: a scripted agent (`factgym info ENV` lists them), openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, "
+    "path/to/file.py:Name, majority:N:AGENT or best:N:AGENT."
+)
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_NAME_CHARS = 60
 
 
 def evaluate(
     env: EnvId,
-    agent: Annotated[str, typer.Option(help="Who plays; `factgym info ENV` lists the scripted agents.")] = "nli",
-    n: Annotated[int, typer.Option("-n", "--episodes", min=1, help="How many episodes.")] = 200,
+    agent: Annotated[str, typer.Option(help=_AGENT)] = "nli",
+    n: Annotated[int, typer.Option("-n", "--episodes", min=1, help="How many tasks.")] = 200,
+    k: Annotated[int, typer.Option("-k", "--samples", min=1, help="How many episodes of each task (a group).")] = 1,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the episodes; default runs/ENV-AGENT.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")] = False,
     split: Split = None,
     reward: Reward = None,
     path: DataPath = None,
     settings: Settings = None,
+    base_url: Annotated[str | None, typer.Option(help="Where the server of openai:MODEL is.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature of a model; 0 is greedy.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply of a model.")] = None,
+    tools: Annotated[str | None, typer.Option(help="How a model calls tools: auto, native or text.")] = None,
+    agent_set: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Any other setting of the agent, e.g. --agent-set top_p=0.9."),
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 64,
+    timeout: Annotated[float | None, typer.Option(help="Seconds after which an episode is an error.")] = None,
+    max_errors: Annotated[
+        int | None, typer.Option(min=0, help="Stop after this many infrastructure errors in a row (0: never).")
+    ] = None,
+    prices: Prices = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Spread over a Ray cluster: HOST:PORT, auto or local.")
+    ] = None,
+    ray_workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default all that fit.")] = None,
+    ray_gpus: Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")] = 0.0,
 ) -> None:
     """Play episodes and show what they earned. One JSON line per episode goes to the run's folder."""
     from rich.console import Console
 
-    from factgym.agents.players import find_player
-    from factgym.agents.rollout import play_many, task_order
-    from factgym.agents.runs import RunWriter, free_folder, manifest_of
+    from factgym.agents.choose import find_agent
+    from factgym.agents.rollout.engine import Limits
+    from factgym.agents.runs.collect import collect
+    from factgym.agents.runs.read import read_run
+    from factgym.agents.runs.write import free_folder, last_folder
+    from factgym.cli.display import Display
+    from factgym.core.errors import FactgymError
+
+    given = {"base_url": base_url, "temperature": temperature, "max_tokens": max_tokens, "tools": tools}
+    values = parse_settings(agent_set or [], "--agent-set") | {k: v for k, v in given.items() if v is not None}
+    player = find_agent(agent, env, values)
+    world = make_env(env, settings, split=split, reward=reward, path=path)
+    limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
+    table = price_table(prices)
+    engine = _engine(ray, agent, values, ray_workers, ray_gpus)
+    name = _NO_NAME.sub("-", f"{world.env_spec.id}-{agent}").strip("-")[:_MAX_NAME_CHARS]
+    folder = out or (last_folder if resume else free_folder)(Path("runs"), name)
+    console = Console(highlight=False)
+    stopped: FactgymError | None = None
+    interrupted = False
+    with Display(console, f"{env} · {agent}") as display, _Termination() as termination:
+
+        def watch(progress: Progress) -> None:
+            display.watch(progress)
+            termination.watch()
+
+        try:
+            collect(
+                world,
+                player,
+                folder,
+                n=n,
+                k=k,
+                seed=seed,
+                limits=limits,
+                resume=resume,
+                on_start=watch,
+                engine=engine,
+            )
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            if display.progress is None:  # nothing was begun
+                raise typer.Exit(130) from None
+            interrupted = True
+        except FactgymError as error:
+            if display.progress is None:
+                raise
+            stopped = error
+    run = read_run(folder)
+    _show(console, run, table, short_of=n if len(world.tasks) < n else None, total=len(world.tasks))
+    if interrupted:
+        said = f"Stopped. What was finished is in {folder}; continue with --resume --out {folder}"
+        console.print(said, markup=False, soft_wrap=True)
+        raise typer.Exit(130)
+    if stopped is not None:
+        raise FactgymError(f"{stopped}. Continue with --resume --out {folder}") from stopped
+
+
+def _engine(ray: str | None, agent: str, settings: dict[str, Any], workers: int | None, gpus: float) -> Any:
+    if ray is None:
+        from factgym.agents.rollout.engine import run_jobs
+
+        return run_jobs
+    from factgym.agents.cluster import on_ray
+
+    return on_ray(ray, agent, settings, workers=workers, gpus_per_worker=gpus)
+
+
+def _show(console: Any, run: Any, prices: Any, *, short_of: int | None, total: int) -> None:
     from factgym.benchmarks.summary import summarise
     from factgym.benchmarks.tables import render_summary
+    from factgym.benchmarks.usage import model_of
 
-    player = find_player(env, agent)
-    world = make_env(env, settings, split=split, reward=reward, path=path)
-    order = task_order(len(world.tasks), n, seed)
-    folder = out or free_folder(Path("runs"), f"{world.env_spec.id}-{agent}")
-    console = Console(highlight=False)
-    episodes = []
-    manifest = manifest_of(world, agent, len(order), seed)
-    with RunWriter(folder, manifest) as writer:
-        try:
-            for episode in _shown(play_many(world, player, order, seed), len(order), console):
-                writer.add(episode)
-                episodes.append(episode)
-        except KeyboardInterrupt:
-            console.print(f"Stopped; {len(episodes)} of {len(order)} episodes are in {folder}.", markup=False)
-    if len(order) < n:
-        console.print(f"The split has {len(order)} tasks; each was played once.", markup=False)
-    if episodes:
-        console.print(render_summary(summarise(episodes)))
-        console.print(
-            f"Episodes: {folder / 'episodes.jsonl'}\nBrowse:   factgym view {folder}", markup=False, soft_wrap=True
-        )
-    else:
-        raise typer.Exit(130)
+    summary = summarise(run.episodes(), prices, model=model_of(run.manifest))
+    if not summary.n:
+        return
+    notes = [*run.notes]
+    if short_of is not None:
+        notes.append(f"The split has {total} tasks, fewer than the {short_of} asked for.")
+    console.print(render_summary(summary, notes))
+    console.print(
+        f"Episodes: {run.folder / 'episodes.jsonl'}\nBrowse:   factgym view {run.folder}", markup=False, soft_wrap=True
+    )
 
 
-def _shown(episodes: Any, total: int, console: Any) -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+class _Termination:
+    """SIGTERM, which clusters send before they kill, ends a run as Ctrl-C does, also where a shell ignores Ctrl-C."""
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("playing", total=total)
-        earned = scored = 0.0
-        for done, episode in enumerate(episodes, 1):
-            yield episode
-            value = (episode["reward"] or {}).get("total")
-            if value is not None:
-                earned, scored = earned + value, scored + 1
-            mean = f"reward {earned / scored:.3f}" if scored else "no score yet"
-            progress.update(bar, completed=done, description=mean)
+    def __init__(self) -> None:
+        self._cancel: Callable[[], object] | None = None
+
+    def watch(self) -> None:
+        """From now on the running task is what is ended."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+
+    def _end(self, *_: object) -> None:
+        if self._cancel is None:
+            raise KeyboardInterrupt
+        self._cancel()
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGTERM, self._end)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)

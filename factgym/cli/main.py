@@ -9,6 +9,7 @@ import typer
 
 from factgym.cli.audit import audit
 from factgym.cli.evaluate import evaluate
+from factgym.cli.export import export
 from factgym.cli.info import info
 from factgym.cli.list_envs import list_command
 from factgym.cli.play import play
@@ -28,6 +29,7 @@ app.command("eval")(evaluate)
 app.command("audit")(audit)
 app.command("play")(play)
 app.command("view")(view)
+app.command("export")(export)
 
 
 @app.callback(invoke_without_command=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
+
+if TYPE_CHECKING:
+    from factgym.benchmarks.prices import PriceTable
 
 EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment; `factgym list` shows them.")]
 Split = Annotated[str | None, typer.Option(help="Which split; `factgym info ENV` shows them.")]
@@ -18,6 +22,9 @@ DataPath = Annotated[str | None, typer.Option("--path", help="Folder or file of 
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, for example --set haystack=true. Repeatable."),
+]
+Prices = Annotated[
+    Path | None, typer.Option(help="Your price table (TOML or JSON), by which tokens are shown as money.")
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Chooses the tasks and their order.")]
 
@@ -36,15 +43,24 @@ def make_env(
     return make(env_id, **{**config, **{key: value for key, value in named.items() if value is not None}})
 
 
-def parse_settings(settings: list[str]) -> dict[str, Any]:
+def parse_settings(settings: list[str], option: str = "--set") -> dict[str, Any]:
     """`["haystack=true", "index=bm25"]` as values: JSON where it is JSON, else text."""
     values = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals or not key:
-            raise ConfigError(f"--set takes KEY=VALUE, not {setting!r:.80}")
+            raise ConfigError(f"{option} takes KEY=VALUE, not {setting!r:.80}")
         values[key] = _value(text)
     return values
+
+
+def price_table(path: Path | None) -> PriceTable | None:
+    """The user's price table; None where there is none. Raises ConfigError that names file and key."""
+    if path is None:
+        return None
+    from factgym.benchmarks.prices import read_prices
+
+    return read_prices(path)
 
 
 def _value(text: str) -> Any:

@@ -34,7 +34,7 @@ def load(place: Path | str, **settings: Any) -> dict[str, Any]:
     async def run() -> dict[str, Any]:
         made = LocalModel(place, **{"device": "cpu", **settings})
         try:
-            await made.prepare()
+            await made.load()
             assert made.resolved is not None
             return made.resolved
         finally:

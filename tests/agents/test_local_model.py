@@ -376,7 +376,7 @@ def test_loading_is_quiet_and_happens_once(
     before = (library.get_verbosity(), library.is_progress_bar_enabled(), logging.getLogger().level)
 
     async def play(model: LocalModel) -> None:
-        await asyncio.gather(model.prepare(), model.prepare(), *[model.start(n).act(user("Hello."), []) for n in range(3)])
+        await asyncio.gather(model.load(), model.load(), *[model.start(n).act(user("Hello."), []) for n in range(3)])
 
     capfd.readouterr()
     use(cpu(qwen), play)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from timeless import timeless
 
 import factgym
+from factgym.agents.agent import Agent
 from factgym.agents.players import find_player, players_of
 from factgym.agents.rollout import play_episode, play_many, run_policy, task_order
-from factgym.agents.runs import EPISODES, MANIFEST, RunWriter, free_folder, manifest_of
+from factgym.agents.runs import EPISODES, MANIFEST
+from factgym.agents.runs.manifest import manifest_of
+from factgym.agents.runs.write import RunWriter, free_folder
 from factgym.core.errors import ConfigError
 
 
@@ -57,7 +61,10 @@ def test_a_policy_sees_messages_and_open_tools():
 def test_records_are_the_same_bytes_and_fresh_instances_agree():
     player = find_player("claimcheck-multihop", "nli")
     runs = [
-        json.dumps(list(play_many(factgym.make("claimcheck-multihop"), player, [3, 1, 4], seed=5))) for _ in range(2)
+        json.dumps(
+            [timeless(one) for one in play_many(factgym.make("claimcheck-multihop"), player, [3, 1, 4], seed=5)]
+        )
+        for _ in range(2)
     ]
     assert runs[0] == runs[1]
 
@@ -85,9 +92,12 @@ def test_every_environment_has_the_roles(env_id):
     assert {"oracle", "honest", "exploiter", "random"} <= roles
 
 
+NLI = Agent("nli", lambda env, seed: None)
+
+
 def test_a_run_is_written_line_by_line_and_never_overwritten(tmp_path):
     env = factgym.make("claimcheck")
-    manifest = manifest_of(env, "nli", 2, 0)
+    manifest = manifest_of(env, NLI, 2, 1, 0)
     with RunWriter(tmp_path / "run", manifest) as writer:
         writer.add({"a": "é\u2028"})
         assert (tmp_path / "run" / EPISODES).read_text("utf-8") == '{"a":"é\u2028"}\n'
@@ -98,9 +108,27 @@ def test_a_run_is_written_line_by_line_and_never_overwritten(tmp_path):
 
 
 def test_manifests_differ_where_runs_cannot_be_compared():
-    base = manifest_of(factgym.make("claimcheck"), "nli", 2, 0)
-    assert base == manifest_of(factgym.make("claimcheck"), "nli", 2, 0)
+    base = manifest_of(factgym.make("claimcheck"), NLI, 2, 1, 0)
+    assert base == manifest_of(factgym.make("claimcheck"), NLI, 2, 1, 0)
     for other in ({"seed": 1}, {"split": "ood"}, {"haystack": True}):
-        assert manifest_of(factgym.make("claimcheck", **other), "nli", 2, 0)["fingerprints"] != base["fingerprints"]
-    offline = manifest_of(factgym.make("claimcheck-offline"), "nli", 2, 0)
+        assert manifest_of(factgym.make("claimcheck", **other), NLI, 2, 1, 0)["fingerprints"] != base["fingerprints"]
+    offline = manifest_of(factgym.make("claimcheck-offline"), NLI, 2, 1, 0)
     assert set(offline["prompts"]) == {"offline", "task"}
+
+
+def test_a_manifest_is_json_data_whatever_the_settings_hold():
+    class Index:
+        def search(self, queries, k):
+            return []
+
+        def fingerprint(self):
+            return "v7"
+
+    told = {"stop": ["a", "b"], "odd": object(), "pair": (1, 2.5), "nan": float("nan"), "deep": {"x": {3}}}
+    agent = Agent("a", lambda env, seed: None, describe=lambda: told)
+    manifest = manifest_of(factgym.make("claimcheck", index=Index()), agent, 1, 1, 0)
+    assert json.loads(json.dumps(manifest, allow_nan=False)) == manifest
+    assert manifest["agent_details"] == {
+        "stop": ["a", "b"], "odd": "builtins.object", "pair": [1, 2.5], "nan": "nan", "deep": {"x": "builtins.set"}
+    }  # fmt: skip
+    assert manifest["config"]["index"].endswith("Index v7")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import fake_runs
 import numpy as np
 import pytest
 
-from factgym.benchmarks.intervals import wilson
-from factgym.benchmarks.summary import histogram, is_malformed, summarise
+from factgym.benchmarks.intervals import mean_interval, wilson
+from factgym.benchmarks.records import is_malformed
+from factgym.benchmarks.summary import histogram, summarise
 
 Json = dict[str, Any]
 
@@ -37,11 +41,12 @@ def _episode(gold: str, said: str | None, total: float, **more: Any) -> Json:
     return {**base, "messages": [], "turns": [_turn(None, ("submit", None))], "reward": reward, **more}
 
 
+TWO_TURNS = [_turn("invalid_json"), _turn("x", ("read", "x"))]
 FOUR = [
-    _episode("supported", "supported", 0.6),
-    _episode("supported", "overclaim", 0.2),
-    _episode("overclaim", "supported", 0.2),
-    _episode("overclaim", None, 0.0, stop="turn_limit", turns=[_turn("invalid_json"), _turn("x", ("read", "x"))]),
+    _episode("supported", "supported", 0.6, task="a"),
+    _episode("supported", "overclaim", 0.2, task="b"),
+    _episode("overclaim", "supported", 0.2, task="c"),
+    _episode("overclaim", None, 0.0, task="d", stop="turn_limit", turns=TWO_TURNS),
 ]
 
 
@@ -96,16 +101,77 @@ def test_false_support_is_counted_where_it_can_happen() -> None:
 
 def test_faults_of_the_infrastructure_are_no_zeros() -> None:
     faults = [
-        {**FOUR[0], "error": "ServerError: gone", "stop": "error"},
+        {**FOUR[0], "error": {"cause": "rate_limit", "message": "429, [gone]"}, "stop": "error"},
+        {**FOUR[0], "error": {"cause": "timeout", "message": "later"}, "stop": "error", "reward": None},
+        {**FOUR[0], "error": {"cause": "rate_limit", "message": "again"}, "stop": "error", "reward": None},
         {**FOUR[0], "stop": "error"},
-        {**FOUR[0], "reward": fake_runs.report(None, error="ServerError: later")},
+        {**FOUR[0], "reward": fake_runs.report(None, error="the index went away")},
     ]
     unscored = {**FOUR[0], "reward": None}
     found = summarise([*FOUR, *faults, unscored])
-    assert (found.n, found.scored, found.errors, found.unscored) == (8, 4, 3, 1)
-    assert found.reward == summarise(FOUR).reward
-    assert found.components == summarise(FOUR).components
-    assert found.fault == "ServerError: gone"
+    assert (found.n, found.scored, found.errors, found.unscored) == (10, 4, 5, 1)
+    alone = summarise(FOUR)
+    for name in ("reward", "components", "accuracy", "recall", "turns", "malformed", "tools", "surfaces", "groups"):
+        assert getattr(found, name) == getattr(alone, name)
+    assert found.causes == {"rate_limit": 2, "timeout": 1, "unknown": 1, "scoring": 1}
+    assert next(iter(found.causes)) == "rate_limit"
+    assert found.fault == "429, [gone]"
+
+
+def test_a_full_context_is_scored_and_a_reason_to_stop() -> None:
+    found = summarise([*FOUR, _episode("overclaim", None, 0.1, task="e", stop="context_limit")])
+    assert (found.scored, found.errors, found.stops["context_limit"]) == (5, 0, 1)
+    assert found.reward.value == pytest.approx(0.22)
+
+
+def test_samples_of_a_task_are_averaged_before_the_interval_is_taken() -> None:
+    episodes = [one for i in range(25) for one in fake_runs.group(i, 4)]
+    episodes = [one for one in episodes if one["error"] is None]
+    counts = Counter(one["task"] for one in episodes)
+    whole = [one for one in episodes if counts[one["task"]] == 4]
+    found = summarise(whole)
+    by_task: dict[str, list[Json]] = {}
+    for one in whole:
+        by_task.setdefault(one["task"], []).append(one["reward"])
+    assert (found.tasks, found.scored) == (len(by_task), 4 * len(by_task))
+    means = [np.mean([reward["total"] for reward in rewards]) for rewards in by_task.values()]
+    expected = mean_interval(means, bounds=(0.0, 1.0))
+    assert found.reward.value == pytest.approx(np.mean([one["reward"]["total"] for one in whole]))
+    assert (found.reward.low, found.reward.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    right = [
+        np.mean([one["metrics"]["verdict"] == one["metrics"]["gold_verdict"] for one in rewards])
+        for rewards in by_task.values()
+    ]
+    assert found.accuracy.half_width == pytest.approx(mean_interval(right, bounds=(0.0, 1.0)).half_width)
+    assert found.turns.n == found.malformed.n == found.components["json"].n == len(by_task)
+
+
+def test_copies_of_an_episode_make_nothing_more_certain() -> None:
+    once = summarise(FOUR)
+    tenfold = summarise([{**one, "sample": sample} for one in FOUR for sample in range(10)])
+    assert tenfold.scored == 40
+    for name in ("reward", "turns"):
+        for end in ("value", "low", "high"):
+            assert getattr(getattr(tenfold, name), end) == pytest.approx(getattr(getattr(once, name), end))
+    assert (once.accuracy, once.recall, once.macro_recall) == (tenfold.accuracy, tenfold.recall, tenfold.macro_recall)
+
+
+def test_memory_does_not_grow_with_what_an_episode_holds() -> None:
+    def fat() -> Iterator[Json]:
+        for i in range(200):
+            text = str(i) * 100_000
+            one = fake_runs.episode(i)
+            one["messages"].append({"role": "user", "content": text})
+            one["turns"][0]["completion"]["raw"] = text
+            yield one
+
+    fake_runs.episode(0)
+    tracemalloc.start()
+    found = summarise(fat())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.n == 200
+    assert peak < 4_000_000, "the episodes together hold some fifty million characters"
 
 
 def test_a_run_without_labels_has_no_label_statistics() -> None:
@@ -121,6 +187,7 @@ def test_a_run_without_labels_has_no_label_statistics() -> None:
 def test_an_empty_run_has_no_numbers() -> None:
     found = summarise([])
     assert (found.n, found.reward.value, found.confusion) == (0, None, None)
+    assert (found.usage, found.groups, found.causes, found.tasks) == (None, None, {}, 0)
 
 
 def test_a_larger_run_agrees_with_a_plain_recount() -> None:

@@ -8,11 +8,14 @@ import sys
 from typing import Any
 
 import fake_runs
+import pytest
 from rich.console import Console
 
 from factgym.benchmarks.formats import decimal, percent, printable
+from factgym.benchmarks.prices import Price, PriceTable
 from factgym.benchmarks.summary import summarise
 from factgym.benchmarks.tables import render_summary
+from factgym.benchmarks.units import amount, duration
 
 
 def _print(renderable: Any, encoding: str = "utf-8", **options: Any) -> str:
@@ -57,11 +60,98 @@ def test_markup_in_a_name_is_not_obeyed() -> None:
 
 
 def test_a_run_of_faults_only_and_an_empty_run_are_shown() -> None:
-    fault = {**fake_runs.episode(1), "stop": "error", "error": "ServerError: [gone]"}
-    shown = _print(render_summary(summarise([fault])))
-    assert "0 episodes scored, 1 infrastructure error left out" in shown
-    assert "ServerError: [gone]" in shown
+    error = {"cause": "connection", "message": "ServerError: [gone]"}
+    shown = _print(render_summary(summarise([{**fake_runs.episode(1), "stop": "error", "error": error}])))
+    assert "0 episodes scored\n1 infrastructure error left out of all scores: 1 connection; first: Serv" in shown
+    assert "ServerError: [gone]" in shown.replace("\n", " ")
+    assert "tokens per verdict" not in shown
     assert "0 episodes scored" in _print(render_summary(summarise([])))
+
+
+PRICES = PriceTable("USD", {"Qwen/Qwen3-8B": Price(0.1, 0.4, 0.05)})
+
+
+def _words(shown: str) -> str:
+    return " ".join(shown.split())
+
+
+def test_groups_usage_and_cost_fit_a_log_of_eighty_columns() -> None:
+    episodes = [one for i in range(60) for one in fake_runs.group(i, 8)]
+    summary = summarise(episodes, PRICES)
+    shown = _print(render_summary(summary))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown, "a number was cut"
+    causes = ", ".join(f"{n} {cause}" for cause, n in summary.causes.items())
+    assert f"{summary.errors} infrastructure errors left out of all scores: {causes}; first: " in _words(shown)
+    assert f"{summary.scored} episodes scored, of 60 tasks; all intervals are over tasks" in _words(shown)
+    assert f"context limit {summary.stops['context_limit']}" in shown
+    for words in ("Groups: 60 tasks with 7 to 8 scored samples", "all rewards equal ↓", "right within 8 tries"):
+        assert words in shown
+    for words in (
+        "of these cached",
+        "rate_limit; waited",
+        "truncated replies",
+        "model 1.",
+        "cost per verdict USD 0.0",
+    ):
+        assert words in _words(shown)
+    assert summary.usage is not None and summary.usage.total is not None
+    assert f"{summary.usage.tokens['prompt_tokens'].total:,}" in shown
+
+
+def test_nothing_is_shown_that_is_not_there() -> None:
+    episodes = [fake_runs.episode(i) for i in range(20)]
+    for one in episodes:
+        one["usage"] = None
+        for turn in one["turns"]:
+            turn["completion"], turn["seconds"] = None, {}
+    shown = _print(render_summary(summarise(episodes, PRICES)))
+    for words in ("What it took", "Groups", "tokens", "cost", "truncated", "retries"):
+        assert words not in shown
+
+
+def test_a_model_without_a_price_is_named_and_not_paid_with_zero() -> None:
+    episodes = [fake_runs.episode(i) for i in range(20)]
+    summary = summarise(episodes, PriceTable("EUR", {"other": Price(1.0, 1.0)}))
+    shown = _words(_print(render_summary(summary)))
+    assert summary.usage is not None
+    assert f"no price {summary.usage.total:,} tokens of 'Qwen/Qwen3-8B': not in the price table" in shown
+    assert "cost" not in shown and "EUR" not in shown
+
+
+def test_hostile_causes_models_and_currencies_are_text() -> None:
+    episodes = [fake_runs.hostile_fault(0), fake_runs.hostile_episode(1), fake_runs.episode(2)]
+    episodes[1]["turns"][0]["completion"]["usage"] = {"prompt_tokens": 5, "completion_tokens": 5}
+    episodes[1]["usage"] = {"prompt_tokens": 5, "completion_tokens": 5, "requests": 2}
+    prices = PriceTable(fake_runs.HOSTILE[2], {"Qwen/Qwen3-8B": Price(1.0, 1.0)})
+    shown = _print(render_summary(summarise(episodes, prices), ["note"]))
+    assert "\x1b" not in shown and "\x00" not in shown and "\u202e" not in shown
+    assert "left out of all scores: 1 </script><img" in _words(shown)
+    assert " tokens of '</script><img src=x onerror=" in _words(shown)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.00021, "0.2 ms"), (0.34, "340 ms"), (1.239, "1.24 s"), (12.44, "12.4 s"), (185.2, "3 min 5 s"), (0.0, "0 ms")],
+)
+def test_how_seconds_are_written(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("money", "words"),
+    [
+        (1234.5, "1,234.50"),
+        (0.138, "0.138"),
+        (0.004119, "0.00412"),
+        (0.0, "0.00"),
+        (1e-12, "1.0e-12"),
+        (0.1, "0.100"),
+        (None, "–"),
+    ],
+)
+def test_how_money_is_written(money: float | None, words: str) -> None:
+    assert amount(money) == words
 
 
 def test_how_numbers_are_written() -> None:

@@ -12,13 +12,16 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import fake_runs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factgym.benchmarks.prices import Price, PriceTable
 from factgym.benchmarks.viewer import write_page
+from factgym.benchmarks.viewer.completion import made_of
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
 from factgym.benchmarks.viewer.pieces import split
 from factgym.benchmarks.viewer.safe import data_block, text, visible
@@ -76,12 +79,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, _Page]:
     facts = {
         **fake_runs.manifest(2),
         "env": fake_runs.HOSTILE[0],
+        "agent_details": {"model": fake_runs.HOSTILE[0]},
         "x": dict.fromkeys(fake_runs.HOSTILE, "\n".join(fake_runs.HOSTILE)),
     }
-    run = fake_runs.write_run(
-        tmp_path_factory.mktemp("hostile"), [fake_runs.hostile_episode(), fake_runs.episode(1)], facts
-    )
-    source = write_page(run).read_text(encoding="ascii")
+    again = {**fake_runs.hostile_episode(), "sample": 1}
+    episodes = [fake_runs.hostile_episode(), fake_runs.episode(1), fake_runs.hostile_fault(), again]
+    run = fake_runs.write_run(tmp_path_factory.mktemp("hostile"), episodes, facts)
+    prices = PriceTable(fake_runs.HOSTILE[0], {"other": Price(1.0, 1.0)})
+    source = write_page(run, prices=prices).read_text(encoding="ascii")
     return source, _Page(source)
 
 
@@ -147,6 +152,24 @@ def test_every_text_comes_through_unchanged(hostile: tuple[str, _Page]) -> None:
     assert ["".join(piece[0] for piece in one["text"]) for one in detail["passages"]] == list(fake_runs.HOSTILE)
     index = page.block("index")
     assert dict(zip(index["columns"], index["rows"][0], strict=True))["task"] == fake_runs.HOSTILE[0]
+    step = detail["steps"][2]
+    made = step["made"]
+    assert step["reasoning"].startswith(bad)
+    assert json.loads(made["received"]) == {"content": "raw " + bad, fake_runs.HOSTILE[0]: bad}
+    assert made["notes"] == {fake_runs.HOSTILE[0]: bad, "note": [bad]}
+    assert (made["finish"], made["model"], made["retries"]) == (
+        *[fake_runs.HOSTILE[0]] * 2,
+        [[fake_runs.HOSTILE[0], 1]],
+    )
+    assert page.block("e2")["error"] == [fake_runs.HOSTILE[0], bad]
+
+
+def test_hostile_causes_models_and_currencies_are_text_on_the_overview(hostile: tuple[str, _Page]) -> None:
+    shown = "".join(hostile[1].text)
+    assert "1 infrastructure error left out of all scores: 1 </script><img src=x onerror=" in shown
+    assert "tokens of '</script><img" in shown
+    links = [value for _, name, value in hostile[1].attributes if name == "href" and value.startswith("#cause=")]
+    assert [parse_qs(link[1:])["cause"] for link in links] == [[fake_runs.HOSTILE[0]]]
 
 
 def test_shared_instructions_are_written_once(hostile: tuple[str, _Page]) -> None:
@@ -196,8 +219,15 @@ def test_any_json_in_a_record_is_shown_not_refused(
                 {"role": content, "content": content},
                 {"role": "assistant", "content": content, "tool_calls": claim},
             ],
-            "turns": [{"message": 1, "calls": calls, "error": None}],
+            "turns": [
+                {"message": 1, "calls": calls, "error": None, "completion": claim, "seconds": passage, "sent": spans},
+                {"message": 0, "completion": {"raw": claim, "usage": claim, "retries": spans, "notes": metrics}},
+            ],
             "task_view": shown,
+            "usage": claim,
+            "seconds": content,
+            "sample": content,
+            "error": passage,
             "reward": {
                 "total": 1.0,
                 "status": "scored",
@@ -219,8 +249,88 @@ def test_a_row_says_what_happened() -> None:
     assert state(reward=verdict("supported", "overclaim")) == "wrong"
     assert state(reward=verdict("supported", None)) == "silent"
     assert state(reward=verdict(None, None)) == "played"
-    assert state(error="ServerError: gone") == "error"
+    assert state(error={"cause": "timeout", "message": "gone"}) == "error"
+    assert state(stop="context_limit", reward=verdict("supported", None)) == "silent"
     assert state(reward=None) == "unscored"
+
+
+def _row(episode: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(COLUMNS, row_of(episode), strict=True))
+
+
+def test_a_row_says_what_it_took_and_what_ended_it() -> None:
+    episode = fake_runs.episode(1, sample=3)
+    usage = episode["usage"]
+    row = _row(episode)
+    assert row["tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    assert (row["sample"], row["seconds"], row["cause"]) == (3, episode["seconds"], "")
+    fault = _row({**episode, "error": {"cause": "timeout", "message": "gone"}, "stop": "error"})
+    assert (fault["cause"], fault["reward"], fault["state"]) == ("timeout", None, "error")
+    scripted = _row({**episode, "usage": None, "seconds": 0.0})
+    assert (scripted["tokens"], scripted["seconds"]) == (None, None)
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message", "received"),
+    [
+        ("same", {"content": "same"}, ""),
+        ("<think>a</think>b", {"content": "b", "reasoning_content": "a"}, "<think>a</think>b"),
+        (None, {"content": "x"}, ""),
+        ({"role": "assistant", "content": "x", "refusal": None}, {"content": "x"}, ""),
+        ({"content": None, "tool_calls": [CALL]}, {"content": "", "tool_calls": [CALL]}, ""),
+        ({"content": "y", "tool_calls": []}, {"content": "x"}, '{"content": "y", "tool_calls": []}'),
+    ],
+)
+def test_the_reply_as_it_came_is_shown_where_it_differs(raw: Any, message: dict[str, Any], received: str) -> None:
+    assert made_of(message, {"completion": {"raw": raw}}).get("received", "") == received
+
+
+def test_how_a_reply_came_about_holds_what_is_known() -> None:
+    completion = {
+        "model": "m",
+        "finish_reason": "length",
+        "usage": {"prompt_tokens": 0, "completion_tokens": 7},
+        "retries": [{"cause": "timeout", "waited": 2}],
+        "notes": {"votes": 3},
+    }
+    turn = {"completion": completion, "seconds": {"model": 1.5, "tool": 0.0}, "sent": [0, 1, 4]}
+    assert made_of({}, turn) == {
+        "model": "m",
+        "finish": "length",
+        "tokens": {"prompt_tokens": 0.0, "completion_tokens": 7.0},
+        "retries": [["timeout", 2.0]],
+        "notes": {"votes": 3},
+        "seconds": {"model": 1.5, "tool": 0.0},
+        "sent": 3,
+    }
+    assert made_of({"content": "x"}, {"completion": None, "sent": None}) == {}
+
+
+def test_the_overview_says_what_the_run_took_and_shows_its_groups(tmp_path: Path) -> None:
+    prices = PriceTable("USD", {"Qwen/Qwen3-8B": Price(0.1, 0.4)})
+    run = fake_runs.write_run(tmp_path, [one for i in range(20) for one in fake_runs.group(i, 4)])
+    shown = " ".join(" ".join(_Page(write_page(run, prices=prices).read_text()).text).split())
+    for words in (
+        "What it took",
+        "of these reasoning",
+        "cost per verdict",
+        "USD 0.0",
+        "Groups: 20 tasks with",
+        "tries",
+    ):
+        assert words in shown
+    for one in (episodes := [fake_runs.episode(i) for i in range(5)]):
+        for turn in one["turns"]:
+            del turn["completion"]["model"]
+    facts = {**fake_runs.manifest(5), "agent_details": {"model": "Qwen/Qwen3-8B"}}
+    unnamed = _Page(write_page(fake_runs.write_run(tmp_path / "u", episodes, facts), prices=prices).read_text())
+    assert "cost per verdict" in unnamed.text, "the manifest names the model where turns do not"
+    alone = fake_runs.write_run(tmp_path / "alone", [{**fake_runs.episode(1), "usage": None, "turns": []}])
+    bare = " ".join(_Page(write_page(alone, prices=prices).read_text()).text)
+    assert "What it took" not in bare and "Groups" not in bare
 
 
 def _marks(pieces: list[list[str]]) -> list[list[str]]:

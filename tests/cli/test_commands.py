@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from timeless import timeless
 
 from factgym.core.registry import list_envs
 
@@ -54,14 +55,17 @@ def test_eval_writes_one_line_per_episode_and_a_table(tmp_path):
     assert set(manifest["prompts"]) == {"system", "task"}
 
 
-def test_the_same_run_gives_the_same_bytes(tmp_path):
+def test_the_same_run_gives_the_same_episodes(tmp_path):
+    """In the same order, whatever the hash seed, but for the seconds."""
+    runs = []
     for name, hash_seed in (("a", "1"), ("b", "2")):
         done = factgym(
             "eval", "claimcheck", "--agent", "nli", "-n", "6", "--seed", "3", "--out", name, cwd=tmp_path, PYTHONHASHSEED=hash_seed
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-    files = [(tmp_path / name / "episodes.jsonl").read_bytes() for name in "ab"]
-    assert files[0] == files[1]
+        lines = (tmp_path / name / "episodes.jsonl").read_text("utf-8").splitlines()
+        runs.append([json.dumps(timeless(json.loads(line))) for line in lines])
+    assert runs[0] == runs[1]
 
 
 def test_eval_never_overwrites_a_run(tmp_path):
@@ -74,6 +78,21 @@ def test_eval_never_overwrites_a_run(tmp_path):
         "claimcheck-multihop-random",
         "claimcheck-multihop-random-2",
     ]
+
+
+def test_eval_plays_groups_and_continues_a_run(tmp_path):
+    args = ("eval", "claimcheck-multihop", "--agent", "random", "-n", "6", "-k", "3")
+    assert factgym(*args, "--resume", cwd=tmp_path).returncode == 0
+    file = tmp_path / "runs" / "claimcheck-multihop-random" / "episodes.jsonl"
+    before = file.read_bytes()
+    lines = before.splitlines(keepends=True)
+    assert len(lines) == 18
+    file.write_bytes(b"".join(lines[:7]) + lines[7][:99])
+    done = factgym(*args, "--resume", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    runs = [[timeless(json.loads(line)) for line in data.splitlines()] for data in (before, file.read_bytes())]
+    assert runs[0] == runs[1]
+    assert "n: 6 then, 7 now" in one_line_error(factgym(*args[:5], "7", "-k", "3", "--resume", cwd=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -93,6 +112,10 @@ def test_eval_never_overwrites_a_run(tmp_path):
         (("eval", "claimcheck-contracts", "--path", "nowhere.json"), "nowhere.json"),
         (("eval", "claimcheck", "--out", "/proc/nope/run"), "choose another folder with --out"),
         (("view", "nowhere"), "nowhere"),
+        (("eval", "claimcheck", "--agent", "missing.py:Mine"), "there is no file"),
+        (("eval", "claimcheck", "--agent", "oracle", "--temperature", "0"), "takes no settings"),
+        (("eval", "claimcheck", "--agent", "oracle", "--timeout", "0"), "above 0 seconds"),
+        (("eval", "claimcheck", "--prices", "nowhere.toml"), "nowhere.toml"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_fix(tmp_path, args, says):

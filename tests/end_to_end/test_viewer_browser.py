@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from chrome import Chromium, find_chromium
@@ -15,7 +16,7 @@ from factgym.benchmarks.viewer import write_page
 
 
 def _fake_runs() -> ModuleType:
-    path = Path(__file__).resolve().parents[1] / "benchmarks" / "fake_runs.py"
+    path = Path(__file__).resolve().parents[1] / "fake_runs.py"
     found = importlib.util.spec_from_file_location("fake_runs_for_browser", path)
     assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)
@@ -26,6 +27,7 @@ def _fake_runs() -> ModuleType:
 
 fake_runs = _fake_runs()
 N = 300
+TASKS, K = 30, 4
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     run = fake_runs.write_run(tmp_path_factory.mktemp("run"), [fake_runs.episode(i) for i in range(N)])
     return write_page(run).as_uri()
+
+
+def _group_run() -> list[dict[str, Any]]:
+    return [one for i in range(TASKS) for one in fake_runs.group(i, K)]
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_page(fake_runs.write_run(tmp_path_factory.mktemp("groups"), _group_run())).as_uri()
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +128,7 @@ def test_filters_agree_with_the_records(browser: Chromium, page: str) -> None:
     expect("#gold=contradicted&said=supported", len(pair))
     expect("#said=", sum(m["verdict"] is None for m in metrics))
     expect("#state=error", sum(one["error"] is not None for one in episodes))
-    totals = [one["reward"]["total"] for one in episodes if one["reward"]["total"] is not None]
+    totals = [one["reward"]["total"] for one in episodes if not one["error"]]
     expect("#min=0.2&max=0.7", sum(0.2 - 1e-9 <= total <= 0.7 + 1e-9 for total in totals))
     said = [one["task_view"]["question"] + one["task_view"]["answer"] for one in episodes]
     expect("#q=severity%20BREACH", sum("severity" in one and "breach" in one for one in said))
@@ -125,6 +136,76 @@ def test_filters_agree_with_the_records(browser: Chromium, page: str) -> None:
     assert float(_text(browser, ".dhead .total b")) == round(min(totals), 3)
     browser.open(page + "#q=nothing-of-the-kind")
     assert "No episode fits" in _text(browser, "#list")
+
+
+def test_errors_and_samples_can_be_asked_for(browser: Chromium, page: str, groups: str) -> None:
+    browser.open(page + "#episodes")
+    assert browser.run("document.getElementById('sample').parentNode.hidden") is True
+    episodes = [fake_runs.episode(i) for i in range(N)]
+    causes = [one["error"]["cause"] for one in episodes if one["error"]]
+    browser.open(page)
+    browser.run("document.querySelector('.facts .part a').click()")
+    browser.wait("!document.getElementById('episodes').hidden")
+    assert _text(browser, "#count").split()[0] == str(max(map(causes.count, causes)))
+    assert "infrastructure error" in _text(browser, ".dhead .outcome")
+    assert _text(browser, ".fault b") == browser.run("document.getElementById('cause').value").replace("_", " ")
+    browser.open(groups + "#sample=2")
+    assert _text(browser, "#count") == f"{TASKS} of {TASKS * K} episodes"
+    assert browser.run("document.getElementById('cause').parentNode.hidden") is not any(
+        one["error"] for one in _group_run()
+    )
+
+
+def test_the_samples_of_a_task_stand_side_by_side(browser: Chromium, groups: str) -> None:
+    episodes = _group_run()
+    browser.open(groups + f"#e={K}")
+    cards = (
+        "[...document.querySelectorAll('.sample')].map((one) => [one.dataset.i, one.querySelector('b').textContent])"
+    )
+    shown = browser.run(cards)
+    expected = [one["reward"]["total"] if one["reward"] else None for one in episodes[K : 2 * K]]
+    assert [int(i) for i, _ in shown] == list(range(K, 2 * K))
+    assert [float(reward) for _, reward in shown if reward != "\u2013"] == [
+        pytest.approx(one, abs=5e-4) for one in expected if one is not None
+    ]
+    browser.run("document.querySelectorAll('.sample')[2].click()")
+    assert browser.run("location.hash") == f"#e={K + 2}"
+    assert _text(browser, ".dhead .nth") == "sample 2"
+    browser.press("n")
+    assert browser.run("location.hash") == f"#e={K + 3}"
+    browser.press("n")
+    assert browser.run("location.hash") == f"#e={K}", "after the last sample comes the first"
+
+
+def test_the_widest_groups_come_first(browser: Chromium, groups: str) -> None:
+    browser.open(groups + "#sort=spread")
+    totals: dict[str, list[float]] = {}
+    for one in _group_run():
+        if one["reward"]:
+            totals.setdefault(one["task"], []).append(one["reward"]["total"])
+    widest = max(max(one) - min(one) for one in totals.values())
+    found = totals[_shown(browser)]
+    assert max(found) - min(found) == pytest.approx(widest)
+
+
+def test_a_turn_says_how_its_reply_came_about(browser: Chromium, tmp_path: Path) -> None:
+    episode = fake_runs.episode(3)
+    completion = episode["turns"][0]["completion"]
+    completion |= {"finish_reason": "length", "raw": "raw text", "notes": {"votes": {"supported": 3}}}
+    completion["retries"] = [{"cause": "rate_limit", "waited": 1.5}]
+    completion["usage"] = {"prompt_tokens": 1234, "completion_tokens": 56}
+    episode["turns"][0]["seconds"] = {"model": 2.345, "tool": 0.1}
+    browser.open(write_page(fake_runs.write_run(tmp_path, [episode])).as_uri() + "#e=0")
+    assert _text(browser, ".step.policy .took") == "1,234 \u2192 56 tokens \u00b7 2.35 s"
+    assert "rate limit, waited 1.50 s" in browser.run("document.querySelector('.step.policy .tag.warn').title")
+    assert "cut off" in _text(browser, ".step.policy > header .tag.bad")
+    assert browser.run("[...document.querySelectorAll('.step.policy details')].some((one) => one.open)") is False
+    texts = browser.run(
+        "[...document.querySelectorAll('.step.policy:has(.noted) details')].map((one) => one.textContent)"
+    )
+    assert len(texts) == 4
+    assert "as received from the modelraw text" in texts
+    assert texts[-1].startswith("notes") and "supported" in texts[-1]
 
 
 def test_a_column_of_the_histogram_opens_its_episodes(browser: Chromium, page: str) -> None:
@@ -150,9 +231,9 @@ def test_a_cell_of_the_label_table_opens_its_episodes(browser: Chromium, page: s
 
 @pytest.mark.parametrize("width", [320, 400, 768, 1024, 1600])
 @pytest.mark.parametrize("view", ["", "#episodes", "#e=4"])
-def test_nothing_is_wider_than_the_window(browser: Chromium, page: str, width: int, view: str) -> None:
+def test_nothing_is_wider_than_the_window(browser: Chromium, groups: str, width: int, view: str) -> None:
     browser.resize(width, 800)
-    browser.open(page + view)
+    browser.open(groups + view)
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert (
         browser.run("document.getElementById('detail').scrollWidth - document.getElementById('detail').clientWidth")
@@ -188,9 +269,9 @@ def test_both_themes_are_drawn(browser: Chromium, page: str, tmp_path: Path) -> 
 
 def test_a_hostile_run_is_shown_and_runs_nothing(browser: Chromium, tmp_path: Path) -> None:
     facts = {**fake_runs.manifest(2), "x": "\n".join(fake_runs.HOSTILE)}
-    run = fake_runs.write_run(tmp_path, [fake_runs.hostile_episode(i) for i in range(2)], facts)
+    run = fake_runs.write_run(tmp_path, [*map(fake_runs.hostile_episode, range(2)), fake_runs.hostile_fault()], facts)
     address = write_page(run).as_uri()
-    for view in ("", "#e=1"):
+    for view in ("", "#e=1", "#e=2"):
         browser.open(address + view)
         browser.run("new Promise((done) => setTimeout(done, 100))")
         assert browser.run("document.title").startswith("</script><img src=x onerror=")
@@ -200,6 +281,8 @@ def test_a_hostile_run_is_shown_and_runs_nothing(browser: Chromium, tmp_path: Pa
     assert browser.run("document.querySelectorAll('.passage').length") == len(fake_runs.HOSTILE)
     assert browser.run("document.body.innerText.includes('\\u202e')") is False
     assert browser.run("window.owned") is None
+    assert "onerror=" in _text(browser, ".fault") and "onerror=" in _text(browser, ".noted")
+    assert browser.run("document.querySelectorAll('.sample').length") == 3
 
 
 def test_a_script_that_got_in_would_be_stopped(browser: Chromium, page: str) -> None:
@@ -216,9 +299,10 @@ def test_a_script_that_got_in_would_be_stopped(browser: Chromium, page: str) -> 
 
 
 def test_thousands_of_episodes_open(browser: Chromium, tmp_path: Path) -> None:
-    episodes = [fake_runs.episode(i % 60) | {"task": f"multihop/{i:05d}"} for i in range(5000)]
+    episodes = [fake_runs.episode(i % 60, sample=i % 8) | {"task": f"multihop/{i // 8:05d}"} for i in range(5000)]
     browser.open(write_page(fake_runs.write_run(tmp_path, episodes)).as_uri() + "#e=4999")
-    assert _shown(browser) == "multihop/04999"
+    assert _shown(browser) == "multihop/00624"
+    assert browser.run("document.querySelectorAll('.sample').length") == 8
     assert _text(browser, "#count") == "5,000 episodes"
     assert browser.run("document.querySelectorAll('.item').length") < 40
     assert browser.run("Boolean(document.getElementById('row4999'))")

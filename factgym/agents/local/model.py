@@ -62,7 +62,7 @@ class LocalModel:
         self.resolved = engine.resolved()
         return engine
 
-    async def prepare(self) -> None:
+    async def load(self) -> None:
         """Load the model now, once, and wait for it. Raises ConfigError when it cannot be loaded."""
         self._worker.wake()
         await asyncio.wrap_future(self._worker.loaded)

@@ -1,11 +1,14 @@
-"""`python -m factgym.benchmarks.speed {env,startup}`."""
+"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory}`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 
 from factgym.benchmarks.speed.environment import measure_env
+from factgym.benchmarks.speed.memory import measure_memory
+from factgym.benchmarks.speed.rollouts import measure_rollouts
 from factgym.benchmarks.speed.startup import measure_startup
 from factgym.core.errors import FactgymError
 
@@ -21,18 +24,34 @@ def main() -> int:
     startup = commands.add_parser("startup", help="import, and make + reset in a fresh process")
     startup.add_argument("--env", default="claimcheck-multihop")
     startup.add_argument("--repeats", type=int, default=7)
-    args = parser.parse_args()
+    rollouts = commands.add_parser("rollouts", help="many episodes at a time against a server with a fixed delay")
+    rollouts.add_argument("--env", default="claimcheck-multihop")
+    rollouts.add_argument("--episodes", type=int, default=512)
+    rollouts.add_argument("--delay-ms", type=float, default=50.0)
+    rollouts.add_argument("--concurrency", type=int, nargs="+", default=[8, 16, 32, 64, 512])
+    rollouts.add_argument("--repeats", type=int, default=3)
+    memory = commands.add_parser("memory", help="resident memory over a long run")
+    memory.add_argument("--env", default="claimcheck-multihop")
+    memory.add_argument("--episodes", type=int, default=20_000)
+    memory.add_argument("--concurrency", type=int, default=512)
     try:
-        lines = (
-            measure_env(args.env, args.episodes, args.repeats)
-            if args.what == "env"
-            else measure_startup(args.env, args.repeats)
-        )
+        for line in _lines(parser.parse_args()):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
     except FactgymError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def _lines(args: argparse.Namespace) -> Iterable[str]:
+    if args.what == "env":
+        return measure_env(args.env, args.episodes, args.repeats)
+    if args.what == "startup":
+        return measure_startup(args.env, args.repeats)
+    if args.what == "memory":
+        return measure_memory(args.env, args.episodes, args.concurrency)
+    return measure_rollouts(args.env, args.episodes, args.delay_ms / 1e3, args.concurrency, args.repeats)
 
 
 if __name__ == "__main__":

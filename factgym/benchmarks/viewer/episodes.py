@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from factgym.benchmarks.summary import has_fault, is_scored, shares
+from factgym.benchmarks.records import fault_of, has_fault, is_scored, shares
 from factgym.benchmarks.viewer.loose import as_dict, as_list, as_number, as_text, as_texts
 from factgym.benchmarks.viewer.pieces import Mark, split
 from factgym.benchmarks.viewer.transcript import steps_of
 from factgym.corpora.text import find_quote
 from factgym.tools.untrusted import neutralise
 
-COLUMNS = ("task", "gold", "said", "reward", "turns", "state", "topic", "question", "answer")
-"""Columns of a list row. state: right, wrong, silent (no verdict), error, unscored, or played (no gold label)."""
+COLUMNS = (
+    *("task", "sample", "gold", "said", "reward", "turns", "state", "cause", "tokens", "seconds"),
+    *("topic", "question", "answer"),
+)
+"""Columns of a list row.
+
+sample: its number in the task's group. state: right, wrong, silent (no verdict), error, unscored, or played (no gold
+label). cause: of an infrastructure error, else empty. tokens: of prompts and completions. tokens and seconds are null
+where they are not known.
+"""
 
 _SUBMIT = "submit"
 _LISTED = 300
@@ -27,15 +35,25 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
     topic = " · ".join(part for part in (as_text(metrics.get("domain")), as_text(metrics.get("corruption"))) if part)
     return [
         as_text(episode.get("task"))[:_LISTED],
+        as_number(episode.get("sample")) or 0,
         gold[:_LISTED],
         said[:_LISTED],
         as_number(reward.get("total")) if is_scored(episode) else None,
         len(as_list(episode.get("turns"))),
         _state(episode, gold, said),
+        fault_of(episode)[0][:_LISTED] if has_fault(episode) else "",
+        _tokens(episode),
+        as_number(episode.get("seconds")) or None,
         topic[:_LISTED],
         as_text(view.get("question"))[:_LISTED],
         as_text(view.get("answer"))[:_LISTED],
     ]
+
+
+def _tokens(episode: Mapping[str, Any]) -> float | None:
+    usage = as_dict(episode.get("usage"))
+    known = [as_number(usage.get(kind)) for kind in ("prompt_tokens", "completion_tokens")]
+    return sum(one for one in known if one is not None) if any(one is not None for one in known) else None
 
 
 def _state(episode: Mapping[str, Any], gold: str, said: str) -> str:
@@ -58,7 +76,8 @@ def detail_of(episode: Mapping[str, Any]) -> dict[str, Any]:
     marks = [*_span_marks(answer, claims, "u"), *_span_marks(answer, submission, "m")]
     return {
         "stop": as_text(episode.get("stop")),
-        "error": as_text(episode.get("error") or reward.get("error")),
+        "error": list(fault_of(episode)) if has_fault(episode) else None,
+        "attempt": as_number(episode.get("attempt")) or 1,
         "question": as_text(view.get("question")),
         "answer": split(answer, marks),
         "claims": [_claim(one) for one in claims],

@@ -9,9 +9,11 @@ from urllib.parse import urlencode
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, percent
 from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.summary import NO_VERDICT, RunSummary
+from factgym.benchmarks.tables import fault_sentence
 from factgym.benchmarks.viewer import charts
 from factgym.benchmarks.viewer.loose import as_text
 from factgym.benchmarks.viewer.safe import text
+from factgym.benchmarks.viewer.spending import fact, groups_card, usage_card
 
 _DEEP = 3
 """Levels of the manifest that are listed one by one."""
@@ -30,6 +32,7 @@ def overview(summary: RunSummary, manifest: Mapping[str, Any], notes: Sequence[s
     parts = [_notes(summary, notes)]
     if summary.scored:
         parts += [_headline(summary), _components(summary), _surfaces(summary), _labels(summary), _play(summary)]
+        parts += [groups_card(summary.groups), usage_card(summary.usage)]
     else:
         parts.append('<section class="card"><p class="empty">This run holds no scored episode yet.</p></section>')
     parts.append(_manifest(manifest))
@@ -39,8 +42,7 @@ def overview(summary: RunSummary, manifest: Mapping[str, Any], notes: Sequence[s
 def _notes(summary: RunSummary, notes: Sequence[str]) -> str:
     lines = list(notes)
     if summary.errors:
-        first = f" The first: {summary.fault}" if summary.fault else ""
-        lines.append(f"{count(summary.errors, 'infrastructure error')} left out of all scores.{first}")
+        lines.append(fault_sentence(summary))
     if summary.unscored:
         lines.append(f"{count(summary.unscored, 'episode')} not scored.")
     return f'<ul class="notes">{"".join(f"<li>{text(line)}</li>" for line in lines)}</ul>' if lines else ""
@@ -155,23 +157,31 @@ def _cell(gold: str, said: str, n: int, row: int) -> str:
 
 
 def _play(summary: RunSummary) -> str:
-    stops = "".join(_fact(label(name), f"{n:,}") for name, n in summary.stops.items())
+    causes = "".join(_cause(name, n) for name, n in list(summary.causes.items())[:12])
+    stops = "".join(
+        fact(label(name), f"{n:,}") + (causes if name == "error" else "") for name, n in summary.stops.items()
+    )
     tools = "".join(
-        _fact(one.name, f"{one.calls:,}" + (f" ({one.errors:,} refused)" if one.errors else ""))
+        fact(one.name, f"{one.calls:,}" + (f" ({one.errors:,} refused)" if one.errors else ""))
         for one in summary.tools[:12]
     )
     malformed = percent(summary.malformed.value)
     return (
         '<section class="card play"><div><h2>How episodes ended</h2>'
-        f'<dl class="facts">{stops}</dl></div><div><h2>Tool calls</h2><dl class="facts">{tools or _fact("none", "")}'
-        f"{_fact('malformed actions', malformed)}</dl></div></section>"
+        f'<dl class="facts">{stops}</dl></div><div><h2>Tool calls</h2><dl class="facts">{tools or fact("none", "")}'
+        f"{fact('malformed actions', malformed)}</dl></div></section>"
     )
+
+
+def _cause(name: str, n: int) -> str:
+    link = urlencode({"cause": name[:300]}, errors="replace")
+    return f'<div class="part"><dt>{text(label(name), 80)}</dt><dd class="num"><a href="#{text(link, 4000)}">{n:,}</a></dd></div>'
 
 
 def _manifest(manifest: Mapping[str, Any]) -> str:
     if not manifest:
         return ""
-    rows = "".join(_fact(name, value, "mono") for name, value in _flat(manifest))
+    rows = "".join(fact(name, value, "mono") for name, value in _flat(manifest))
     return f'<section class="card"><h2>Manifest</h2><dl class="facts manifest">{rows}</dl></section>'
 
 
@@ -181,7 +191,3 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, st
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", ABSENT if value is None else as_text(value)
-
-
-def _fact(name: str, value: str, kind: str = "num") -> str:
-    return f'<div><dt>{text(name, 80)}</dt><dd class="{kind}">{text(value)}</dd></div>'

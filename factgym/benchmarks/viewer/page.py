@@ -13,21 +13,29 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any
 
+from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.formats import count
-from factgym.benchmarks.runfiles import Run, read_run
+from factgym.benchmarks.prices import PriceTable
 from factgym.benchmarks.summary import RunSummary, labels_in_order, summarise
+from factgym.benchmarks.usage import model_of
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
 from factgym.benchmarks.viewer.overview import overview
 from factgym.benchmarks.viewer.safe import data_block, text
 from factgym.core.errors import DataError
 
 _STYLES = ("base.css", "overview.css", "episodes.css")
-_SCRIPTS = ("text.js", "detail.js", "list.js", "main.js")
+_SCRIPTS = ("text.js", "turn.js", "detail.js", "list.js", "main.js")
 _SHARED_ROLES = frozenset({"system", "developer"})
 
 
-def write_page(run_dir: str | Path, out_path: str | Path | None = None) -> Path:
+def write_page(
+    run_dir: str | Path,
+    out_path: str | Path | None = None,
+    prices: PriceTable | None = None,
+) -> Path:
     """Write the page of the run in `run_dir` and return its path, by default `run_dir/index.html`.
+
+    prices: turns tokens into money.
 
     Raises DataError when the run is unusable or the page cannot be written. A page that was there is replaced only
     by a complete one.
@@ -36,7 +44,7 @@ def write_page(run_dir: str | Path, out_path: str | Path | None = None) -> Path:
     out = Path(out_path) if out_path is not None else run.folder / "index.html"
     out = out / "index.html" if out.is_dir() else out
     rows: list[list[Any]] = []
-    summary = summarise(_listing(run, rows))
+    summary = summarise(_listing(run, rows), prices, model=model_of(run.manifest))
     part = out.with_name(out.name + ".part")
     try:
         with part.open("w", encoding="ascii", newline="\n") as page:
@@ -109,6 +117,7 @@ def _shell(name: str, run: Run, summary: RunSummary, *, style: str, policy: str)
 def _facts(run: Run, summary: RunSummary) -> str:
     seed = run.manifest.get("seed")
     facts = [count(summary.n, "episode")]
+    facts += [f"{count(summary.tasks, 'task')}, several samples each"] if summary.groups else []
     facts += [f"split {', '.join(summary.splits)}"] if summary.splits else []
     facts += [f"seed {seed}"] if seed is not None else []
     facts += [f"factgym {run.manifest['factgym']}"] if run.manifest.get("factgym") else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from factgym.benchmarks.viewer.completion import made_of
 from factgym.benchmarks.viewer.loose import as_dict, as_list, as_number, as_text
 
 Step = dict[str, Any]
@@ -21,7 +22,7 @@ def steps_of(episode: Mapping[str, Any]) -> list[Step]:
     """One step for each message, in order.
 
     Keys: role, text; and for the policy's messages turn (from 1), reasoning, calls, error, credit (the summed span
-    credits, or None) and raw (the message as written, empty when `text` is all of it).
+    credits, or None), raw (the message as written, empty when `text` is all of it) and made (how the reply came about).
     """
     turns = {turn.get("message"): (i, turn) for i, turn in enumerate(map(as_dict, as_list(episode.get("turns"))), 1)}
     earned = _credits(episode)
@@ -29,7 +30,8 @@ def steps_of(episode: Mapping[str, Any]) -> list[Step]:
     for place, message in enumerate(map(as_dict, as_list(episode.get("messages")))):
         number, turn = turns.get(place, (0, {}))
         if message.get("role") == "assistant" or number:
-            steps.append({**_policy_step(message, number, turn), "credit": earned.get(place)})
+            step = _policy_step(message, number, turn)
+            steps.append({**step, "credit": earned.get(place), "made": made_of(message, turn)})
         else:
             steps.append({"role": as_text(message.get("role")), "text": _unwrap(as_text(message.get("content")))})
     return steps

@@ -105,6 +105,11 @@ class ClaimCheckEnv(Env[ClaimTask]):
         return _schemas(self._open)
 
     @property
+    def slow_steps(self) -> bool:
+        """Any index but the in-memory BM25 may take long."""
+        return bool(self.config.index != "bm25")
+
+    @property
     def _open(self) -> tuple[str, ...]:
         return ("submit",) if self.config.offline else ("list", "search", "read", "submit")
 

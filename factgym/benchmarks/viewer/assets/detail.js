@@ -7,7 +7,8 @@ const NEAR = 180;
 const DEEP = 6;
 
 function outcome(row) {
-  if (row.state === "error" || row.state === "unscored") return [STATES[row.state]];
+  if (row.state === "error") return [STATES.error, el("span", "muted", row.cause ? " " + label(row.cause) : "")];
+  if (row.state === "unscored") return [STATES.unscored];
   if (row.state === "played") return [row.said ? label(row.said) : "played"];
   if (row.state === "right") return [label(row.said)];
   return [row.said ? label(row.said) : "no verdict", el("span", "muted", " instead of "), label(row.gold)];
@@ -25,14 +26,41 @@ function headPart(row, detail) {
   const back = el("button", "", "\u2190 Episodes");
   back.id = "back";
   back.type = "button";
-  const meta = [row.topic, plural(row.turns, "turn"), label(detail.stop)].filter(Boolean).join(" \u00b7 ");
+  const meta = [row.topic, plural(row.turns, "turn"), label(detail.stop),
+    row.tokens === null ? "" : thousands(row.tokens) + " tokens",
+    row.seconds === null ? "" : duration(row.seconds),
+    detail.attempt > 1 ? "attempt " + detail.attempt : ""].filter(Boolean).join(" \u00b7 ");
   const who = el("div", "who", back,
-    el("div", "id", row.task),
+    el("div", "line", el("span", "id", row.task), nth(row)),
     el("div", "outcome " + row.state, el("span", "sign", SIGNS[row.state]), ...outcome(row)),
     el("div", "meta", meta));
   const total = el("div", "total num", el("b", "", fixed(row.reward, 3)), el("span", "", "reward"));
   const head = el("header", "dhead full", who, total);
-  return detail.error ? el("div", "stack full", head, el("p", "fault", detail.error)) : head;
+  if (!detail.error && row.group.length < 2) return head;
+  return el("div", "stack full", head,
+    detail.error ? el("p", "fault", el("b", "", label(detail.error[0])), detail.error[1]) : null,
+    row.group.length > 1 ? groupPart(row) : null);
+}
+
+function groupPart(row) {
+  const rewards = row.group.map((one) => one.reward).filter((reward) => reward !== null);
+  const right = row.group.filter((one) => one.state === "right").length;
+  const labelled = row.group.some((one) => one.gold);
+  const told = [row.group.length + " samples of this task", labelled ? right + " right" : "",
+    rewards.length ? "mean reward " + fixed(rewards.reduce((a, b) => a + b, 0) / rewards.length, 3) : "",
+    rewards.length > 1 && row.spread < 1e-9 ? "all equal" : ""].filter(Boolean).join(" \u00b7 ");
+  return el("section", "group", el("h2", "", told), el("div", "samples", ...row.group.map((one) => sampleCard(one, one === row))));
+}
+
+function sampleCard(row, current) {
+  const shown = row.state === "error" ? label(row.cause) : row.said ? label(row.said) : STATES[row.state];
+  const node = el("button", "sample " + row.state,
+    el("span", "line", el("span", "num", el("span", "sign", SIGNS[row.state]), row.sample), el("b", "num", fixed(row.reward, 3))),
+    el("span", "line muted", el("span", "about", shown), row.tokens === null ? null : el("span", "num", thousands(row.tokens) + " tok")));
+  node.type = "button";
+  node.dataset.i = String(row.i);
+  if (current) node.setAttribute("aria-current", "true");
+  return node;
 }
 
 function answerPart(detail) {
@@ -146,18 +174,6 @@ function transcriptPart(detail, shared) {
 function folded(name, text, kind) {
   const peek = el("span", "peek", text.slice(0, whole(text, 140)).replace(/\s+/g, " "));
   return el("details", "", el("summary", "", el("b", "", name), peek), said(kind, text));
-}
-
-function policyStep(step) {
-  const head = el("header", "", el("b", "", step.turn ? "Turn " + step.turn : "Assistant"));
-  if (step.error && !step.calls.some((call) => call.error === step.error)) head.append(el("span", "tag bad", step.error));
-  if (step.credit !== null && step.credit !== undefined) head.append(el("span", "gain", "credit " + fixed(step.credit, 3)));
-  const node = el("div", "step policy", head);
-  if (step.reasoning) node.append(folded("Reasoning", step.reasoning, "thought"));
-  if (step.text) node.append(said("prose", step.text));
-  if (step.calls.length) node.append(el("div", "calls", ...step.calls.map(callCard)));
-  if (step.raw) node.append(el("details", "raw", el("summary", "", "as written"), said("raw", step.raw)));
-  return node;
 }
 
 function callCard(call) {

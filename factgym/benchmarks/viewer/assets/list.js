@@ -7,8 +7,12 @@ const ORDERS = {
   low: ["lowest reward", (a, b) => (a.reward ?? 9e9) - (b.reward ?? 9e9)],
   high: ["highest reward", (a, b) => (b.reward ?? -9e9) - (a.reward ?? -9e9)],
   turns: ["most turns", (a, b) => b.turns - a.turns],
+  tokens: ["most tokens", (a, b) => (b.tokens ?? -1) - (a.tokens ?? -1), (row) => row.tokens !== null],
+  seconds: ["slowest", (a, b) => (b.seconds ?? -1) - (a.seconds ?? -1), (row) => row.seconds !== null],
+  task: ["by task", (a, b) => a.group[0].i - b.group[0].i || a.sample - b.sample, (row) => row.group.length > 1],
+  spread: ["widest groups", (a, b) => b.spread - a.spread || a.group[0].i - b.group[0].i || a.sample - b.sample, (row) => row.group.length > 1],
 };
-const FILTERS = ["q", "gold", "said", "state", "sort", "min", "max"];
+const FILTERS = ["q", "gold", "said", "state", "cause", "sample", "sort", "min", "max"];
 
 function readRows() {
   const index = JSON.parse(byId("index").textContent);
@@ -18,7 +22,24 @@ function readRows() {
     row.text = [row.task, row.question, row.answer, row.topic].join("\n").toLowerCase();
     return row;
   });
+  groupRows(rows);
   return { rows, golds: index.golds, said: index.said };
+}
+
+// Every row knows the samples of its task, in order, and how far apart their rewards are.
+function groupRows(rows) {
+  const groups = new Map();
+  for (const row of rows) {
+    const group = groups.get(row.task) ?? [];
+    if (!group.length) groups.set(row.task, group);
+    group.push(row);
+  }
+  for (const group of groups.values()) {
+    group.sort((a, b) => a.sample - b.sample || a.i - b.i);
+    const rewards = group.map((row) => row.reward).filter((reward) => reward !== null);
+    const spread = rewards.length ? Math.max(...rewards) - Math.min(...rewards) : -1;
+    for (const row of group) { row.group = group; row.spread = spread; }
+  }
 }
 
 function fillSelect(id, options) {
@@ -34,10 +55,18 @@ function fillFilters(data) {
   fillSelect("gold", [["*", "any"], ...data.golds.map((one) => [one, label(one)])]);
   fillSelect("said", [["*", "any"], ...data.said.map((one) => [one, label(one)]), ["", "none"]]);
   fillSelect("state", [["*", "any"], ...states.map((one) => [one, STATES[one]])]);
-  fillSelect("sort", Object.entries(ORDERS).map(([key, [name]]) => [key, name]));
+  const causes = [...new Set(data.rows.map((row) => row.cause))].filter(Boolean).sort();
+  fillSelect("cause", [["*", "any"], ...causes.map((one) => [one, label(one)])]);
+  const samples = [...new Set(data.rows.map((row) => row.sample))].sort((a, b) => a - b);
+  fillSelect("sample", [["*", "any"], ...samples.map((one) => [String(one), String(one)])]);
+  byId("cause").parentNode.hidden = !causes.length;
+  byId("sample").parentNode.hidden = samples.length < 2;
+  byId("sample").closest(".row").hidden = !causes.length && samples.length < 2;
+  const orders = Object.entries(ORDERS).filter(([, [, , known]]) => !known || data.rows.some(known));
+  fillSelect("sort", orders.map(([key, [name]]) => [key, name]));
 }
 
-const UNSET = { q: "", gold: "*", said: "*", state: "*", sort: "file", min: "", max: "" };
+const UNSET = { q: "", gold: "*", said: "*", state: "*", cause: "*", sample: "*", sort: "file", min: "", max: "" };
 
 function filterValues() {
   return Object.fromEntries(FILTERS.map((id) => [id, byId(id).value]));
@@ -58,6 +87,8 @@ function selectRows(rows, want) {
     (want.gold === "*" || row.gold === want.gold) &&
     (want.said === "*" || (row.said === want.said && (want.said !== "" || row.state === "silent"))) &&
     (want.state === "*" || row.state === want.state) &&
+    (want.cause === "*" || row.cause === want.cause) &&
+    (want.sample === "*" || String(row.sample) === want.sample) &&
     (min === null || (row.reward !== null && row.reward >= min - 1e-9)) &&
     (max === null || (row.reward !== null && row.reward <= max + 1e-9)) &&
     words.every((word) => row.text.includes(word)));
@@ -66,7 +97,7 @@ function selectRows(rows, want) {
 
 function itemNode(row, place, total, chosen) {
   const node = el("div", "item " + row.state,
-    el("div", "line", el("span", "id", row.task), el("span", "score num", fixed(row.reward, 3))),
+    el("div", "line", el("span", "id", row.task), nth(row), el("span", "score num", fixed(row.reward, 3))),
     el("div", "line", el("span", "said", el("span", "sign", SIGNS[row.state]), ...outcome(row))),
     el("span", "about", row.answer || row.question));
   node.id = "row" + row.i;

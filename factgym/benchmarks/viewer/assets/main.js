@@ -87,6 +87,12 @@ function move(step) {
   choose(shown[next].i, true);
 }
 
+function nextSample() {
+  if (chosen === null || byId("episodes").hidden) return;
+  const group = data.rows[chosen].group;
+  choose(group[(group.findIndex((row) => row.i === chosen) + 1) % group.length].i, true);
+}
+
 function toggleTheme() {
   const root = document.documentElement;
   const dark = (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
@@ -108,6 +114,7 @@ const KEYS = {
   j: () => move(1),
   k: () => move(-1),
   o: () => { location.hash = byId("episodes").hidden ? lastEpisodes : ""; },
+  n: nextSample,
   t: toggleTheme,
   x: toggleReasoning,
   r: resetFilters,
@@ -134,6 +141,10 @@ byId("list").addEventListener("scroll", () => requestAnimationFrame(() => drawLi
 byId("list").addEventListener("click", (event) => {
   const item = event.target.closest(".item");
   if (item) choose(Number(item.dataset.i), true);
+});
+byId("detail").addEventListener("click", (event) => {
+  const sample = event.target.closest(".sample");
+  if (sample) choose(Number(sample.dataset.i), true);
 });
 byId("filters").addEventListener("input", () => refilter(null));
 byId("filters").addEventListener("submit", (event) => event.preventDefault());

@@ -83,6 +83,18 @@ function bar(value) {
   return svg;
 }
 
-function plural(n, noun) {
-  return n.toLocaleString("en-US") + " " + noun + (n === 1 ? "" : "s");
+function plural(n, noun, several) {
+  return n.toLocaleString("en-US") + " " + (n === 1 ? noun : several ?? noun + "s");
+}
+
+function nth(row) {
+  return row.group.length > 1 ? el("span", "nth num", "sample " + row.sample) : null;
+}
+
+const thousands = (value) => Math.round(value).toLocaleString("en-US");
+
+function duration(seconds) {
+  if (seconds >= 60) return Math.floor(Math.round(seconds) / 60) + " min " + (Math.round(seconds) % 60) + " s";
+  if (seconds >= 1) return fixed(seconds, seconds >= 10 ? 1 : 2) + " s";
+  return fixed(1000 * seconds, seconds >= 0.01 || seconds === 0 ? 0 : 1) + " ms";
 }

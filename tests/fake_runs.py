@@ -321,7 +321,8 @@ def submission(view: Json, said: str, *, good_quotes: bool, mark: bool, cited: l
 class _Transcript:
     """Builds messages and turns the way the rollout records them."""
 
-    def __init__(self, view: Json) -> None:
+    def __init__(self, view: Json, rng: random.Random, model: str) -> None:
+        self.rng, self.model = rng, model
         user = f"Question: {view['question']}\n\nAnswer to check: {view['answer']}"
         self.messages: list[Json] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}]
         self.turns: list[Json] = []
@@ -329,7 +330,7 @@ class _Transcript:
     def call(self, thought: str, tool: str, arguments: Json, result: str, error: str | None = None) -> None:
         call = json.dumps({"name": tool, "arguments": arguments})
         said = f"<think>\n{thought}\n</think>\n\n<tool_call>\n{call}\n</tool_call>"
-        self._add(said, [{"tool": tool, "arguments": arguments, "error": error}], result, error)
+        self._add(said, [{"tool": tool, "arguments": arguments, "error": error}], result, error, thought)
 
     def broken(self, said: str) -> None:
         result = (
@@ -338,12 +339,53 @@ class _Transcript:
         )
         self._add(said, [], result, "invalid_json")
 
-    def _add(self, said: str, calls: list[Json], result: str, error: str | None) -> None:
+    def _add(self, said: str, calls: list[Json], result: str, error: str | None, thought: str = "") -> None:
         place = len(self.messages)
+        completion = self._completion(said, thought)
         self.messages.append({"role": "assistant", "content": said})
         text = f"<tool_response>\n{result}\n</tool_response>"
         self.messages.append({"role": "user", "content": text})
-        self.turns.append({"message": place, "calls": calls, "observation": text, "error": error})
+        spent = completion["usage"]["completion_tokens"]
+        self.turns.append(
+            {
+                "message": place,
+                "sent": None,
+                "tools": None,
+                "calls": calls,
+                "observation": text,
+                "error": error,
+                "completion": completion,
+                "seconds": {"model": round(0.3 + spent / 80, 4), "tool": 0.0031, "environment": 0.0008},
+            }
+        )
+
+    def _completion(self, said: str, thought: str) -> Json:
+        """What an endpoint tells about its reply; about four characters are a token."""
+        prompt = sum(len(one["content"]) for one in self.messages) // 4
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": len(said) // 4,
+            "reasoning_tokens": len(thought) // 4,
+            "cached_tokens": prompt // 2,
+        }
+        retries = [{"cause": "rate_limit", "waited": 1.5}] if self.rng.random() < 0.02 else []
+        return {
+            "raw": said,
+            "model": self.model,
+            "finish_reason": "length" if not thought else "stop",
+            "usage": usage,
+            "requests": 1 + len(retries),
+            "retries": retries,
+        }
+
+    def usage(self) -> Json:
+        """Tokens and requests of all turns."""
+        total: Json = {"requests": 0}
+        for completion in (turn["completion"] for turn in self.turns):
+            total["requests"] += completion["requests"]
+            for kind, tokens in completion["usage"].items():
+                total[kind] = total.get(kind, 0) + tokens
+        return total
 
 
 def _explore(talk: _Transcript, view: Json, rng: random.Random, n_read: int) -> list[str]:
@@ -378,17 +420,22 @@ def _explore(talk: _Transcript, view: Json, rng: random.Random, n_read: int) -> 
     return read
 
 
-def episode(index: int, *, skill: float = 0.75, agent: str = "qwen3-8b", seed: int = 0, copies: int = 1) -> Json:
-    """One realistic episode; better with a higher `skill` (0 to 1). `copies` lengthens the transcript."""
-    rng = random.Random(f"fake {seed} {index}")
+def episode(index: int, *, skill: float = 0.75, agent: str = "qwen3-8b", seed: int = 0, sample: int = 0) -> Json:
+    """One realistic episode; better with a higher `skill` (0 to 1). sample: which of a task's samples."""
+    rng = random.Random(f"fake {seed} {index}" + (f" {sample}" if sample else ""))
     case = CASES[index % len(CASES)]
     gold = VERDICTS[index % len(VERDICTS)]
     view = task_view(case, gold)
-    talk = _Transcript(view)
-    read: list[str] = []
-    for _ in range(copies):
-        read = _explore(talk, view, rng, 2 if rng.random() < skill else 1)
+    talk = _Transcript(view, random.Random(f"talk {seed} {index} {sample}"), "Qwen/Qwen3-8B")
+    read = _explore(talk, view, rng, 2 if rng.random() < skill else 1)
     record: Json = {
+        "schema": 1,
+        "factgym": "0.1.0",
+        "sample": sample,
+        "attempt": 1,
+        "other_messages": [],
+        "tools": [],
+        "seconds": 0.0,
         "env": "claimcheck-multihop",
         "version": 1,
         "task": f"multihop/{index:05d}",
@@ -402,11 +449,14 @@ def episode(index: int, *, skill: float = 0.75, agent: str = "qwen3-8b", seed: i
         "error": None,
     }
     if rng.random() < 0.012:
-        return {**record, "reward": report(None, error=FAULT), "stop": "error", "error": FAULT}
+        cause, message = rng.choice(FAULTS)
+        return _closed(record, talk, None, "error") | {"error": {"cause": cause, "message": message}}
+    if rng.random() < 0.01:
+        return _closed(record, talk, _outcome(view, None, read, False, False, rng, case), "context_limit")
     if rng.random() > skill + 0.2:
         for _ in range(3):
             talk.broken('<tool_call>\n{"name": "submit", "arguments": {"claims": [{"evidence_ids": ["E2" "quote": "…')
-        return {**record, "reward": _outcome(view, None, read, False, False, rng, case), "stop": "turn_limit"}
+        return _closed(record, talk, _outcome(view, None, read, False, False, rng, case), "turn_limit")
     said = gold if rng.random() < skill else rng.choice(VERDICTS)
     good, mark = rng.random() < skill + 0.1, rng.random() < skill
     verdict = submission(view, said, good_quotes=good, mark=mark, cited=read)
@@ -418,10 +468,23 @@ def episode(index: int, *, skill: float = 0.75, agent: str = "qwen3-8b", seed: i
         verdict,
         f"Submitted: {said}. The episode is over.",
     )
-    return {**record, "reward": _outcome(view, said, read, good, mark, rng, case), "stop": "submitted"}
+    return _closed(record, talk, _outcome(view, said, read, good, mark, rng, case), "submitted")
 
 
-FAULT = "ConnectionError: index server at 127.0.0.1:8071 refused the connection"
+def _closed(record: Json, talk: _Transcript, reward: Json | None, stop: str) -> Json:
+    seconds = round(sum(sum(turn["seconds"].values()) for turn in talk.turns), 4)
+    return {**record, "reward": reward, "stop": stop, "usage": talk.usage(), "seconds": seconds}
+
+
+def group(index: int, k: int, *, skill: float = 0.75) -> list[Json]:
+    """`k` samples of one task."""
+    return [episode(index, skill=skill, sample=sample) for sample in range(k)]
+
+
+FAULTS = (
+    ("rate_limit", "the server still answered 429 (too many requests) after 6 tries"),
+    ("connection", "http://127.0.0.1:8000/v1 dropped the connection after 6 tries"),
+)
 
 
 def report(total: float | None, *, error: str | None = None, **parts: Any) -> Json:
@@ -536,6 +599,13 @@ def hostile_episode(index: int = 0) -> Json:
                 "calls": [call, {"tool": "submit", "arguments": verdict, "error": None}],
                 "observation": bad,
                 "error": HOSTILE[0],
+                "completion": {
+                    "raw": {"content": "raw " + bad, HOSTILE[0]: bad},
+                    "model": HOSTILE[0],
+                    "finish_reason": HOSTILE[0],
+                    "retries": [{"cause": HOSTILE[0], "waited": 1.0}],
+                    "notes": {HOSTILE[0]: bad, "note": [bad]},
+                },
             }
         ],
         "reward": report(
@@ -544,6 +614,12 @@ def hostile_episode(index: int = 0) -> Json:
         "stop": HOSTILE[0],
         "task_view": view,
     }
+
+
+def hostile_fault(index: int = 0) -> Json:
+    """An episode that ended in an infrastructure error whose cause and message are hostile."""
+    error = {"cause": HOSTILE[0], "message": "\n".join(HOSTILE)}
+    return {**hostile_episode(index), "reward": None, "stop": "error", "error": error}
 
 
 def write_run(folder: Path, episodes: list[Json], facts: Json | None = None) -> Path:

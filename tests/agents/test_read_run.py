@@ -9,7 +9,7 @@ from typing import Any
 import fake_runs
 import pytest
 
-from factgym.benchmarks.runfiles import read_run
+from factgym.agents.runs.read import read_run
 from factgym.core.errors import DataError
 
 

@@ -1,7 +1,8 @@
 """Runs on disk: `RUN/manifest.json` and `RUN/episodes.jsonl`, one JSON object a line.
 
 A run that was killed while it wrote ends in half a line: that line is left out and said so, everything else that is
-broken is an error which names its line. Episodes are streamed, because a run of some thousand may not fit in memory
+broken is an error which names its line. An episode that an infrastructure fault ended, and that was played again, is
+there twice: the later line counts. Episodes are streamed, because a run of some thousand may not fit in memory
 twice.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import Any, NoReturn
@@ -31,6 +32,7 @@ class Run:
     manifest: Mapping[str, Any]
     notes: tuple[str, ...]
     _end: int
+    _superseded: frozenset[int]
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         """The episodes in the order of the file. Raises DataError that names file, line and fault."""
@@ -39,7 +41,7 @@ class Run:
             for number, line in enumerate(lines, 1):
                 if lines.tell() > self._end:
                     return
-                if line.strip():
+                if line.strip() and number not in self._superseded:
                     yield _episode(line, f"{path} line {number}")
 
 
@@ -58,34 +60,58 @@ def read_run(folder: str | Path) -> Run:
     manifest = _manifest(folder / MANIFEST)
     if manifest is None:
         notes.append(f"{MANIFEST} is missing: this run cannot be compared with others.")
-    end, torn, count = _measure(path)
-    if torn:
+    found = _measure(path)
+    if found.torn:
         notes.append(f"The last line of {EPISODES} is cut off (the run was interrupted) and is left out.")
-    planned = (manifest or {}).get("n")
-    if isinstance(planned, int) and planned > count:
-        notes.append(f"The run is incomplete: {count} of {planned} episodes.")
-    return Run(folder, manifest or {}, tuple(notes), end)
+    planned = _planned(manifest or {})
+    if planned is not None and planned > found.count:
+        notes.append(f"The run is incomplete: {found.count} of {planned} episodes.")
+    return Run(folder, manifest or {}, tuple(notes), found.end, frozenset(found.superseded))
 
 
-def _measure(path: Path) -> tuple[int, bool, int]:
-    """Where the last usable line ends, whether a torn one follows, and how many lines are used."""
-    end = count = 0
-    torn = False
+def _planned(manifest: Mapping[str, Any]) -> int | None:
+    n, k = manifest.get("n"), manifest.get("k", 1)
+    return n * k if isinstance(n, int) and isinstance(k, int) else None
+
+
+@dataclass(slots=True)
+class _Measure:
+    """end: where the last usable line ends. count: episodes, each once. superseded: numbers of lines played again."""
+
+    end: int = 0
+    count: int = 0
+    torn: bool = False
+    superseded: set[int] = field(default_factory=set)
+
+
+def _measure(path: Path) -> _Measure:
+    found = _Measure()
+    failed: dict[object, int] = {}
     with path.open("rb") as lines:
-        for line in lines:
-            torn = not line.endswith(b"\n") and not _is_json(line)
-            if not torn:
-                end += len(line)
-                count += bool(line.strip())
-    return end, torn, count
+        for number, line in enumerate(lines, 1):
+            episode = _json_or_none(line)
+            found.torn = not line.endswith(b"\n") and episode is None
+            if found.torn:
+                return found
+            found.end += len(line)
+            found.count += bool(line.strip())
+            if not isinstance(episode, dict):
+                continue
+            key = (str(episode.get("task")), str(episode.get("sample")))
+            if key in failed:
+                found.superseded.add(failed.pop(key))
+                found.count -= 1
+            if episode.get("error") is not None:
+                failed[key] = number
+    return found
 
 
-def _is_json(line: bytes) -> bool:
+def _json_or_none(line: bytes) -> Any:
+    """The value of a line; None where it is broken, which is said when the line is read."""
     try:
-        json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:

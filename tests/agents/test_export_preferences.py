@@ -1,0 +1,176 @@
+"""Preference pairs: best against worst of a group, one prompt on both sides, nothing without contrast."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import episode_records as made
+import pytest
+
+from factgym.agents.export import PreferenceOptions, export_preferences
+from factgym.agents.export.conversation import Form
+from factgym.core.errors import ConfigError, DataError
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def base() -> Json:
+    return made.played("oracle", 1)
+
+
+def group(base: Json, totals: list[float], task: str = "t") -> list[Json]:
+    return [made.sample_of(base | {"task": task}, sample, total) for sample, total in enumerate(totals)]
+
+
+def export(tmp_path: Path, records: list[Json], **options: Any) -> tuple[list[Json], Any]:
+    run = made.write(tmp_path / "run", records)
+    summary = export_preferences([run], tmp_path / "out", PreferenceOptions(**options), force=True)
+    return made.lines_of(tmp_path / "out"), summary
+
+
+def samples(lines: list[Json]) -> list[tuple[int, int]]:
+    return [(line["chosen_sample"], line["rejected_sample"]) for line in lines]
+
+
+def test_a_pair_is_the_best_against_the_worst(tmp_path, base):
+    records = group(base, [0.4, 0.9, 0.1, 0.9]) + group(base, [0.2, 0.3], "u")
+    records = [records[i] for i in (4, 0, 1, 5, 2, 3)]
+    lines, summary = export(tmp_path, records)
+    assert [line["task"] for line in lines] == ["u", "t"]
+    assert samples(lines) == [(1, 0), (1, 2)]
+    assert dict(summary.left_out) == {"neither best nor worst of their group": 2}
+    line = lines[1]
+    assert list(line) == [
+        "prompt", "chosen", "rejected", "tools", "env", "task",
+        "chosen_reward", "rejected_reward", "chosen_sample", "rejected_sample",
+    ]  # fmt: skip
+    assert (line["chosen_reward"], line["rejected_reward"]) == (0.9, 0.1)
+
+
+def test_prompt_and_sides_make_up_the_two_transcripts(tmp_path, base):
+    (line,), _ = export(tmp_path, group(base, [1.0, 0.0]))
+    last = base["turns"][-1]["message"]
+    assert line["prompt"] == base["messages"][:2]
+    for side, sample in (("chosen", 0), ("rejected", 1)):
+        transcript = made.sample_of(base, sample, 0.0)["messages"]
+        assert line["prompt"] + line[side] == transcript[: last + 1]
+        assert line[side][0]["role"] == line[side][-1]["role"] == "assistant"
+
+
+def test_real_episodes_of_a_strong_and_a_weak_player_are_a_pair(tmp_path):
+    records = [made.played("oracle", 4, 0), made.played("random", 4, 1)]
+    (line,), _ = export(tmp_path, records)
+    assert line["chosen_reward"] == pytest.approx(1.0)
+    assert line["rejected_reward"] < 0.9
+    assert line["prompt"] == records[0]["messages"][:2] == records[1]["messages"][:2]
+
+
+@pytest.mark.parametrize(("margin", "pairs"), [(0.0, [(1, 0)]), (0.25, [(1, 0)]), (0.26, [])])
+def test_the_margin_is_inclusive(tmp_path, base, margin, pairs):
+    records = group(base, [0.25, 0.5]) + group(base, [0.0, 1.0], "wide")
+    lines, summary = export(tmp_path, records, margin=margin)
+    assert samples([line for line in lines if line["task"] == "t"]) == pairs
+    assert summary.left_out["without contrast in their group"] == (0 if pairs else 2)
+
+
+def test_equal_rewards_are_no_pair(tmp_path, base):
+    with pytest.raises(DataError, match="no pair came out of 3 episodes; left out: 3 without contrast"):
+        export(tmp_path, group(base, [0.5, 0.5, 0.5]))
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_pairs_are_the_widest_first_and_bounded(tmp_path, base):
+    records = group(base, [0.0, 0.25, 0.75, 0.75])
+    lines, _ = export(tmp_path, records, pairs="all")
+    assert samples(lines) == [(2, 0), (3, 0), (2, 1), (3, 1), (1, 0)]
+    lines, summary = export(tmp_path, records, pairs="all", max_pairs=2, margin=0.3)
+    assert samples(lines) == [(2, 0), (3, 0)]
+    assert summary.left_out["pairs beyond 2 of a group"] == 2
+
+
+def test_failed_unscored_cut_and_double_episodes_are_not_chosen(tmp_path, base):
+    cut = made.sample_of(base, 3, 1.0)
+    cut["turns"][0]["completion"] = {"finish_reason": "length"}
+    unscored = made.sample_of(base, 4, 0.0)
+    unscored["reward"] |= {"total": None, "status": "unscored"}
+    records = [
+        *group(base, [0.4, 0.8]), *(one | {"task": "t"} for one in (cut, unscored)),
+        made.failed("t", 2), group(base, [0.4])[0] | {"sample": 5},
+    ]  # fmt: skip
+    lines, summary = export(tmp_path, records)
+    assert samples(lines) == [(1, 0)]
+    assert dict(summary.left_out) == {
+        "failed": 1, "unscored": 1, "identical to an earlier one": 1, "neither best nor worst of their group": 1
+    }  # fmt: skip
+    low = [*group(base, [0.4, 0.8]), made.with_reward(cut | {"task": "t"}, 0.1)]
+    assert samples(export(tmp_path, low)[0]) == [(1, 3)]
+
+
+def test_a_run_that_plays_each_task_once_is_told_of_k(tmp_path, base):
+    with pytest.raises(ConfigError, match="-k 4"):
+        export(tmp_path, [*group(base, [1.0]), *group(base, [0.0], "u")])
+
+
+def test_groups_are_within_one_run(tmp_path, base):
+    runs = [
+        made.write(tmp_path / name, group(base, totals)) for name, totals in (("a", [0.1, 0.2]), ("b", [0.7, 0.9]))
+    ]
+    export_preferences(runs, tmp_path / "out")
+    assert [(one["chosen_reward"], one["rejected_reward"]) for one in made.lines_of(tmp_path / "out")] == [
+        (0.2, 0.1),
+        (0.9, 0.7),
+    ]
+
+
+def test_other_prompts_and_isolated_contexts_are_no_pair(tmp_path, base):
+    records = group(base, [0.0, 0.5, 0.9, 1.0])
+    records[3]["messages"][1]["content"] += " (another question)"
+    apart = records[2]
+    for turn in apart["turns"][1:]:
+        turn["sent"] = [1]
+    lines, summary = export(tmp_path, records)
+    assert samples(lines) == [(1, 0)]
+    assert summary.left_out["with contexts of their own for each turn"] == 1
+
+
+def test_reasoning_that_was_not_sent_again_is_left_out_with_the_way_to_take_it(tmp_path, base):
+    records = group(base, [0.0, 1.0])
+    for record in records:
+        for turn in record["turns"]:
+            bare = record["messages"][turn["message"]]
+            record["other_messages"].append(dict(bare))
+            turn["sent"] = [0, 1]
+            for place in range(2, turn["message"]):
+                turn["sent"].append(place if place % 2 else len(record["messages"]) + place // 2 - 1)
+            bare["reasoning_content"] = "hm"
+    with pytest.raises(DataError, match=r"2 whose earlier reasoning was not sent again .*--reasoning drop"):
+        export(tmp_path, records)
+    (line,), _ = export(tmp_path, records, form=Form("drop"))
+    assert line["chosen"] == group(base, [0.0, 1.0])[1]["messages"][2 : base["turns"][-1]["message"] + 1]
+
+
+def test_tools_of_both_sides_are_offered_once(tmp_path, base):
+    records = group(base, [0.0, 1.0])
+    extra = copy.deepcopy(base["tools"][0])
+    extra["function"]["name"] = "extra"
+    records[0]["tools"] = [*base["tools"], extra]
+    (line,), _ = export(tmp_path, records)
+    assert line["tools"] == [*base["tools"], extra]
+
+
+def test_native_calls_and_reasoning_take_the_chosen_form(tmp_path):
+    records = [made.native(3, sample, reward, verdict=verdict) for sample, reward, verdict in
+               ((0, 0.1, "overclaim"), (1, 0.9, "supported"))]  # fmt: skip
+    (line,), _ = export(tmp_path, records, form=Form("inline", "object"))
+    assert line["chosen"][0]["content"].startswith("<think>\nI think about turn 1.\n</think>")
+    assert line["chosen"][-1]["tool_calls"][0]["function"]["arguments"]["final_verdict"] == "supported"
+    assert line["rejected"][-1]["tool_calls"][0]["function"]["arguments"]["final_verdict"] == "overclaim"
+
+
+@pytest.mark.parametrize("bad", [{"margin": -1.0}, {"margin": float("nan")}, {"max_pairs": 0}])
+def test_settings_out_of_range_are_named(bad):
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        PreferenceOptions(**bad)

@@ -1,0 +1,249 @@
+"""The schema of an episode record: what is written fits it, and what is not a record does not."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import episode_records as made
+import pytest
+from jsonschema import Draft202012Validator
+
+import factgym
+from factgym.agents.players import players_of
+from factgym.agents.rollout import play_episode
+from factgym.agents.runs.schema import path_text, schema, validate
+from factgym.core.errors import DataError
+from factgym.core.policy import ContextOverflowError, Player, PolicyError
+
+Json = dict[str, Any]
+Path = tuple[str | int, ...]
+
+
+def full_record() -> Json:
+    """A record in which every part of the schema occurs."""
+    record = made.native(3)
+    record["messages"][0]["name"] = "instructions"
+    record["other_messages"] = [{"role": "system", "content": [{"type": "text", "text": "x"}], "cache": True}]
+    record["turns"][1] |= {"sent": [len(record["messages"]), 1, 2, 3], "tools": ["submit"]}
+    record["reward"]["components"]["json"] = 1.0
+    record["reward"]["spans"] = [[2, 0, 3, 0.5]]
+    return record
+
+
+FULL = full_record()
+
+
+def test_the_schema_is_a_schema_with_words_for_everything():
+    found = schema()
+    Draft202012Validator.check_schema(found)
+    assert found["$id"] == "urn:factgym:schema:episode:1"
+    rules = [(path, node) for path, node in _nodes(found) if "allOf" not in path and node != {"type": "null"}]
+    assert [path for path, node in rules if "type" in node and "description" not in node] == []
+
+
+def _nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, Json]]:
+    if isinstance(node, dict):
+        if not path or path[-1] not in ("properties", "$defs"):
+            yield path, node
+        for key, one in node.items():
+            yield from _nodes(one, (*path, key))
+    elif isinstance(node, list):
+        for index, one in enumerate(node):
+            yield from _nodes(one, (*path, index))
+
+
+def test_a_copy_is_the_callers_own():
+    schema()["properties"].clear()
+    validate(FULL)
+    assert schema()["properties"]
+
+
+@pytest.mark.parametrize(
+    "env_id", [one for one in factgym.list_envs() if "contracts" not in one and "docs" not in one]
+)
+def test_every_player_of_every_environment_leaves_valid_records(env_id):
+    for player in players_of(env_id):
+        validate(made.played(player, 1, env=env_id))
+
+
+class _Ends:
+    """Searches once, then does what ends an episode otherwise than by a submission."""
+
+    def __init__(self, fault: Exception | None) -> None:
+        self.fault = fault
+        self.turn = 0
+
+    def act(self, messages: Any, tools: Any) -> Any:
+        self.turn += 1
+        if self.fault and self.turn == 2:
+            raise self.fault
+        return '<tool_call>{"name": "search", "arguments": {"query": "rule"}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("stop", "fault", "limits"),
+    [
+        ("turn_limit", None, {"max_turns": 2}),
+        ("length_limit", None, {"max_episode_chars": 4000, "max_turns": 50}),
+        ("context_limit", ContextOverflowError("4097 tokens"), {}),
+        ("error", PolicyError("rate_limit", "429"), {}),
+    ],
+)
+def test_every_end_leaves_a_valid_record(stop, fault, limits):
+    player = Player("ends", "baseline", "", lambda env, seed: _Ends(fault))
+    record = play_episode(factgym.make(made.ENV, **limits), player, 2)
+    assert record["stop"] == stop
+    assert (record["error"] is None) == (stop != "error")
+    validate(record)
+
+
+def test_errors_and_full_accounts_are_valid():
+    validate(made.failed())
+    validate(FULL)
+    validate(made.native(finish_reason="length"))
+
+
+def _objects(value: Any, rules: Any, path: Path = ()) -> Iterator[tuple[Path, Json, Json]]:
+    """Every object of a record with the rules that the schema has for it."""
+    rules = _resolved(rules, value)
+    if isinstance(value, dict):
+        if "properties" in rules:
+            yield path, value, rules
+        for key, one in value.items():
+            yield from _objects(one, rules.get("properties", {}).get(key, {}), (*path, key))
+    elif isinstance(value, list):
+        for index, one in enumerate(value[:4]):
+            yield from _objects(one, rules.get("items") or {}, (*path, index))
+
+
+def _resolved(rules: Any, value: Any) -> Json:
+    if not isinstance(rules, dict):
+        return {}
+    if "anyOf" in rules:
+        rules = next(one for one in rules["anyOf"] if one.get("type") != "null") if value is not None else {}
+    return schema()["$defs"][rules["$ref"].rsplit("/", 1)[1]] if "$ref" in rules else rules
+
+
+OBJECTS = list(_objects(FULL, schema()))
+
+
+def _refused(path: Path, change: Any) -> str:
+    record = copy.deepcopy(FULL)
+    place: Any = record
+    for step in path:
+        place = place[step]
+    change(place)
+    with pytest.raises(DataError) as caught:
+        validate(record)
+    return str(caught.value)
+
+
+def test_the_full_record_meets_every_definition():
+    met = {id(rules) for _, _, rules in OBJECTS}
+    assert len(met) > 10
+    names = {key for _, value, rules in OBJECTS for key in value if key in rules["properties"]}
+    wanted = {key for _, node in _nodes(schema()) for key in node.get("properties", {}) if "description" in node}
+    assert wanted - names <= {"cause", "message", "description"}
+
+
+REQUIRED = [(path, key) for path, _, rules in OBJECTS for key in rules.get("required", ())]
+
+
+@pytest.mark.parametrize(("path", "key"), REQUIRED, ids=[path_text([*path, key]) for path, key in REQUIRED])
+def test_a_record_without_a_required_field_is_refused(path, key):
+    assert repr(key) in _refused(path, lambda place: place.pop(key))
+
+
+def _types(rules: Json, value: Any) -> list[str]:
+    """The types that a field may have, none where any will do."""
+    kinds = _resolved(rules, value).get("type", [])
+    nullable = ["null"] if {"type": "null"} in rules.get("anyOf", ()) else []
+    return [*([kinds] if isinstance(kinds, str) else kinds), *nullable] if kinds else []
+
+
+WRONG: dict[str, Any] = {
+    "string": 7, "integer": "7", "number": "7", "object": [1], "array": {"a": 1},
+}  # fmt: skip
+TYPED = [
+    (path, key, types)
+    for path, value, rules in OBJECTS
+    for key in value
+    for types in [_types(rules["properties"].get(key, {}), value[key])]
+    if types
+]
+
+
+@pytest.mark.parametrize(("path", "key", "types"), TYPED, ids=[path_text([*path, key]) for path, key, _ in TYPED])
+def test_a_field_of_another_type_is_refused_and_its_path_named(path, key, types):
+    bad = [value for kind, value in WRONG.items() if kind in types] + ([] if "null" in types else [None])
+    for value in [*bad, True]:
+        said = _refused(path, lambda place, value=value: place.__setitem__(key, value))
+        assert path_text([*path, key]) in said or "required" in said, said
+
+
+CLOSED = [path for path, _, rules in OBJECTS if rules.get("additionalProperties") is False]
+
+
+@pytest.mark.parametrize("path", CLOSED, ids=[path_text(path) or "record" for path in CLOSED])
+def test_a_stray_field_is_refused_where_the_format_is_ours(path):
+    assert "'stray'" in _refused(path, lambda place: place.__setitem__("stray", 1))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "task_view", "reward metrics", "tools 0", "tools 0 function", "other_messages 0", "turns 0 completion notes",
+        "turns 0 completion raw", "turns 0 calls 0 arguments",
+    ],
+)  # fmt: skip
+def test_what_belongs_to_others_is_open(path):
+    record = copy.deepcopy(FULL)
+    place: Any = record
+    for step in path.split():
+        place = place[int(step) if step.isdigit() else step]
+    place["stray"] = {"any": ["thing"]}
+    validate(record)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": 2}, "schema: 1 was expected"),
+        ({"sample": -1}, "sample: -1 is less than the minimum"),
+        ({"attempt": 0}, "attempt: 0 is less"),
+        ({"seed": 2**31}, "seed: .* greater than the maximum"),
+        ({"seconds": float("nan")}, "seconds: nan is no JSON number"),
+        ({"task_view": {"a": [0.0, float("inf")]}}, r"task_view.a\[1\]: inf is no JSON number"),
+        ({"stop": "gave_up"}, "stop: 'gave_up' is not one of"),
+        ({"stop": "error"}, "error: None"),
+        ({"error": {"cause": "timeout", "message": ""}}, "error: .* is not of type 'null'"),
+        ({"reward": None}, "reward: None is not of type 'object'"),
+        ({"reward": {**FULL["reward"], "status": "unscored"}}, "reward.total: .* is not of type 'null'"),
+        ({"reward": {**FULL["reward"], "total": None}}, "reward.total: None is not of type 'number'"),
+        ({"reward": {**FULL["reward"], "spans": [[2, 0, 1]]}}, r"reward.spans\[0\]: .* too short"),
+        ({"reward": {**FULL["reward"], "spans": [[2, 0, 1, 0.5, 1]]}}, r"reward.spans\[0\]"),
+        ({"reward": {**FULL["reward"], "spans": [[1, 0, 1, 0.5]]}}, r"spans\[0\]: 1 is not the place of a policy's"),
+        ({"reward": {**FULL["reward"], "spans": [[2, 0, 10**6, 0.5]]}}, "lies outside of message 2"),
+        ({"turns": [{**FULL["turns"][0], "message": 0}]}, r"turns\[0\].message: 0 is not the place"),
+        ({"turns": [{**FULL["turns"][0], "message": 99}]}, r"turns\[0\].message: 99"),
+        ({"turns": [FULL["turns"][0]] * 2}, r"turns\[1\].message: 2 is not the place of the policy's next"),
+        ({"turns": [{**FULL["turns"][0], "sent": [77]}]}, r"turns\[0\].sent: 77 is no message"),
+        ({"turns": [{**FULL["turns"][0], "tools": ["nope"]}]}, r"turns\[0\].tools: 'nope' is none"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, r"messages\[0\]: 'tool_call_id' is a required"),
+        ({"messages": [{"role": "user", "content": "x", "completion": {}}]}, "'completion' was unexpected"),
+        ({"messages": [{"role": "user", "content": "x", "reasoning_content": "y"}]}, r"messages\[0\]"),
+        ({"messages": [{"role": "x" * 10**6, "content": ""}]}, r"messages\[0\].role: .{60,200} breaks the rule"),
+    ],
+)
+def test_what_cannot_be_is_refused(change, said):
+    with pytest.raises(DataError, match=said) as caught:
+        validate({**FULL, **change})
+    assert len(str(caught.value)) < 400
+
+
+def test_records_round_trip_through_json():
+    for record in (FULL, made.failed()):
+        assert json.loads(json.dumps(record)) == record

@@ -1,0 +1,283 @@
+"""Nothing is lost: runs killed at any instant, cut anywhere, on a disk that fills up, continued to the same episodes."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import policies
+import pytest
+from test_engine import agent, by_job
+from timeless import timeless
+
+import factgym
+from factgym.agents.agent import agent_of_player
+from factgym.agents.players import find_player
+from factgym.agents.rollout.engine import Limits, RunAbortedError
+from factgym.agents.rollout.order import Job
+from factgym.agents.runs import EPISODES, MANIFEST
+from factgym.agents.runs.collect import collect
+from factgym.agents.runs.manifest import manifest_of
+from factgym.agents.runs.read import read_run
+from factgym.agents.runs.write import RunWriter, last_folder
+from factgym.core.errors import ConfigError, DataError
+
+ENV = "claimcheck-multihop"
+POLICIES = Path(__file__).parent / "policies.py"
+
+
+@pytest.fixture(scope="module")
+def env():
+    return factgym.make(ENV)
+
+
+@pytest.fixture(scope="module")
+def whole(env, tmp_path_factory):
+    """A run that was never interrupted: 12 tasks, 2 samples."""
+    folder = tmp_path_factory.mktemp("whole")
+    return episodes(collect(env, agent(policies.Seeded()), folder, n=12, k=2))
+
+
+def episodes(run):
+    found = list(run.episodes())
+    assert len(by_job(found)) == len(found), "an episode is there twice"
+    return by_job(found)
+
+
+def command(out, *more):
+    return [
+        *(sys.executable, "-m", "factgym", "eval", ENV, "--agent", f"{POLICIES}:Seeded", "--agent-set", "wait=0.002"),
+        *("-n", "300", "-k", "2", "--concurrency", "8", "--out", str(out), *more),
+    ]
+
+
+def test_a_run_killed_at_random_points_ends_as_one_that_was_not(env, tmp_path):
+    """SIGKILL, again and again, at points that a seed chose; the reference is one run without interruption."""
+    reference = episodes(collect(env, agent(policies.Seeded(wait=0.002)), tmp_path / "reference", n=300, k=2))
+    out = tmp_path / "killed"
+    rng = random.Random(5)
+    kills = 0
+    sizes = []
+    while len(sizes) < 60:
+        process = subprocess.Popen(
+            command(out, "--resume"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        )
+        deadline = _first_line(out, process) + rng.uniform(0.0, 0.4)
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if process.poll() is not None:
+            assert process.returncode == 0, process.communicate()
+            process.communicate()
+            break
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += 1
+        sizes.append((out / EPISODES).stat().st_size)
+    assert kills >= 3
+    assert sizes == sorted(sizes), "a finished episode went missing"
+    agents = {one["agent"] for one in read_run(out).episodes()}
+    assert agents == {"policies.py:Seeded"}
+    found = {key: {**one, "agent": "mine"} for key, one in episodes(read_run(out)).items()}
+    assert found == reference
+
+
+def _first_line(out, process):
+    """When the process has begun to write; it is never killed before it did anything."""
+    size = (out / EPISODES).stat().st_size if (out / EPISODES).exists() else 0
+    while process.poll() is None and not ((out / EPISODES).exists() and (out / EPISODES).stat().st_size > size):
+        time.sleep(0.005)
+    return time.monotonic()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_file_cut_at_any_byte_is_continued(env, whole, tmp_path, seed):
+    collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2)
+    path = tmp_path / EPISODES
+    data = path.read_bytes()
+    rng = random.Random(seed)
+    ends = [index + 1 for index, byte in enumerate(data) if byte == 10]
+    # Anywhere, and at the places where off-by-one lives: before, at and after a line break.
+    cut = rng.choice([rng.randrange(len(data)), rng.choice(ends) - 1, rng.choice(ends), rng.choice(ends[:-1]) + 1])
+    path.write_bytes(data[:cut])
+    kept = data[:cut].rpartition(b"\n")[0]
+    assert episodes(collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2, resume=True)) == whole
+    assert path.read_bytes().startswith(kept)
+
+
+def test_a_whole_run_is_left_as_it_is(env, whole, tmp_path):
+    collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2)
+    before = (tmp_path / EPISODES).read_bytes()
+    assert episodes(collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2, resume=True)) == whole
+    assert (tmp_path / EPISODES).read_bytes() == before
+
+
+def test_a_run_killed_before_its_first_episode_is_begun_again(env, whole, tmp_path):
+    (tmp_path / EPISODES).touch()
+    (tmp_path / "manifest.tmp").write_text('{"env": ')
+    assert episodes(collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2, resume=True)) == whole
+
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+sys.argv[1:] = sys.argv[2:]
+from factgym.cli.main import main
+main()
+"""
+
+
+def test_a_full_disk_stops_the_run_between_lines(env, tmp_path):
+    """The system takes a part of a line and refuses the rest, as a full disk does (here: a limit on file size)."""
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, "200000", *command(out)[3:]], capture_output=True, text=True, cwd=tmp_path, check=False
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "cannot write to" in done.stderr and "--resume" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    data = (out / EPISODES).read_bytes()
+    assert 100_000 < len(data) <= 200_000
+    assert data.endswith(b"\n")
+    for line in data.splitlines():
+        json.loads(line)
+    assert "The run is incomplete" in done.stdout
+    done = subprocess.run(command(out, "--resume"), capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (out / EPISODES).read_bytes().startswith(data)
+    assert len(episodes(read_run(out))) == 600
+
+
+def test_errors_are_played_again_and_counted(env, tmp_path):
+    flaky = policies.Flaky()
+    first = collect(env, agent(flaky), tmp_path, n=30, k=2, limits=Limits(max_errors=0))
+    errors = [one for one in first.episodes() if one["error"]]
+    assert 5 < len(errors) < 60
+    assert not first.notes
+    again = collect(env, agent(flaky), tmp_path, n=30, k=2, resume=True, limits=Limits(max_errors=0))
+    attempts = {one["attempt"] for one in again.episodes() if one["error"]}
+    assert attempts == {2}
+    flaky.broken = False
+    last = collect(env, agent(flaky), tmp_path, n=30, k=2, resume=True)
+    found = list(last.episodes())
+    assert len(found) == len(by_job(found)) == 60
+    assert not any(one["error"] for one in found)
+    assert sorted(one["attempt"] for one in found).count(3) == len(errors)
+    lines = (tmp_path / EPISODES).read_text("utf-8").splitlines()
+    assert len(lines) == 60 + 2 * len(errors), "what happened stays in the file"
+
+
+def test_a_dead_server_stops_the_run_and_it_can_go_on(env, tmp_path):
+    with pytest.raises(RunAbortedError, match="errors in a row"):
+        collect(env, agent(policies.Broken()), tmp_path, n=60, limits=Limits(max_errors=16))
+    assert "The run is incomplete: 16 of 60 episodes." in read_run(tmp_path).notes
+    found = episodes(collect(env, agent(policies.Seeded()), tmp_path, n=60, resume=True))
+    assert len(found) == 60
+
+
+def test_another_run_is_never_continued(env, tmp_path):
+    collect(env, agent(policies.Seeded()), tmp_path, n=3)
+    for change, says in (
+        ({"n": 4}, "n: 3 then, 4 now"),
+        ({"k": 2, "n": 3}, "k: 1 then, 2 now"),
+        ({"seed": 1, "n": 3}, "seed: 0 then, 1 now"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            collect(env, agent(policies.Seeded()), tmp_path, resume=True, **change)
+    with pytest.raises(ConfigError, match="agent"):
+        collect(env, agent(policies.Seeded(), "another"), tmp_path, n=3, resume=True)
+    with pytest.raises(ConfigError, match=r"config\.reward"):
+        collect(factgym.make(ENV, reward="r0"), agent(policies.Seeded()), tmp_path, n=3, resume=True)
+
+
+def test_two_processes_never_write_to_one_run(env, tmp_path):
+    manifest = manifest_of(env, agent(policies.Seeded()), 3, 1, 0)
+    with RunWriter(tmp_path, manifest), pytest.raises(ConfigError, match="another process"):
+        RunWriter(tmp_path, manifest, resume=True)
+    RunWriter(tmp_path, manifest, resume=True).close()
+
+
+def test_a_broken_line_inside_is_named_and_nothing_is_touched(env, tmp_path):
+    collect(env, agent(policies.Seeded()), tmp_path, n=5)
+    path = tmp_path / EPISODES
+    lines = path.read_bytes().splitlines(keepends=True)
+    for broken in (b'{"torn": \n', b"[]\n", b'{"index": 1}\n'):
+        data = b"".join([lines[0], broken, *lines[1:]])
+        path.write_bytes(data)
+        with pytest.raises(DataError, match="line 2"):
+            collect(env, agent(policies.Seeded()), tmp_path, n=5, resume=True)
+        assert path.read_bytes() == data
+
+
+def test_a_lost_manifest_is_said(env, tmp_path):
+    collect(env, agent(policies.Seeded()), tmp_path, n=3)
+    (tmp_path / MANIFEST).unlink()
+    with pytest.raises(ConfigError, match=r"manifest\.json cannot be read"):
+        collect(env, agent(policies.Seeded()), tmp_path, n=3, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "ignored"), [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)]
+)
+def test_an_interrupt_writes_what_is_done_and_says_how_to_go_on(tmp_path, number, ignored):
+    """Ctrl-C as a person presses it, SIGTERM as a cluster sends it; shells start background jobs with SIGINT ignored."""
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL),
+    )  # fmt: skip
+    _first_line(out, process)
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, (stdout, stderr)
+    assert "continue with --resume" in stdout
+    assert "The run is incomplete" in stdout
+    assert "Traceback" not in stderr
+    data = (out / EPISODES).read_bytes()
+    assert data.endswith(b"\n")
+    assert 0 < len(data.splitlines()) < 600
+
+
+def test_the_newest_run_of_a_name_is_the_one_to_continue(tmp_path):
+    assert last_folder(tmp_path, "run") == tmp_path / "run"
+    for name in ("run", "run-2", "run-3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / EPISODES).touch()
+    assert last_folder(tmp_path, "run") == tmp_path / "run-3"
+
+
+def test_a_scripted_run_is_continued_too(env, tmp_path):
+    player = agent_of_player(find_player(ENV, "random"))
+    reference = episodes(collect(env, player, tmp_path / "a", n=20))
+    collect(env, player, tmp_path / "b", n=20)
+    lines = (tmp_path / "b" / EPISODES).read_bytes().splitlines(keepends=True)
+    (tmp_path / "b" / EPISODES).write_bytes(b"".join(lines[:9]) + lines[9][:50])
+    assert episodes(collect(env, player, tmp_path / "b", n=20, resume=True)) == reference
+
+
+def test_reading_skips_what_was_played_again(env, tmp_path):
+    """As a file would stand if the process died between an error and its second attempt, and after it."""
+    found = []
+    manifest = manifest_of(env, agent(policies.Seeded()), 2, 1, 0)
+    with RunWriter(tmp_path, manifest) as writer:
+        run = collect(env, agent(policies.Seeded()), tmp_path / "other", n=2)
+        good, other = list(run.episodes())
+        bad = {**good, "error": {"cause": "connection", "message": "reset"}, "turns": [], "attempt": 1}
+        for one in (bad, other, {**good, "attempt": 2}):
+            writer.add(one)
+        found = list(read_run(tmp_path).episodes())
+    assert [timeless(one) for one in found] == [timeless(other), timeless({**good, "attempt": 2})]
+    writer = RunWriter(tmp_path, manifest, resume=True)
+    assert writer.remaining(Job(good["index"], good["sample"])) is None
+    writer.close()
+
+
+def test_a_folder_that_cannot_be_written_is_said(env, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="--out"):
+        collect(env, agent(policies.Seeded()), tmp_path / "file" / "run", n=1)

@@ -1,0 +1,53 @@
+"""The live line: what it says, and that it never holds up the run."""
+
+from __future__ import annotations
+
+import io
+import time
+
+from rich.console import Console
+
+from factgym.agents.rollout.progress import Progress
+from factgym.cli import display
+from factgym.cli.display import Display, status
+
+
+def record(total=0.5, error=None, tokens=100):
+    usage = {"prompt_tokens": tokens - 10, "completion_tokens": 10, "requests": 1}
+    return {"error": error, "reward": {"total": total}, "usage": usage}
+
+
+def test_the_counters_in_words():
+    progress = Progress(200, before=20, running=64)
+    assert status(progress) == "20/200 done · 64 running · 0 errors"
+    progress.started = time.monotonic() - 10
+    for _ in range(89):
+        progress.add(record())
+    progress.add(record(None, {"cause": "timeout", "message": ""}))
+    said = status(progress)
+    assert said.startswith("110/200 done · 64 running · reward 0.500 · 1 error · ")
+    assert "tokens/s" in said
+    assert said.endswith("0:10 left")
+
+
+def test_hours_are_written_as_hours():
+    progress = Progress(10_001, done=1)
+    progress.started = time.monotonic() - 1
+    assert status(progress).endswith("2:46:40 left")
+
+
+def test_a_terminal_gets_a_line_that_is_drawn_again_and_a_log_one_line_now_and_then(monkeypatch):
+    monkeypatch.setattr(display, "LOG_SECONDS", 0.01)
+    monkeypatch.setattr(display, "REFRESH_SECONDS", 0.01)
+    for terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=terminal, width=100, highlight=False)
+        with Display(console, "claimcheck · [bold]agent[/bold]") as shown:
+            time.sleep(0.03)
+            assert "done" not in out.getvalue()
+            shown.watch(Progress(8, before=3))
+            deadline = time.monotonic() + 20
+            while "3/8 done" not in out.getvalue() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        assert "3/8 done" in out.getvalue()
+        assert "[bold]agent[/bold]" in out.getvalue()
