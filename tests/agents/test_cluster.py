@@ -1,0 +1,462 @@
+"""Runs on a real Ray cluster: one node on this machine, started as a user starts it, with two worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import factgym
+from factgym.agents.choose import find_agent
+from factgym.agents.cluster import on_ray
+from factgym.agents.cluster.recipe import build, recipe_of
+from factgym.agents.rollout.engine import Limits, RunAbortedError
+from factgym.agents.rollout.order import Job
+from factgym.agents.runs import EPISODES
+from factgym.agents.runs.collect import collect
+from factgym.agents.runs.write import RunWriteError
+from factgym.core import registry
+from factgym.core.errors import ConfigError, MissingExtraError
+
+ENV = "claimcheck-multihop"
+
+POLICY = '''
+import contextlib, os, signal, time
+from pathlib import Path
+from factgym.core.policy import PolicyError
+
+class Policy:
+    """Never submits. The settings say what it does besides: mark who plays, wait until so many processes play
+    together, raise faults, kill its own process (where a text is in the prompt, or once in the run)."""
+    threads = 4
+
+    def __init__(self, folder, kill="", fault="", fatal=False, seconds=0.0, together=1):
+        self.folder, self.kill, self.fault, self.fatal, self.seconds = Path(folder), kill, fault, fatal, seconds
+        self.together = together
+
+    def act(self, messages, tools):
+        text = str(messages[1]["content"])
+        (self.folder / f"pid-{os.getpid()}").touch()
+        end = time.monotonic() + 30
+        while len(list(self.folder.glob("pid-*"))) < self.together and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(self.seconds)
+        if self.kill and self.kill in text:
+            with (self.folder / "kills").open("a") as kills:
+                kills.write(f"{os.getpid()}\\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.kill == "@once" and len(list(self.folder.glob("act-*"))) > 30:
+            with contextlib.suppress(FileExistsError):
+                (self.folder / "killed").touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        (self.folder / f"act-{time.monotonic_ns()}-{os.getpid()}").touch()
+        if self.fault and self.fault in text:
+            raise PolicyError("connection", "the server went away", fatal=self.fatal)
+        return "I cannot say."
+'''
+
+NOTES = """# Storage
+
+The archive keeps every signed contract for twelve years after the last payment. Invoices above 500 euros must be
+approved by the head of the department within 10 working days. The registry deletes personal data after 36 months
+unless a court has asked for it. Employees may take copies home only with the written consent of the archivist.
+
+# Access
+
+Visitors must register at the front desk at least 24 hours before they arrive. The reading room is open on every
+working day from 9 to 17 hours. A visitor may request no more than 20 boxes in one week, and each box must be returned
+on the same day. The archivist may refuse requests that would damage the original documents.
+"""
+
+
+def needs_ray() -> None:
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("needs the extra 'ray'")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """The address of a cluster with two CPUs that asks for a token; Ray reads how to when it is imported."""
+    needs_ray()
+    port, folder = free_port(), tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in own.items():
+            patch.setenv(name, value)
+        node = start_node(folder, "--head", f"--port={port}")
+        try:
+            wait_for(lambda: reachable(port), node)
+            yield f"127.0.0.1:{port}"
+        finally:
+            stop_node(node)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def nodes(address: str) -> int:
+    """How many machines the cluster has."""
+    ray = importlib.import_module("ray")
+    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    try:
+        return sum(node["Alive"] for node in ray.nodes())
+    finally:
+        ray.shutdown()
+
+
+def start_node(folder: str, *options: str, head: bool = True) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=2", *options]
+    command += [f"--node-ip-address=127.0.0.{1 if head else 2}", "--object-store-memory=100000000"]
+    if head:
+        command += [f"--temp-dir={folder}", "--include-dashboard=false", "--disable-usage-stats"]
+    log = Path(folder, "start.log").open("wb")  # noqa: SIM115 - closed below; the process has its own
+    with log:
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+
+def stop_node(node: subprocess.Popen[bytes]) -> None:
+    node.terminate()
+    try:
+        node.wait(30)
+    except subprocess.TimeoutExpired:
+        os.killpg(node.pid, signal.SIGKILL)
+        node.wait()
+
+
+def kill_node(node: subprocess.Popen[bytes]) -> None:
+    """As a machine that fails: every process of it at once."""
+    found = [node.pid]
+    for pid in found:
+        found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def reachable(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_for(true, process=None, seconds=60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert process is None or process.poll() is None, "ray start ended"
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def policy(tmp_path):
+    """A user's file, as the text of an agent."""
+    (tmp_path / "mine.py").write_text(POLICY, "utf-8")
+    (tmp_path / "marks").mkdir()
+    return f"{tmp_path / 'mine.py'}:Policy"
+
+
+@pytest.fixture
+def play(cluster, tmp_path):
+    """`collect` on the cluster."""
+
+    def run(agent, settings=None, folder="run", *, limits=None, env=None, options=None, **rest):
+        engine = on_ray(cluster, agent, settings, **{"workers": 2, **(options or {})})
+        env = env or factgym.make(ENV, max_turns=2)
+        player = find_agent(agent, env.env_spec.id, settings)
+        return collect(env, player, tmp_path / folder, engine=engine, limits=limits or Limits(concurrency=8), **rest)
+
+    return run
+
+
+def alone(agent, settings, folder, **rest):
+    """`collect` in this process."""
+    player = find_agent(agent, ENV, settings)
+    return collect(factgym.make(ENV, max_turns=2), player, folder / "run", limits=Limits(concurrency=8), **rest)
+
+
+def timeless(value):
+    """A record without what a clock measured."""
+    if isinstance(value, dict):
+        return {key: timeless(one) for key, one in value.items() if key != "seconds"}
+    return [timeless(one) for one in value] if isinstance(value, list) else value
+
+
+def keys(run):
+    return Counter((one["index"], one["sample"]) for one in lines(run))
+
+
+def lines(run):
+    return [json.loads(line) for line in (run.folder / EPISODES).read_text("utf-8").splitlines()]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_records_are_those_of_one_process(play, tmp_path):
+    env = factgym.make(ENV)
+    here = collect(env, find_agent("nli", ENV), tmp_path / "here", n=30, k=2, seed=4)
+    there = play("nli", env=env, n=30, k=2, seed=4)
+    by_key = [
+        sorted(map(timeless, lines(run)), key=lambda one: (one["index"], one["sample"])) for run in (here, there)
+    ]
+    assert len(by_key[0]) == 60
+    assert by_key[0] == by_key[1]
+
+
+def test_two_processes_play_and_neither_is_this_one(play, policy, tmp_path):
+    run = play(policy, {"folder": str(tmp_path / "marks"), "together": 2}, n=40)
+    pids = {int(mark.name[4:]) for mark in (tmp_path / "marks").glob("pid-*")}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+    assert set(keys(run).values()) == {1}
+    assert len(keys(run)) == 40
+
+
+def test_a_worker_that_is_killed_loses_and_doubles_nothing(play, policy, tmp_path, caplog):
+    run = play(policy, {"folder": str(tmp_path / "marks"), "kill": "@once", "together": 2}, n=30, k=2)
+    assert (tmp_path / "marks" / "killed").exists()
+    assert "a worker was lost" in caplog.text
+    assert len(keys(run)) == 60
+    assert set(keys(run).values()) == {1}
+    assert not [one for one in lines(run) if one["error"]]
+
+
+def test_an_episode_that_kills_every_worker_is_an_error_and_the_others_are_played(play, policy, tmp_path):
+    env = factgym.make(ENV)
+    env.reset(options={"task": 7})
+    deadly = env.episode.messages[1]["content"]
+    settings = {"folder": str(tmp_path / "marks"), "kill": deadly}
+    run = play(policy, settings, n=None, env=factgym.make(ENV, max_turns=1), limits=Limits(concurrency=8))
+    found = lines(run)
+    errors = [one for one in found if one["error"]]
+    assert [one["index"] for one in errors] == [7]
+    assert errors[0]["error"]["cause"] == "worker_lost"
+    assert errors[0]["reward"]["status"] == "error"
+    assert len((tmp_path / "marks" / "kills").read_text().split()) in (3, 4)  # the first may be laid to others
+    assert sorted(one["index"] for one in found) == list(range(len(env.tasks)))
+
+
+def test_a_machine_that_fails_loses_and_doubles_nothing(cluster, play, policy, tmp_path, caplog):
+    marks = tmp_path / "marks"
+    settings = {"folder": str(marks), "seconds": 0.05, "together": 4}
+    second = start_node(str(tmp_path), f"--address={cluster}", head=False)
+
+    def fail_when_four_play():
+        wait_for(lambda: len([*marks.glob("pid-*")]) >= 4, second)
+        kill_node(second)
+
+    failing = threading.Thread(target=fail_when_four_play)
+    try:
+        wait_for(lambda: nodes(cluster) == 2, second)
+        failing.start()
+        run = play(policy, settings, n=60, k=2, options={"workers": 4}, limits=Limits(concurrency=16))
+    finally:
+        failing.join()
+        stop_node(second)
+    assert "a worker was lost" in caplog.text
+    assert len(keys(run)) == 120
+    assert set(keys(run).values()) == {1}
+    assert not [one for one in lines(run) if one["error"]]
+
+
+def test_a_run_that_was_cut_off_is_continued(play, policy, tmp_path):
+    settings = {"folder": str(tmp_path / "marks")}
+    first = alone(policy, settings, tmp_path, n=20)
+    path = first.folder / EPISODES
+    kept = path.read_bytes().splitlines(keepends=True)[:7]
+    path.write_bytes(b"".join(kept) + b'{"schema":1,"env"')
+    run = play(policy, settings, n=20, resume=True, options={"workers": 1})
+    assert path.read_bytes().startswith(b"".join(kept))
+    assert len(keys(run)) == 20
+    assert set(keys(run).values()) == {1}
+
+
+def test_faults_are_recorded_and_played_again(play, policy, tmp_path):
+    marks = {"folder": str(tmp_path / "marks")}
+    alone(policy, {**marks, "fault": "e"}, tmp_path, n=5)
+    again = play(policy, {**marks, "fault": "e"}, n=5, resume=True)
+    assert {one["error"]["cause"] for one in lines(again)} == {"connection"}
+    assert Counter(one["attempt"] for one in lines(again)) == {1: 5, 2: 5}
+
+
+def test_a_fatal_fault_and_errors_in_a_row_stop_the_run(play, policy, tmp_path):
+    fault = {"folder": str(tmp_path / "marks"), "fault": "e"}
+    with pytest.raises(RunAbortedError, match=r"^the run was stopped: connection: the server went away$"):
+        play(policy, {**fault, "fatal": True}, "fatal", n=100)
+    with pytest.raises(RunAbortedError, match="stopped after 6 errors in a row; the last: connection"):
+        play(policy, fault, "row", n=None, limits=Limits(concurrency=4, max_errors=6))
+    assert len((tmp_path / "row" / EPISODES).read_text("utf-8").splitlines()) < 20
+
+
+def test_a_cancelled_run_leaves_no_worker_behind(cluster, policy, tmp_path):
+    marks = tmp_path / "marks"
+    settings = {"folder": str(marks), "seconds": 0.2}
+    env, kept = factgym.make(ENV, max_turns=2), []
+
+    async def cancelled():
+        run = on_ray(cluster, policy, settings, workers=2)(
+            env, find_agent(policy, ENV, settings), [Job(i) for i in range(200)], kept.append
+        )
+        task = asyncio.create_task(run)
+        while not kept:
+            await asyncio.sleep(0.05)
+            assert not task.done()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    pids = [int(mark.name[4:]) for mark in marks.glob("pid-*")]
+    assert pids
+    assert 0 < len(kept) < 200
+    wait_for(lambda: not any(map(alive, pids)))
+
+
+def test_what_cannot_be_written_stops_the_run(cluster, policy, tmp_path):
+    settings = {"folder": str(tmp_path / "marks")}
+
+    def full(record):
+        raise RunWriteError("the disk is full")
+
+    run = on_ray(cluster, policy, settings)(
+        factgym.make(ENV), find_agent(policy, ENV, settings), [Job(1), Job(2)], full
+    )
+    with pytest.raises(RunWriteError, match="the disk is full"):
+        asyncio.run(run)
+
+
+def test_a_cluster_that_does_not_fit_the_run_is_refused(cluster, play, monkeypatch):
+    with pytest.raises(ConfigError, match=r"has \d CPUs and 0 GPUs, and a worker needs 1 and 1"):
+        play("nli", n=1, options={"gpus_per_worker": 1})
+    plan = factgym.make(ENV), find_agent("nli", ENV), [Job(0)]
+    with pytest.raises(ConfigError, match="cannot be sent to workers"):
+        asyncio.run(on_ray(cluster, "nli", {"lock": threading.Lock()})(*plan, print))
+    monkeypatch.setattr(factgym, "__version__", "9.9.9")
+    with pytest.raises(ConfigError, match=r"a worker of the Ray cluster has factgym \d.*and this is 9\.9\.9: install"):
+        play("nli", folder="version", n=1)
+
+
+def test_what_a_worker_cannot_build_is_said(cluster, policy, tmp_path):
+    settings = {"folder": str(tmp_path / "marks")}
+    agent = find_agent(policy, ENV, settings)
+    Path(policy.rpartition(":")[0]).write_text("raise RuntimeError('no display on this machine')", "utf-8")
+    with pytest.raises(ConfigError, match=r"a worker could not build the environment or the agent: .*no display on"):
+        asyncio.run(on_ray(cluster, policy, settings)(factgym.make(ENV), agent, [Job(0)], print))
+    with pytest.raises(ConfigError, match=r"the run's agent is 'mine.py:Policy', and on_ray was told 'nli'"):
+        asyncio.run(on_ray(cluster, "nli")(factgym.make(ENV), agent, [Job(0)], print))
+
+
+@pytest.fixture
+def own_env():
+    """An environment that only this process has registered."""
+    like = factgym.spec("claimcheck-docs")
+    kwargs = {"kwargs": like.kwargs, "fixed": like.fixed, "players": like.players}
+    mine = factgym.register("only-here", like.entry_point, "For a test.", **kwargs)
+    yield mine.id
+    del registry._specs[mine.id]
+    del gymnasium.registry[mine.gymnasium_id]
+
+
+def test_an_environment_of_ones_own_and_a_relative_path(play, own_env, tmp_path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text(NOTES, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    run = play("nli", n=2, env=factgym.make(own_env, path="notes"))
+    assert [one["env"] for one in lines(run)] == ["only-here"] * 2
+
+
+def test_a_connection_that_is_there_is_used_and_left_open(cluster):
+    ray = importlib.import_module("ray")
+    plan = factgym.make(ENV), find_agent("nli", ENV), [Job(999999)]
+    ray.init(address=cluster, log_to_driver=False, logging_level="ERROR")
+    try:
+        with pytest.raises(ConfigError, match="there is no task 999999"):
+            asyncio.run(on_ray("local", "nli", workers=1)(*plan, print))
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()
+
+
+def test_a_cluster_of_its_own(cluster, tmp_path):
+    """ "local" starts one and ends it; SIGTERM is answered as before."""
+    ray = importlib.import_module("ray")
+    before = signal.getsignal(signal.SIGTERM)
+    player = find_agent("nli", ENV)
+    run = collect(factgym.make(ENV), player, tmp_path / "run", n=4, engine=on_ray("local", "nli", workers=1))
+    assert len(keys(run)) == 4
+    assert not ray.is_initialized()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_users_file_reaches_a_machine_that_does_not_have_it(policy, tmp_path):
+    settings = {"folder": str(tmp_path / "marks")}
+    recipe = recipe_of(factgym.make(ENV, split="train"), policy, settings)
+    there = find_agent(policy, ENV, settings)
+    Path(policy.rpartition(":")[0]).unlink()
+    (tmp_path / "there").mkdir()
+    env, agent = build(recipe, lambda: tmp_path / "there")
+    assert agent.name == there.name
+    assert agent.describe() == there.describe()
+    assert env.tasks.fingerprint() == factgym.make(ENV, split="train").tasks.fingerprint()
+    assert agent.start(env, 1).act([{}, {"content": "x"}], []) == "I cannot say."
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("ray://head:10001", "does not stream results: start factgym on a machine of the cluster with --ray auto"),
+        ("head", "is no address of a Ray cluster: give auto, local or HOST:PORT"),
+        ("head:99999", "is no address"),
+        ("", "is no address"),
+    ],
+)
+def test_an_address_that_cannot_be_is_refused(address, said):
+    needs_ray()
+    with pytest.raises(ConfigError, match=said):
+        on_ray(address, "nli")
+
+
+def test_a_cluster_that_is_not_there_is_said_at_once():
+    needs_ray()
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(ConfigError, match=rf"there is no Ray cluster at {address} \(Connection refused\): start one"):
+        on_ray(address, "nli")
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"--ray needs the extra 'ray': pip install 'factgym\[ray\]'"):
+        on_ray("auto", "nli")
+
+
+@pytest.mark.parametrize("options", [{"workers": 0}, {"cpus_per_worker": -1}, {"gpus_per_worker": float("nan")}])
+def test_impossible_settings_are_refused(options):
+    with pytest.raises(ConfigError):
+        on_ray("auto", "nli", **options)
