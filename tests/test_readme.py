@@ -70,7 +70,12 @@ def test_examples_over_real_data_run(tmp_path, data_dir):
 
 def test_the_benchmarks_run(tmp_path):
     (session,) = [block for block in blocks("text") if "benchmarks.speed" in block]
-    small = {"env": ["--episodes", "5", "--repeats", "1"], "startup": ["--repeats", "1"]}
+    small = {
+        "env": ["--episodes", "5", "--repeats", "1"],
+        "startup": ["--repeats", "1"],
+        "rollouts": ["--episodes", "8", "--repeats", "1", "--concurrency", "4", "--delay-ms", "1"],
+        "memory": ["--episodes", "20"],
+    }
     for line in session.strip().splitlines():
         words = shlex.split(line)
         done = run([sys.executable, *words[1:], *small[words[-1]]], tmp_path)

@@ -1,0 +1,60 @@
+"""Every command and example of the guides runs, in order, in one folder, against a local server without a model."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from test_readme import factgym, run
+
+GUIDES = sorted((Path(__file__).resolve().parents[1] / "docs" / "guides").glob("*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ADDRESS = "http://127.0.0.1:8000/v1"
+NEEDS_MORE = re.compile(r"pip install|vllm serve|sglang|hf:path|--ray|benchmarks\.speed")
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    command = [sys.executable, "-m", "factgym.benchmarks.speed.server", "--port", str(port), "--delay-ms", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
+    text = guide.read_text("utf-8")
+    with served() as url:
+        for language, code in BLOCK.findall(text):
+            if language == "bash":
+                for line in code.strip().splitlines():
+                    done = factgym(line.replace(ADDRESS, url), tmp_path)
+                    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+            elif language == "python":
+                (tmp_path / "mine.py").write_text(code, "utf-8")
+                done = run([sys.executable, "-W", "error", "-c", code], tmp_path)
+                assert done.returncode == 0, f"{code}\n{done.stderr}"
+            elif language == "toml":
+                (tmp_path / "prices.toml").write_text(code, "utf-8")
+            else:
+                assert language == "text"
+                assert all(NEEDS_MORE.search(line) for line in code.strip().splitlines()), code
+
+
+def test_the_options_in_the_guides_exist(tmp_path: Path) -> None:
+    shown = " ".join(factgym(f"factgym {name} --help", tmp_path, COLUMNS="300").stdout for name in ("eval", "export"))
+    for guide in GUIDES:
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```text.*?```", "", guide.read_text("utf-8"), flags=re.DOTALL)):
+            assert option in shown, f"{guide.name}: {option}"
