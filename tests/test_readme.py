@@ -75,6 +75,8 @@ def test_the_benchmarks_run(tmp_path):
         "startup": ["--repeats", "1"],
         "rollouts": ["--episodes", "8", "--repeats", "1", "--concurrency", "4", "--delay-ms", "1"],
         "memory": ["--episodes", "20"],
+        "seva": ["--repeats", "1"],
+        "statistics": ["--repeats", "1"],
     }
     for line in session.strip().splitlines():
         words = shlex.split(line)

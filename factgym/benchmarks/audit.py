@@ -1,7 +1,7 @@
 """The audit: does a reward pay for the work, or can it be had for less?
 
 Every scripted agent of an environment's family plays the same tasks. Each episode is scored once, and its components
-are combined under the paper's three rewards and the environment's own. A reward holds when no exploiter reaches the
+are combined under the rewards that the environment compares (`Env.rubrics`). A reward holds when no exploiter reaches the
 honest baseline under it (ClaimCheck, "Evidence Guardrails"). This is for people who change rewards: the environment's
 own rubric, theirs included, is the one that is judged.
 """
@@ -19,8 +19,6 @@ from factgym.benchmarks.intervals import Estimate, mean_interval
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.policy import Player
-from factgym.envs.claimcheck.config import ClaimCheckConfig
-from factgym.rewards.claimcheck import RUBRICS
 from factgym.rewards.rubric import Rubric
 
 OnEpisode = Callable[[str, int], None]
@@ -65,11 +63,10 @@ def rubrics_of(env: Env[Any]) -> tuple[dict[str, Rubric], str]:
     A rubric of the user's that goes by the name of one of ours is listed as `NAME (own)`. Raises ConfigError for an
     environment whose reward is not a rubric.
     """
-    if not isinstance(env.config, ClaimCheckConfig):
+    found, judged = env.rubrics()
+    if not found:
         raise ConfigError(f"{env.env_spec.id!r} has no rubrics to audit")
-    own = env.config.rubric
-    name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
-    return {**RUBRICS, name: own}, name
+    return dict(found), judged
 
 
 def run_audit(

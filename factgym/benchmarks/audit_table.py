@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
 _ROLES: tuple[Role, ...] = ("oracle", "honest", "baseline", "random", "exploiter")
 _HEADS = {"oracle": "oracle", "honest": "honest baseline", "baseline": "other baselines", "random": "random"}
-_COLUMNS = {"verdict": "verd", "evidence": "evid", "quote": "quot", "coverage": "cove"}
+_COLUMNS = {
+    "verdict": "verd",
+    "evidence": "evid",
+    "quote": "quot",
+    "coverage": "cove",
+    "label": "labl",
+    "grounded_alignment": "algn",
+    "grounded_chain": "chn",
+}
+_EVIDENCE = ("coverage", "grounded_alignment")
+"""The component that says whether the evidence was shown, of whichever family has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +102,16 @@ def ungrounded(rows: Sequence[AuditRow], reward: str) -> AuditRow | None:
     What it earns is what the reward pays for a verdict without its evidence: the paper's hole.
     """
     honest = min(_of(rows, "honest", reward), key=lambda row: _mean(row, reward))
-    bar = honest.components.get("coverage", NO_DATA).value
+    name = _evidence(honest)
+    bar = honest.components.get(name, NO_DATA).value
     if bar is None:
         return None
-    loose = [row for row in _of(rows, "exploiter", reward) if (row.components["coverage"].value or 0.0) < bar / 2]
+    loose = [row for row in _of(rows, "exploiter", reward) if (row.components[name].value or 0.0) < bar / 2]
     return max(loose, key=lambda row: _mean(row, reward), default=None)
+
+
+def _evidence(row: AuditRow) -> str:
+    return next((name for name in _EVIDENCE if name in row.components), _EVIDENCE[0])
 
 
 def _of(rows: Sequence[AuditRow], role: Role, reward: str) -> list[AuditRow]:
@@ -200,11 +215,11 @@ def _hole(rows: Sequence[AuditRow], verdict: Judgement) -> str:
     loose = ungrounded(rows, verdict.reward)
     if loose is None:
         return f"{label(verdict.reward)}: no exploiter goes without evidence, so its hole cannot be seen."
-    pays, covers = _mean(loose, verdict.reward), loose.components["coverage"].value
+    pays, covers = _mean(loose, verdict.reward), loose.components[_evidence(loose)].value
     share = percent(pays / verdict.bar, 0) if verdict.bar > 0 else "all"
     return (
-        f"{label(verdict.reward)} pays {decimal(pays)} for a verdict with hardly any evidence ({loose.agent}, coverage "
-        f"{decimal(covers, 2)}): {share} of the honest baseline."
+        f"{label(verdict.reward)} pays {decimal(pays)} for a verdict with hardly any evidence ({loose.agent}, "
+        f"{_evidence(loose).replace('_', ' ')} {decimal(covers, 2)}): {share} of the honest baseline."
     )
 
 

@@ -35,7 +35,8 @@ NO_VERDICT = "none"
 
 HISTOGRAM_BINS = 20
 
-_SUPPORTED = "supported"
+_SUPPORTED = frozenset({"supported", "Attributable"})
+"""The labels that let a claim pass, of every family."""
 _UNKNOWN_TOOL = "(no such tool)"
 
 
@@ -146,8 +147,8 @@ class _Labels:
         self.pairs[(gold, said or NO_VERDICT)] += 1
         self.right.add(task, float(gold == said))
         self.by_gold.setdefault(gold, Series()).add(task, float(gold == said))
-        if gold != _SUPPORTED:
-            self.false_supported.add(task, float(said == _SUPPORTED))
+        if gold not in _SUPPORTED:
+            self.false_supported.add(task, float(said in _SUPPORTED))
 
     def recall(self) -> dict[str, Estimate]:
         return {gold: self.by_gold[gold].mean(UNIT) for gold in labels_in_order(self.by_gold)}

@@ -59,6 +59,8 @@ def separate(
             Measure("evidence and quotes", grounding),
             _part("evidence F1", components, "evidence"),
             _part("exact quotes", components, "quote"),
+            _part("true alignments", components, "grounded_alignment"),
+            _part("true steps", components, "grounded_chain"),
         ],
         "coverage": [_part("gold facts quoted", components, "coverage")],
         "calibration": [Measure("verdict accuracy", accuracy), Measure("macro recall", macro_recall)],

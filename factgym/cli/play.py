@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, make_env
 
-HELP = """Commands:
-  search WORDS      search the passages
-  read ID           open a passage
-  list [PAGE]       list the passages
-  submit            answer a few questions and submit a verdict
-  {...}             a raw action: a JSON tool call, or any completion
-  help, quit"""
+_COMMANDS = {
+    "search": "search WORDS      search the passages",
+    "read": "read ID           open a passage",
+    "list": "list [PAGE]       list the passages",
+    "submit": "submit            answer a few questions and submit a verdict",
+}
+
+
+def _help(world: Any) -> str:
+    """The commands for the tools that are open."""
+    names = [tool["function"]["name"] for tool in world.open_tools()]
+    lines = [_COMMANDS[name] for name in _COMMANDS if name in names]
+    lines += ["{...}             a raw action: a JSON tool call, or any completion", "help, quit"]
+    return "\n".join(["Commands:", *(f"  {line}" for line in lines)])
 
 
 def play(
@@ -30,7 +38,7 @@ def play(
     world = make_env(env, settings, split=split, reward=reward, path=path)
     chosen: Any = int(task) if task is not None and task.isdigit() else task
     obs, info = world.reset(seed=seed, options={"task": chosen} if chosen is not None else None)
-    print(f"{obs}\n\nTask {info['task']}.\n{HELP}\n")
+    print(f"{obs}\n\nTask {info['task']}.\n{_help(world)}\n")
     while world.episode.stop is None:
         action = _ask(world)
         if action is None:
@@ -52,9 +60,9 @@ def _ask(world: Any) -> Any:
         if word in ("quit", "exit"):
             return None
         if word == "help":
-            print(HELP)
+            print(_help(world))
         elif word == "submit" and not rest:
-            action = _compose(world.task.example)
+            action = _compose(world)
             if action is not None:
                 return action
         elif line:
@@ -71,34 +79,27 @@ def _short(word: str, rest: str) -> dict[str, Any] | None:
     return None
 
 
-def _compose(example: Any) -> dict[str, Any] | None:
-    """A verdict object asked for field by field; None when the person breaks off."""
-    from factgym.corpora.claims import STATUSES, VERDICTS
-    from factgym.corpora.text import sentences
-
-    claims = []
+def _compose(world: Any) -> Any:
+    """A submission asked for part by part; None when the person breaks off or there is no such form."""
     try:
-        for start, end in sentences(example.answer):
-            text = example.answer[start:end]
-            print(f"\nStatement: {text}")
-            claim = {"claim": text, "status": _choose("status", STATUSES)}
-            claim["evidence_ids"] = input("  evidence ids, separated by spaces: ").split()
-            claim["quote"] = input("  quote, word for word: ")
-            claim["unsupported_span"] = "" if claim["status"] == "supported" else input("  part that is not carried: ")
-            claims.append(claim)
-        verdict = _choose("final verdict", VERDICTS)
+        found = world.compose(_answer)
     except (EOFError, KeyboardInterrupt):
         print("\nBroken off; the episode goes on.")
         return None
-    return {"tool": "submit", "arguments": {"claims": claims, "final_verdict": verdict}}
+    if found is None:
+        print("Write the submission yourself, as a JSON tool call.")
+    return found
 
 
-def _choose(what: str, options: tuple[str, ...]) -> str:
+def _answer(what: str, options: Sequence[str]) -> str:
+    if not options:
+        return input(f"  {what}: ").strip()
     while True:
-        said = input(f"  {what} ({', '.join(options)}): ").strip().lower()
-        matches = [option for option in options if option.startswith(said)] if said else []
-        if said in options or len(matches) == 1:
-            return said if said in options else matches[0]
+        said = input(f"  {what} ({', '.join(options)}): ").strip()
+        matches = [option for option in options if option.lower().startswith(said.lower())] if said else []
+        exact = [option for option in options if option.lower() == said.lower()]
+        if exact or len(matches) == 1:
+            return (exact or matches)[0]
         print("  Type one of them, or its first letters.")
 
 
@@ -110,7 +111,4 @@ def _show_reward(world: Any) -> None:
         note = f" × {weight:g}" if weight is not None else " (no weight)"
         gate = f" × gate {report.gates[name]:.3f}" if name in report.gates else ""
         print(f"  {name:9} {value:.3f}{note}{gate}")
-    example = world.task.example
-    print(f"Gold verdict: {example.verdict}")
-    for claim in example.claims:
-        print(f"  {claim.status}: {claim.text}\n    {claim.reason}")
+    print("\n".join(world.gold_lines()))

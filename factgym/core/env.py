@@ -110,6 +110,29 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         """Whether a step may take long (a dense index, a server behind a tool), so that engines keep it off the loop."""
         return False
 
+    @property
+    def reward_bounds(self) -> tuple[float, float]:
+        """The lowest and the highest reward that an episode can earn."""
+        return 0.0, 1.0
+
+    def rubrics(self) -> tuple[Mapping[str, Any], str]:
+        """The rewards that an audit compares, by name, and the name of the environment's own; none by default.
+
+        Each is a `factgym.rewards.rubric.Rubric` over the components and `metrics["gates"]` of a report.
+        """
+        return {}, ""
+
+    def compose(self, ask: Callable[[str, Sequence[str]], str]) -> Any:
+        """A submission asked for part by part, for a person who plays; None where there is no such form.
+
+        ask(what, options): the person's answer, one of `options` unless there are none.
+        """
+        return None
+
+    def gold_lines(self) -> list[str]:
+        """What is true of the task, line by line, for a person who has played it."""
+        return []
+
     def view_task(self, task: TaskT) -> dict[str, Any]:
         """A task with its gold as JSON data, for records and viewers; never shown to a policy."""
         return {"id": task.id}

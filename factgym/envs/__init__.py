@@ -25,3 +25,25 @@ _claimcheck("claimcheck-docs", "Corrupted claims over a folder of your own docum
 _claimcheck(
     "claimcheck-contracts", "ContractNLI's human labels and evidence spans (path=…).", source="contracts", max_turns=16
 )
+
+_SEVA = "factgym.envs.seva.env:SevaEnv"
+_SEVA_PLAYERS = "factgym.envs.seva.players:PLAYERS"
+
+
+def _seva(id: str, summary: str, **kwargs: object) -> None:
+    register(id, _SEVA, summary, kwargs=kwargs, fixed=_SOURCE, players=_SEVA_PLAYERS)
+
+
+_seva("seva", "Is a claim attributable to its source? Structured verdicts over generated claims.", source="synthetic")
+_seva(
+    "seva-repair",
+    "The same with a draft that is reviewed before the verdict.",
+    source="synthetic",
+    repair=True,
+    max_turns=2,
+)
+_seva("seva-fever", "Attribution of FEVER claims to Wikipedia sentences (path=…).", source="fever")
+_seva("seva-truthfulqa", "Attribution of TruthfulQA's answers (path=…).", source="truthfulqa")
+_seva("seva-halueval", "Attribution of right and hallucinated answers of HaluEval (path=…).", source="halueval")
+_seva("seva-clearfacts", "Attribution of ClearFacts and GrayFacts statements (path=…).", source="clearfacts")
+_seva("seva-anli", "Attribution of ANLI hypotheses to their premises (path=…).", source="anli")

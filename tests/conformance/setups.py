@@ -73,7 +73,32 @@ def nothing(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
     return {}
 
 
-NEEDS = {"claimcheck-docs": (own_folder, real_policies), "claimcheck-contracts": (contract_nli,)}
+OWN_CLAIMS = (
+    '{"claim": "Logs are kept for 90 days.", "source": "Logs are kept for 90 days.", "label": "SUPPORTS"}',
+    '{"claim": "Logs are kept for 60 days.", "source": "Logs are kept for 90 days.", "label": "REFUTES"}',
+    '{"claim": "Visitors need an escort.", "source": "Visitors may enter only with an escort.", "label": "supported"}',
+    '{"claim": "Visitors may enter alone.", "source": "Visitors may enter only with an escort.", "label": "neutral"}',
+)
+
+
+def own_claims(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    (tmp / "claims.jsonl").write_text("\n".join(OWN_CLAIMS), "utf-8")
+    return {"path": str(tmp / "claims.jsonl")}
+
+
+def public_claims(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    return {"path": str(data())}
+
+
+NEEDS = {
+    "claimcheck-docs": (own_folder, real_policies),
+    "claimcheck-contracts": (contract_nli,),
+    "seva-fever": (own_claims, public_claims),
+    "seva-truthfulqa": (public_claims,),
+    "seva-halueval": (public_claims,),
+    "seva-clearfacts": (public_claims,),
+    "seva-anli": (public_claims,),
+}
 """Environments that cannot be made without arguments -> ways to get some."""
 
 SETUPS = [(id_, needs) for id_ in factgym.list_envs() for needs in NEEDS.get(id_, (nothing,))]

@@ -39,7 +39,7 @@ def test_the_first_observation_is_the_first_messages(setup: Setup) -> None:
 
 
 def test_there_is_no_step_outside_an_episode(setup: Setup) -> None:
-    env = setup.make()
+    env = setup.make(max_turns=1)
     action = submission(env)
     with pytest.raises(EpisodeOverError, match="call reset"):
         env.step(action)
@@ -120,7 +120,7 @@ def test_observations_are_bounded_and_cuts_are_marked(setup: Setup) -> None:
 
 
 def test_every_native_call_is_answered_under_its_id(setup: Setup) -> None:
-    env = setup.make(max_turns=4)
+    env = setup.make(max_turns=1)
     env.reset(seed=0)
     last = submission(env)
     other = env.open_tools()[0]["function"]["name"]
@@ -166,7 +166,7 @@ def test_a_fault_of_ours_is_an_error_and_never_a_zero(
     setup: Setup, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL")
-    env = setup.make()
+    env = setup.make(max_turns=1)
 
     def fail(*_: Any) -> Any:
         raise ConnectionResetError("server gone")
@@ -192,7 +192,7 @@ def test_an_oracle_gets_everything_and_its_report_is_json(setup: Setup) -> None:
             _, reward, terminated, truncated, info = env.step(policy.act(env.policy_prompt(), env.open_tools()))
         report = info["reward"]
         assert terminated and report.status == "scored"
-        assert reward == report.total == pytest.approx(1.0), report
+        assert reward == report.total == pytest.approx(env.reward_bounds[1]), report
         assert json.loads(json.dumps(report.to_dict())) == report.to_dict()
         assert sum(span.value for span in report.spans) == pytest.approx(report.total)
         json.dumps(env.view_task(env.task))

@@ -1,4 +1,4 @@
-"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory}`."""
+"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory,statistics,seva}`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from factgym.benchmarks.speed.environment import measure_env
 from factgym.benchmarks.speed.memory import measure_memory
 from factgym.benchmarks.speed.rollouts import measure_rollouts
+from factgym.benchmarks.speed.seva import measure_seva_reward
 from factgym.benchmarks.speed.startup import measure_startup
+from factgym.benchmarks.speed.statistics import measure_statistics
 from factgym.core.errors import FactgymError
 
 
@@ -34,6 +36,10 @@ def main() -> int:
     memory.add_argument("--env", default="claimcheck-multihop")
     memory.add_argument("--episodes", type=int, default=20_000)
     memory.add_argument("--concurrency", type=int, default=512)
+    scores = commands.add_parser("statistics", help="BCa intervals beside SciPy's")
+    scores.add_argument("--repeats", type=int, default=7)
+    seva = commands.add_parser("seva", help="SEVA's process reward a second, json.loads beside it")
+    seva.add_argument("--repeats", type=int, default=9)
     try:
         for line in _lines(parser.parse_args()):
             sys.stdout.write(f"{line}\n")
@@ -49,6 +55,10 @@ def _lines(args: argparse.Namespace) -> Iterable[str]:
         return measure_env(args.env, args.episodes, args.repeats)
     if args.what == "startup":
         return measure_startup(args.env, args.repeats)
+    if args.what == "statistics":
+        return measure_statistics(args.repeats)
+    if args.what == "seva":
+        return measure_seva_reward(args.repeats)
     if args.what == "memory":
         return measure_memory(args.env, args.episodes, args.concurrency)
     return measure_rollouts(args.env, args.episodes, args.delay_ms / 1e3, args.concurrency, args.repeats)

@@ -96,8 +96,21 @@ def _submission(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
         for call in reversed(as_list(as_dict(turn).get("calls"))):
             if as_dict(call).get("tool") == _SUBMIT and not as_dict(call).get("error"):
                 arguments = as_dict(as_dict(call).get("arguments"))
+                if "evidence_alignment" in arguments:
+                    return [_aligned(as_dict(one)) for one in as_list(arguments.get("evidence_alignment"))]
                 return [as_dict(one) for one in as_list(arguments.get("claims"))]
     return []
+
+
+def _aligned(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An alignment of a SEVA verdict as a submitted claim: its part of the claim, and its quote of the source."""
+    quote = as_text(entry.get("source_span"))
+    return {
+        "claim": as_text(entry.get("claim_span")),
+        "status": as_text(entry.get("status")),
+        "evidence_ids": ["source"],
+        "quote": "" if quote == "NOT_FOUND" else quote,
+    }
 
 
 def _span_marks(answer: str, claims: Sequence[Mapping[str, Any]], mark: str) -> list[Mark]:

@@ -85,7 +85,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"\b(?:is|are) able to\b", "can"),
     (r"\b(?:is|are) required to\b", "must"),
     (r"\b([Yy]ou|[Ww]e) have the right to (?=[a-z]+ )", r"\1 are entitled to "),
-    (r"\bas well as\b", "and"),
+    (r"(?<!just )(?<!not )\bas well as\b(?! (?:\w+ )?(?:can|do|does|did|is|are|the average))", "and"),
     (r"\ball of (?=the|our|your|their|its)\b", "all "),
     (r"\bcurrently\b", "at present"),
     (r"\bobligations under\b", "duties under"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -13,11 +13,14 @@ from factgym.core.episode import Reply
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.report import RewardReport
+from factgym.corpora.claims import STATUSES, VERDICTS
+from factgym.corpora.text import sentences
 from factgym.envs.claimcheck.config import ClaimCheckConfig
 from factgym.envs.claimcheck.credit import span_credits
 from factgym.envs.claimcheck.submission import ClaimDesk, submit
 from factgym.envs.claimcheck.tasks import ClaimTask, ClaimTaskSet, claim_tasks
-from factgym.rewards.claimcheck import NOTHING, ClaimScore, score_submission
+from factgym.rewards.claimcheck import NOTHING, RUBRICS, ClaimScore, score_submission
+from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import list_passages, read, search
 from factgym.tools.toolbox import Toolbox
 
@@ -146,6 +149,33 @@ class ClaimCheckEnv(Env[ClaimTask]):
         last = len(self.episode.turns) - 1
         return [one for one, turn in self.desk.read.items() if turn < last or self.config.offline]
 
+    def rubrics(self) -> tuple[Mapping[str, Rubric], str]:
+        """The paper's three, and the environment's own; `NAME (own)` for another rubric by the name of one of them."""
+        own = self.config.rubric
+        name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
+        return {**RUBRICS, name: own}, name
+
+    def compose(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
+        """A verdict object asked for statement by statement."""
+        claims = [self._composed(text, ask) for text in _statements(self.task.example.answer)]
+        return {"tool": "submit", "arguments": {"claims": claims, "final_verdict": ask("final verdict", VERDICTS)}}
+
+    def _composed(self, text: str, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
+        status = ask(f"status of “{text}”", STATUSES)
+        return {
+            "claim": text,
+            "status": status,
+            "evidence_ids": ask("evidence ids, separated by spaces", ()).split(),
+            "quote": ask("quote, word for word", ()),
+            "unsupported_span": "" if status == "supported" else ask("part that is not carried", ()),
+        }
+
+    def gold_lines(self) -> list[str]:
+        """The gold verdict, and each statement with its status and why."""
+        example = self.task.example
+        lines = [f"  {claim.status}: {claim.text}\n    {claim.reason}" for claim in example.claims]
+        return [f"Gold verdict: {example.verdict}", *lines]
+
     def view_task(self, task: ClaimTask) -> dict[str, Any]:
         """The example with its gold; of a haystack only its own passages."""
         example = task.example
@@ -196,3 +226,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
             "domain": example.domain,
             "corruption": "+".join(dict.fromkeys(claim.corruption for claim in example.claims)),
         }
+
+
+def _statements(answer: str) -> list[str]:
+    return [answer[start:end] for start, end in sentences(answer)]

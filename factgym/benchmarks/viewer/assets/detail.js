@@ -76,7 +76,7 @@ function answerPart(detail) {
   const rows = detail.submitted.map((claim) => {
     const row = claimRow(claim);
     for (const quote of claim.quotes) row.append(quoteLine(...quote));
-    if (!claim.quotes.length) row.append(el("span", "why", el("span", "tag bad", "no quote")));
+    if (!claim.quotes.length && claim.status !== "not_found") row.append(el("span", "why", el("span", "tag bad", "no quote")));
     return row;
   });
   parts.push(el("section", "", el("h2", "", "Submitted"), el("ul", "claims", ...rows)));
@@ -92,7 +92,7 @@ function quoteLine(text, found) {
 
 function claimRow(claim) {
   const why = [claim.reason, claim.evidence.join(", ")].filter(Boolean).join(" \u00b7 ");
-  return el("li", "", el("span", claim.status === "supported" ? "status held" : "status", label(claim.status)),
+  return el("li", "", el("span", ["supported", "Attributable", "match"].includes(claim.status) ? "status held" : "status", label(claim.status)),
     said("", claim.text), why ? el("span", "why", why) : null);
 }
 

@@ -1,0 +1,109 @@
+"""SEVA's process reward a second on one core, with `json.loads` of the same texts beside it.
+
+The texts are complete outputs of about 700 characters, all different, about real-looking claims; half of them carry
+prose and code fences around the object. A reward computation is everything from the text to the number: finding and
+reading the JSON, every component, the total. The time is processor time of this thread, so that neighbours on the
+machine do not count; the repeats of all rows are interleaved.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+from factgym.rewards.seva import GROUNDED, PROCESS, SevaGold, read_output, report_of, reward_of, score_output
+
+_TEXTS = 2_000
+_CLAIM = "About {a} percent of the {b} participants in {c} significantly improved within {d} weeks of treatment."
+_SOURCE = "In {c}, {a} percent of {b} subjects showed improvement; the treatment lasted {e} weeks in every group."
+
+Item = tuple[str, SevaGold, str, str]
+"""An output's text, the gold, the claim and the source."""
+
+
+def measure_seva_reward(repeats: int) -> list[str]:
+    """Lines of a report: calls a second by what is called, median and range over the repeats."""
+    items = make_items(_TEXTS)
+    bare = [one[0][one[0].index("{") : one[0].rindex("}") + 1] for one in items]
+    rows: dict[str, Callable[[], object]] = {
+        "json.loads alone": lambda: [json.loads(text) for text in bare],
+        "process reward": lambda: [reward_of(text, gold, PROCESS) for text, gold, _, _ in items],
+        "process reward with its report": lambda: [
+            report_of(score_output(read_output(text), gold), PROCESS) for text, gold, _, _ in items
+        ],
+        "grounded reward": lambda: [
+            reward_of(text, gold, GROUNDED, claim=claim, source=source) for text, gold, claim, source in items
+        ],
+    }
+    rates: dict[str, list[float]] = {name: [] for name in rows}
+    for _ in range(max(1, repeats)):
+        for name, work in rows.items():
+            rates[name].append(len(items) / _seconds(work))
+    length = statistics.mean(len(text) for text in bare)
+    return [
+        f"SEVA rewards a second, one core: {len(items):,} outputs of {length:.0f} characters on average, "
+        f"{len(rates['process reward'])} repeats, median [min – max]",
+        *(_line(name, found) for name, found in rates.items()),
+    ]
+
+
+def make_items(n: int, seed: int = 0) -> list[Item]:
+    """`n` different outputs with what they are scored against; the same for the same arguments."""
+    rng = random.Random(seed)
+    return [_item(rng, fenced=i % 2 == 1) for i in range(n)]
+
+
+def _item(rng: random.Random, fenced: bool) -> Item:
+    facts = {
+        "a": rng.randint(11, 89),
+        "b": rng.randint(100, 999),
+        "c": rng.choice(["Denmark", "Portugal", "Vietnam"]),
+        "d": rng.randint(2, 9),
+        "e": rng.randint(10, 19),
+    }
+    claim, source = _CLAIM.format(**facts), _SOURCE.format(**facts)
+    output = {
+        "evidence_alignment": [
+            _alignment("About {a} percent", "{a} percent", "match", facts),
+            _alignment("{b} participants in {c}", "{b} subjects", "match", facts),
+            _alignment("significantly", "NOT_FOUND", "not_found", facts),
+        ],
+        "reasoning_chain": [
+            _step("{a} percent", "{a} percent of {b} subjects", "supported", "The percent is the same.", facts),
+            _step("{d} weeks", "{e} weeks", "not_supported", "The source has {e} weeks.", facts),
+        ],
+        "label": "Not Attributable",
+        "confidence": round(rng.uniform(0.5, 1.0), 2),
+        "error_type": "numerical_exaggeration",
+        "fix_suggestion": f"Write {facts['e']} weeks.",
+    }
+    text = json.dumps(output)
+    gold = SevaGold(rng.choice(("Attributable", "Not Attributable")))
+    return f"Here is my analysis.\n```json\n{text}\n```" if fenced else text, gold, claim, source
+
+
+def _alignment(claim: str, source: str, status: str, facts: dict[str, object]) -> dict[str, str]:
+    return {"claim_span": claim.format(**facts), "source_span": source.format(**facts), "status": status}
+
+
+def _step(part: str, evidence: str, judgment: str, why: str, facts: dict[str, object]) -> dict[str, str]:
+    return {
+        "claim_part": part.format(**facts),
+        "source_evidence": evidence.format(**facts),
+        "judgment": judgment,
+        "explanation": why.format(**facts),
+    }
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.thread_time()
+    work()
+    return time.thread_time() - start
+
+
+def _line(name: str, found: Sequence[float]) -> str:
+    median = statistics.median(found)
+    return f"  {name:32} {median:10,.0f}  [{min(found):,.0f} – {max(found):,.0f}]   {1e6 / median:.1f} µs"

@@ -1,0 +1,348 @@
+"""Probes by the rules: what the operators make of real sentences, and that they stand any text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factgym.core.errors import ConfigError
+from factgym.corpora.attribution import AttributionClaim, read_benchmark
+from factgym.corpora.probes import (
+    ATTRIBUTABLE,
+    ERROR_TYPES,
+    NOT_ATTRIBUTABLE,
+    STRATEGIES,
+    NoProbe,
+    Pool,
+    Probe,
+    attempt,
+    check_probe,
+    probe,
+    probes,
+    strategies_for,
+    survey,
+)
+from factgym.corpora.probes.names import find_names
+from factgym.corpora.probes.operators import MAX_CLAIM_CHARS
+from factgym.corpora.probes.statement import body_of, main_verb
+from factgym.corpora.text import fold
+
+
+@dataclass(frozen=True)
+class Item:
+    id: str
+    claim: str
+    source: str
+    label: str = ATTRIBUTABLE
+    error_type: str | None = None
+
+
+BILLBOARD = Item(
+    "fever-1",
+    "Alan Metter directed Billboard Dad.",
+    "Billboard Dad is a 1998 American direct-to-video comedy film, directed by Alan Metter starring the Olsen twins.",
+)
+SPADE = Item("fever-2", "David Spade appeared in Black Sheep.", "Spade starred in Black Sheep with Chris Farley.")
+LEIGH = Item("fever-3", "Janet Leigh was from America.", "Janet Leigh was an American actress, singer and author.")
+MEDINA = Item("anli-1", "Ernest Medina was acquitted in 1971.", "Ernest Medina was tried and acquitted in 1971.")
+METER = Item("own-1", "The bridge is 240 metres long.", "The bridge, of 240 metres, spans the river.")
+WATSON = Item("fever-4", "Emma Watson appeared in a film .", "Watson starred in a film.")
+POOL = Pool([WATSON, BILLBOARD, SPADE, LEIGH, MEDINA, METER])
+
+
+def made(item, strategy, **more):
+    found = attempt(item, strategy, pool=POOL, **more)
+    assert isinstance(found, Probe), found
+    assert not check_probe(found)
+    return found
+
+
+def test_a_name_gives_way_to_one_of_its_kind_that_the_source_does_not_know():
+    found = made(LEIGH, "entity_confusion")
+    assert found.claim.endswith(" was from America.")
+    name = found.claim.removesuffix(" was from America.")
+    assert name != "Janet Leigh"
+    assert name not in LEIGH.source
+    assert (found.gold_label, found.error_type) == (NOT_ATTRIBUTABLE, "entity_substitution")
+
+
+def test_a_demonym_takes_its_article_with_it():
+    item = Item("x", "Daag is an Indian film.", "Daag is an Indian film of 1973.")
+    articles = {made(item, "entity_confusion", seed=seed).claim.split()[2] for seed in range(30)}
+    assert articles == {"a", "an"}
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The Los Angeles area was hot.",
+        "Warsaw, Poland is a city.",
+        'The song "Germany" was released.',
+        "Anne Rice is not a poet.",
+    ],
+)
+def test_what_is_no_single_name_of_a_sure_kind_is_left_alone(claim):
+    assert isinstance(attempt(Item("x", claim, claim), "entity_confusion", pool=POOL), NoProbe)
+
+
+def test_the_first_word_of_a_sentence_is_a_name_only_where_the_source_says_so():
+    assert [one.text for one in find_names("Matadors wave capes in Spain", "matadors wave capes")] == ["Spain"]
+    assert [one.text for one in find_names("Penicillin helped.", "In 1928, Penicillin was found.")] == ["Penicillin"]
+    assert find_names("The film was long.", "") == []
+
+
+def test_a_year_is_a_temporal_shift_and_a_count_an_exaggeration():
+    year = made(MEDINA, "numerical_perturb")
+    assert year.error_type == "temporal_shift"
+    assert year.claim.startswith("Ernest Medina was acquitted in ")
+    assert year.claim != MEDINA.claim
+    count = made(METER, "numerical_perturb")
+    assert count.error_type == "numerical_exaggeration"
+    assert count.claim.split()[3].isdigit()
+    assert count.claim.endswith(" metres long.")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Uranium-235 is an isotope.",
+        "Apollo 11 landed.",
+        "Blade Runner 2048 is short.",
+        "One of the men won.",
+        "The rating is 4.0 stars out of 5.0.",
+        "Heavy metal grew in the early 1970 's .",
+        "Jackie (2016 film) was shown.",
+        "She did not die in 1969.",
+        "More than 1 in 10,000 people have it.",
+    ],
+)
+def test_a_number_that_names_something_or_is_denied_stays(claim):
+    assert isinstance(attempt(Item("x", claim, ""), "numerical_perturb"), NoProbe)
+
+
+def test_the_new_number_never_stands_in_the_source_in_words_or_figures():
+    item = Item("x", "She could speak nine languages.", "She spoke 7, 8, ten, 11 and six languages, nine in all.")
+    new = {made(item, "numerical_perturb", seed=seed).claim.split()[3] for seed in range(20)}
+    assert new == {"twelve"}
+
+
+def test_the_years_of_a_span_keep_their_order():
+    item = Item("x", "He sailed on the Beagle from 1831 to 1836.", "The voyage lasted from 1831 to 1836.")
+    for seed in range(20):
+        words = made(item, "numerical_perturb", seed=seed).claim.rstrip(".").split()
+        assert int(words[-3]) < int(words[-1])
+
+
+def test_a_decade_keeps_the_label_or_shifts_the_time():
+    kept = made(MEDINA, "multi_hop_graft", keep=True)
+    assert kept.claim == "Ernest Medina was acquitted in the 1970s."
+    assert (kept.gold_label, kept.error_type) == (ATTRIBUTABLE, None)
+    wrong = made(MEDINA, "multi_hop_graft", error_type="temporal_shift")
+    assert wrong.claim.startswith("Ernest Medina was acquitted in the ")
+    assert "1970s" not in wrong.claim
+
+
+def test_a_borrowed_fact_becomes_a_clause_of_the_subject():
+    found = made(LEIGH, "multi_hop_graft", error_type="fabrication")
+    assert found.claim in {
+        "Janet Leigh, who directed Billboard Dad, was from America.",
+        "Janet Leigh, who appeared in Black Sheep, was from America.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("claim", "wanted"),
+    [
+        ("Alan Metter directed Billboard Dad.", "Alan Metter did not direct Billboard Dad."),
+        ("Java was formed by eruptions .", "Java was not formed by eruptions ."),
+        ("Germany is not a city", "Germany is a city"),
+        ("Ekta Kapoor did not work in film .", "Ekta Kapoor worked in film ."),
+        ("Princess Mononoke has a happy atmosphere .", "Princess Mononoke does not have a happy atmosphere ."),
+        ("Yale 's alumni includes five men .", "Yale 's alumni does not include five men ."),
+        ("Tilda Swinton acts.", "Tilda Swinton does not act."),
+    ],
+)
+def test_a_negation_comes_and_goes_with_its_auxiliary(claim, wanted):
+    found = made(Item("x", claim, claim), "paraphrase", error_type="negation_flip")
+    assert (found.claim, found.error_type) == (wanted, "negation_flip")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Some people are rich.",
+        "They've succeeded in their aims.",
+        "Yes, you can teach an old dog new tricks",
+        "Cheektowaga is not too far from Buffalo",
+        "Harvard is barely residential .",
+        "He ate and was ill.",
+        "He could have a cold.",
+        "The exact reason why it was made remains open",
+    ],
+)
+def test_where_a_negation_would_not_turn_the_claim_round_there_is_none(claim):
+    assert isinstance(attempt(Item("x", claim, claim), "paraphrase", error_type="negation_flip"), NoProbe)
+
+
+def test_a_limit_goes():
+    item = Item("x", "Being hit by a train is generally a bad thing.", "A train does harm.")
+    found = made(item, "paraphrase", error_type="scope_inflation")
+    assert found.claim == "Being hit by a train is always a bad thing."
+
+
+@pytest.mark.parametrize(
+    ("claim", "wanted"),
+    [
+        ("Alan Metter directed Billboard Dad.", "Billboard Dad was directed by Alan Metter."),
+        ("The Declaration was signed on July 4, 1776", "On July 4, 1776, the Declaration was signed"),
+        ("Le Café is located in Isla Vista.", "Le Café is situated in Isla Vista."),
+    ],
+)
+@pytest.mark.parametrize("label", [ATTRIBUTABLE, NOT_ATTRIBUTABLE])
+def test_a_rewording_keeps_label_and_error(claim, wanted, label):
+    error = None if label == ATTRIBUTABLE else "fabrication"
+    found = made(Item("x", claim, claim, label, error), "paraphrase", keep=True)
+    assert (found.claim, found.gold_label, found.error_type) == (wanted, label, error)
+
+
+def test_a_presupposition_and_an_unsettled_detail_leave_the_claim_as_it_is():
+    for strategy in ("presupposition", "unanswerable_wrap"):
+        found = made(METER, strategy, error_type="fabrication")
+        assert "bridge is 240 metres long" in found.claim
+        assert found.claim.endswith(".")
+        assert found.claim[0].isupper()
+
+
+def test_the_only_one_is_presupposed():
+    item = Item("x", "Janet Leigh was an American actress.", "Janet Leigh was an American actress.")
+    found = made(item, "presupposition", error_type="scope_inflation")
+    assert found.claim.startswith("Janet Leigh was the ")
+    assert found.claim.endswith(" American actress.")
+
+
+def test_tokenised_text_stays_tokenised():
+    item = Item("x", "Java was formed by eruptions .", "Java was formed by eruptions .")
+    assert made(item, "unanswerable_wrap").claim.endswith(" .")
+
+
+@pytest.mark.parametrize(
+    ("claim", "kind"),
+    [
+        ("Who directed it? John Shanley directed the movie.", "statement"),
+        ("Who directed it? John Shanley", "fragment"),
+        ("Where did fortune cookies originate?", "question"),
+        ("In which year did he die 1974", "question"),
+        ("What is it? coriander leaves", "fragment"),
+        ("Matadors wear red capes because bulls hate red", "statement"),
+        ("Dogs often bite people", "statement"),
+    ],
+)
+def test_what_asserts(claim, kind):
+    body = body_of(claim)
+    assert body.kind == kind
+    assert body.lead + body.text == claim
+
+
+def test_the_main_verb_is_not_one_of_a_clause_inside():
+    assert main_verb("The place where it was shot") is None
+    assert main_verb("The exact reason why it was made") is None
+    text = 'The song "It is time" was long.'
+    verb = main_verb(text)
+    assert verb is not None
+    assert verb.start == text.index("was")
+
+
+def test_reasons_are_said():
+    false = replace(LEIGH, label=NOT_ATTRIBUTABLE)
+    assert attempt(false, "paraphrase") == NoProbe("not_attributable", "the claim is false already")
+    assert attempt(Item("x", "Who? Guru", "Guru"), "paraphrase") == NoProbe("fragment")
+    assert attempt(Item("x", "Who was it?", "Guru"), "paraphrase") == NoProbe("question")
+    assert probe(Item("x", "Who was it?", "Guru"), "paraphrase") is None
+
+
+def test_unknown_names_are_refused_with_a_hint():
+    with pytest.raises(ConfigError, match="entity_confusion"):
+        attempt(LEIGH, "entity_confusoin")
+    with pytest.raises(ConfigError, match="does not aim"):
+        attempt(LEIGH, "entity_confusion", error_type="fabrication")
+    with pytest.raises(ConfigError):
+        attempt(LEIGH, "entity_confusion", keep=True)
+    with pytest.raises(ConfigError):
+        attempt(LEIGH, "paraphrase", error_type="negation_flip", keep=True)
+    with pytest.raises(ConfigError, match="fabrication"):
+        strategies_for("fabricatoin")
+
+
+def test_every_error_has_a_strategy_and_probes_aim_at_it():
+    items = [BILLBOARD, LEIGH, MEDINA, METER, Item("q", "Dogs often bite people.", "Dogs bite.")]
+    for error in ERROR_TYPES:
+        assert strategies_for(error)
+        found = list(probes(items, error, pool=POOL))
+        assert found, error
+        assert {one.error_type for one in found} == {error}
+        assert len({one.meta["of"] for one in found}) == len(found)
+
+
+WORDS = (
+    'The a an Paris London John Smith was is not directed 1971 in of , . ? " ( ) 15% $3 three first some said who'
+    " American On May 5 and 's - only never Dr. U.S. étude"
+)
+TEXT = st.one_of(
+    st.text(max_size=120),
+    st.lists(
+        st.sampled_from(WORDS.split()),
+        max_size=14,
+    ).map(" ".join),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    claim=TEXT, source=TEXT, strategy=st.sampled_from(sorted(STRATEGIES)), seed=st.integers(0, 5), keep=st.booleans()
+)
+def test_any_text_gives_a_checked_probe_or_a_reason_and_always_the_same(claim, source, strategy, seed, keep):
+    keep = keep and None in STRATEGIES[strategy]
+    item = Item("x", claim, source)
+    found = attempt(item, strategy, seed=seed, pool=POOL, keep=keep)
+    assert attempt(item, strategy, seed=seed, pool=Pool(POOL.items), keep=keep) == found
+    if isinstance(found, Probe):
+        assert fold(found.claim).casefold() != fold(claim).casefold()
+        assert found.gold_label == (ATTRIBUTABLE if keep else NOT_ATTRIBUTABLE)
+        assert (found.error_type is None) == keep
+        assert not check_probe(found)
+        assert found.to_dict()["claim"] == found.claim
+
+
+@pytest.mark.parametrize(
+    "text", ["a " * 20_000, "A" * 50_000, '"' * 20_000, "In " + "1971 " * 8_000, "Paris, " * 6_000]
+)
+def test_hostile_lengths_end(text):
+    for strategy in STRATEGIES:
+        assert attempt(Item("x", text, "The source."), strategy, pool=POOL) == NoProbe("too_long")
+        attempt(Item("x", text[:MAX_CLAIM_CHARS], text), strategy, pool=POOL)
+
+
+FILES = ("fever.jsonl", "truthfulqa.jsonl", "halueval.jsonl")
+
+
+@pytest.mark.parametrize("name", ["fever", "truthfulqa", "halueval"])
+def test_on_the_papers_slices_nearly_all_that_is_made_passes(data_dir, name):
+    claims = list(read_benchmark(name, data_dir / "seva_official" / f"{name}.jsonl"))
+    assert isinstance(claims[0], AttributionClaim)
+    for keep in (False, True):
+        for report in survey(claims, keep=keep):
+            # A fifth of a dozen says nothing; the rate is asked for where there are enough to tell.
+            assert report.pass_rate >= 0.95 or report.made - report.passed <= 1, report
+            assert report.made + sum(report.reasons.values()) == report.claims
+
+
+def test_coverage_on_fever(data_dir):
+    claims = list(read_benchmark("fever", data_dir / "seva_official" / "fever.jsonl"))
+    found = {report.strategy: report.coverage for report in survey(claims)}
+    assert found["paraphrase"] > 0.7
+    assert found["presupposition"] > 0.8
+    assert found["unanswerable_wrap"] > 0.8
+    assert found["entity_confusion"] > 0.25

@@ -1,0 +1,153 @@
+"""Reading SEVA outputs: what is found in a text, and what a hostile one can do (nothing, in linear time)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from seva_outputs import NEGATIVE, POSITIVE, output
+
+from factgym.core.limits import Limits
+from factgym.rewards.seva import RUBRICS, credit, output_of, read_output, report_of, reward_of, score_output
+
+TEXT = json.dumps(output())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        f"```json\n{TEXT}\n```",
+        f"```\n{TEXT}```",
+        f"<think>is it so?</think>\nHere it is: {TEXT} I hope that helps.",
+        f"   {json.dumps(output(), indent=2)}\n",
+        # Fences in the middle of the object, as a model writes that starts a second block.
+        TEXT.replace('"label"', '```json\n"label"'),
+    ],
+)
+def test_json_stands_between_the_first_and_the_last_brace_once_fences_are_gone(text):
+    found = read_output(text)
+    assert found is not None
+    assert found.data == output()
+    assert (found.label, found.confidence, found.error_type) == ("Not Attributable", 0.85, "numerical_exaggeration")
+    assert (found.fix, len(found.alignments), len(found.chain)) == ("Change 12 to 8.", 1, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no JSON at all",
+        "{",
+        "}",
+        "}{",
+        "[]",
+        '["label"]',
+        "{'label': 'yes'}",
+        '{"label": yes}',
+        '{"label": "yes",}',
+        TEXT[:-1],
+        TEXT + "}",
+        TEXT + TEXT,
+        "the set {a, b} and " + TEXT,
+        '{"a": "line\nbreak"}',
+    ],
+)
+def test_what_is_no_json_object_is_unparseable(text):
+    assert read_output(text) is None
+
+
+def test_the_last_of_equal_keys_counts_and_no_number_is_no_confidence():
+    assert read_output('{"label": "yes", "label": "no"}').label == "Not Attributable"
+    for number in ("NaN", "Infinity", "-Infinity", "1e999"):
+        found = read_output(f'{{"confidence": {number}, "label": "no"}}')
+        assert found.confidence == 0.5
+        json.dumps(found.data, allow_nan=False)
+
+
+def test_lone_surrogates_become_replacement_characters():
+    for text in ('{"label": "\\ud800"}', '{"label": "\ud800"}', '{"\\udfff": 1}'):
+        json.dumps(read_output(text).data, ensure_ascii=False).encode()
+    assert read_output('{"label": "\\ud83d\\ude00"}').data == {"label": "\U0001f600"}
+
+
+NASTY = {
+    "a megabyte": '{"label": "' + "a" * 1_000_000 + '"}',
+    "a megabyte of braces": "{" * 1_000_000,
+    "deep lists": '{"evidence_alignment": ' + "[" * 90_000 + "]" * 90_000 + "}",
+    "deep objects": '{"a":' * 30_000 + "1" + "}" * 30_000,
+    "unclosed": "{" * 90_000 + "}",
+    "digits": '{"confidence": ' + "9" * 150_000 + "}",
+    "fences": "```json" * 25_000 + "{}",
+    "fences and spaces": "{" + ("```" + " " * 50) * 3_000 + "}",
+    "backslashes": '{"a": "' + "\\" * 150_001 + '"}',
+    "many keys": "{" + ",".join(f'"k{i}": {i}' for i in range(15_000)) + "}",
+    "many entries": '{"evidence_alignment": [' + "{}," * 60_000 + "{}]}",
+    "many steps": '{"reasoning_chain": [' + ",".join(['{"claim_part": "the claim"}'] * 6_000) + "]}",
+    "one long span": '{"evidence_alignment": [{"claim_span": "' + "the claim " * 15_000 + '"}]}',
+}
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_hostile_texts_are_scored_and_bounded(name):
+    text = NASTY[name]
+    found = read_output(text)
+    for gold in (POSITIVE, NEGATIVE):
+        score = score_output(found, gold, claim="The claim is this.", source="The source says something.")
+        for rubric in RUBRICS.values():
+            assert 0.0 <= rubric.total(score.components, score.gates) <= 1.15
+        credit(text, score, RUBRICS["process"])
+
+
+def test_depth_and_length_are_bounded_wherever_the_caller_stands():
+    deep = '{"a":' * 31 + "1" + "}" * 31
+    assert read_output(deep) is not None
+    assert read_output('{"a":' * 33 + "1" + "}" * 33) is None
+    assert read_output(json.dumps({"a": ["[" * 400, {}]})) is not None
+    assert read_output(TEXT, Limits(max_chars=len(TEXT))) is not None
+    assert read_output(TEXT, Limits(max_chars=len(TEXT) - 1)) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+    | st.sampled_from(["match", "supported", "NOT_FOUND", "Attributable", "fabrication", "not applicable"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+ENTRY = st.dictionaries(st.sampled_from(["claim_span", "source_span", "status"]), JSON) | JSON
+STEP = st.dictionaries(st.sampled_from(["claim_part", "source_evidence", "judgment", "explanation"]), JSON) | JSON
+DATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "evidence_alignment": st.lists(ENTRY, max_size=4) | JSON,
+        "reasoning_chain": st.lists(STEP, max_size=4) | JSON,
+        **dict.fromkeys(("label", "confidence", "error_type", "fix_suggestion", "other"), JSON),
+    },
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(DATA, st.sampled_from([POSITIVE, NEGATIVE]), st.booleans())
+def test_any_json_type_may_stand_in_any_place(data, gold, as_text):
+    found = read_output(json.dumps(data)) if as_text else output_of(data)
+    assert found is not None
+    assert 0.0 <= found.confidence <= 1.0
+    score = score_output(found, gold, claim="The claim is this.", source="The source says something.")
+    calibration = score.components["calibration"]
+    assert -0.10 <= calibration <= 0.15
+    assert -0.15 <= score.components["calibration_proper"] <= 0.15
+    assert all(0.0 <= value <= 1.0 for name, value in score.components.items() if "calibration" not in name)
+    for rubric in RUBRICS.values():
+        assert report_of(score, rubric).total == rubric.total(score.components, score.gates)
+        assert 0.0 <= report_of(score, rubric).total <= 1.15 + 1e-12
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet='{}[]",:\\`jsonu\ud800 \n0e-NaI', max_size=80))
+def test_any_text_is_read_or_refused(text):
+    assert reward_of(text, POSITIVE) >= 0.0
+    found = read_output(text)
+    if found is not None:
+        json.dumps(found.data, ensure_ascii=False, allow_nan=False).encode()

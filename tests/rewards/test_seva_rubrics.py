@@ -1,0 +1,221 @@
+"""Presets and options of SEVA's rubrics, the report, span credits and the published schema."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+
+import pytest
+from jsonschema import Draft202012Validator
+from seva_outputs import EXAMPLE_1, EXAMPLE_2, FIGURE_4, GRPO_OUTPUT, NEGATIVE, POSITIVE, output, step
+
+from factgym.core.errors import ConfigError
+from factgym.rewards.seva import (
+    COMPONENTS,
+    ERROR_TYPES,
+    FIELDS,
+    GATES,
+    GROUNDED_COMPONENTS,
+    JUDGMENTS,
+    LABELS,
+    REQUIRED_FIELDS,
+    RUBRICS,
+    STATUSES,
+    VERDICT_SCHEMA,
+    credit,
+    find_rubric,
+    output_of,
+    read_output,
+    report_of,
+    score_output,
+    split_rubric,
+)
+
+WRONG = {"label": "Attributable", "confidence": 1, "x": 1}
+"""Under the process reward: .05 for two fields − .10 for its confidence, so the floor adds .05."""
+
+
+def test_the_default_has_the_printed_weights():
+    expected = {"format": 0.10, "alignment": 0.30, "chain": 0.30, "label": 0.15, "diagnosis": 0.15, "calibration": 1.0}
+    assert RUBRICS["process"].weights == expected == RUBRICS["70/30"].weights
+    assert next(iter(RUBRICS)) == "process"
+
+
+@pytest.mark.parametrize("share", range(10, 100, 10))
+def test_splits_scale_both_sides_and_leave_calibration(share):
+    weights = find_rubric(f"{share}/{100 - share}").weights
+    process = [weights[name] for name in ("format", "alignment", "chain")]
+    assert sum(process) == pytest.approx(share / 100)
+    assert process[1] == process[2] == pytest.approx(3 * process[0])
+    assert weights["label"] == weights["diagnosis"] == pytest.approx((100 - share) / 200)
+    assert weights["calibration"] == 1.0
+
+
+def test_table_21_calls_0_100_the_binary_reward():
+    assert RUBRICS["0/100"].weights == RUBRICS["binary"].weights == {"label": 1.0}
+    assert split_rubric(0).weights["diagnosis"] == 0.5
+    assert {"90/10", "70/30", "50/50", "30/70", "0/100"} <= set(RUBRICS)
+
+
+def test_other_splits_and_options_by_name():
+    assert find_rubric("65/35").weights["label"] == pytest.approx(0.175)
+    grounded = find_rubric("grounded-50/50")
+    assert grounded.weights["grounded_chain"] == pytest.approx(0.5 * 3 / 7)
+    assert set(grounded.gated.values()) == {"consistent"}
+    by_label = find_rubric("process", per_label=True)
+    assert by_label.name == "process-by-label"
+    assert by_label.weights["diagnosis_by_label"] == 0.15
+    assert "diagnosis" not in by_label.weights
+    assert find_rubric("grounded", per_label=True).gated["diagnosis_by_label"] == "consistent"
+    assert find_rubric("binary", per_label=True) == RUBRICS["binary"]
+    for rubric in (*RUBRICS.values(), by_label, grounded, find_rubric("process", floor=False, per_label=True)):
+        assert find_rubric(rubric.name) == rubric
+        rubric.check((*COMPONENTS, *GROUNDED_COMPONENTS), GATES)
+
+
+@pytest.mark.parametrize("name", ["proces", "", "65/36", "101/-1", "200/-100", "grounded-70", "grounded-1/1"])
+def test_unknown_rubrics_are_refused(name):
+    with pytest.raises(ConfigError, match="no SEVA rubric"):
+        find_rubric(name)
+
+
+def test_the_message_helps():
+    with pytest.raises(ConfigError, match="Did you mean 'process'"):
+        find_rubric("proces")
+    for share in (-1, 101, 70.0, True):
+        with pytest.raises(ConfigError, match="process share"):
+            split_rubric(share)
+
+
+def test_the_floor_and_the_value_below_it():
+    found = score_output(output_of(WRONG), NEGATIVE)
+    assert find_rubric("process").total(found.components, found.gates) == 0.0
+    below = find_rubric("process", floor=False)
+    assert below.name == "process-unfloored"
+    assert below.total(found.components, found.gates) == pytest.approx(-0.05)
+    # The lowest value there is: the paper says -0.10, but any JSON object earns .02 for its format.
+    lowest = score_output(output_of({"confidence": 1}), NEGATIVE)
+    assert below.total(lowest.components, lowest.gates) == pytest.approx(0.02 - 0.10)
+    shares = find_rubric("process").shares(found.components, found.gates)
+    assert shares["floor"] == pytest.approx(0.05)
+    assert sum(shares.values()) == pytest.approx(0.0)
+
+
+def test_rubrics_survive_copying_and_pickling():
+    import pickle
+
+    for rubric in (*RUBRICS.values(), find_rubric("process", floor=False)):
+        assert copy.deepcopy(rubric) == rubric == pickle.loads(pickle.dumps(rubric))
+
+
+def test_the_report_keeps_every_component_and_the_facts():
+    found = score_output(output_of(FIGURE_4), NEGATIVE)
+    report = report_of(found, RUBRICS["process"])
+    assert report.status == "scored"
+    assert report.total == pytest.approx(1.1275)
+    assert report.components == found.components
+    assert set(report.components) == set(COMPONENTS)
+    assert report.weights == RUBRICS["process"].weights
+    assert report.metrics["gold_verdict"] == report.metrics["verdict"] == "Not Attributable"
+    assert (report.metrics["error_type"], report.metrics["confidence"]) == ("scope_inflation", 0.85)
+    json.dumps(report.to_dict(), allow_nan=False)
+    nothing = report_of(score_output(None, POSITIVE), RUBRICS["binary"])
+    assert (nothing.total, nothing.metrics["verdict"], nothing.metrics["confidence"]) == (0.0, None, None)
+
+
+# Span credits
+
+
+def texts(data):
+    yield json.dumps(data)
+    yield f"I think so.\n```json\n{json.dumps(data, indent=2)}\n```\nDone."
+    yield json.dumps(data, ensure_ascii=False, separators=(",", " : "))
+
+
+@pytest.mark.parametrize("name", ["process", "binary", "30/70"])
+@pytest.mark.parametrize(
+    "data", [FIGURE_4, EXAMPLE_1, EXAMPLE_2, WRONG, {}], ids=["fig4", "ex1", "ex2", "wrong", "no"]
+)
+def test_credits_sum_to_the_total_and_stand_on_the_values_that_earned_them(data, name):
+    rubric = RUBRICS[name]
+    for text in texts(data):
+        for gold in (POSITIVE, NEGATIVE):
+            score = score_output(read_output(text), gold)
+            found = credit(text, score, rubric)
+            total = rubric.total(score.components, score.gates)
+            assert math.fsum(value for _, _, value in found) == pytest.approx(total, abs=1e-12)
+            assert all(0 <= start < end <= len(text) for start, end, _ in found)
+
+
+def test_each_component_has_its_place():
+    text = "So: " + json.dumps(FIGURE_4) + " That is all."
+    score = score_output(read_output(text), NEGATIVE)
+    found = {text[start:end]: value for start, end, value in credit(text, score, RUBRICS["process"])}
+    as_text = {name: json.dumps(value) for name, value in FIGURE_4.items()}
+    assert found[as_text["evidence_alignment"]] == pytest.approx(0.30)
+    assert found[as_text["reasoning_chain"]] == pytest.approx(0.30)
+    assert found[as_text["label"]] == pytest.approx(0.15)
+    assert found[as_text["confidence"]] == pytest.approx(0.15 * 0.85)
+    assert found[as_text["error_type"]] == found[as_text["fix_suggestion"]] == pytest.approx(0.075)
+    assert found[json.dumps(FIGURE_4)] == pytest.approx(0.10)
+
+
+def test_what_cannot_be_placed_is_credited_to_the_whole_text():
+    score = score_output(output_of(FIGURE_4), NEGATIVE)
+    for text in ("submitted by other means", json.dumps(FIGURE_4).replace('"label"', '```json "label"')):
+        assert credit(text, score, RUBRICS["process"]) == ((0, len(text), pytest.approx(1.1275)),)
+    assert credit("nothing", score_output(None, NEGATIVE), RUBRICS["process"]) == ()
+
+
+def test_an_output_is_found_inside_a_tool_call_and_after_prose_with_braces():
+    text = "the set {a, b}\n" + json.dumps(FIGURE_4)
+    score = score_output(output_of(FIGURE_4), NEGATIVE)
+    assert json.dumps(FIGURE_4) in {text[start:end] for start, end, _ in credit(text, score, RUBRICS["process"])}
+    text = json.dumps({"name": "submit", "arguments": FIGURE_4})
+    score = score_output(output_of(FIGURE_4), NEGATIVE)
+    placed = {text[start:end] for start, end, _ in credit(text, score, RUBRICS["process"])}
+    assert {'"Not Attributable"', '"scope_inflation"', json.dumps(FIGURE_4)} <= placed
+
+
+# The published schema
+
+
+def errors(data):
+    return [error.json_path for error in Draft202012Validator(VERDICT_SCHEMA).iter_errors(data)]
+
+
+def test_the_schema_names_the_same_words_as_the_reward():
+    Draft202012Validator.check_schema(VERDICT_SCHEMA)
+    fields = VERDICT_SCHEMA["properties"]
+    assert tuple(fields) == FIELDS
+    assert tuple(VERDICT_SCHEMA["required"]) == REQUIRED_FIELDS
+    assert tuple(fields["label"]["enum"]) == LABELS
+    assert tuple(fields["error_type"]["enum"]) == ERROR_TYPES
+    entry = fields["evidence_alignment"]["items"]["properties"]
+    assert tuple(entry["status"]["enum"]) == STATUSES
+    assert tuple(fields["reasoning_chain"]["items"]["properties"]["judgment"]["enum"]) == JUDGMENTS
+    bounds = [(entry[name]["minLength"], entry[name]["maxLength"]) for name in ("claim_span", "source_span")]
+    assert bounds == [(3, 200), (3, 500)]
+
+
+def test_complete_outputs_fit_the_schema_and_others_do_not():
+    assert not errors(output())
+    assert not errors(FIGURE_4)
+    assert not errors(GRPO_OUTPUT)
+    assert errors(EXAMPLE_2)  # abbreviated: no confidence
+    for name in REQUIRED_FIELDS:
+        assert errors(output(**{name: None}))
+    # A negative verdict carries its diagnosis, a positive one none.
+    assert errors(output(error_type=None))
+    assert errors(output(fix_suggestion=None))
+    assert errors(GRPO_OUTPUT | {"error_type": "fabrication"})
+    assert "$.label" in errors(output(label="yes"))
+    assert errors(output(confidence=1.1)) == ["$.confidence"]
+
+
+def test_an_output_that_fits_the_schema_earns_the_whole_process_part():
+    for data in (output(), FIGURE_4, GRPO_OUTPUT, output(reasoning_chain=[step("a", "supported", "x" * 5, "y" * 10)])):
+        assert not errors(data)
+        found = score_output(output_of(data), NEGATIVE).components
+        assert [found[name] for name in ("format", "alignment", "chain")] == [1.0, 1.0, 1.0]
