@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAX_TOOLS = 6
 MAX_CAUSES = 8
 _SHOWN = 60
+_MAX_NAME = 20
 _SHORT = {"supported": "supp", "partially_supported": "part", "unsupported": "unsu", "contradicted": "cont"}
 
 
@@ -78,6 +79,8 @@ def fault_sentence(summary: RunSummary) -> str:
 def _scores(summary: RunSummary) -> Table:
     from rich.text import Text
 
+    shown = {name: printable(label(name), _MAX_NAME) for name in summary.components}
+    width = 16 - max(0, max(map(len, shown.values()), default=0) - 12)
     table = plain_table("")
     table.add_column("score", no_wrap=True, min_width=12)
     number_columns(table, "mean", "95 % interval", "weight", "gate", "earned")
@@ -91,11 +94,11 @@ def _scores(summary: RunSummary) -> Table:
         "",
         "",
         decimal(reward.value),
-        Meter(reward.value, style="bold cyan"),
+        Meter(reward.value, width, style="bold cyan"),
         end_section=True,
     )
     for name, part in summary.components.items():
-        add(table, printable(name, 14), *_score_cells(summary, name, part), Meter(part.value))
+        add(table, shown[name], *_score_cells(summary, name, part), Meter(part.value, width))
     return table
 
 
