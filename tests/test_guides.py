@@ -54,7 +54,8 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
 
 
 def test_the_options_in_the_guides_exist(tmp_path: Path) -> None:
-    shown = " ".join(factgym(f"factgym {name} --help", tmp_path, COLUMNS="300").stdout for name in ("eval", "export"))
+    commands = ("eval", "export", "benchmark")
+    shown = " ".join(factgym(f"factgym {name} --help", tmp_path, COLUMNS="300").stdout for name in commands)
     for guide in GUIDES:
         for option in re.findall(
             r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```text.*?```", "", guide.read_text("utf-8"), flags=re.DOTALL)

@@ -47,7 +47,8 @@ def find_agent(text: str, env_id: str, settings: Mapping[str, Any] | None = None
 
 def is_model(text: str) -> bool:
     """Whether the text names a model, not a scripted player or a user's file."""
-    return text.partition(":")[0] in _MAKERS
+    kind, colon, _ = text.partition(":")
+    return bool(colon) and kind in _MAKERS
 
 
 def _model(text: str, settings: dict[str, Any], env_id: str) -> Model:

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from factgym.cli.audit import audit
+from factgym.cli.benchmark import benchmark
 from factgym.cli.evaluate import evaluate
 from factgym.cli.export import export
 from factgym.cli.info import info
@@ -30,6 +31,7 @@ app.command("audit")(audit)
 app.command("play")(play)
 app.command("view")(view)
 app.command("export")(export)
+app.command("benchmark")(benchmark)
 
 
 @app.callback(invoke_without_command=True)

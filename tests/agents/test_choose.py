@@ -73,3 +73,7 @@ def test_what_cannot_play_is_said(tmp_path, monkeypatch, text, settings, says):
     (tmp_path / "raises.py").write_text("1 / 0\n")
     with pytest.raises(ConfigError, match=says):
         find_agent(text.format(file=POLICIES, folder=tmp_path), ENV, settings)
+
+
+def test_a_player_may_be_called_as_an_ensemble_is():
+    assert find_agent("majority", "seva").describe()["kind"] == "scripted"

@@ -1,0 +1,122 @@
+"""`factgym benchmark NAME`: one registry of benchmarks, each the evaluation of one paper's system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from factgym.cli.options import Seed, parse_settings
+from factgym.core.errors import ConfigError, FactgymError, did_you_mean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_AGENT = (
+    "Who plays, any number of times: a scripted agent, 'scripted' for all of them, openai:MODEL, http://HOST:PORT/v1, "
+    "hf:FOLDER or path/to/file.py:Name. By default the scripted baselines."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of the command as they were given."""
+
+    agents: tuple[str, ...]
+    data: Path | None
+    only: tuple[str, ...]
+    out: Path | None
+    n: int | None
+    seed: int
+    paper: bool
+    runs: tuple[Path, ...]
+    settings: Mapping[str, Any]
+    concurrency: int
+
+
+def benchmark(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A benchmark: seva.")],
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's tables as well, ours beside theirs.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; default FACTGYM_DATA, else generated claims.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="DATA_SET", help="Play this data set only; repeatable.")
+    ] = None,
+    agent: Annotated[list[str] | None, typer.Option(help=_AGENT)] = None,
+    agent_set: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of a model, e.g. --agent-set temperature=0."),
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option("-n", "--episodes", min=1, help="Tasks of each data set; default all.")
+    ] = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the runs and the page; default runs/benchmark-NAME.")
+    ] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="RUN", help="Play nothing: report on this run, and compare it with further ones."),
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 64,
+) -> None:
+    """Evaluate agents on a paper's benchmark: tables here, and one page with plots. Runs that are there go on."""
+    if name not in BENCHMARKS:
+        hint = did_you_mean(name, BENCHMARKS)
+        raise ConfigError(f"there is no benchmark {name!r:.80}.{hint} There are: {', '.join(BENCHMARKS)}.")
+    from rich.console import Console
+
+    settings = parse_settings(agent_set or [], "--agent-set")
+    request = Request(
+        tuple(agent or ()), data, tuple(only or ()), out, n, seed, paper, tuple(run or ()), settings, concurrency
+    )
+    if request.runs and (agent or data or only or n or paper):
+        raise ConfigError("--run reports on runs that are there: leave out --agent, --data, --only, -n and --paper")
+    BENCHMARKS[name](request, Console(highlight=False))
+
+
+def _seva(request: Request, console: Console) -> None:
+    from factgym.benchmarks.seva import command
+
+    found = command.read(request.runs, request.out) if request.runs else _play_seva(request, console)
+    for part in found.render():
+        console.print(part)
+    console.print(f"\n{command.closing(found)}", markup=False, soft_wrap=True)
+
+
+def _play_seva(request: Request, console: Console) -> Any:
+    from factgym.agents.rollout.engine import Limits, RunAbortedError
+    from factgym.agents.runs.write import RunWriteError
+    from factgym.benchmarks.seva import command, suite
+    from factgym.cli.display import Display
+
+    out = request.out or Path("runs") / "benchmark-seva"
+    plan = suite.Plan(
+        data_sets=suite.data_sets(request.data, request.only),
+        agents=suite.chosen_agents(request.agents),
+        n=request.n,
+        seed=request.seed,
+        settings=request.settings,
+        limits=Limits(concurrency=request.concurrency),
+    )
+    with Display(console, "seva") as display:
+        try:
+            return command.play(
+                plan, out, paper=request.paper, on_start=lambda data_set, agent, progress: display.watch(progress)
+            )
+        except KeyboardInterrupt:
+            console.print(
+                f"Stopped. What was finished is in {out}; the same command goes on.", markup=False, soft_wrap=True
+            )
+            raise typer.Exit(130) from None
+        except (RunAbortedError, RunWriteError) as error:
+            raise FactgymError(f"{error}. What was finished is in {out}; the same command goes on") from error
+
+
+BENCHMARKS: Mapping[str, Callable[[Request, Console], None]] = MappingProxyType({"seva": _seva})
+"""By name; one function each, which prints to the console and writes into the request's folder."""

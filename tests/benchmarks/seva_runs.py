@@ -1,0 +1,131 @@
+"""Recorded SEVA runs with known answers, written as a run's files are, without an environment or a reward."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from factgym.rewards.seva import ERROR_TYPES, LABELS
+
+Json = dict[str, Any]
+POSITIVE, NEGATIVE = LABELS
+
+WORDS = tuple(
+    "the committee approved a plan that may allow nearly 40 ships to be moved into Rotterdam by March".split()  # noqa: SIM905 - it reads as a sentence
+)
+
+
+def episode(
+    task: str,
+    gold: str = POSITIVE,
+    said: str | None = POSITIVE,
+    *,
+    sample: int = 0,
+    claim: str = "The plan was approved.",
+    source: str = "The committee approved the plan in March.",
+    confidence: float | None = 0.8,
+    parsed: bool = True,
+    error_type: str | None = None,
+    gold_error_type: str | None = None,
+    components: Json | None = None,
+    consistent: float = 1.0,
+    error: Json | None = None,
+) -> Json:
+    metrics = {
+        "gold_verdict": gold,
+        "verdict": said,
+        "gold_error_type": gold_error_type,
+        "error_type": error_type,
+        "confidence": confidence if parsed else None,
+        "parsed": parsed,
+        "format_ok": parsed,
+        "correct": gold == said,
+        "gates": {"consistent": consistent},
+    }
+    known = {"format": 1.0, "alignment": 0.9, "chain": 0.8, "label": float(gold == said), "diagnosis": 1.0}
+    known |= {"calibration": 0.1, "calibration_proper": 0.1, "grounded_alignment": 0.7, "grounded_chain": 0.6}
+    reward = {
+        "total": 0.5,
+        "status": "scored",
+        "components": (dict.fromkeys(known, 0.0) if not parsed else known) | (components or {}),
+        "weights": {},
+        "gates": {},
+        "spans": [],
+        "metrics": metrics,
+        "error": None,
+    }
+    return {
+        "schema": 1,
+        "env": "seva",
+        "version": 1,
+        "task": task,
+        "index": 0,
+        "sample": sample,
+        "agent": "made-up",
+        "messages": [],
+        "turns": [],
+        "reward": None if error else reward,
+        "stop": "error" if error else "submitted",
+        "error": error,
+        "task_view": {"question": "?", "answer": claim, "passages": [{"id": "source", "title": "t", "text": source}]},
+    }
+
+
+def manifest(**changes: Any) -> Json:
+    found: Json = {
+        "env": "seva",
+        "version": 1,
+        "agent": "made-up",
+        "n": 3,
+        "k": 1,
+        "seed": 0,
+        "factgym": "0.1.0",
+        "fingerprints": {"tasks": "abc"},
+        "prompts": {"system": "p"},
+    }
+    return found | changes
+
+
+def write_run(folder: Path, episodes: Sequence[Json], **changes: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(one) + "\n" for one in episodes)
+    (folder / "episodes.jsonl").write_text(lines, "utf-8")
+    tasks = {one["task"] for one in episodes}
+    known = {"n": len(tasks), "k": max(1, len(episodes) // max(1, len(tasks)))}
+    (folder / "manifest.json").write_text(json.dumps(manifest(**(known | changes))), "utf-8")
+    return folder
+
+
+def random_episodes(n: int, seed: int = 0, *, missing: float = 0.1, accuracy: float = 0.7) -> list[Json]:
+    """Episodes with unbalanced labels, missing predictions, several confidences, styles and error types."""
+    rng = random.Random(seed)
+    gold_rng = random.Random("golds")
+    found = []
+    for i in range(n):
+        gold = POSITIVE if gold_rng.random() < 0.4 else NEGATIVE
+        claim = " ".join(gold_rng.choices(WORDS, k=gold_rng.randint(3, 30)))
+        gold_error = gold_rng.choice(ERROR_TYPES) if gold == NEGATIVE else None
+        parsed = rng.random() >= missing
+        said = (gold if rng.random() < accuracy else LABELS[gold == POSITIVE]) if parsed else None
+        found.append(
+            episode(
+                f"task-{i:04d}",
+                gold,
+                said,
+                claim=claim,
+                confidence=round(rng.uniform(0.5, 1.0), 2),
+                parsed=parsed,
+                error_type=rng.choice([*ERROR_TYPES, None]) if said == NEGATIVE else None,
+                gold_error_type=gold_error,
+                components={"alignment": round(rng.random(), 2)} if parsed else None,
+            )
+        )
+    return found
+
+
+def pairs(episodes: Iterable[Json]) -> list[tuple[str, str | None]]:
+    metrics = [one["reward"]["metrics"] for one in episodes]
+    return [(one["gold_verdict"], one["verdict"]) for one in metrics]
