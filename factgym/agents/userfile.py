@@ -32,7 +32,7 @@ def user_agent(spec: str, settings: Mapping[str, Any]) -> Agent:
     path = Path(file)
     if not path.is_file():
         raise ConfigError(f"there is no file {file!r} (an agent in a file is given as path/to/file.py:Name)")
-    module = _load(path)
+    module = load_file(path)
     if not hasattr(module, name):
         names = [one for one in vars(module) if not one.startswith("_")]
         raise ConfigError(f"{file} has no {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)[:500]}.")
@@ -53,7 +53,7 @@ def user_agent(spec: str, settings: Mapping[str, Any]) -> Agent:
     return Agent(f"{path.name}:{name}", _starter(policy), describe, prepare, close, _threads(policy))
 
 
-def _load(path: Path) -> ModuleType:
+def load_file(path: Path) -> ModuleType:
     """The file as a module, found under a name of its own; modules beside it can be imported by it."""
     name = f"factgym_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     found = importlib.util.spec_from_file_location(name, path)

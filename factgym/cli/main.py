@@ -10,6 +10,7 @@ import typer
 from factgym.cli.audit import audit
 from factgym.cli.benchmark import benchmark
 from factgym.cli.evaluate import evaluate
+from factgym.cli.evolve import evolve_app
 from factgym.cli.export import export
 from factgym.cli.info import info
 from factgym.cli.list_envs import list_command
@@ -32,6 +33,7 @@ app.command("play")(play)
 app.command("view")(view)
 app.command("export")(export)
 app.command("benchmark")(benchmark)
+app.add_typer(evolve_app, name="evolve")
 
 
 @app.callback(invoke_without_command=True)

@@ -78,7 +78,7 @@ def test_successive_draws_of_one_row_are_independent() -> None:
         (Choice(top_k=500), []),
         (Choice(temperature=1.3, min_p=0.05), [TemperatureLogitsWarper(1.3), MinPLogitsWarper(0.05)]),
     ],
-    ids=str,
+    ids=["warm", "top-k", "top-k and top-p", "top-p", "one token", "all tokens", "min-p"],
 )
 def test_filters_agree_with_the_librarys(choice: Choice, warpers: list[Any]) -> None:
     logits = logits_of(64, 200, seed=1)

@@ -1,0 +1,46 @@
+"""Small evolutions for tests: generated claims, the feature verifier, and a digest of everything that follows from the seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from factgym.agents.evolve import Evolution, EvolveSettings, find_model, find_trainer
+
+
+def small(**changes: Any) -> EvolveSettings:
+    """Settings under which a round takes about a second."""
+    values: dict[str, Any] = {
+        "benchmarks": ("generated-validation", "generated-ood"),
+        "size": 60,
+        "material": 90,
+        "warm_up": 50,
+        "budgets": (24,),
+    }
+    return EvolveSettings(**values | changes)
+
+
+def evolution(out: Path, settings: EvolveSettings | None = None, **parts: Any) -> Evolution:
+    given: dict[str, Any] = {"start": lambda: find_model("features"), "trainer": find_trainer("features")}
+    return Evolution(out, settings or small(), **given | parts)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """File -> a hash of what it holds; of episodes, without the seconds they took and in the order of the tasks."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != ".lock":
+            data = _episodes(path) if path.name == "episodes.jsonl" else path.read_bytes()
+            found[str(path.relative_to(folder))] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+def _episodes(path: Path) -> bytes:
+    rows = [json.loads(line) for line in path.read_bytes().splitlines()]
+    for row in rows:
+        row.pop("seconds")
+        for turn in row["turns"]:
+            turn.pop("seconds")
+    return json.dumps(sorted(rows, key=lambda row: row["index"])).encode()

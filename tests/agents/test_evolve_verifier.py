@@ -1,0 +1,202 @@
+"""The trainable verifier: its optimum, its file, and that what it says is a whole verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import factgym
+from factgym.agents.agent import agent_of_model
+from factgym.agents.evolve import find_model
+from factgym.agents.evolve.examples import example_of, seeds, write_dataset
+from factgym.agents.evolve.verifier import FEATURES, FeatureTrainer, FeatureVerifier, Weights, fine_tune, look_at
+from factgym.agents.evolve.verifier.fitting import Lesson
+from factgym.agents.evolve.verifier.weights import load_weights
+from factgym.agents.rollout import Job
+from factgym.agents.rollout.play import play
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.attribution import ERROR_TYPES, SyntheticAttribution
+from factgym.corpora.probes import Pool, probes
+
+
+def lessons(n: int, seed: int) -> list[Lesson]:
+    rng = random.Random(seed)
+    found = []
+    for _ in range(n):
+        values = {name: round(rng.random(), 3) for name in FEATURES} | {"always": 1.0}
+        negative = values["unknown_words"] + 0.4 * rng.random() > 0.7
+        kind = rng.choice(ERROR_TYPES) if negative and rng.random() < 0.7 else None
+        found.append(Lesson(values, negative, kind))
+    return found
+
+
+def loss(weights: Weights, start: Weights, some: list[Lesson], pull: float) -> float:
+    """The penalised log loss of both heads, written down directly."""
+    total = 0.0
+    for one in some:
+        p = weights.negative(one.values)
+        total -= math.log(p if one.negative else 1 - p)
+        if one.error_type:
+            scores = [
+                math.fsum(weights.errors[kind][name] * one.values[name] for name in FEATURES) for kind in ERROR_TYPES
+            ]
+            own = scores[ERROR_TYPES.index(one.error_type)]
+            total -= own - math.log(math.fsum(math.exp(score) for score in scores))
+    pairs = [(weights.label, start.label), *((weights.errors[kind], start.errors[kind]) for kind in ERROR_TYPES)]
+    return total + pull / 2 * sum((new[name] - old[name]) ** 2 for new, old in pairs for name in FEATURES)
+
+
+def test_training_ends_at_the_optimum() -> None:
+    some, start = lessons(120, 1), fine_tune(Weights(), lessons(60, 2))
+    found = fine_tune(start, some, pull=1.5)
+    best = loss(found, start, some, 1.5)
+    assert best < loss(start, start, some, 1.5)
+    rng = np.random.default_rng(0)
+    for size in (0.1, 0.01):
+        for _ in range(25):
+            label = {name: value + size * rng.normal() for name, value in found.label.items()}
+            errors = {
+                kind: {name: value + size * rng.normal() for name, value in own.items()}
+                for kind, own in found.errors.items()
+            }
+            assert loss(Weights(label, errors), start, some, 1.5) > best
+
+
+def test_it_learns_what_there_is_to_learn() -> None:
+    found = fine_tune(Weights(), lessons(400, 3))
+    held_out = lessons(200, 4)
+    right = sum((found.negative(one.values) > 0.5) == one.negative for one in held_out)
+    most_common = max(sum(one.negative for one in held_out), sum(not one.negative for one in held_out))
+    assert right > most_common + 30
+    assert max(found.label, key=lambda name: found.label[name]) == "unknown_words"
+
+
+def test_the_pull_holds_the_past() -> None:
+    start, some = fine_tune(Weights(), lessons(60, 5)), lessons(60, 6)
+
+    def moved(pull: float) -> float:
+        return sum((fine_tune(start, some, pull=pull).label[name] - start.label[name]) ** 2 for name in FEATURES)
+
+    assert moved(0.5) > moved(5) > moved(500)
+    assert moved(1e9) == pytest.approx(0, abs=1e-9)
+    assert fine_tune(start, []) is start
+    with pytest.raises(ConfigError, match="above 0"):
+        fine_tune(start, some, pull=0)
+
+
+def test_the_order_of_the_lessons_does_not_matter() -> None:
+    some = lessons(80, 7)
+    one, other = fine_tune(Weights(), some), fine_tune(Weights(), some[::-1])
+    assert all(one.label[name] == pytest.approx(other.label[name], abs=1e-4) for name in FEATURES)
+
+
+def test_a_saved_verifier_is_the_same_verifier(tmp_path: Path) -> None:
+    found = fine_tune(Weights(), lessons(50, 8))
+    path = found.save(tmp_path)
+    assert load_weights(tmp_path) == found == load_weights(path)
+    assert FeatureVerifier.load(path).describe() == FeatureVerifier(found).describe()
+    assert find_model(f"features:{path}").describe()["weights_sha256"] == found.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: data.update(kind="other"), "no feature verifier"),
+        (lambda data: data.update(version=99), "no feature verifier"),
+        (lambda data: data["label"].pop("covered"), "a number for each feature"),
+        (lambda data: data["label"].update(covered=float("nan")), "finite number"),
+        (lambda data: data["label"].update(covered="1"), "finite number"),
+        (lambda data: data["label"].update(covered=True), "finite number"),
+        (lambda data: data["errors"].pop("fabrication"), "six error types"),
+        (lambda data: data.update(label=[]), "a number for each feature"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(change: Any, said: str, tmp_path: Path) -> None:
+    path = Weights().save(tmp_path)
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(DataError, match=said):
+        load_weights(path)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=120), st.text(max_size=200))
+def test_features_stand_any_text_and_stay_in_range(claim: str, source: str) -> None:
+    values = look_at(claim, source).values
+    assert tuple(values) == FEATURES
+    assert all(0 <= value <= 1 for value in values.values())
+
+
+def test_features_see_what_they_are_called_after() -> None:
+    source = "Ada Byron sold 12 cars in May 2019 in Leeds."
+    same = look_at("Ada Byron sold 12 cars in May 2019 in Leeds.", source).values
+    assert (same["covered_fully"], same["unknown_words"], same["words_in_order"]) == (1, 0, 1)
+    assert look_at("Ada Byron sold 90 cars in May 2019.", source).values["number_conflicts"] == 1
+    assert look_at("Ada Byron did not sell 12 cars.", source).values["denials_differ"] == 1
+    assert look_at("Ada Lovelock sold 12 cars.", source).values["has_unknown_name"] == 1
+    assert look_at("How many cars were sold?", source).values["is_question"] == 1
+    assert look_at("Who sold cars? Ada Byron.", source).values["answers_question"] == 1
+    assert look_at("Ada Byron sold the most cars.", source).values["new_superlative"] == 1
+
+
+def test_its_verdicts_are_whole_and_earn_the_grounded_reward() -> None:
+    import asyncio
+
+    env = factgym.make("seva", split="validation", size=40)
+    model = FeatureVerifier(fine_tune(Weights(), lessons(50, 9)))
+    labels = set()
+    for place in range(40):
+        found, _ = asyncio.run(play(env, agent_of_model("features", model), Job(place)))
+        metrics = found["reward"]["metrics"]
+        assert metrics["schema_ok"]
+        assert metrics["format_ok"]
+        assert found["reward"]["components"]["alignment"] == found["reward"]["components"]["chain"] == 1
+        assert metrics["confidence"] >= 0.5
+        labels.add(metrics["verdict"])
+    assert labels == {"Attributable", "Not Attributable"}
+
+
+def test_the_trainer_reads_what_is_written_for_it(tmp_path: Path) -> None:
+    items = list(SyntheticAttribution("train", size=60))
+    probe = next(probes(items, "negation_flip", pool=Pool(items)))
+    dataset = write_dataset(tmp_path / "train.jsonl", [*seeds(items), example_of(probe)], "RULES")
+    trainer = FeatureTrainer(pull=1.0)
+    (tmp_path / "model").mkdir()
+    model = trainer.train(FeatureVerifier(), dataset, tmp_path / "model", 0)
+    loaded = trainer.load(tmp_path / "model")
+    assert model.describe() == loaded.describe()
+    assert model.describe()["seen"] == 61
+    expected = fine_tune(
+        Weights(),
+        [
+            Lesson(look_at(one.claim, one.source).values, one.label == "Not Attributable", one.error_type)
+            for one in [*items, example_of(probe).item]
+        ],
+        pull=1.0,
+    )
+    assert isinstance(model, FeatureVerifier)
+    assert model.weights == expected
+
+
+def test_a_trainer_says_what_it_cannot_train(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path / "train.jsonl", seeds(SyntheticAttribution("train", size=2)))
+    with pytest.raises(ConfigError, match="trains feature verifiers"):
+        FeatureTrainer().train(find_model("nli"), dataset, tmp_path, 0)
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "no json"}]}\n')
+    from factgym.agents.evolve.examples import open_dataset
+
+    with pytest.raises(DataError, match="line 1: the last message holds no verdict"):
+        FeatureTrainer().train(FeatureVerifier(), open_dataset(bad), tmp_path, 0)
+    bad.write_text('{"messages": []}\n')
+    with pytest.raises(DataError, match="line 1: needs messages"):
+        FeatureTrainer().train(FeatureVerifier(), open_dataset(bad), tmp_path, 0)

@@ -1,0 +1,244 @@
+"""The per-round table and the chart: against the paper's own arithmetic, and against counts made here."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.seva.rounds import PAPER, Cell, Round, Rounds, read_rounds
+from factgym.benchmarks.seva.rounds_chart import rounds_svg
+from factgym.benchmarks.seva.rounds_table import render_rounds
+from factgym.core.errors import DataError
+
+YES, NO = "Attributable", "Not Attributable"
+NAMES = ("clearfacts", "fever", "truthfulqa", "halueval")
+
+
+def macro_f1(gold: list[str], said: list[str | None]) -> float:
+    """By its definition."""
+    total = 0.0
+    for label in (YES, NO):
+        right = sum(g == s == label for g, s in zip(gold, said, strict=True))
+        found, there = said.count(label), gold.count(label)
+        precision, recall = right / found if found else 0.0, right / there if there else 0.0
+        total += 2 * precision * recall / (precision + recall) if right else 0.0
+    return total / 2
+
+
+def measured(right: dict[str, int], n: int = 80) -> dict[str, Any]:
+    """Benchmarks on which the first `right` of n alternating claims were judged rightly."""
+    found = {}
+    for name, k in right.items():
+        gold = [YES, NO] * (n // 2)
+        said = [g if at < k else (NO if g == YES else YES) for at, g in enumerate(gold)]
+        found[name] = {"n": n, "tasks": [f"{name}-{at}" for at in range(n)], "gold": gold, "said": said}
+    return found
+
+
+def write(folder: Path, rounds: dict[str, list[dict[str, int]]], seed: dict[str, int]) -> None:
+    def put(path: Path, data: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data))
+
+    put(folder / "manifest.json", {"what": "factgym evolve seva"})
+    put(folder / "round-0" / "metrics.json", {"arm": "", "round": 0, "what": "seed", "benchmarks": measured(seed)})
+    note = "probe-check (version 1): NOT judged by a model. A stand-in <b>&"
+    probes = {
+        "asked": 205,
+        "made": 200,
+        "kept": 190,
+        "shortfall": {"anli": {"temporal_shift": 5}},
+        "cross_check": {"note": note, "drop_rate": 0.05},
+    }
+    for arm, found in rounds.items():
+        for number, right in enumerate(found, 1):
+            path = folder / arm / f"round-{number}"
+            what = "rules" if number == 1 else "trained"
+            about = {"arm": arm, "round": number, "what": what, "probes": probes, "benchmarks": measured(right)}
+            put(path / "metrics.json", about | ({"train": {"lines": 380}} if number > 1 else {}))
+            put(path / "allocation.json", {"limit": None if arm == "weakness" else 190})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    seed = dict.fromkeys(NAMES, 56)
+    swap = {"clearfacts": 57, "fever": 57, "truthfulqa": 34, "halueval": 76}
+    rise = {"clearfacts": 74, "fever": 56, "truthfulqa": 56, "halueval": 60}
+    write(tmp_path, {"weakness": [seed, swap], "mix": [seed, rise, dict.fromkeys(NAMES, 30)]}, seed)
+    return tmp_path
+
+
+def test_the_papers_table_is_consistent_with_its_other_table() -> None:
+    """Table 22's averages and Table 2's differences follow from its cells, to the rounding of the last digit."""
+    averages = [sum(row.values()) / 4 for row in PAPER.values()]
+    assert averages == pytest.approx([70.5, 70.6, 71.4, 70.9, 71.4], abs=0.051)
+    rows = list(PAPER.values())
+    changes = [[round(row[name] - rows[0][name], 1) for name in NAMES] for row in rows[1:]]
+    assert changes == [
+        [-0.7, -0.5, 1.1, 0.6],
+        [1.3, 1.6, -10.2, 10.9],
+        [0.0, 1.2, -13.8, 14.3],
+        [-0.1, 1.5, -12.4, 14.9],
+    ]
+
+
+def test_the_numbers_are_those_of_the_metrics(folder: Path) -> None:
+    found = read_rounds(folder, resamples=500)
+    assert found.benchmarks == NAMES
+    assert found.arms == ("weakness", "mix")
+    assert [row.name for row in found.rows] == ["seed", "weakness 1", "weakness 2", "mix 1", "mix 2", "mix 3"]
+    for row in found.rows:
+        path = folder / row.arm / f"round-{row.number}" if row.arm else folder / "round-0"
+        benchmarks = json.loads((path / "metrics.json").read_text())["benchmarks"]
+        for name in NAMES:
+            assert row.cells[name].f1 == pytest.approx(macro_f1(benchmarks[name]["gold"], benchmarks[name]["said"]))
+            change = row.cells[name].change
+            if row.arm:
+                assert change is not None
+                assert change.value == pytest.approx(row.cells[name].f1 - found.rows[0].cells[name].f1)
+        assert row.average == pytest.approx(sum(cell.f1 for cell in row.cells.values()) / 4)
+
+
+def test_what_a_round_is_called(folder: Path) -> None:
+    shapes = {row.name: row.shape for row in read_rounds(folder, resamples=1000).rows}
+    assert shapes == {
+        "seed": "flat",
+        "weakness 1": "flat",
+        "weakness 2": "specialist",
+        "mix 1": "flat",
+        "mix 2": "gain",
+        "mix 3": "loss",
+    }
+
+
+def test_a_change_within_chance_is_no_specialty() -> None:
+    def cell(low: float, high: float) -> Cell:
+        return Cell(0.5, Estimate((low + high) / 2, low, high, 80), 80)
+
+    def shape(*cells: Cell) -> str:
+        return Round("weakness", 2, "trained", {str(at): one for at, one in enumerate(cells)}).shape
+
+    up, down, wide, edge = cell(0.01, 0.2), cell(-0.2, -0.01), cell(-0.1, 0.2), cell(0.0, 0.2)
+    assert [shape(up, down), shape(up, wide), shape(down, wide), shape(wide, edge)] == [
+        "specialist",
+        "gain",
+        "loss",
+        "flat",
+    ]
+    assert Round("weakness", 2, "trained", {"a": up, "b": down}).spread == pytest.approx(0.21)
+
+
+def shown(rounds: Rounds, width: int = 80) -> str:
+    from rich.console import Console
+
+    console = Console(width=width, highlight=False, force_terminal=False)
+    with console.capture() as capture:
+        console.print(render_rounds(rounds))
+    return capture.get()
+
+
+def test_the_table_fits_eighty_columns(folder: Path) -> None:
+    text = shown(read_rounds(folder, resamples=500))
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "…" not in text
+    row = next(line for line in text.splitlines() if line.startswith("weakness 2"))
+    assert "42.5 -27.5*" in row
+    assert "95.0 +25.0*" in row
+    assert "specialist: + halueval; -" in text
+    assert "NOT judged by a model" in text
+    assert "weakness 1: 5 probes short of 205; most lacking: temporal_shift." in text
+    assert "At most as many probes were kept as the arm weakness" in text
+
+
+def test_many_benchmarks_take_several_tables(tmp_path: Path) -> None:
+    names = [*NAMES, "anli", "generated-validation", "generated-ood"]
+    write(tmp_path, {"weakness": [dict.fromkeys(names, 50)]}, dict.fromkeys(names, 56))
+    text = shown(read_rounds(tmp_path, resamples=200))
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert text.count("average") == 1
+    assert all(name in text for name in (*NAMES, "anli", "validation", "ood"))
+
+
+def test_the_chart_stands_alone(folder: Path) -> None:
+    found = read_rounds(folder, resamples=500)
+    svg = rounds_svg(found, "Rounds <script>alert(1)</script> & \u202e")
+    svg.encode("ascii")
+    root = ET.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    assert not root.findall(f".//{space}script")
+    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+    assert len(root.findall(f".//{space}polyline")) == 2 * (4 + 1)
+    captions = [one.text for one in root.findall(f".//{space}g/{space}title")]
+    assert len(captions) == 5 * 4
+    assert any(
+        one is not None and one.startswith("weakness 2, halueval: macro-F1 95.0, change +25.0 [") for one in captions
+    )
+    described = root.findtext(f"{space}desc") or ""
+    assert "mix 3: clearfacts change -32.5" in described
+    width, height = float(root.get("width") or 0), float(root.get("height") or 0)
+    for circle in root.findall(f".//{space}circle"):
+        assert 0 < float(circle.get("cx") or 0) < width
+        assert 0 < float(circle.get("cy") or 0) < height
+
+
+def test_the_chart_draws_changes_where_they_are(folder: Path) -> None:
+    """Zero in the middle, and twice the change twice as far from it."""
+    found = read_rounds(folder, resamples=500)
+    space = "{http://www.w3.org/2000/svg}"
+    root = ET.fromstring(rounds_svg(found))
+    middle = float(root.findall(f".//{space}line[@class='z']")[0].get("y1") or 0)
+    circles = root.findall(f".//{space}g/{space}circle")
+    heights = sorted(middle - float(one.get("cy") or 0) for one in circles)
+    cells = [cell for row in found.rows for cell in row.cells.values()]
+    changes = sorted(cell.change.value or 0.0 for cell in cells if cell.change is not None)
+    scale = heights[-1] / changes[-1]
+    assert scale > 100
+    assert heights == pytest.approx([scale * change for change in changes], abs=0.2)
+
+
+def test_names_at_the_ends_do_not_stand_on_each_other(folder: Path) -> None:
+    root = ET.fromstring(rounds_svg(read_rounds(folder, resamples=200)))
+    space = "{http://www.w3.org/2000/svg}"
+    named = [*NAMES, "average"]
+    places: dict[str, list[float]] = {}
+    for one in root.findall(f".//{space}text"):
+        if one.text in named:
+            places.setdefault(one.get("x") or "", []).append(float(one.get("y") or 0))
+    assert [len(found) for found in places.values()] == [5, 5]
+    for found in places.values():
+        ordered = sorted(found)
+        assert min(b - a for a, b in pairwise(ordered)) >= 14.9
+        assert ordered[-1] < float(root.get("height") or 0)
+
+
+def test_the_json_says_the_same(folder: Path) -> None:
+    found = read_rounds(folder, resamples=500)
+    data = json.loads(json.dumps(found.to_dict()))
+    row = data["rounds"][2]
+    assert (row["arm"], row["round"], row["shape"], row["trained_on"]) == ("weakness", 2, "specialist", 380)
+    assert row["benchmarks"]["halueval"]["macro_f1"] == pytest.approx(0.95)
+    assert (
+        row["benchmarks"]["halueval"]["low"]
+        < row["benchmarks"]["halueval"]["change"]
+        < row["benchmarks"]["halueval"]["high"]
+    )
+
+
+def test_what_cannot_be_shown_says_why(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(DataError, match="holds no evolution"):
+        read_rounds(tmp_path / "nowhere")
+    path = folder / "weakness" / "round-1" / "metrics.json"
+    data = json.loads(path.read_text())
+    data["benchmarks"]["fever"]["tasks"][0] = "another"
+    path.write_text(json.dumps(data))
+    with pytest.raises(DataError, match="other claims of fever"):
+        read_rounds(folder)
+    (folder / "round-0" / "metrics.json").unlink()
+    with pytest.raises(DataError, match="not measured yet"):
+        read_rounds(folder)
