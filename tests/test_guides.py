@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import re
-import socket
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from served import ADDRESS, served
 from test_readme import factgym, run
 
 GUIDES = sorted((Path(__file__).resolve().parents[1] / "docs" / "guides").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-ADDRESS = "http://127.0.0.1:8000/v1"
 NEEDS_MORE = re.compile(r"pip install|vllm serve|sglang|hf:path|--ray|benchmarks\.speed")
-
-
-@contextmanager
-def served() -> Iterator[str]:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    command = [sys.executable, "-m", "factgym.benchmarks.speed.server", "--port", str(port), "--delay-ms", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from served import ADDRESS, served
 
 from factgym.cli.docs import pages
 
@@ -66,6 +67,18 @@ def test_examples_over_real_data_run(tmp_path, data_dir):
             line = line.replace(name, str(data_dir / real))
         done = factgym(f"{line} -n 20", tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+
+
+def test_examples_that_take_long_run_on_less(tmp_path):
+    """With a local server, and fewer episodes, than the lines say."""
+    less = {"eval": "-n 3 -k 2", "benchmark": "--only generated -n 20", "evolve": "--rounds 1 --budget 20 --size 40"}
+    lines = [line for block in blocks("text") for line in block.strip().splitlines() if line.startswith("factgym")]
+    lines = [line for line in lines if "path/to" not in line]
+    assert len(lines) == 3
+    with served() as url:
+        for line in lines:
+            done = factgym(f"{line.replace(ADDRESS, url)} {less[line.split()[1]]}", tmp_path)
+            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
 def test_the_benchmarks_run(tmp_path):

@@ -181,10 +181,12 @@ def test_tags_stay_in_the_text_and_special_tokens_do_not(special: bool) -> None:
 def test_stop_strings_are_found_across_tokens_and_cut_off() -> None:
     words = tiny_model.tokenizer()
     codec = Codec(words, [words.eos_token_id], ["</tool_call>\nEND", "漢字"])
-    ids = codec.encode("<tool_call>{}</tool_call>\nEND of it")
+    whole = "<tool_call>{}</tool_call>\nEND of it"
+    ids = codec.encode(whole)
     ends = [n for n in range(1, len(ids) + 1) if codec.stopped(ids[:n])]
     assert codec.text(ids) == "<tool_call>{}"
-    assert codec.text(ids[: ends[0] - 1]).endswith("</tool_call>\nEN")
+    before = codec.text(ids[: ends[0] - 1])  # how much of the stop string, depends on what the tokenizer learnt
+    assert whole.startswith(before) and len("<tool_call>{}") < len(before) < whole.index("END") + len("END")
     assert codec.ended(ids[: ends[0]])
     ids = codec.encode("so 漢字 it")
     first = next(n for n in range(1, len(ids) + 1) if codec.stopped(ids[:n]))
