@@ -51,7 +51,7 @@ def episodes(run):
 
 def command(out, *more):
     return [
-        *(sys.executable, "-m", "factgym", "eval", ENV, "--agent", f"{POLICIES}:Seeded", "--agent-set", "wait=0.002"),
+        *(sys.executable, "-m", "factgym", "eval", ENV, "--agent", f"{POLICIES}:Seeded", "--agent-set", "wait=0.01"),
         *("-n", "300", "-k", "2", "--concurrency", "8", "--out", str(out), *more),
     ]
 
