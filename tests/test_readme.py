@@ -90,6 +90,7 @@ def test_the_benchmarks_run(tmp_path):
         "memory": ["--episodes", "20"],
         "seva": ["--repeats", "1"],
         "statistics": ["--repeats", "1"],
+        "meteor": ["--repeats", "1"],
     }
     for line in session.strip().splitlines():
         words = shlex.split(line)

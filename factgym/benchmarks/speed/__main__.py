@@ -1,4 +1,4 @@
-"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory,statistics,seva}`."""
+"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory,statistics,seva,meteor}`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from factgym.benchmarks.speed.environment import measure_env
 from factgym.benchmarks.speed.memory import measure_memory
+from factgym.benchmarks.speed.meteor import measure_meteor
 from factgym.benchmarks.speed.rollouts import measure_rollouts
 from factgym.benchmarks.speed.seva import measure_seva_reward
 from factgym.benchmarks.speed.startup import measure_startup
@@ -40,6 +41,8 @@ def main() -> int:
     scores.add_argument("--repeats", type=int, default=7)
     seva = commands.add_parser("seva", help="SEVA's process reward a second, json.loads beside it")
     seva.add_argument("--repeats", type=int, default=9)
+    meteor = commands.add_parser("meteor", help="METEOR beside NLTK's")
+    meteor.add_argument("--repeats", type=int, default=5)
     try:
         for line in _lines(parser.parse_args()):
             sys.stdout.write(f"{line}\n")
@@ -59,6 +62,8 @@ def _lines(args: argparse.Namespace) -> Iterable[str]:
         return measure_statistics(args.repeats)
     if args.what == "seva":
         return measure_seva_reward(args.repeats)
+    if args.what == "meteor":
+        return measure_meteor(args.repeats)
     if args.what == "memory":
         return measure_memory(args.env, args.episodes, args.concurrency)
     return measure_rollouts(args.env, args.episodes, args.delay_ms / 1e3, args.concurrency, args.repeats)

@@ -1,0 +1,177 @@
+"""Words of a text as AVeriTeC's scorer sees them: sentences first, then the Penn Treebank's rules.
+
+The scorer calls `nltk.word_tokenize`. Within a sentence the rules here give the tokens of NLTK 3.9's
+`NLTKWordTokenizer` (Apache-2.0), one by one. Sentences matter because only the last period of one is a token of its
+own. NLTK finds them with a trained model (Punkt) that has to be downloaded; `sentences` is a rule with a list of
+abbreviations in its place, so that nothing is, and scores need no network. Where the model is installed,
+`nltk_tokens()` gives the scorer's own tokens, and every score takes them by its `tokenize` argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import cast
+
+from factgym.core.errors import ConfigError, MissingExtraError
+
+Tokenize = Callable[[str], list[str]]
+
+_BEFORE_PERIOD: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"([«“‘„]|`+)"), r" \1 "),
+    (re.compile(r'^"'), "``"),
+    (re.compile(r"(``)"), r" \1 "),
+    (re.compile(r"([ (\[{<])(\"|'{2})"), r"\1 `` "),
+    (re.compile(r"(?i)(?<!\w)(')(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)"), r"\1 "),
+    (re.compile(r"([^.])(\.)([\])}>\"'»”’ ]*+)\s*$"), r"\1 \2 \3 "),
+    (re.compile(r"([:,])(\D)"), r" \1 \2"),
+    (re.compile(r"([:,])$"), r" \1 "),
+    (re.compile(r"\.{2,}"), r" \g<0> "),
+    (re.compile(r"[;@#$%&\u2012-\u2015]"), r" \g<0> "),
+    (re.compile(r"([^.])(\.)([\])}>\"']*+)\s*$"), r"\1 \2\3 "),
+    (re.compile(r"[?!]"), r" \g<0> "),
+    (re.compile(r"([^'])' "), r"\1 ' "),
+    (re.compile(r"[*\]\[(){}<>]"), r" \g<0> "),
+    (re.compile(r"--"), " -- "),
+)
+_AFTER_PADDING: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"([»”’])"), r" \1 "),
+    (re.compile(r"''|\""), " '' "),
+    (re.compile(r"\s+"), " "),
+    (re.compile(r"([^' ])('[sS]|'[mM]|'[dD]|') "), r"\1 \2 "),
+    (re.compile(r"([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) "), r"\1 \2 "),
+)
+_CONTRACTIONS = tuple(
+    (re.compile(pattern), r" \1 \2 ")
+    for pattern in (
+        r"(?i)\b(can)(not)\b",
+        r"(?i)\b(d)('ye)\b",
+        r"(?i)\b(gim)(me)\b",
+        r"(?i)\b(gon)(na)\b",
+        r"(?i)\b(got)(ta)\b",
+        r"(?i)\b(lem)(me)\b",
+        r"(?i)\b(more)('n)\b",
+        r"(?i)\b(wan)(na)(?=\s)",
+        r"(?i) ('t)(is)\b",
+        r"(?i) ('t)(was)\b",
+    )
+)
+_CONTRACTED = re.compile(r"(?i)(?:canno|gimm|gonn|gott|lemm|wann)|'(?:ye|n|tis|twas)\b")
+"""What a text must have for a contraction to be found in it."""
+
+_PLAIN = re.compile(r"(?:[A-Za-z0-9]++ ?)*+[.?!]?")
+"""A sentence of words and spaces: no rule applies but that its last mark stands alone."""
+
+_BREAK = re.compile(r"(?<![.?!])[.?!]++[)\]}\"'»”’]*+\s++(?=(\S{1,80}))")
+_LAST_WORD = re.compile(r"(?:^|\s)[(\[{\"'«“‘`]*(\S+)$")
+_INITIAL = re.compile(r"[^\W\d_]\.")
+_NUMBER = re.compile(r"[\d.,]*\d\.")
+_MAX_WORD_CHARS = 80
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_TITLES = _set(
+    """
+    adm brig capt cmdr col cpl dr fr gen gov hon lt maj messrs mr mrs ms mme prof pvt rep rev sen sens reps sgt st
+    supt vs mt ft v e.g i.e fig figs vol pp cf al ca approx est
+    """
+)
+"""Abbreviations that a sentence does not end with."""
+
+_ABBREVIATIONS = _set(
+    """
+    jr sr inc corp co ltd llc bros cos etc a.m p.m u.s u.k u.n u.s.a e.u d.c n.y l.a ph.d m.d b.a m.a jan feb mar apr jun
+    jul aug sept sep oct nov dec mon tue tues wed thu thurs fri sat ave blvd rd dept univ assn assoc calif ariz colo
+    conn fla ga ill ind kan ky la md mass mich minn miss mo mont neb nev okla ore pa tenn tex va vt wash wis wyo ala ark
+    del n.j n.h n.m n.c n.d s.c s.d w.va r.i
+    """
+)
+"""Abbreviations that a sentence may end with; it does when an opening word of `_OPENERS` follows."""
+
+_OPENERS = _set(
+    """
+    The A An This That These Those It He She They We I You In On At But And However If When While As For After Before
+    There What Who How Why Where Is Are Was Were Did Does Do Has Have Its His Her Their Our No Yes
+    """
+)
+
+
+def word_tokens(text: str) -> list[str]:
+    """The words of `text` in order, punctuation apart; opening quotes are ``, closing ones ''."""
+    return [token for sentence in sentences(text) for token in treebank_tokens(sentence)]
+
+
+def sentences(text: str) -> list[str]:
+    """`text` cut after its sentences; white space around each is dropped."""
+    found, start = [], 0
+    for match in _BREAK.finditer(text):
+        if _ends_sentence(text, match):
+            found.append(text[start : match.end()].strip())
+            start = match.end()
+    found.append(text[start:].strip())
+    return [one for one in found if one]
+
+
+def treebank_tokens(sentence: str) -> list[str]:
+    """The words of one sentence by the rules of the Penn Treebank, as NLTK has them."""
+    if _PLAIN.fullmatch(sentence) and not _CONTRACTED.search(sentence):
+        marks = sentence[-1:] if sentence.endswith((".", "?", "!")) else ""
+        return [*sentence[: len(sentence) - len(marks)].split(), *marks]
+    text = sentence
+    for pattern, replacement in _BEFORE_PERIOD:
+        text = pattern.sub(replacement, text)
+    text = f" {text} "
+    for pattern, replacement in _AFTER_PADDING:
+        text = pattern.sub(replacement, text)
+    if _CONTRACTED.search(text):
+        for pattern, replacement in _CONTRACTIONS:
+            text = pattern.sub(replacement, text)
+    return text.split()
+
+
+def nltk_tokens() -> Tokenize:
+    """`nltk.word_tokenize`, the official scorer's own tokens.
+
+    Raises MissingExtraError without NLTK, and ConfigError where its model of sentences is not installed.
+    """
+    try:
+        word_tokenize = import_module("nltk.tokenize").word_tokenize
+    except ImportError as error:
+        raise MissingExtraError("nltk_tokens", "nltk") from error
+    try:
+        word_tokenize("One. Two.")
+    except LookupError as error:
+        raise ConfigError(
+            "NLTK is installed without its model of sentences. Install it with python -m nltk.downloader punkt_tab, "
+            "or leave out `tokenize` to use the built-in rule."
+        ) from error
+    return cast(Tokenize, word_tokenize)
+
+
+def _ends_sentence(text: str, match: re.Match[str]) -> bool:
+    """Whether the mark that `match` starts with ends a sentence."""
+    mark = match[0].rstrip()
+    if not mark.startswith(".") or "?" in mark or "!" in mark:
+        return True
+    following = match[1]
+    if mark.startswith(".."):
+        return following[:1].isupper()
+    found = _LAST_WORD.search(text, max(0, match.start() - _MAX_WORD_CHARS), match.start())
+    word = found[1] if found else ""
+    if _INITIAL.fullmatch(word + ".") or _NUMBER.fullmatch(word + "."):
+        return _after_initial(word, following)
+    known = word.lower().rpartition("-")[2]
+    if known in _TITLES:
+        return False
+    return known not in _ABBREVIATIONS or following.strip("\"'“‘(,.") in _OPENERS
+
+
+def _after_initial(word: str, following: str) -> bool:
+    """Whether a sentence ends after a single letter or a number with a period."""
+    if word[-1:].isdigit() or word == "I":
+        return not following[:1].islower()
+    return following.strip("\"'“‘(,.") in _OPENERS
