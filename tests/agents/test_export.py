@@ -356,7 +356,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path, base, export):
     big = copy.deepcopy(base)
     big["messages"][0]["content"] += "y" * 150_000
     runs = []
-    for size in (8, 40):
+    for size in (40, 160):
         half = size // 2  # the samples of a task lie as far apart as they can
         records = [made.sample_of(big | {"task": f"t{i % half}"}, i // half, i / size, str(i)) for i in range(size)]
         runs.append(made.write(tmp_path / str(size), records))
@@ -369,4 +369,5 @@ def test_memory_does_not_grow_with_the_run(tmp_path, base, export):
         assert export([run], tmp_path / f"{run.name}.out").kept == int(run.name)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 1_500_000  # 32 episodes more are 5 MB
+    # 120 episodes more are 18 MB; what waits for the garbage collector is a few MB, and differs by Python version.
+    assert peaks[1] < peaks[0] + 6_000_000, peaks
