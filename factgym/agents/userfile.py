@@ -28,15 +28,8 @@ def user_agent(spec: str, settings: Mapping[str, Any]) -> Agent:
     A plain (not async) `act` is called in one thread, never twice at a time; an attribute `threads` of the object
     allows more.
     """
-    file, _, name = spec.rpartition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise ConfigError(f"there is no file {file!r} (an agent in a file is given as path/to/file.py:Name)")
-    module = load_file(path)
-    if not hasattr(module, name):
-        names = [one for one in vars(module) if not one.startswith("_")]
-        raise ConfigError(f"{file} has no {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)[:500]}.")
-    policy = _policy(getattr(module, name), spec, settings)
+    path, name = _place(spec)
+    policy = _policy(user_object(spec, settings), spec)
     details: dict[str, Any] = {
         "kind": "user",
         "name": f"{path.name}:{name}",
@@ -53,7 +46,37 @@ def user_agent(spec: str, settings: Mapping[str, Any]) -> Agent:
     return Agent(f"{path.name}:{name}", _starter(policy), describe, prepare, close, _threads(policy))
 
 
-def load_file(path: Path) -> ModuleType:
+def user_object(spec: str, settings: Mapping[str, Any]) -> Any:
+    """The object that `FILE.py:NAME` names, made with the settings where it is a class.
+
+    Raises ConfigError that says what is wrong with the file, the name or the settings.
+    """
+    path, name = _place(spec)
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r} (give path/to/file.py:Name)")
+    module = _load(path)
+    if not hasattr(module, name):
+        names = [one for one in vars(module) if not one.startswith("_")]
+        raise ConfigError(f"{path} has no {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)[:500]}.")
+    found = getattr(module, name)
+    if not inspect.isclass(found):
+        if settings:
+            raise ConfigError(f"{spec} is no class, so it takes no settings ({', '.join(settings)})")
+        return found
+    try:
+        return found(**settings)
+    except FactgymError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{spec} could not be made: {type(error).__name__}: {error}") from error
+
+
+def _place(spec: str) -> tuple[Path, str]:
+    file, _, name = spec.rpartition(":")
+    return Path(file), name
+
+
+def _load(path: Path) -> ModuleType:
     """The file as a module, found under a name of its own; modules beside it can be imported by it."""
     name = f"factgym_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     found = importlib.util.spec_from_file_location(name, path)
@@ -79,17 +102,8 @@ class _Function:
         self.act = function
 
 
-def _policy(found: Any, spec: str, settings: Mapping[str, Any]) -> Any:
-    if inspect.isclass(found):
-        try:
-            found = found(**settings)
-        except FactgymError:
-            raise
-        except Exception as error:
-            raise ConfigError(f"{spec} could not be made: {type(error).__name__}: {error}") from error
-    elif settings:
-        raise ConfigError(f"{spec} is no class, so it takes no settings ({', '.join(settings)})")
-    elif inspect.isroutine(found):
+def _policy(found: Any, spec: str) -> Any:
+    if inspect.isroutine(found):
         found = _Function(found)
     if not callable(getattr(found, "act", None)) and not callable(getattr(found, "start", None)):
         raise ConfigError(f"{spec} has no act(messages, tools): a policy is one method of that name")

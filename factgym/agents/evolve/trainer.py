@@ -72,7 +72,7 @@ def find_trainer(text: str, settings: Mapping[str, Any] | None = None) -> Traine
     """
     values = dict(settings or {})
     if ".py:" in text:
-        from factgym.agents.evolve.userclass import user_object
+        from factgym.agents.userfile import user_object
 
         return _checked(user_object(text, values), text)
     if text not in TRAINERS:

@@ -31,6 +31,8 @@ class Progress:
     def add(self, record: Record) -> None:
         """Count a finished episode."""
         self.done += 1
+        usage = record["usage"] or {}
+        self.tokens += usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
         if record["error"] is not None:
             self.errors += 1
             self.errors_in_row += 1
@@ -40,8 +42,6 @@ class Progress:
         if total is not None:
             self.scored += 1
             self.earned += total
-        usage = record["usage"] or {}
-        self.tokens += usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
 
     @property
     def reward(self) -> float | None:

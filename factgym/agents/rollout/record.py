@@ -38,7 +38,7 @@ class Act:
 
 @dataclass(slots=True)
 class Log:
-    """What the engine saw of an episode. lost: the account of replies that never became a turn (a fault, an overflow)."""
+    """What the engine saw of an episode. error: the cause and message of the infrastructure fault that ended it."""
 
     acts: list[Act] = field(default_factory=list)
     error: dict[str, str] | None = None

@@ -66,14 +66,14 @@ async def collect_async(
         raise ConfigError(f"a run needs at least one task and one episode of each, not n={n}, k={k}")
     folder = Path(folder)
     order = task_order(len(env.tasks), n, seed)
-    await agent.prepare()
-    with RunWriter(folder, manifest_of(env, agent, len(order), k, seed), resume=resume) as writer:
-        jobs = [job for one in jobs_of(order, k, seed) if (job := writer.remaining(one)) is not None]
-        planned = len(order) * k
-        progress = Progress(planned, before=planned - len(jobs))
-        on_start(progress)
-        try:
+    try:
+        await agent.prepare()
+        with RunWriter(folder, manifest_of(env, agent, len(order), k, seed), resume=resume) as writer:
+            jobs = [job for one in jobs_of(order, k, seed) if (job := writer.remaining(one)) is not None]
+            planned = len(order) * k
+            progress = Progress(planned, before=planned - len(jobs))
+            on_start(progress)
             await engine(env, agent, jobs, writer.add, limits=limits, progress=progress)
-        finally:
-            await agent.close()
+    finally:
+        await agent.close()
     return read_run(folder)
