@@ -31,9 +31,15 @@ _COLUMNS = {
     "label": "labl",
     "grounded_alignment": "algn",
     "grounded_chain": "chn",
+    "question": "ques",
+    "qa": "qa",
+    "grounded_qa": "grnd",
+    "judge_boundary": "judg",
+    "format_strict": "form",
+    "cooccurrence_strict": "cooc",
 }
-_EVIDENCE = ("coverage", "grounded_alignment")
-"""The component that says whether the evidence was shown, of whichever family has it."""
+_EVIDENCE = ("coverage", "grounded_alignment", "grounded_qa")
+"""The component that says whether the evidence was shown, of whichever family has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +109,16 @@ def ungrounded(rows: Sequence[AuditRow], reward: str) -> AuditRow | None:
     """
     honest = min(_of(rows, "honest", reward), key=lambda row: _mean(row, reward))
     name = _evidence(honest)
-    bar = honest.components.get(name, NO_DATA).value
-    if bar is None:
+    bar = honest.components.get(name, NO_DATA).value if name is not None else None
+    if name is None or bar is None:
         return None
     loose = [row for row in _of(rows, "exploiter", reward) if (row.components[name].value or 0.0) < bar / 2]
     return max(loose, key=lambda row: _mean(row, reward), default=None)
 
 
-def _evidence(row: AuditRow) -> str:
-    return next((name for name in _EVIDENCE if name in row.components), _EVIDENCE[0])
+def _evidence(row: AuditRow) -> str | None:
+    """The component of `_EVIDENCE` that the agent's family has, None where its rewards ask for no evidence."""
+    return next((name for name in _EVIDENCE if name in row.components), None)
 
 
 def _of(rows: Sequence[AuditRow], role: Role, reward: str) -> list[AuditRow]:
@@ -147,7 +154,7 @@ def render_audit(
     others = [verdicts[name] for name in names if name != judged]
     key = Text("\n± half the 95 % interval   * an exploiter at or above the honest baseline\n", "dim")
     verdict = _verdict(verdicts[judged], others, (margins or {}).get(verdicts[judged].strongest))
-    for name in names:
+    for name in names if any(_evidence(row) for row in rows) else ():
         add(verdict, "", Text(_hole(rows, verdicts[name]), "dim"))
     return Group(_table(rows, verdicts, names, title), key, verdict)
 
@@ -215,11 +222,12 @@ def _hole(rows: Sequence[AuditRow], verdict: Judgement) -> str:
     loose = ungrounded(rows, verdict.reward)
     if loose is None:
         return f"{label(verdict.reward)}: no exploiter goes without evidence, so its hole cannot be seen."
-    pays, covers = _mean(loose, verdict.reward), loose.components[_evidence(loose)].value
+    shown = _evidence(loose) or ""
+    pays, covers = _mean(loose, verdict.reward), loose.components[shown].value
     share = percent(pays / verdict.bar, 0) if verdict.bar > 0 else "all"
     return (
         f"{label(verdict.reward)} pays {decimal(pays)} for a verdict with hardly any evidence ({loose.agent}, "
-        f"{_evidence(loose).replace('_', ' ')} {decimal(covers, 2)}): {share} of the honest baseline."
+        f"{shown.replace('_', ' ')} {decimal(covers, 2)}): {share} of the honest baseline."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,10 +36,14 @@ class Request:
     runs: tuple[Path, ...]
     settings: Mapping[str, Any]
     concurrency: int
+    path: Path | None = None
+    predictions: tuple[Path, ...] = ()
+    env_settings: Mapping[str, Any] = field(default_factory=dict)
+    annotated: Path | None = None
 
 
 def benchmark(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A benchmark: seva.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A benchmark: seva, profact, corver.")],
     paper: Annotated[bool, typer.Option("--paper", help="The paper's tables as well, ours beside theirs.")] = False,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; default FACTGYM_DATA, else generated claims.")
@@ -64,6 +68,23 @@ def benchmark(
         typer.Option(metavar="RUN", help="Play nothing: report on this run, and compare it with further ones."),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 64,
+    path: Annotated[
+        Path | None, typer.Option(help="profact: AVeriTeC's dev.json, or a folder that holds it; the gold claims.")
+    ] = None,
+    predictions: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="profact: score this file of predictions (AVeriTeC's layout); repeatable."),
+    ] = None,
+    env_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="profact, corver: a setting of the environment, such as counter=FILE."
+        ),
+    ] = None,
+    annotated: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="corver: sentences with a verdict, for the calibration of counts."),
+    ] = None,
 ) -> None:
     """Evaluate agents on a paper's benchmark: tables here, and one page with plots. Runs that are there go on."""
     if name not in BENCHMARKS:
@@ -73,16 +94,24 @@ def benchmark(
 
     settings = parse_settings(agent_set or [], "--agent-set")
     request = Request(
-        tuple(agent or ()), data, tuple(only or ()), out, n, seed, paper, tuple(run or ()), settings, concurrency
+        *(tuple(agent or ()), data, tuple(only or ()), out, n, seed, paper, tuple(run or ()), settings, concurrency),
+        path=path,
+        predictions=tuple(predictions or ()),
+        env_settings=parse_settings(env_settings or []),
+        annotated=annotated,
     )
-    if request.runs and (agent or data or only or n or paper):
-        raise ConfigError("--run reports on runs that are there: leave out --agent, --data, --only, -n and --paper")
+    if annotated is not None and name != "corver":
+        raise ConfigError("--annotated is for corver, whose counts it is about")
     BENCHMARKS[name](request, Console(highlight=False))
 
 
 def _seva(request: Request, console: Console) -> None:
     from factgym.benchmarks.seva import command
 
+    if request.runs and (request.agents or request.data or request.only or request.n or request.paper):
+        raise ConfigError("--run reports on runs that are there: leave out --agent, --data, --only, -n and --paper")
+    if request.path or request.predictions or request.env_settings:
+        raise ConfigError("--path, --predictions and --set are for profact: seva finds its data sets with --data")
     found = command.read(request.runs, request.out) if request.runs else _play_seva(request, console)
     for part in found.render():
         console.print(part)
@@ -118,5 +147,115 @@ def _play_seva(request: Request, console: Console) -> Any:
             raise FactgymError(f"{error}. What was finished is in {out}; the same command goes on") from error
 
 
-BENCHMARKS: Mapping[str, Callable[[Request, Console], None]] = MappingProxyType({"seva": _seva})
+def _profact(request: Request, console: Console) -> None:
+    from factgym.benchmarks.profact import command
+
+    found = _read_profact(request) if request.runs or request.predictions else _play_profact(request, console)
+    for part in found.render():
+        console.print(part)
+    console.print(f"\n{command.closing(found)}", markup=False, soft_wrap=True)
+
+
+def _read_profact(request: Request) -> Any:
+    from factgym.benchmarks.profact import command, suite
+
+    if request.agents or request.n or request.only:
+        raise ConfigError("--run and --predictions report on what is there: leave out --agent, --only and -n")
+    gold = request.path or request.data
+    data = suite.data_set(gold, (), request.env_settings) if gold or request.predictions else None
+    return command.read(request.runs, request.predictions, data, paper=request.paper, out=request.out)
+
+
+def _play_profact(request: Request, console: Console) -> Any:
+    from factgym.agents.rollout.engine import Limits, RunAbortedError
+    from factgym.agents.runs.write import RunWriteError
+    from factgym.benchmarks.profact import command, suite
+    from factgym.cli.display import Display
+
+    out = request.out or Path("runs") / "benchmark-profact"
+    plan = suite.Plan(
+        data_set=suite.data_set(request.path or request.data, request.only, request.env_settings),
+        agents=suite.chosen_agents(request.agents),
+        n=request.n,
+        seed=request.seed,
+        settings=request.settings,
+        env_settings=request.env_settings,
+        limits=Limits(concurrency=request.concurrency),
+    )
+    with Display(console, "profact") as display:
+        try:
+            return command.play(
+                plan, out, paper=request.paper, on_start=lambda agent, progress: display.watch(progress)
+            )
+        except KeyboardInterrupt:
+            console.print(
+                f"Stopped. What was finished is in {out}; the same command goes on.", markup=False, soft_wrap=True
+            )
+            raise typer.Exit(130) from None
+        except (RunAbortedError, RunWriteError) as error:
+            raise FactgymError(f"{error}. What was finished is in {out}; the same command goes on") from error
+
+
+def _corver(request: Request, console: Console) -> None:
+    from factgym.benchmarks.corver import command
+
+    if request.path or request.predictions:
+        raise ConfigError("--path and --predictions are for profact: corver takes a folder or a file with --data")
+    found = _read_corver(request) if request.runs else _play_corver(request, console)
+    for part in found.render():
+        console.print(part)
+    console.print(f"\n{command.closing(found)}", markup=False, soft_wrap=True)
+
+
+def _read_corver(request: Request) -> Any:
+    from factgym.benchmarks.corver import command
+
+    if request.agents or request.data or request.only or request.n:
+        raise ConfigError("--run reports on runs that are there: leave out --agent, --data, --only and -n")
+    return command.read(
+        request.runs,
+        request.out,
+        paper=request.paper,
+        annotated=request.annotated,
+        settings=request.env_settings,
+    )
+
+
+def _play_corver(request: Request, console: Console) -> Any:
+    from factgym.agents.rollout.engine import Limits, RunAbortedError
+    from factgym.agents.runs.write import RunWriteError
+    from factgym.benchmarks.corver import command, suite
+    from factgym.cli.display import Display
+
+    out = request.out or Path("runs") / "benchmark-corver"
+    plan = suite.Plan(
+        sets=suite.question_sets(request.data, request.only),
+        agents=suite.chosen_agents(request.agents),
+        n=request.n,
+        seed=request.seed,
+        settings=request.settings,
+        env=request.env_settings,
+        limits=Limits(concurrency=request.concurrency),
+    )
+    with Display(console, "corver") as display:
+        try:
+            return command.play(
+                plan,
+                out,
+                paper=request.paper,
+                annotated=request.annotated,
+                on_start=lambda name, agent, progress: display.watch(progress),
+            )
+        except KeyboardInterrupt:
+            console.print(
+                f"Stopped. What was finished is in {out}; the same command goes on.", markup=False, soft_wrap=True
+            )
+            raise typer.Exit(130) from None
+        except (RunAbortedError, RunWriteError) as error:
+            raise FactgymError(f"{error}. What was finished is in {out}; the same command goes on") from error
+
+
+BENCHMARKS: Mapping[str, Callable[[Request, Console], None]] = MappingProxyType(
+    {"seva": _seva, "profact": _profact, "corver": _corver}
+)
 """By name; one function each, which prints to the console and writes into the request's folder."""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +21,7 @@ from factgym.cli.options import (
     parse_settings,
     price_table,
 )
+from factgym.cli.termination import Termination
 
 if TYPE_CHECKING:
     from factgym.agents.rollout.progress import Progress
@@ -91,7 +89,7 @@ def evaluate(
     console = Console(highlight=False)
     stopped: FactgymError | None = None
     interrupted = False
-    with Display(console, f"{env} · {agent}") as display, _Termination() as termination:
+    with Display(console, f"{env} · {agent}") as display, Termination() as termination:
 
         def watch(progress: Progress) -> None:
             display.watch(progress)
@@ -153,28 +151,3 @@ def _show(console: Any, run: Any, prices: Any, *, short_of: int | None, total: i
     console.print(
         f"Episodes: {run.folder / 'episodes.jsonl'}\nBrowse:   factgym view {run.folder}", markup=False, soft_wrap=True
     )
-
-
-class _Termination:
-    """SIGTERM, which clusters send before they kill, ends a run as Ctrl-C does, also where a shell ignores Ctrl-C."""
-
-    def __init__(self) -> None:
-        self._cancel: Callable[[], object] | None = None
-
-    def watch(self) -> None:
-        """From now on the running task is what is ended."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
-
-    def _end(self, *_: object) -> None:
-        if self._cancel is None:
-            raise KeyboardInterrupt
-        self._cancel()
-
-    def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGTERM, self._end)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        signal.signal(signal.SIGTERM, self._before)

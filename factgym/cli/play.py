@@ -14,6 +14,9 @@ _COMMANDS = {
     "read": "read ID           open a passage",
     "list": "list [PAGE]       list the passages",
     "submit": "submit            answer a few questions and submit a verdict",
+    "ask": "submit            pose your questions, one by one",
+    "answer": "submit            answer the open question",
+    "verdict": "submit            give the verdict",
 }
 
 
@@ -21,6 +24,8 @@ def _help(world: Any) -> str:
     """The commands for the tools that are open."""
     names = [tool["function"]["name"] for tool in world.open_tools()]
     lines = [_COMMANDS[name] for name in _COMMANDS if name in names]
+    if not any(line.startswith("submit") for line in lines):  # a reply in words is the submission
+        lines.append(_COMMANDS["submit"])
     lines += ["{...}             a raw action: a JSON tool call, or any completion", "help, quit"]
     return "\n".join(["Commands:", *(f"  {line}" for line in lines)])
 
@@ -44,8 +49,11 @@ def play(
         if action is None:
             print("Left before the end; nothing was submitted.")
             return
+        stage = world.stage
         obs, *_ = world.step(action)
         print(f"{obs}\n")
+        if world.stage not in (stage, "done"):
+            print(f"{_help(world)}\n")
     _show_reward(world)
 
 

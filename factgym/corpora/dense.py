@@ -56,7 +56,13 @@ class EncoderPreset:
 
 E5 = EncoderPreset("e5", "query: ", "passage: ", "mean", True, "intfloat/e5-base-v2")
 PLAIN = EncoderPreset("plain", model="sentence-transformers/all-MiniLM-L6-v2")
-PRESETS = {preset.name: preset for preset in (E5, PLAIN)}
+QWEN3 = EncoderPreset(
+    "qwen3",
+    "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
+    model="Qwen/Qwen3-Embedding-0.6B",
+)
+"""The instruction is the one published for retrieval, without a space after "Query:"; passages have none."""
+PRESETS = {preset.name: preset for preset in (E5, PLAIN, QWEN3)}
 
 
 class SentenceEncoder(Protocol):

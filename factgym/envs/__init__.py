@@ -47,3 +47,21 @@ _seva("seva-truthfulqa", "Attribution of TruthfulQA's answers (path=…).", sour
 _seva("seva-halueval", "Attribution of right and hallucinated answers of HaluEval (path=…).", source="halueval")
 _seva("seva-clearfacts", "Attribution of ClearFacts and GrayFacts statements (path=…).", source="clearfacts")
 _seva("seva-anli", "Attribution of ANLI hypotheses to their premises (path=…).", source="anli")
+
+_PROFACT = "factgym.envs.profact.env:ProFactEnv"
+_PROFACT_PLAYERS = "factgym.envs.profact.players:PLAYERS"
+
+register(
+    "profact",
+    _PROFACT,
+    "Question, search, verdict on fact-checked claims, with a reward at every stage; over AVeriTeC's files with path=….",
+    players=_PROFACT_PLAYERS,
+)
+register(
+    "profact-noprocess",
+    _PROFACT,
+    "The same, rewarded for the verdict alone.",
+    kwargs={"reward": "noprocess"},
+    fixed=frozenset({"reward"}),
+    players=_PROFACT_PLAYERS,
+)

@@ -90,7 +90,18 @@ def public_claims(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
     return {"path": str(data())}
 
 
+def fact_checks(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    """AVeriTeC's own claims, but those of which no policy can earn everything: over five questions, several answers."""
+    checks = json.loads((data() / "averitec" / "dev.json").read_text("utf-8"))
+    kept = [
+        one for one in checks if len(one["questions"]) <= 5 and all(len(q["answers"]) == 1 for q in one["questions"])
+    ]
+    (tmp / "dev.json").write_text(json.dumps(kept[:80]), "utf-8")
+    return {"path": str(tmp / "dev.json")}
+
+
 NEEDS = {
+    "profact": (nothing, fact_checks),
     "claimcheck-docs": (own_folder, real_policies),
     "claimcheck-contracts": (contract_nli,),
     "seva-fever": (own_claims, public_claims),
@@ -100,6 +111,12 @@ NEEDS = {
     "seva-anli": (public_claims,),
 }
 """Environments that cannot be made without arguments -> ways to get some."""
+
+NOTHING: dict[str, float] = {}
+"""What an episode without a submission earns, where that is not 0."""
+
+SHORTFALL: dict[str, float] = {}
+"""What an oracle may stay below the bound: its sentences are as well supported as the corpus makes the facts."""
 
 SETUPS = [(id_, needs) for id_ in factgym.list_envs() for needs in NEEDS.get(id_, (nothing,))]
 

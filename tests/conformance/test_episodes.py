@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from setups import MALFORMED, Setup, players, sampled_actions
+from setups import MALFORMED, NOTHING, SHORTFALL, Setup, players, sampled_actions
 
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, EpisodeOverError
@@ -20,9 +20,9 @@ def native(*calls: tuple[str, str, str]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": listed}
 
 
-def submission(env: Env[Any]) -> dict[str, Any]:
-    """A call of the tool that ends an episode, sampled from its schema."""
-    return next(one for one in sampled_actions(env, 0, 200) if one["tool"] == "submit")
+def submission(env: Env[Any]) -> Any:
+    """A sampled action that ends an episode: a call of `submit`, or a text where texts are submissions."""
+    return next(one for one in sampled_actions(env, 0, 200) if isinstance(one, str) or one["tool"] in ("submit", "verdict"))
 
 
 def test_the_first_observation_is_the_first_messages(setup: Setup) -> None:
@@ -65,7 +65,7 @@ def test_a_malformed_action_is_answered_and_the_episode_goes_on(setup: Setup, ki
     env.reset(seed=4)
     for turn in range(3):
         obs, reward, terminated, truncated, info = env.step(MALFORMED[kind])
-        assert (reward, terminated, truncated) == (0.0, False, turn == 2)
+        assert (reward, terminated, truncated) == (NOTHING.get(setup.id, 0.0) if turn == 2 else 0.0, False, turn == 2)
         assert isinstance(info["error"], str) and info["error"]
         assert 0 < len(obs) < 3000
         assert "Error" in obs
@@ -75,7 +75,7 @@ def test_a_malformed_action_is_answered_and_the_episode_goes_on(setup: Setup, ki
     json.dumps(env.episode.messages, ensure_ascii=False).encode()
     report = info["reward"]
     assert report.status == "scored"
-    assert report.total == 0.0
+    assert report.total == NOTHING.get(setup.id, 0.0)
     roles = [message["role"] for message in env.policy_prompt()[-6:]]
     assert roles[::2] == ["assistant"] * 3 or kind == "odd tool calls"
 
@@ -123,6 +123,8 @@ def test_every_native_call_is_answered_under_its_id(setup: Setup) -> None:
     env = setup.make(max_turns=1)
     env.reset(seed=0)
     last = submission(env)
+    if isinstance(last, str):
+        pytest.skip("a submission is a text here: there is no call to mix with others")
     other = env.open_tools()[0]["function"]["name"]
     _, _, terminated, _, info = env.step(
         native(
@@ -192,7 +194,7 @@ def test_an_oracle_gets_everything_and_its_report_is_json(setup: Setup) -> None:
             _, reward, terminated, truncated, info = env.step(policy.act(env.policy_prompt(), env.open_tools()))
         report = info["reward"]
         assert terminated and report.status == "scored"
-        assert reward == report.total == pytest.approx(env.reward_bounds[1]), report
+        assert reward == report.total == pytest.approx(env.reward_bounds[1], abs=SHORTFALL.get(setup.id)), report
         assert json.loads(json.dumps(report.to_dict())) == report.to_dict()
         assert sum(span.value for span in report.spans) == pytest.approx(report.total)
         json.dumps(env.view_task(env.task))

@@ -47,7 +47,8 @@ def test_spaces_are_our_own(setup: Setup) -> None:
     assert isinstance(env.observation_space, UnicodeText)
     assert isinstance(env.action_space, ActionSpace)
     open_names = {tool["function"]["name"] for tool in env.open_tools()}
-    assert {action["tool"] for action in sampled_actions(env, 0, 60)} == open_names
+    calls = [action for action in sampled_actions(env, 0, 60) if not isinstance(action, str)]
+    assert {action["tool"] for action in calls} == open_names
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -65,7 +66,7 @@ def test_vector_environments_say_what_single_ones_say(setup: Setup, mode: str) -
         assert len(set(expected)) == 2
         for number in range(2):
             actions = tuple(sampled_actions(single, number, 2)[number] for single in singles)
-            actions = tuple(f"{action} but not as a call" for action in actions)
+            actions = tuple(f"{action} but not as a call".replace("<", "(") for action in actions)
             observations, rewards, terminated, truncated, _ = vector.step(actions)
             steps = [single.step(action) for single, action in zip(singles, actions, strict=True)]
             assert list(observations) == [step[0] for step in steps]

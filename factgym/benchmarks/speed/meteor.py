@@ -1,10 +1,10 @@
 """METEOR a second on one core, ours beside NLTK's, in the same run and on the same pairs.
 
 Two jobs: pairs that are cut into words already, and whole sets of five questions against five, from the texts to the
-score of the best assignment. Cold is with every cache of ours emptied before each repeat; the WordNet table is loaded,
-as NLTK's is. NLTK splits each text as one sentence, since its model of sentences needs a download. The time is
-processor time of this thread; repeats are interleaved. NLTK needs its WordNet files on NLTK_DATA; without them, or
-without NLTK, the report says so and has our rows alone.
+score of the best assignment. Cold is with every stem, synonym and text forgotten before each repeat, ours as NLTK's
+synsets; the WordNet tables are loaded on both sides. NLTK splits each text as one sentence, since its model of
+sentences needs a download. The time is processor time of this thread; repeats are interleaved. NLTK needs its WordNet
+files on NLTK_DATA; without them, or without NLTK, the report says so and has our rows alone.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from factgym.benchmarks.profact.predictions import read_predictions
+from factgym.corpora.averitec import evidence_strings, read_fact_checks
 from factgym.rewards.profact.matching import best_matching, match_texts
 from factgym.rewards.profact.meteor import clear_caches, meteor_of, prepare_tokens
 from factgym.rewards.profact.tokens import treebank_tokens
@@ -79,6 +82,20 @@ def make_pairs(n: int, seed: int = 0) -> list[tuple[str, str]]:
     return [(_text(rng), _text(rng)) for _ in range(n)]
 
 
+def averitec_pairs(path: str | Path, predictions: str | Path | None = None, n: int = _PAIRS) -> list[tuple[str, str]]:
+    """At most `n` (prediction, gold) texts of AVeriTeC: a claim's first gold text against a prediction for it.
+
+    predictions: a file of them; without one, each claim's first gold text against its last. Raises ConfigError and
+    DataError as the readers do.
+    """
+    checks = read_fact_checks(path)
+    golds = {check.claim_id: evidence_strings(check) for check in checks if check.questions}
+    if predictions is None:
+        return [(texts[0], texts[-1]) for texts in golds.values() if len(texts) > 1][:n]
+    found = {one.claim_id: one.pairs for one in read_predictions(predictions)}
+    return [(found[claim][0], texts[0]) for claim, texts in golds.items() if found.get(claim)][:n]
+
+
 def _text(rng: random.Random) -> str:
     words = {slot: rng.choice(choices) for slot, choices in _WORDS.items()}
     return f"{rng.choice(_QUESTIONS)} {rng.choice(_ANSWERS)}".format(**words)
@@ -126,18 +143,26 @@ def _peer_is_ready() -> bool:
     return True
 
 
+def _forget_synsets() -> None:
+    """Empty what NLTK's reader of WordNet keeps of the synsets that it has read."""
+    import_module("nltk.corpus").wordnet._synset_offset_cache.clear()
+
+
 def _job(
     name: str, ours: Callable[[], object], theirs: Callable[[], object] | None, count: int, repeats: int
 ) -> list[str]:
-    found: dict[str, list[float]] = {row: [] for row in ("ours, cold", "ours, warm", *(["NLTK"] if theirs else []))}
+    peers = ("NLTK, cold", "NLTK, warm") if theirs else ()
+    found: dict[str, list[float]] = {row: [] for row in ("ours, cold", "ours, warm", *peers)}
     ours()
     for _ in range(repeats):
         clear_caches()
         found["ours, cold"].append(_micros(ours, count))
         found["ours, warm"].append(_micros(ours, count))
         if theirs:
-            found["NLTK"].append(_micros(theirs, count))
-    peer = statistics.median(found["NLTK"]) if theirs else None
+            _forget_synsets()
+            found["NLTK, cold"].append(_micros(theirs, count))
+            found["NLTK, warm"].append(_micros(theirs, count))
+    peer = {state: statistics.median(found[f"NLTK, {state}"]) for state in ("cold", "warm")} if theirs else {}
     return [_line(f"{name}, {row}", times, peer) for row, times in found.items()]
 
 
@@ -147,7 +172,13 @@ def _micros(work: Callable[[], object], count: int) -> float:
     return (time.thread_time() - start) / count * 1e6
 
 
-def _line(name: str, times: Sequence[float], peer: float | None) -> str:
+def _line(name: str, times: Sequence[float], peer: Mapping[str, float]) -> str:
+    """peer: NLTK's median, cold and warm; empty where it was not measured."""
     median = statistics.median(times)
-    ratio = f"   {peer / median:.1f} ×" if peer is not None else ""
-    return f"  {name:20} {median:10,.1f}  [{min(times):,.1f} – {max(times):,.1f}]{ratio}"
+    shown = f"  {name:20} {median:10,.1f}  [{min(times):,.1f} – {max(times):,.1f}]"
+    if not peer or "NLTK" in name:
+        return shown
+    cold = "cold" in name
+    same = f"{peer['cold' if cold else 'warm'] / median:.1f} × as many as NLTK"
+    beside = f", {peer['warm'] / median:.1f} × as NLTK warm" if cold else ""
+    return f"{shown}   {same}{beside}"

@@ -13,9 +13,10 @@ synonyms are computed once a word, and a stage looks at the words that both text
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from factgym.rewards.profact.wordnet import synonyms
 _CACHED_WORDS, _CACHED_TEXTS = 1 << 16, 1 << 11
 _CACHED_WORD_CHARS, _CACHED_TEXT_CHARS = 64, 2_000
 """What is kept: longer words and texts are computed again, so that a hostile text cannot fill the memory."""
+
+_T = TypeVar("_T")
 
 Positions = dict[str, list[int]]
 """Word -> where it stands, ascending."""
@@ -46,11 +49,10 @@ DEFAULT_METEOR = MeteorSettings()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeteorText:
-    """A text ready to be compared: how many words it has, where each stands, and the stem of each."""
+    """A text ready to be compared: how many words it has, and where each stands."""
 
     length: int
     positions: Mapping[str, list[int]]
-    stems: Mapping[str, str]
 
 
 def meteor(
@@ -81,9 +83,12 @@ def prepare(text: str, tokenize: Tokenize = word_tokens) -> MeteorText:
 def prepare_tokens(tokens: Sequence[str]) -> MeteorText:
     """Tokens ready to be compared, for a text that was cut into words elsewhere."""
     positions: Positions = {}
-    for at, token in enumerate(tokens):
-        positions.setdefault(token.lower(), []).append(at)
-    return MeteorText(len(tokens), positions, {word: _stem(word) for word in positions})
+    for at, word in enumerate([token.lower() for token in tokens]):
+        if word in positions:
+            positions[word].append(at)
+        else:
+            positions[word] = [at]
+    return MeteorText(len(tokens), positions)
 
 
 def meteor_of(hypothesis: MeteorText, reference: MeteorText, settings: MeteorSettings = DEFAULT_METEOR) -> float:
@@ -116,8 +121,9 @@ def align(hypothesis: MeteorText, reference: MeteorText) -> dict[int, int]:
 
 def clear_caches() -> None:
     """Forget every text, stem and set of synonyms, as in a fresh process; the WordNet table stays."""
-    for cached in (_prepare_cached, _stem_cached, _synonyms_cached):
-        cached.cache_clear()
+    _prepare_cached.cache_clear()
+    _STEMS.clear()
+    _SYNONYMS.clear()
 
 
 def _match_equal(
@@ -136,7 +142,7 @@ def _left_stems(text: MeteorText, other: MeteorText, common: set[str]) -> Positi
     for word, places in text.positions.items():
         rest = places[: -len(other.positions[word])] if word in common else places
         if rest:
-            stem = text.stems[word]
+            stem = _STEMS[word]
             found[stem] = sorted(found[stem] + rest) if stem in found else rest
     return found
 
@@ -167,7 +173,7 @@ def _offers(left: Positions, right: Positions) -> Iterator[tuple[str, list[str]]
     """Stem of the hypothesis -> its synonyms in the reference, where it has any."""
     stems = right.keys()
     for stem in left:
-        known = _synonyms(stem)
+        known = _SYNONYMS[stem]
         if not known.isdisjoint(stems):
             yield stem, [one for one in stems if one in known]
 
@@ -182,16 +188,26 @@ def _runs(matches: Mapping[int, int]) -> int:
     return sum(before(at - 1, -2) != there - 1 for at, there in matches.items())
 
 
-def _stem(word: str) -> str:
-    return _stem_cached(word) if len(word) <= _CACHED_WORD_CHARS else porter_stem(word)
+class _Known(dict[str, _T]):
+    """Word -> what a function says of it, asked once while there is room; a long word is asked for again each time."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[[str], _T]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, word: str) -> _T:
+        found = self._function(word)
+        if len(word) <= _CACHED_WORD_CHARS:
+            if len(self) >= _CACHED_WORDS:
+                self.clear()
+            self[word] = found
+        return found
 
 
-def _synonyms(stem: str) -> frozenset[str]:
-    return _synonyms_cached(stem) if len(stem) <= _CACHED_WORD_CHARS else synonyms(stem)
-
-
-_stem_cached = lru_cache(_CACHED_WORDS)(porter_stem)
-_synonyms_cached = lru_cache(_CACHED_WORDS)(synonyms)
+_STEMS = _Known(porter_stem)
+_SYNONYMS = _Known(synonyms)
 
 
 @lru_cache(_CACHED_TEXTS)

@@ -7,10 +7,22 @@ letters left alone, and `ies`, `ied`, `y`, `alli`, `fulli`, `logi` treated its w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 _VOWELS = frozenset("aeiou")
+_VOWEL = re.compile(r"[aeiou]")
+_VOWEL_CONSONANT = re.compile(r"[aeiou][^aeiou]")
+_Rules = Mapping[str, Sequence[tuple[str, str]]]
+
+
+def _by_ending(rules: Sequence[tuple[str, str]]) -> _Rules:
+    """The rules by the last two letters of their suffix, in their order."""
+    endings = dict.fromkeys(suffix[-2:] for suffix, _ in rules)
+    return {ending: [rule for rule in rules if rule[0].endswith(ending)] for ending in endings}
+
+
 _IRREGULAR = {
     "sky": "sky",
     "skies": "sky",
@@ -29,41 +41,66 @@ _IRREGULAR = {
     "exceed": "exceed",
     "succeed": "succeed",
 }
-_STEP_2 = (
-    ("ational", "ate"),
-    ("tional", "tion"),
-    ("enci", "ence"),
-    ("anci", "ance"),
-    ("izer", "ize"),
-    ("bli", "ble"),
-    ("alli", "al"),
-    ("entli", "ent"),
-    ("eli", "e"),
-    ("ousli", "ous"),
-    ("ization", "ize"),
-    ("ation", "ate"),
-    ("ator", "ate"),
-    ("alism", "al"),
-    ("iveness", "ive"),
-    ("fulness", "ful"),
-    ("ousness", "ous"),
-    ("aliti", "al"),
-    ("iviti", "ive"),
-    ("biliti", "ble"),
-    ("fulli", "ful"),
+_STEP_2 = _by_ending(
+    (
+        ("ational", "ate"),
+        ("tional", "tion"),
+        ("enci", "ence"),
+        ("anci", "ance"),
+        ("izer", "ize"),
+        ("bli", "ble"),
+        ("alli", "al"),
+        ("entli", "ent"),
+        ("eli", "e"),
+        ("ousli", "ous"),
+        ("ization", "ize"),
+        ("ation", "ate"),
+        ("ator", "ate"),
+        ("alism", "al"),
+        ("iveness", "ive"),
+        ("fulness", "ful"),
+        ("ousness", "ous"),
+        ("aliti", "al"),
+        ("iviti", "ive"),
+        ("biliti", "ble"),
+        ("fulli", "ful"),
+    )
 )
-_STEP_3 = (
-    ("icate", "ic"),
-    ("ative", ""),
-    ("alize", "al"),
-    ("iciti", "ic"),
-    ("ical", "ic"),
-    ("ful", ""),
-    ("ness", ""),
+_STEP_3 = _by_ending(
+    (
+        ("icate", "ic"),
+        ("ative", ""),
+        ("alize", "al"),
+        ("iciti", "ic"),
+        ("ical", "ic"),
+        ("ful", ""),
+        ("ness", ""),
+    )
 )
-_STEP_4 = (
-    *("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate"),
-    *("iti", "ous", "ive", "ize"),
+_STEP_4 = _by_ending(
+    tuple(
+        (suffix, "")
+        for suffix in (
+            *(
+                "al",
+                "ance",
+                "ence",
+                "er",
+                "ic",
+                "able",
+                "ible",
+                "ant",
+                "ement",
+                "ment",
+                "ent",
+                "ion",
+                "ou",
+                "ism",
+                "ate",
+            ),
+            *("iti", "ous", "ive", "ize"),
+        )
+    )
 )
 
 
@@ -90,8 +127,15 @@ def _consonants(word: str) -> list[bool]:
 
 def _measure(stem: str) -> int:
     """Porter's m: how often a consonant follows a vowel."""
+    if "y" not in stem:
+        return len(_VOWEL_CONSONANT.findall(stem))
     flags = _consonants(stem)
     return sum(not before and after for before, after in pairwise(flags))
+
+
+def _has_vowel(stem: str) -> bool:
+    """Porter's *v*."""
+    return _VOWEL.search(stem) is not None or ("y" in stem and not all(_consonants(stem)))
 
 
 def _ends_cvc(word: str) -> bool:
@@ -119,7 +163,7 @@ def _past(word: str) -> str:
         return word[:-1] if _measure(word[:-3]) > 0 else word
     for suffix in ("ed", "ing"):
         stem = word.removesuffix(suffix)
-        if stem != word and not all(_consonants(stem)):
+        if stem != word and _has_vowel(stem):
             return _mended(stem)
     return word
 
@@ -142,9 +186,9 @@ def _step_2(word: str) -> str:
     return replaced
 
 
-def _replaced(word: str, rules: Iterable[tuple[str, str]]) -> str:
+def _replaced(word: str, rules: _Rules) -> str:
     """The first suffix that the word has is replaced where the rest has a positive measure."""
-    for suffix, replacement in rules:
+    for suffix, replacement in rules.get(word[-2:], ()):
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
             return rest + replacement if _measure(rest) > 0 else word
@@ -152,7 +196,7 @@ def _replaced(word: str, rules: Iterable[tuple[str, str]]) -> str:
 
 
 def _step_4(word: str) -> str:
-    for suffix in _STEP_4:
+    for suffix, _ in _STEP_4.get(word[-2:], ()):
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
             dropped = _measure(rest) > 1 and (suffix != "ion" or rest[-1] in "st")

@@ -1,0 +1,154 @@
+"""Files of predictions in AVeriTeC's submission layout, read for scoring.
+
+    [{"claim_id": 0, "claim": …, "evidence": [{"question": …, "answer": …, "url": …}, …], "pred_label": "Refuted"}, …]
+
+Also read: JSON lines; `label` for `pred_label`; the older layout with `questions` and `answers`, as the gold files have;
+`string_evidence`, a list of texts without a question. The official scorer pairs predictions with claims by their place
+in the file; here it is the `claim_id` that counts, and the place only where no prediction has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from factgym.core.errors import DataError
+from factgym.core.plain import clean_text
+from factgym.corpora.attribution.files import rows_of
+from factgym.corpora.averitec import LABELS, NO_ANSWER, Label
+from factgym.rewards.profact import comparison_strings
+
+_EXPECTED = 'Expected are objects with claim_id, evidence (a list of {"question", "answer"}) and pred_label.'
+_MAX_TEXT_CHARS = 100_000
+_MAX_ITEMS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What was predicted for one claim.
+
+    claim: its text where the file has it, else empty. questions: as asked. pairs: "question answer", as the official
+    scorer compares them, then the evidence without a question. answered: how many of the pairs have an answer. label:
+    one of the four letter by letter, else None, and `said` is what the file has.
+    """
+
+    claim_id: int
+    claim: str
+    questions: tuple[str, ...]
+    pairs: tuple[str, ...]
+    answered: int
+    label: Label | None
+    said: str
+
+
+def read_predictions(path: str | Path) -> tuple[Prediction, ...]:
+    """The predictions of a file, in its order.
+
+    Raises DataError, which names file and entry, for what is no prediction, and for a claim that is predicted twice.
+    """
+    file = Path(path)
+    found = tuple(_predictions(file))
+    if not found:
+        raise DataError(f"{file}: holds no prediction. {_EXPECTED}")
+    seen: dict[int, int] = {}
+    for number, one in enumerate(found, 1):
+        if one.claim_id in seen:
+            raise DataError(
+                f"{file} entry {number}: claim {one.claim_id} is predicted twice (entry {seen[one.claim_id]} too). "
+                "Remove one of them."
+            )
+        seen[one.claim_id] = number
+    return found
+
+
+def is_answer(text: str) -> bool:
+    """Whether a text answers anything: it is not blank, and not the words for "no answer"."""
+    return bool(text.strip()) and text.strip().rstrip(".").casefold() != NO_ANSWER.rstrip(".").casefold()
+
+
+def _predictions(file: Path) -> Iterator[Prediction]:
+    numbered: bool | None = None
+    for place, (number, row) in enumerate(rows_of(file, lambda _: None)):
+        try:
+            has_id = "claim_id" in row
+            if numbered is not None and numbered != has_id:
+                raise _UnusableError("some predictions have a claim_id and some have none")
+            numbered = has_id
+            yield _prediction(row, place)
+        except _UnusableError as problem:
+            raise DataError(f"{file} entry {number}: {problem}. {_EXPECTED}") from None
+
+
+class _UnusableError(Exception):
+    """What is no prediction; the text says why."""
+
+
+def _prediction(row: Mapping[str, Any], place: int) -> Prediction:
+    said = row.get("pred_label", row.get("label"))
+    if said is not None and not isinstance(said, str):
+        raise _UnusableError(f"the label is {str(said)[:40]!r}, which is no text")
+    questions, pairs, answered = _evidence(row)
+    loose = tuple(_text(one, "a string of evidence") for one in _items(row, "string_evidence"))
+    if "evidence" not in row and "questions" not in row:
+        questions = loose
+    claim = row.get("claim")
+    return Prediction(
+        claim_id=_claim_id(row.get("claim_id", place)),
+        claim=claim if isinstance(claim, str) else "",
+        questions=questions,
+        pairs=(*pairs, *loose),
+        answered=answered + len(loose),
+        label=next((one for one in LABELS if one == said), None),
+        said=said or "",
+    )
+
+
+def _evidence(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+    """Questions, pairs, and how many pairs have an answer."""
+    if "evidence" not in row and "questions" in row:
+        return _older(row)
+    questions, pairs, answered = [], [], 0
+    for one in _items(row, "evidence"):
+        if not isinstance(one, Mapping):
+            raise _UnusableError(f"a piece of evidence is {str(one)[:40]!r}, which is no object")
+        question, answer = _text(one.get("question"), "a question"), _text(one.get("answer"), "an answer")
+        questions.append(question)
+        pairs.append(f"{question} {answer}")
+        answered += is_answer(answer)
+    return tuple(questions), tuple(pairs), answered
+
+
+def _older(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+    asked = _items(row, "questions")
+    try:
+        questions = tuple(_text(one["question"], "a question") for one in asked)
+        pairs = tuple(_text(one, "an answer") for one in comparison_strings(asked))
+        answered = sum(
+            len(one["answers"]) if isinstance(one["answers"], list) else 1 for one in asked if one["answers"]
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _UnusableError(f"'questions' is not as in AVeriTeC's files ({error!r:.60})") from None
+    return questions, pairs, answered
+
+
+def _items(row: Mapping[str, Any], key: str) -> list[Any]:
+    value = row.get(key, [])
+    if not isinstance(value, list) or len(value) > _MAX_ITEMS:
+        raise _UnusableError(f"{key!r} must be a list of at most {_MAX_ITEMS:,}")
+    return value
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
+        raise _UnusableError(f"{what} must be a text of at most {_MAX_TEXT_CHARS:,} characters")
+    return clean_text(value)
+
+
+def _claim_id(value: object) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**9:
+        raise _UnusableError(f"the claim_id is {str(value)[:40]!r}, and must be a whole number from 0")
+    return value

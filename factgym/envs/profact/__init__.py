@@ -1,0 +1,1 @@
+"""ProFact: question, search and verdict on fact-checked claims."""

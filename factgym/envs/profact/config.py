@@ -1,0 +1,103 @@
+"""Configuration of the ProFact environments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from factgym.core.config import EnvConfig
+from factgym.core.errors import ConfigError, did_you_mean
+from factgym.corpora.averitec.evidence import MAX_PASSAGE_CHARS
+from factgym.corpora.factchecks import SPLITS
+from factgym.rewards.profact.guarded import ALL_COMPONENTS, ALL_RUBRICS, GATES
+from factgym.rewards.rubric import Rubric
+
+Source = Literal["synthetic", "averitec"]
+
+REWARD = "guarded"
+"""The reward by default; the card says why it is not the paper's own."""
+
+MAX_QUESTIONS = 10
+"""As many as the official scorer looks at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProFactConfig(EnvConfig):
+    """Settings of `profact*`.
+
+    source: "synthetic" (generated claims) or "averitec" (files in AVeriTeC's layout), by default what `path` implies.
+    split: "dev" by default; of files any name that there is a file for. size: how many claims, from the first. path:
+    a file or folder of claims. store: the folder of AVeriTeC's knowledge store; without it one haystack is made of the
+    gold evidence of the whole split, and every report says so. scope: search a claim's own evidence ("claim") or all
+    of the store ("global"). index: "bm25", "bm25s", "rank-bm25", "dense" or "hybrid"; index_options: its arguments
+    (for "dense" encoder=…, preset="e5", "qwen3" or "plain"). k: pieces of evidence a search shows. cache_dir: where indexes are kept. max_passage_chars:
+    of one piece of evidence. exclude_later: evidence dated after the claim is not found. max_questions: how many are
+    kept of those posed. reward: "guarded", "process" (the paper's), "noprocess" or a `Rubric` over the same components.
+    """
+
+    max_turns: int = 12
+    source: Source | None = None
+    split: str | None = None
+    size: int | None = None
+    path: str | None = None
+    store: str | None = None
+    scope: Literal["claim", "global"] = "claim"
+    index: str = "bm25"
+    index_options: dict[str, Any] | None = None
+    k: int = 3
+    cache_dir: str | None = None
+    max_passage_chars: int = MAX_PASSAGE_CHARS
+    exclude_later: bool = False
+    max_questions: int = 5
+    reward: str | Rubric = REWARD
+
+    def __post_init__(self) -> None:
+        EnvConfig.__post_init__(self)
+        if self.size is not None and self.size < 1:
+            raise ConfigError(f"size must be at least 1, not {self.size}")
+        if self.k < 1:
+            raise ConfigError(f"k must be at least 1, not {self.k}")
+        if not 1 <= self.max_questions <= MAX_QUESTIONS:
+            raise ConfigError(f"max_questions must be from 1 to {MAX_QUESTIONS}, not {self.max_questions}")
+        self._check_source()
+        self.rubric.check(ALL_COMPONENTS, GATES)
+
+    def _check_source(self) -> None:
+        if self.chosen_source == "averitec":
+            return
+        if self.path is not None:
+            raise ConfigError("generated claims have no path: leave source out, or set source='averitec'")
+        if self.store is not None:
+            raise ConfigError("store is the evidence of claims in files: give their path too")
+        if self.split is not None and self.split not in SPLITS:
+            raise ConfigError(
+                f"generated claims have no split {self.split!r:.80}.{did_you_mean(self.split, SPLITS)} "
+                f"They have: {', '.join(SPLITS)}."
+            )
+
+    @property
+    def chosen_source(self) -> Source:
+        """Where the claims come from, with the default filled in."""
+        return self.source or ("synthetic" if self.path is None else "averitec")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there usually are; the first is the default."""
+        return tuple(SPLITS) if self.chosen_source == "synthetic" else ("dev", "train")
+
+    @property
+    def chosen_split(self) -> str:
+        """The split, with the default filled in."""
+        return self.split or self.splits[0]
+
+    @property
+    def rubric(self) -> Rubric:
+        """The rubric that `reward` names. Raises ConfigError for a name that there is not."""
+        if isinstance(self.reward, Rubric):
+            return self.reward
+        if self.reward not in ALL_RUBRICS:
+            raise ConfigError(
+                f"there is no ProFact reward {self.reward!r:.80}.{did_you_mean(self.reward, ALL_RUBRICS)} "
+                f"Use {', '.join(ALL_RUBRICS)} or a Rubric."
+            )
+        return ALL_RUBRICS[self.reward]

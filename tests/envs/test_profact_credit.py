@@ -1,0 +1,177 @@
+"""Rewards of an episode: components against the official strings, credits by stage, the guard, the bounds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from profact_claims import call, native, started
+
+import factgym
+from factgym.agents.rollout import play_episode
+from factgym.core.messages import message_text
+from factgym.envs.profact.players import PLAYERS
+from factgym.rewards.profact import ProFactGold, score_stages
+from factgym.rewards.profact.guarded import ALL_COMPONENTS, ALL_RUBRICS, GUARDED, is_grounded, score_guarded
+from factgym.rewards.rubric import Rubric
+
+REWARDS = [*ALL_RUBRICS, "mine"]
+MINE = Rubric("mine", {"question": 0.5, "qa": 2.0, "grounded_qa": 0.25, "verdict": 3.0}, {"qa": "evidence"})
+
+
+def played(player: str, task: int, reward: str) -> dict[str, Any]:
+    env = factgym.make("profact", reward=MINE if reward == "mine" else reward)
+    return play_episode(env, PLAYERS[player], task)
+
+
+@pytest.mark.parametrize("reward", REWARDS)
+@pytest.mark.parametrize("player", ["oracle", "workflow", "random", "copies", "dump"])
+def test_the_credits_of_a_stage_sum_to_what_the_stage_adds(player: str, reward: str) -> None:
+    for task in range(6):
+        made = played(player, task, reward)
+        report = made["reward"]
+        tools = {turn["message"]: turn["calls"][0]["tool"] for turn in made["turns"]}
+        earned = {"ask": 0.0, "search": 0.0, "answer": 0.0, "verdict": 0.0}
+        for message, start, end, value in report["spans"]:
+            assert 0 <= start < end <= len(message_text(made["messages"][message]))
+            earned[tools[message]] += value
+        shares = {
+            name: weight * report["components"][name] * report["gates"].get(name, 1.0)
+            for name, weight in report["weights"].items()
+        }
+        assert earned["ask"] == pytest.approx(shares.get("question", 0.0))
+        assert earned["answer"] == pytest.approx(shares.get("qa", 0.0) + shares.get("grounded_qa", 0.0))
+        assert earned["verdict"] == pytest.approx(shares["verdict"])
+        assert earned["search"] == 0.0
+        assert sum(earned.values()) == pytest.approx(report["total"])
+
+
+@pytest.mark.parametrize("form", ["text", "native", "escaped"])
+def test_a_question_is_credited_where_it_stands_by_its_own_match(form: str) -> None:
+    env = started(reward="process")
+    gold = env.task.gold.questions[0]
+    asked = ["Was “the thing” in Zürich?", gold]
+    if form == "native":
+        action: Any = native(call("ask", questions=asked))
+    else:
+        action = json.dumps({"name": "ask", "arguments": {"questions": asked}}, ensure_ascii=form == "escaped")
+    env.step(action)
+    report = env.truncate("context_limit")
+    text = message_text(env.episode.messages[2])
+    found = {text[span.start : span.end]: span.value for span in report.spans}
+    alone = score_stages([gold], [], None, env.task.gold).question.score
+    assert found[gold] == pytest.approx(alone, rel=0.01)
+    assert sum(found.values()) == pytest.approx(report.components["question"])
+
+
+def test_answers_are_credited_on_their_own_messages() -> None:
+    env = started(task=2, reward="process")
+    golds = env.task.check.questions
+    env.step(call("ask", questions=[one.question for one in golds]))
+    env.step(call("answer", answer="Bananas."))
+    env.step(call("answer", answer=golds[1].answers[0].text))
+    report = env.truncate("context_limit")
+    first, second = (turn.message for turn in env.episode.turns[1:])
+    earned = {message: sum(one.value for one in report.spans if one.message == message) for message in (first, second)}
+    assert earned[second] > 1.2 * earned[first] > 0
+    assert sum(earned.values()) == pytest.approx(report.components["qa"])
+
+
+def test_the_components_are_those_of_the_record_by_itself() -> None:
+    for player in ("workflow", "oracle", "random"):
+        env = factgym.make("profact", reward="process")
+        made = play_episode(env, PLAYERS[player], 7)
+        metrics, parts = made["reward"]["metrics"], made["reward"]["components"]
+        alone = score_stages(metrics["questions"], metrics["pairs"], metrics["verdict"], env.task.gold)
+        assert {name: parts[name] for name in alone.components} == alone.components
+        assert made["reward"]["total"] == pytest.approx(sum(alone.components.values()))
+
+
+# The guard
+
+GOLD = ProFactGold(
+    ("What colour is it?", "Who built it?"), ("What colour is it? Red, said Ann.", "Who built it? Bob."), "Refuted"
+)
+
+
+def test_what_is_grounded() -> None:
+    evidence = ["Ann said that the bridge is red and rusty.", "It has no lights."]
+    asked = "What colour is the bridge?"
+    assert is_grounded(asked, "It is red and rusty.", evidence)
+    assert is_grounded(asked, "Red, says Ann.", evidence)
+    assert not is_grounded(asked, "Red, says Ann.", [])
+    assert not is_grounded(asked, "Blue with golden stripes.", evidence)
+    assert not is_grounded(asked, "The colour of the bridge.", evidence)
+    assert not is_grounded(asked, "Red? Purple, orange, teal, violet.", evidence)
+    assert is_grounded(asked, "No answer could be found.", evidence)
+    assert is_grounded(asked, "  no ANSWER could be found", [])
+    assert not is_grounded(asked, "No answer could be found.", None)
+    assert not is_grounded(asked, "It is red and rusty.", None)
+
+
+def test_the_guard_scores_grounded_pairs_alone_and_gates_the_rest() -> None:
+    pairs = [("What colour is it?", "Red, said Ann."), ("Who built it?", "Bob.")]
+    asked = [question for question, _ in pairs]
+    full = score_guarded(asked, pairs, [True, True], "Refuted", GOLD)
+    half = score_guarded(asked, pairs, [False, True], "Refuted", GOLD)
+    none = score_guarded(asked, pairs, [False, False], "Refuted", GOLD)
+    assert set(full.components) == set(ALL_COMPONENTS)
+    assert [one.components["qa"] for one in (half, none)] == [full.components["qa"]] * 2
+    assert full.components["grounded_qa"] == pytest.approx(full.components["qa"])
+    assert half.components["grounded_qa"] == pytest.approx(0.5, abs=0.02)
+    assert [one.prediction for one in half.grounded.matches] == [1]
+    assert [one.evidence for one in (full, half, none)] == [1.0, 0.5, 0.0]
+    totals = [GUARDED.total(one.components, one.gates) for one in (full, half, none)]
+    assert totals[0] == pytest.approx(3.0, abs=0.03) and totals[1] == pytest.approx(1.5, abs=0.03) and totals[2] == 0.0
+
+
+def test_nothing_asked_is_no_evidence() -> None:
+    score = score_guarded([], [], [], "Refuted", GOLD)
+    assert score.evidence == 0.0 and GUARDED.total(score.components, score.gates) == 0.0
+    assert ALL_RUBRICS["process"].total(score.components, score.gates) == 1.0
+
+
+def test_an_answer_written_before_the_evidence_is_in_sight_is_not_grounded() -> None:
+    for together in (True, False):
+        env = started(reward="guarded")
+        gold = env.task.check.questions[0]
+        text = gold.answers[0].explanation or gold.answers[0].text
+        env.step(call("ask", questions=[gold.question]))
+        calls = [call("search", query=text), call("answer", answer=text)]
+        for action in [native(*calls)] if together else calls:
+            env.step(action)
+        report = env.truncate("context_limit")
+        assert report.metrics["grounded"] == [not together]
+        assert (report.components["grounded_qa"] == 0.0) is together
+        assert report.components["qa"] > 0.2
+
+
+def test_everything_that_was_found_is_worth_less_than_the_answer_under_the_guard() -> None:
+    golds = ("What was the wait?",)
+    gold = ProFactGold(golds, ("What was the wait? A mean wait of 88 days was measured.",), "Supported")
+    right = [(golds[0], "A mean wait of 88 days was measured.")]
+    dump = [
+        (golds[0], right[0][1] + " " + " ".join(f"Other report {n} tells of quite another matter." for n in range(20)))
+    ]
+    scores = [score_guarded(golds, pairs, [True], None, gold).components for pairs in (right, dump)]
+    assert scores[1]["qa"] > 0.4 * scores[0]["qa"]
+    assert scores[1]["grounded_qa"] < 0.2 * scores[0]["grounded_qa"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), task=st.integers(0, 499), player=st.sampled_from(sorted(PLAYERS)))
+def test_every_reward_stays_within_its_bounds(seed: int, task: int, player: str) -> None:
+    env = factgym.make("profact")
+    made = play_episode(env, PLAYERS[player], task, seed)
+    low, high = env.reward_bounds
+    assert low <= made["reward"]["total"] <= high + 1e-9 <= 3.0 + 1e-9
+    for value in made["reward"]["components"].values():
+        assert 0.0 <= value <= 1.0 + 1e-9
+
+
+def test_without_an_episode_the_bounds_are_those_of_the_weights() -> None:
+    assert factgym.make("profact").reward_bounds == (0.0, 3.0)
+    assert factgym.make("profact-noprocess").reward_bounds == (0.0, 1.0)
