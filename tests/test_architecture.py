@@ -26,7 +26,8 @@ LAYERS = (
     ("envs",),
     ("agents",),
     ("benchmarks",),
-    ("integrations", "cli"),
+    ("integrations",),
+    ("cli",),
 )
 """Each may import those before it and itself; those in one row do not import each other."""
 

@@ -71,13 +71,23 @@ def test_examples_over_real_data_run(tmp_path, data_dir):
 
 def test_examples_that_take_long_run_on_less(tmp_path):
     """With a local server, and fewer episodes, than the lines say."""
-    less = {"eval": "-n 3 -k 2", "benchmark": "--only generated -n 20", "evolve": "--rounds 1 --budget 20 --size 40"}
+    less = {
+        "eval": "-n 3 -k 2",
+        "benchmark seva": "--only generated -n 20",
+        "evolve": "--rounds 1 --budget 20 --size 40",
+        "audit": "-n 10",
+        "benchmark profact": "-n 10",
+        "benchmark corver": "--only synthetic -n 20",
+        "filter": "-n 10",
+    }
     lines = [line for block in blocks("text") for line in block.strip().splitlines() if line.startswith("factgym")]
     lines = [line for line in lines if "path/to" not in line]
-    assert len(lines) == 3
+    assert len(lines) == 7
     with served() as url:
         for line in lines:
-            done = factgym(f"{line.replace(ADDRESS, url)} {less[line.split()[1]]}", tmp_path)
+            _, command, name, *_ = line.split()
+            fewer = less.get(f"{command} {name}") or less[command]
+            done = factgym(f"{line.replace(ADDRESS, url)} {fewer}", tmp_path)
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
@@ -91,6 +101,8 @@ def test_the_benchmarks_run(tmp_path):
         "seva": ["--repeats", "1"],
         "statistics": ["--repeats", "1"],
         "meteor": ["--repeats", "1"],
+        "cooccurrence": ["--tokens", "100k", "--queries", "3"],
+        "corver": ["--batches", "1", "--processes", "1"],
     }
     for line in session.strip().splitlines():
         words = shlex.split(line)

@@ -9,9 +9,11 @@ import typer
 
 from factgym.cli.audit import audit
 from factgym.cli.benchmark import benchmark
+from factgym.cli.corpus import corpus_app
 from factgym.cli.evaluate import evaluate
 from factgym.cli.evolve import evolve_app
 from factgym.cli.export import export
+from factgym.cli.filter import filter_command
 from factgym.cli.info import info
 from factgym.cli.list_envs import list_command
 from factgym.cli.play import play
@@ -34,6 +36,8 @@ app.command("view")(view)
 app.command("export")(export)
 app.command("benchmark")(benchmark)
 app.add_typer(evolve_app, name="evolve")
+app.command("filter")(filter_command)
+app.add_typer(corpus_app, name="corpus")
 
 
 @app.callback(invoke_without_command=True)

@@ -65,3 +65,24 @@ register(
     fixed=frozenset({"reward"}),
     players=_PROFACT_PLAYERS,
 )
+
+_CORVER = "factgym.envs.corver.env:CorverEnv"
+_CORVER_PLAYERS = "factgym.envs.corver.players:PLAYERS"
+_CORVER_SEARCH_PLAYERS = "factgym.envs.corver.players:SEARCH_PLAYERS"
+_SEARCH = frozenset({"search"})
+
+register(
+    "corver-qa",
+    _CORVER,
+    "Factual questions, closed book; each sentence is looked up in a corpus (source=… for public files).",
+    fixed=_SEARCH,
+    players=_CORVER_PLAYERS,
+)
+register(
+    "corver-qa-search",
+    _CORVER,
+    "The same questions with a search tool over the corpus.",
+    kwargs={"search": True, "max_turns": 8},
+    fixed=_SEARCH,
+    players=_CORVER_SEARCH_PLAYERS,
+)

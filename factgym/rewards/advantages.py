@@ -8,6 +8,8 @@ A group whose rewards are all equal has no advantages, so its answers move nothi
 what the normalisation does *not* do: as soon as one of G rewards differs from the rest, however little, its advantage
 is near the bound (G − 1) / √G (2.47 for G = 8). Under a binary reward the signal is lost by groups that agree, not by
 advantages that shrink one by one.
+
+`stepwise_advantages` does the same for tokens that have returns of their own (CorVer); see `factgym.rewards.stepwise`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from factgym.core.errors import ConfigError
+from factgym.rewards.stepwise import stepwise_advantages
+
+__all__ = ["CollapseReport", "collapse", "group_advantages", "stepwise_advantages"]
 
 Rewards = npt.ArrayLike
 Array = npt.NDArray[np.float64]

@@ -90,6 +90,28 @@ def public_claims(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
     return {"path": str(data())}
 
 
+OWN_QUESTIONS = (
+    '{"question": "How long are logs kept?", "answer": ["90 days", "ninety days"]}',
+    '{"question": "Who lets a visitor in?", "answer": "an escort;the escort"}',
+    '{"question": "How many characters has a password?", "answer": 12}',
+    '{"question": "What must be encrypted?", "answer": ["laptops"]}',
+)
+
+
+def own_questions(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    (tmp / "questions.jsonl").write_text("\n".join(OWN_QUESTIONS), "utf-8")
+    return {"source": "file", "path": str(tmp / "questions.jsonl")}
+
+
+def own_questions_and_documents(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    (tmp / "documents").mkdir()
+    return own_questions(tmp, data) | {"corpus": own_folder(tmp / "documents", data)["path"]}
+
+
+def public_questions(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    return {"source": "popqa", "path": str(data() / "popqa" / "popqa.json"), "prompt": "eval"}
+
+
 def fact_checks(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
     """AVeriTeC's own claims, but those of which no policy can earn everything: over five questions, several answers."""
     checks = json.loads((data() / "averitec" / "dev.json").read_text("utf-8"))
@@ -102,6 +124,8 @@ def fact_checks(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
 
 NEEDS = {
     "profact": (nothing, fact_checks),
+    "corver-qa": (nothing, own_questions, public_questions),
+    "corver-qa-search": (nothing, own_questions_and_documents),
     "claimcheck-docs": (own_folder, real_policies),
     "claimcheck-contracts": (contract_nli,),
     "seva-fever": (own_claims, public_claims),
@@ -112,10 +136,10 @@ NEEDS = {
 }
 """Environments that cannot be made without arguments -> ways to get some."""
 
-NOTHING: dict[str, float] = {}
+NOTHING = {"corver-qa": -2.0, "corver-qa-search": -2.0}
 """What an episode without a submission earns, where that is not 0."""
 
-SHORTFALL: dict[str, float] = {}
+SHORTFALL = {"corver-qa": 0.4, "corver-qa-search": 0.4}
 """What an oracle may stay below the bound: its sentences are as well supported as the corpus makes the facts."""
 
 SETUPS = [(id_, needs) for id_ in factgym.list_envs() for needs in NEEDS.get(id_, (nothing,))]

@@ -1,14 +1,18 @@
-"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory,statistics,seva,meteor}`."""
+"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory,statistics,seva,meteor,cooccurrence,corver}`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
+from factgym.benchmarks.speed.cooccurrence import Plan, measure_cooccurrence, parse_tokens
+from factgym.benchmarks.speed.corver import Plan as RewardPlan
+from factgym.benchmarks.speed.corver import measure_corver
 from factgym.benchmarks.speed.environment import measure_env
 from factgym.benchmarks.speed.memory import measure_memory
-from factgym.benchmarks.speed.meteor import measure_meteor
+from factgym.benchmarks.speed.meteor import averitec_pairs, measure_meteor
 from factgym.benchmarks.speed.rollouts import measure_rollouts
 from factgym.benchmarks.speed.seva import measure_seva_reward
 from factgym.benchmarks.speed.startup import measure_startup
@@ -43,6 +47,22 @@ def main() -> int:
     seva.add_argument("--repeats", type=int, default=9)
     meteor = commands.add_parser("meteor", help="METEOR beside NLTK's")
     meteor.add_argument("--repeats", type=int, default=5)
+    meteor.add_argument("--path", help="AVeriTeC's dev.json: measure on its texts")
+    meteor.add_argument("--predictions", help="predictions for it, to be compared with its texts")
+    counting = commands.add_parser("cooccurrence", help="counts of words together, infini-gram beside ours")
+    counting.add_argument("--tokens", default="50M", help="how large the corpus is, e.g. 500k, 50M")
+    counting.add_argument("--text", type=Path, help="file or folder of text to draw sentences from; else generated")
+    counting.add_argument("--queries", type=int, default=50, help="for each band and number of words")
+    counting.add_argument("--workers", type=int, default=2)
+    counting.add_argument("--memory-mb", type=int, default=2048, help="of each build")
+    counting.add_argument("--keep", type=Path, help="folder for the indexes, which are used again if they are there")
+    counting.add_argument("--no-peer", action="store_true", help="ours alone")
+    counting.add_argument("--clock", choices=["cpu", "wall"], default="cpu", help="which time of a query")
+    reward = commands.add_parser("corver", help="CorVer's whole sentence reward, stage by stage")
+    reward.add_argument("--index", type=Path, help="an index file, which needs --text; else one in memory")
+    reward.add_argument("--text", type=Path, help="file or folder of the text to draw sentences from; else generated")
+    reward.add_argument("--batches", type=int, default=5, help="of 384 completions each")
+    reward.add_argument("--processes", type=int, default=2)
     try:
         for line in _lines(parser.parse_args()):
             sys.stdout.write(f"{line}\n")
@@ -63,7 +83,14 @@ def _lines(args: argparse.Namespace) -> Iterable[str]:
     if args.what == "seva":
         return measure_seva_reward(args.repeats)
     if args.what == "meteor":
-        return measure_meteor(args.repeats)
+        pairs = averitec_pairs(args.path, args.predictions) if args.path else None
+        return measure_meteor(args.repeats, pairs)
+    if args.what == "cooccurrence":
+        size, peer = parse_tokens(args.tokens), not args.no_peer
+        how = (args.text, args.queries, args.workers, args.memory_mb, args.keep, peer, args.clock)
+        return measure_cooccurrence(Plan(size, *how))
+    if args.what == "corver":
+        return measure_corver(RewardPlan(args.index, args.text, args.batches, args.processes))
     if args.what == "memory":
         return measure_memory(args.env, args.episodes, args.concurrency)
     return measure_rollouts(args.env, args.episodes, args.delay_ms / 1e3, args.concurrency, args.repeats)

@@ -1,0 +1,138 @@
+"""An infini-gram index over words, written by the package's own indexer: what ours is measured and tested against.
+
+The indexer is a program, so this lives above the layers that start none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from factgym.core.errors import ConfigError, DataError, MissingExtraError
+from factgym.corpora.cooccurrence.infinigram_files import FORMAT, LISTING, MAX_SHORT, VERSION, WORDS
+from factgym.corpora.cooccurrence.tokens import Case
+
+_BATCH_TOKENS = 1 << 20
+_LEAST_PART = 1 << 19
+"""Bytes of tokens for each thread of the indexer: it sorts parts that overlap by 100,000 bytes, and repeats what lies in
+two overlaps when they are not much longer than that."""
+_SAYS_WHY = re.compile(r"memory|error|panicked|wrong|No space", re.I)
+
+
+def write_infinigram(
+    documents: Iterable[Sequence[str]],
+    folder: str | Path,
+    *,
+    case: Case = "keep",
+    memory_gb: int = 2,
+    threads: int = 1,
+    progress: Callable[[str], None] | None = None,
+) -> Path:
+    """An infini-gram index over words, from documents that are cut into tokens already; the folder comes back.
+
+    folder: must not exist, or be empty. case: "fold" when the tokens are folded, which is then done to queries too.
+    memory_gb, threads: what the package's indexer may use, at least 1. progress: gets a line when a stage begins.
+    Raises MissingExtraError without the package, ConfigError for a folder with files in it, DataError for a corpus
+    without a token and when the indexer fails.
+    """
+    if find_spec("infini_gram") is None:
+        raise MissingExtraError("writing an infini-gram index", "infini-gram")
+    place = Path(folder).absolute()
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise ConfigError(f"{place} exists and is not an empty folder: name another one")
+    place.mkdir(parents=True, exist_ok=True)
+    tell = progress or (lambda line: None)
+    tell("writing tokens")
+    words = _write_tokens(documents, place)
+    width = _narrow(place, len(words))
+    tokens = (place / "tokenized.0").stat().st_size // width - (place / "offset.0").stat().st_size // 8
+    if not tokens:
+        raise DataError(f"the documents for {place} hold no token")
+    (place / WORDS).write_text("".join(f"{word}\n" for word in words), "utf-8", newline="\n")
+    says = {"format": FORMAT, "version": VERSION, "words": len(words), "tokens": tokens, "case": case}
+    (place / LISTING).write_text(json.dumps(says), "utf-8")
+    tell("sorting suffixes")
+    run_indexer(place, width, memory_gb, threads)
+    return place
+
+
+def _write_tokens(documents: Iterable[Sequence[str]], place: Path) -> list[str]:
+    """Writes 4-byte tokens and where each document begins, in tokens for now; the words in order of their numbers."""
+    ids: dict[str, int] = {}
+    separator = np.iinfo("<u4").max
+    at = 0
+    pending: list[int] = []
+    starts: list[int] = []
+
+    def flush() -> None:
+        np.array(pending, "<u4").tofile(tokens)
+        np.array(starts, "<u8").tofile(offsets)
+        pending.clear()
+        starts.clear()
+
+    with (place / "tokenized.0").open("wb") as tokens, (place / "offset.0").open("wb") as offsets:
+        for document in documents:
+            starts.append(at)
+            pending.append(int(separator))
+            pending.extend([ids.setdefault(token, len(ids)) for token in document])
+            at += 1 + len(document)
+            if len(pending) > _BATCH_TOKENS:
+                flush()
+        flush()
+    if broken := next((word for word in ids if "\n" in word), None):
+        raise ConfigError(f"the token {broken[:40]!r} has a line break in it")
+    return list(ids)
+
+
+def _narrow(place: Path, words: int) -> int:
+    """Makes tokens of 2 bytes where the words are few enough, and offsets of tokens into offsets of bytes."""
+    width = 2 if words <= MAX_SHORT else 4
+    if width == 2:
+        _convert(place / "tokenized.0", "<u4", "<u2", 1)
+    _convert(place / "offset.0", "<u8", "<u8", width)
+    return width
+
+
+def _convert(file: Path, old: str, new: str, factor: int) -> None:
+    """Rewrites a file of numbers block by block; a separator stays all ones, since what is cut off is ones too."""
+    beside = file.with_name(file.name + ".new")
+    with file.open("rb") as source, beside.open("wb") as target:
+        while block := source.read(8 << 20):
+            (np.frombuffer(block, old) * np.dtype(old).type(factor)).astype(new).tofile(target)
+    beside.replace(file)
+
+
+def run_indexer(place: Path, width: int, memory_gb: int, threads: int) -> None:
+    """Sort the suffixes of `tokenized.0`, whose tokens have `width` bytes, into `table.0`."""
+    if min(memory_gb, threads) < 1:
+        raise ConfigError(f"memory_gb ({memory_gb}) and threads ({threads}) must be at least 1")
+    threads = max(1, min(threads, (place / "tokenized.0").stat().st_size // _LEAST_PART))
+    command = [sys.executable, "-m", "infini_gram.indexing", "--data_dir", str(place), "--save_dir", str(place)]
+    command += ["--token_dtype", f"u{8 * width}", "--cpus", str(threads), "--mem", str(memory_gb)]
+    command += ["--ulimit", str(_open_files())]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode or not (place / "table.0").is_file():
+        said = [line for line in (done.stdout + done.stderr).splitlines() if _SAYS_WHY.search(line)]
+        why = " ".join(said[-2:])[:300] or "it says no more"
+        raise DataError(
+            f"infini-gram's indexer failed on {place} (exit {done.returncode}): {why}. For words of more than "
+            f"{MAX_SHORT:,} kinds it needs over 32 GiB of memory."
+        )
+
+
+def _open_files() -> int:
+    """How many files this process may open; the indexer asks for a million, which few machines grant."""
+    if os.name != "posix":
+        return 1024
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return hard if hard != resource.RLIM_INFINITY else max(soft, 65_536)

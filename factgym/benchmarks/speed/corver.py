@@ -1,0 +1,218 @@
+"""CorVer's whole sentence reward a second: split, extract by rule, count, judge, check the format, align to tokens.
+
+A batch is a training step's: 24 questions with 16 completions each, three sentences of thought and one of answer, which
+are drawn from a text. In the row "whole reward" every sentence is drawn for itself; in "whole, groups" the completions
+of a question share a pool of 16 sentences, as samples of one policy repeat each other. Completions are scored together,
+as `score_many` does, and aligned with tokens of four characters under the strict rubric. Nothing is cached from one
+batch to the next by the reward; "whole, again" and the stages by themselves come after the whole of the same batch, when
+the index's pages of its words are in the process.
+
+The one-core rows are the processor time of a thread, the counting on one thread; the last row is the wall's, with two
+processes at a time that share the index's file. Without an index a corpus is made of the text and held in memory; with
+one (`python -m factgym.benchmarks.speed cooccurrence --text TEXT --keep FOLDER` leaves FOLDER/corpus.cooc), give the
+text that it was made of.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from factgym.benchmarks.speed.cooccurrence_text import read_text
+from factgym.core.errors import ConfigError
+from factgym.corpora.cooccurrence import Counter, memory_index, open_index
+from factgym.rewards.corver import RuleExtractor, query_of, score_many, split_sentences, token_returns
+
+_QUESTIONS, _GROUP, _SENTENCES = 24, 16, 4
+_POOL = 16
+_TOKEN_CHARS = 4
+_PER_DOCUMENT = 25
+_TARGET = 20_000
+_PATIENCE = 600.0
+_FORMS = (
+    "{a} directed {b} in {year}.",
+    "The {b} was written by {a}, a novelist from {place}.",
+    "{a} was born in {place} on {day} March {year}.",
+    "In {year}, {a} won the {b} with the {place} Orchestra.",
+    "{a}, who lived in {place}, founded the {b} in {year}.",
+    "{place} is the capital of the {b} province, and its mayor is {a}.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured. index: file of an index, else one in memory. text: a file or folder, else generated facts."""
+
+    index: Path | None = None
+    text: Path | None = None
+    batches: int = 5
+    processes: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's completions and where their tokens stand."""
+
+    texts: Sequence[str]
+    aliases: Sequence[Sequence[str]]
+    offsets: Sequence[np.ndarray]
+
+    @property
+    def sentences(self) -> int:
+        """How many sentences the completions have."""
+        return sum(len(split_sentences(text)) for text in self.texts)
+
+
+def measure_corver(plan: Plan) -> Iterator[str]:
+    """Lines of a report: sentences a second, stage by stage and together, median and range over the batches."""
+    if plan.index is not None and plan.text is None:
+        raise ConfigError("--index needs --text: the text that the index was made of, for sentences that it can know")
+    sentences = _sentences(plan.text)
+    counter = _counter(plan.index, sentences)
+    batches = [_batch(sentences, seed) for seed in range(plan.batches + 1)]
+    sizes = [one.sentences for one in batches]
+    yield (
+        f"CorVer's sentence reward: {plan.batches} batches of {_QUESTIONS * _GROUP} completions, "
+        f"{statistics.mean(sizes):,.0f} sentences each; {_what(counter)}"
+    )
+    found: dict[str, list[float]] = {}
+    for number, batch in enumerate(batches):
+        rates = _rates(batch, _batch(sentences, -1 - number, _POOL), counter)
+        for name, rate in rates.items() if number else ():  # the first one warms up what is mapped at its first use
+            found.setdefault(name, []).append(rate)
+    for name, measured in found.items():
+        yield _line(name, measured)
+    if plan.index is not None and plan.processes > 1:
+        yield _both(plan, statistics.mean(sizes))
+
+
+def _sentences(path: Path | None) -> list[str]:
+    if path is not None:
+        return list(read_text(path, 1 << 30).sentences)
+    rng = random.Random(0)
+    names = [_name(rng) for _ in range(20_000)]
+    made = (
+        rng.choice(_FORMS).format(
+            a=f"{rng.choice(names)} {rng.choice(names)}", b=f"{rng.choice(names)} Prize", place=rng.choice(names[:500]),
+            year=rng.randrange(1800, 2020), day=rng.randrange(1, 29),
+        )
+        for _ in range(60_000)
+    )  # fmt: skip
+    return list(made)
+
+
+def _name(rng: random.Random) -> str:
+    return "".join(rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(rng.randrange(2, 5))).title()
+
+
+def _counter(path: Path | None, sentences: Sequence[str]) -> Counter:
+    if path is not None:
+        return open_index(path, engine=_engine(), threads=1)
+    documents = (" ".join(sentences[i : i + _PER_DOCUMENT]) for i in range(0, len(sentences), _PER_DOCUMENT))
+    return memory_index(documents, engine=_engine(), threads=1)
+
+
+def _engine() -> Literal["numba", "numpy"]:
+    return "numba" if find_spec("numba") else "numpy"
+
+
+def _what(counter: Counter) -> str:
+    known = counter.describe()
+    return f"an index of {known['tokens']:,} tokens, {known['words']:,} words, counted with {_engine()}"
+
+
+def _batch(sentences: Sequence[str], seed: int, pool: int | None = None) -> Batch:
+    """pool: how many sentences the completions of a question share; all of them by default."""
+    rng = random.Random(seed)
+    texts = []
+    for number in range(_QUESTIONS * _GROUP):
+        if number % _GROUP == 0:
+            shared = sentences if pool is None else rng.choices(sentences, k=pool)
+        *thought, answer = (rng.choice(shared) for _ in range(_SENTENCES))
+        texts.append(f"<think>{' '.join(thought)}</think>\n<answer>{answer}</answer>")
+    return Batch(texts, [[rng.choice(sentences).split()[0]] for _ in texts], [_offsets(text) for text in texts])
+
+
+def _offsets(text: str) -> np.ndarray:
+    starts = np.arange(0, len(text), _TOKEN_CHARS)
+    return np.stack([starts, np.minimum(starts + _TOKEN_CHARS, len(text))], axis=1)
+
+
+def _reward(batch: Batch, counter: Counter) -> None:
+    for score, offsets in zip(
+        score_many(batch.texts, batch.aliases, counter, RuleExtractor()), batch.offsets, strict=True
+    ):
+        token_returns(score, offsets)
+
+
+def _stages(batch: Batch, counter: Counter) -> dict[str, float]:
+    """Processor seconds of each stage by itself, and of the whole."""
+    whole = _seconds(lambda: _reward(batch, counter))
+    extractor = RuleExtractor()
+    texts = [one.text for text in batch.texts for one in split_sentences(text)]
+    valid = [next((one for one in found if one.valid), None) for found in extractor.extract(texts)]
+    queries = [query for one in valid if one is not None and (query := query_of(one)) is not None]
+    scores = score_many(batch.texts, batch.aliases, counter, extractor)
+    return {
+        "whole reward": whole,
+        "whole, again": _seconds(lambda: _reward(batch, counter)),
+        "split": _seconds(lambda: [split_sentences(text) for text in batch.texts]),
+        "extract": _seconds(lambda: extractor.extract_first(texts)),
+        "count": _seconds(lambda: counter.count_many(queries)),
+        "align": _seconds(lambda: [token_returns(*pair) for pair in zip(scores, batch.offsets, strict=True)]),
+    }
+
+
+def _rates(batch: Batch, grouped: Batch, counter: Counter) -> dict[str, float]:
+    """Sentences a second of each row."""
+    seconds = {name: (batch.sentences, spent) for name, spent in _stages(batch, counter).items()}
+    seconds["whole, groups"] = grouped.sentences, _seconds(lambda: _reward(grouped, counter))
+    return {name: size / max(spent, 1e-9) for name, (size, spent) in seconds.items()}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.thread_time()
+    work()
+    return time.thread_time() - start
+
+
+def _line(name: str, rates: Sequence[float]) -> str:
+    median = statistics.median(rates)
+    goal = f"   {median / _TARGET:.2f} × the {_TARGET:,} wanted" if name.startswith("whole") else ""
+    return f"  {name:14} {median:12,.0f} sentences/s on one core  [{min(rates):,.0f} – {max(rates):,.0f}]{goal}"
+
+
+def _both(plan: Plan, size: float) -> str:
+    """The wall's time of the same batches in several processes, which start together once all have read their text."""
+    context = get_context("spawn")
+    barrier, results = context.Barrier(plan.processes), context.Queue()
+    workers = [context.Process(target=_work, args=(plan, seed, barrier, results)) for seed in range(plan.processes)]
+    for one in workers:
+        one.start()
+    spans = [results.get(timeout=_PATIENCE) for _ in workers]
+    for one in workers:
+        one.join()
+    wall = max(end for _, end in spans) - min(start for start, _ in spans)
+    rate = plan.processes * plan.batches * size / wall
+    return f"  {f'{plan.processes} processes':14} {rate:12,.0f} sentences/s, wall time"
+
+
+def _work(plan: Plan, seed: int, barrier: Any, results: Any) -> None:
+    sentences = _sentences(plan.text)
+    counter = _counter(plan.index, sentences)
+    batches = [_batch(sentences, 1_000 * (seed + 1) + number) for number in range(plan.batches + 1)]
+    _reward(batches[0], counter)
+    barrier.wait(_PATIENCE)
+    start = time.time()
+    for batch in batches[1:]:
+        _reward(batch, counter)
+    results.put((start, time.time()))

@@ -1,0 +1,179 @@
+"""`factgym filter ENV`: keep the questions that a policy answers rightly sometimes, neither always nor never."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, make_env, parse_settings
+from factgym.cli.termination import Termination
+from factgym.core.errors import ConfigError, FactgymError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from factgym.agents.filtering import Rule, Zone
+    from factgym.agents.rollout.progress import Progress
+    from factgym.core.env import Env
+
+_AGENT = "The policy: openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, path/to/file.py:Name, or a scripted agent."
+_CORRECT = "What is right: auto (the report's label, else its verdict), verdict, reward>=0.5, or a metric's NAME or NAME>=VALUE."
+
+
+def filter_command(
+    env: EnvId,
+    agent: Annotated[str, typer.Option(help=_AGENT)],
+    out: Annotated[Path, typer.Option(help="Folder for the samples and for what is kept.")],
+    samples: Annotated[int, typer.Option("-G", "--group", min=2, help="Samples of each question.")] = 16,
+    keep: Annotated[
+        str | None, typer.Option(metavar="LOW:HIGH", help="Keep LOW ≤ n_correct ≤ HIGH; default 1 to G - 1.")
+    ] = None,
+    anchors: Annotated[
+        int, typer.Option(min=0, help="Keep so many questions besides that are always right, drawn by the seed.")
+    ] = 0,
+    correct: Annotated[str, typer.Option(metavar="RULE", help=_CORRECT)] = "auto",
+    n: Annotated[int | None, typer.Option("-n", "--episodes", min=1, help="How many questions; default all.")] = None,
+    seed: Seed = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue what is in the folder, if anything is.")] = False,
+    tasks: Annotated[
+        Path | None, typer.Option(help="Only the tasks that this file names: a tasks.txt or kept.jsonl of a filter.")
+    ] = None,
+    split: Split = None,
+    reward: Reward = None,
+    path: DataPath = None,
+    settings: Settings = None,
+    base_url: Annotated[str | None, typer.Option(help="Where the server of openai:MODEL is.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature of a model; default 0.7.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Nucleus of a model's sampling; default 0.95.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply of a model; default 512.")] = None,
+    agent_set: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Any other setting of the agent. Repeatable.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 64,
+    timeout: Annotated[float | None, typer.Option(help="Seconds after which an episode is an error.")] = None,
+    max_errors: Annotated[
+        int | None, typer.Option(min=0, help="Stop after this many infrastructure errors in a row (0: never).")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Spread over a Ray cluster: HOST:PORT, auto or local.")
+    ] = None,
+    ray_workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default all that fit.")] = None,
+    ray_gpus: Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")] = 0.0,
+) -> None:
+    """Sample G answers to each question and keep the questions of the learning zone.
+
+    Writes the samples as a run, kept.jsonl (the kept questions), tasks.txt (their ids) and filter.json (the counts).
+    """
+    from rich.console import Console
+
+    from factgym.agents.choose import find_agent
+    from factgym.agents.filtering import Zone, find_rule
+    from factgym.agents.rollout.engine import Limits
+
+    if ray is not None and tasks is not None:
+        raise ConfigError("--tasks chooses tasks on this machine, and a cluster's build their own: leave out --ray")
+    zone = Zone.parse(keep, samples=samples, anchors=anchors, seed=seed)
+    rule = find_rule(correct)
+    given = {"base_url": base_url, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+    values = _settings(agent, given, agent_set or [])
+    player = find_agent(agent, env, values)
+    engine = _engine(ray, agent, values, ray_workers, ray_gpus)
+    world = _world(env, settings, tasks, split=split, reward=reward, path=path)
+    limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
+    options = {"n": n, "seed": seed, "limits": limits, "resume": resume, "engine": engine}
+    _run(Console(highlight=False), world, player, out, zone, rule, **options)
+
+
+def _settings(agent: str, given: dict[str, Any], more: list[str]) -> dict[str, Any]:
+    """Of the agent; a model samples as the paper's filter does unless told otherwise."""
+    from factgym.agents.choose import is_model
+    from factgym.agents.filtering.zone import SAMPLING
+
+    values = parse_settings(more, "--agent-set") | {key: one for key, one in given.items() if one is not None}
+    return {**SAMPLING, **values} if is_model(agent) else values
+
+
+def _engine(ray: str | None, agent: str, settings: dict[str, Any], workers: int | None, gpus: float) -> Any:
+    if ray is None:
+        from factgym.agents.rollout.engine import run_jobs
+
+        return run_jobs
+    from factgym.agents.cluster import on_ray
+
+    return on_ray(ray, agent, settings, workers=workers, gpus_per_worker=gpus)
+
+
+def _world(env: str, settings: list[str] | None, tasks: Path | None, **named: str | None) -> Env[Any]:
+    """The environment with the training prompt, where it has one and none was chosen, over the chosen tasks."""
+    from factgym.agents.filtering import only, read_tasks
+    from factgym.core.registry import spec
+
+    chosen = parse_settings(settings or [])
+    known = spec(env).load().Config.__dataclass_fields__
+    prompt = ["prompt=train"] if "prompt" in known and "prompt" not in {*chosen, *spec(env).kwargs} else []
+    world = make_env(env, [*(settings or []), *prompt], **named)
+    return world if tasks is None else only(world, read_tasks(tasks))
+
+
+def _run(console: Console, world: Env[Any], player: Any, out: Path, zone: Zone, rule: Rule, **options: Any) -> None:
+    from factgym.agents.filtering import filter_tasks
+    from factgym.cli.display import Display
+
+    stopped: FactgymError | None = None
+    interrupted = False
+    with Display(console, f"{world.env_spec.id} · {player.name}") as display, Termination() as termination:
+
+        def watch(progress: Progress) -> None:
+            display.watch(progress)
+            termination.watch()
+
+        try:
+            selection = filter_tasks(world, player, out, zone, rule, on_start=watch, **options)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            if display.progress is None:  # nothing was begun
+                raise typer.Exit(130) from None
+            interrupted = True
+        except ConfigError:
+            raise
+        except FactgymError as error:
+            if display.progress is None:
+                raise
+            stopped = error
+    if interrupted or stopped is not None:
+        _show_partial(console, world, player, out, zone, rule)
+    if interrupted:
+        said = f"Stopped. What was finished is in {out}; continue with --resume"
+        console.print(said, markup=False, soft_wrap=True)
+        raise typer.Exit(130)
+    if stopped is not None:
+        raise FactgymError(f"{stopped}. Continue with --resume") from stopped
+    _show(console, selection, player, world)
+    console.print(_closing(out, selection), markup=False, soft_wrap=True)
+
+
+def _show(console: Console, selection: Any, player: Any, world: Env[Any]) -> None:
+    from factgym.benchmarks.corver.zones import render_selection
+
+    console.print(render_selection(selection, player.name, world.env_spec.id))
+
+
+def _show_partial(console: Console, world: Env[Any], player: Any, out: Path, zone: Zone, rule: Rule) -> None:
+    """What is known so far; nothing is kept of it."""
+    from factgym.agents.filtering import select
+    from factgym.agents.runs.read import read_run
+
+    run = read_run(out)
+    found = select(run.episodes(), zone, rule)
+    if found.buckets.pool:
+        _show(console, found, player, world)
+    for note in run.notes:
+        console.print(note, markup=False, style="yellow")
+
+
+def _closing(out: Path, selection: Any) -> str:
+    from factgym.agents.filtering import KEPT, TASKS
+
+    return f"Kept:    {len(selection.kept):,} questions in {out / KEPT}, their ids in {out / TASKS}\nSamples: factgym view {out}"

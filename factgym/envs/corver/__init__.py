@@ -1,0 +1,1 @@
+"""CorVer: factual questions, and a reward that looks every sentence of the answer up in a corpus."""

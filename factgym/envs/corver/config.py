@@ -1,0 +1,117 @@
+"""Configuration of the CorVer environments, and which splits each source of questions has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from factgym.core.config import EnvConfig
+from factgym.core.errors import ConfigError, did_you_mean
+from factgym.corpora.questions import BENCHMARKS, SPLITS
+from factgym.rewards.corver import COMPONENTS, GATES, CorverRules, find_rubric
+from factgym.rewards.corver.rules import JudgeRule, Rule
+from factgym.rewards.rubric import Rubric
+
+Source = Literal["synthetic", "nq-open", "webquestions", "triviaqa", "popqa", "simpleqa", "truthfulqa", "file"]
+Prompt = Literal["train", "eval", "eval-trained"]
+
+REWARD = "strict"
+"""The reward by default; the card says why it is not the published one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorverConfig(EnvConfig):
+    """Settings of `corver-qa*`.
+
+    source: where the questions come from; "file" is any understood file of yours. split: which part. path: file or
+    folder of a source that is not generated. size: how many questions: of generated ones the first, of a file's a
+    slice drawn by `seed`, stratified by popularity or kind where it has them; all by default.
+    reward: "strict", "reference", either with "-no-cooccurrence", "-no-judge", "-no-alignment", or a `Rubric` over the
+    same components. no_cooccurrence, no_judge, no_alignment: the same ablations (A1, A2, A3). rule: how a sentence's
+    triplets become one count. judge: "reference" or "boundary" in place of the reward's own judge. rules: all other
+    constants of the reward.
+    counter: what counts: the path of an index, "infini-gram:PATH", an object with `count_many`, or "none"; default the
+    generated world's own corpus, and no counter for files, where the sentence term is then 0. counter_options: options
+    of a counter that is named by its path. extractor: "rule", "quco:PATH" or an object with `extract`.
+    prompt: the requirements of the paper's training prompt, of its evaluation prompt, or of the latter with the line
+    that it adds for trained checkpoints.
+    corpus: folder or file of documents that the search tool searches, where the questions are not generated. index,
+    index_options: as in `factgym.corpora.build.build_index`. max_passage_chars: of a longer passage the beginning is
+    shown, and the cut is marked.
+    """
+
+    max_turns: int = 1
+    source: Source = "synthetic"
+    split: str | None = None
+    path: str | None = None
+    size: int | None = None
+    reward: str | Rubric = REWARD
+    no_cooccurrence: bool = False
+    no_judge: bool = False
+    no_alignment: bool = False
+    rule: Rule = "first"
+    judge: JudgeRule | None = None
+    rules: CorverRules | None = None
+    counter: Any = None
+    counter_options: dict[str, Any] | None = None
+    extractor: Any = "rule"
+    prompt: Prompt = "train"
+    search: bool = False
+    corpus: str | None = None
+    index: Any = "bm25"
+    index_options: dict[str, Any] | None = None
+    max_passage_chars: int = 1200
+
+    def __post_init__(self) -> None:
+        EnvConfig.__post_init__(self)
+        if self.split is not None and self.split not in self.splits:
+            raise ConfigError(
+                f"{self.source!r} has no split {self.split!r}.{did_you_mean(self.split, self.splits)} "
+                f"It has: {', '.join(self.splits)}."
+            )
+        for name in ("size", "max_passage_chars"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, not {value}")
+        if self.source == "synthetic" and (self.path is not None or self.corpus is not None):
+            raise ConfigError(
+                "generated questions bring their own corpus: give a source, or leave path and corpus out"
+            )
+        if self.corpus is not None and not self.search:
+            raise ConfigError("corpus is what the search tool searches: use corver-qa-search")
+        if self.counter_options and not (isinstance(self.counter, str) and self.counter != "none"):
+            raise ConfigError("counter_options go with a counter that is named by its path")
+        self.rubric.check(COMPONENTS, GATES)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that can be chosen; the first is the default."""
+        if self.source == "synthetic":
+            return ("validation", *(split for split in SPLITS if split != "validation"))
+        return tuple(BENCHMARKS[self.source]) if self.source in BENCHMARKS else ("test",)
+
+    @property
+    def chosen_split(self) -> str:
+        """The split, with the default filled in."""
+        return self.split or self.splits[0]
+
+    @property
+    def rubric(self) -> Rubric:
+        """The rubric that `reward` and the ablations name. Raises ConfigError for a name that there is not."""
+        if isinstance(self.reward, Rubric):
+            if self.no_cooccurrence or self.no_judge or self.no_alignment:
+                raise ConfigError("an ablation changes a reward given by name: leave it out of your own Rubric")
+            return self.reward
+        return find_rubric(
+            self.reward,
+            cooccurrence=not self.no_cooccurrence,
+            judge=not self.no_judge,
+            alignment=not self.no_alignment,
+            judged_by=self.judge,
+        )
+
+    @property
+    def scoring_rules(self) -> CorverRules:
+        """`rules` with `rule`, and with the judge whose label is reported: `judge`, else the reward's own."""
+        judge: JudgeRule = self.judge or ("reference" if "judge" in self.rubric.weights else "boundary")
+        return replace(self.rules or CorverRules(), rule=self.rule, judge=judge)

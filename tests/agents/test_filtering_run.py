@@ -1,0 +1,192 @@
+"""The filter over the rollout engine: what is kept, played again, retried, and what a kill at any instant leaves."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import policies
+import pytest
+from forgetful import Forgetful, chance
+from test_engine import agent
+
+import factgym
+from factgym.agents.agent import Agent
+from factgym.agents.filtering import KEPT, SUMMARY, TASKS, Zone, filter_tasks, find_rule, only, read_tasks, select
+from factgym.agents.rollout.engine import Limits
+from factgym.agents.runs import EPISODES
+from factgym.agents.runs.read import read_run
+from factgym.core.errors import ConfigError
+
+POLICY = Path(__file__).parent / "forgetful.py"
+G = 8
+
+
+def player(**settings):
+    one = Forgetful(**settings)
+    return Agent("forgetful", lambda env, seed: one.start(seed))
+
+
+@pytest.fixture(scope="module")
+def env():
+    return factgym.make("corver-qa", size=60)
+
+
+@pytest.fixture(scope="module")
+def filtered(env, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("filtered")
+    return folder, filter_tasks(env, player(), folder, Zone(samples=G, anchors=4))
+
+
+def files(folder):
+    return {name: (folder / name).read_bytes() for name in (KEPT, TASKS, SUMMARY)}
+
+
+def test_the_counts_are_those_of_the_episodes(env, filtered):
+    folder, found = filtered
+    right = Counter()
+    for one in read_run(folder).episodes():
+        right[one["task"]] += one["reward"]["metrics"]["label"] == "good"
+    assert {task: group.right for task, group in found.groups.items()} == dict(right)
+    zone = [task for task, n in right.items() if 0 < n < G]
+    assert {task for task, kind in found.kept.items() if kind == "learning"} == set(zone)
+    assert found.buckets.pool == 60
+    assert 10 < len(zone) < 55
+    assert found.buckets.anchors == 4
+    # What the policy was made to know is what the filter finds.
+    asked = {env.tasks[i].id: env.tasks[i].asked for i in range(60)}
+    assert all(right[task] == 0 for task, said in asked.items() if chance(said) == 0.0)
+    assert all(right[task] == G for task, said in asked.items() if chance(said) == 1.0)
+
+
+def test_what_was_kept_is_played_again_from_its_file(env, filtered):
+    folder, found = filtered
+    again = factgym.make("corver-qa", source="file", path=str(folder / KEPT))
+    assert len(again.tasks) == len(found.kept)
+    for i, task in enumerate(found.kept):
+        old, new = env.tasks[env.tasks.index_of(task)].item, again.tasks[i].item
+        assert (new.question, new.aliases) == (old.question, old.aliases)
+        assert new.meta["own_id"] == task
+
+
+def test_what_was_kept_is_played_again_by_its_ids(filtered, tmp_path):
+    folder, found = filtered
+    part = only(factgym.make("corver-qa", size=60), read_tasks(folder / TASKS))
+    again = filter_tasks(part, player(), tmp_path, Zone(samples=G))
+    assert set(again.groups) == set(found.kept)
+
+
+def test_another_zone_over_the_same_samples_plays_nothing(env, filtered, tmp_path):
+    folder, _ = filtered
+    copied = tmp_path / "copy"
+    copied.mkdir()
+    for name in (EPISODES, "manifest.json"):
+        (copied / name).write_bytes((folder / name).read_bytes())
+    before = (copied / EPISODES).read_bytes()
+
+    def never(env, seed):
+        raise AssertionError("nothing is to be played")
+
+    silent = Agent("forgetful", never)
+    wide = filter_tasks(env, silent, copied, Zone.parse(f"0:{G}", samples=G), resume=True)
+    assert len(wide.kept) == 60
+    assert (copied / EPISODES).read_bytes() == before
+    with pytest.raises(ConfigError, match="k: 8 then, 4 now"):
+        filter_tasks(env, silent, copied, Zone(samples=4), resume=True)
+    with pytest.raises(ConfigError, match="already holds a run"):
+        filter_tasks(env, silent, copied, Zone(samples=G))
+
+
+def test_faults_are_left_out_and_played_again_on_resume(env, filtered, tmp_path):
+    whole, _ = filtered
+    zone, limits = Zone(samples=G, anchors=4), Limits(max_errors=0)
+    first = filter_tasks(env, player(fail=0.1), tmp_path, zone, limits=limits)
+    errors = sum(one.errors for one in first.groups.values())
+    assert 20 < errors < 120
+    assert first.buckets.incomplete == len(first.incomplete) > 10
+    assert all(one.scored == G for one in first.groups.values() if one.task in first.kept)
+    said = json.loads((tmp_path / SUMMARY).read_text("utf-8"))
+    assert not said["complete"]
+    assert sum(one["errors"] for one in said["short"].values()) == errors
+    # The same choices with a server that answers: the fault alone decided that an episode was none.
+    again = filter_tasks(env, player(fail=0.0), tmp_path, zone, resume=True)
+    assert again.buckets.incomplete == 0
+    assert again.buckets.pool == 60
+    rows = list(read_run(tmp_path).episodes())
+    assert sum(one["attempt"] == 2 for one in rows) == errors
+    assert set(files(whole)) == set(files(tmp_path))
+
+
+@pytest.mark.parametrize("rule", ["auto", "verdict", "reward>=0.9"])
+def test_every_environment_can_be_filtered(tmp_path, rule):
+    env = factgym.make("claimcheck-multihop")
+    found = filter_tasks(env, agent(policies.Seeded()), tmp_path, Zone(samples=6), find_rule(rule), n=20)
+    right = Counter()
+    for one in read_run(tmp_path).episodes():
+        metrics = one["reward"]["metrics"]
+        if rule == "reward>=0.9":
+            right[one["task"]] += one["reward"]["total"] >= 0.9
+        else:
+            right[one["task"]] += metrics["verdict"] == metrics["gold_verdict"]
+    assert {task: group.right for task, group in found.groups.items()} == dict(right)
+    assert found.rule == rule
+
+
+def test_seva_is_judged_by_its_own_fact(tmp_path):
+    env = factgym.make("seva")
+    from factgym.agents.agent import agent_of_player
+    from factgym.agents.players import find_player
+
+    found = filter_tasks(env, agent_of_player(find_player("seva", "random")), tmp_path, Zone(samples=4), n=30)
+    right = Counter()
+    for one in read_run(tmp_path).episodes():
+        right[one["task"]] += one["reward"]["metrics"]["correct"]
+    assert {task: group.right for task, group in found.groups.items()} == dict(right)
+    assert 0 < found.buckets.between < 30
+
+
+def command(out):
+    return [
+        *(sys.executable, "-m", "factgym", "filter", "corver-qa", "--agent", f"{POLICY}:Forgetful", "-G", str(G)),
+        *("--agent-set", "wait=0.02", "--set", "size=60", "--anchors", "4", "--concurrency", "8", "--out", str(out)),
+        "--resume",
+    ]
+
+
+def test_a_filter_killed_at_random_points_ends_as_one_that_was_not(filtered, tmp_path):
+    """SIGKILL, again and again, at points that a seed chose, the writing of the result among them."""
+    out, rng, kills, sizes = tmp_path / "killed", random.Random(7), 0, []
+    while kills < 40:
+        process = subprocess.Popen(command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+        deadline = _first_line(out, process) + rng.uniform(0.1, 0.6)
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if process.poll() is not None:
+            assert process.returncode == 0, process.communicate()
+            process.communicate()
+            break
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += 1
+        sizes.append((out / EPISODES).stat().st_size)
+        assert not (out / KEPT).exists() or (out / KEPT).read_bytes() == files(filtered[0])[KEPT]
+    assert kills >= 2
+    assert sizes == sorted(sizes), "a finished sample went missing"
+    found = files(out)
+    assert found[KEPT] == files(filtered[0])[KEPT]
+    assert found[TASKS] == files(filtered[0])[TASKS]
+    assert select(read_run(out).episodes(), Zone(samples=G)).buckets.pool == 60
+
+
+def _first_line(out, process):
+    """When the process has begun to write; it is never killed before it did anything."""
+    size = (out / EPISODES).stat().st_size if (out / EPISODES).exists() else 0
+    while process.poll() is None and not ((out / EPISODES).exists() and (out / EPISODES).stat().st_size > size):
+        time.sleep(0.005)
+    return time.monotonic()

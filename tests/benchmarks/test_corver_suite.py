@@ -1,0 +1,264 @@
+"""The benchmark from its plan to its numbers: generated questions, public files, runs that are there."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from corver_runs import episode, random_episodes, write_run
+from rich.console import Console
+
+from factgym.agents.filtering import Zone, select, write_selection
+from factgym.agents.runs.read import read_run
+from factgym.benchmarks.corver import command
+from factgym.benchmarks.corver.suite import (
+    SYNTHETIC,
+    Plan,
+    QuestionSet,
+    baselines,
+    chosen_agents,
+    play_suite,
+    question_sets,
+)
+from factgym.core.errors import ConfigError, DataError
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FACTGYM_DATA", raising=False)
+
+
+def shown(outcome):
+    console = Console(width=80, record=True, file=io.StringIO(), highlight=False)
+    for part in outcome.render():
+        console.print(part)
+    return console.export_text()
+
+
+def synthetic(*agents, n=30, **more):
+    return Plan(sets=(QuestionSet(SYNTHETIC),), agents=agents, n=n, **more)
+
+
+def test_the_oracle_is_right_and_refusals_are_refusals(tmp_path):
+    found = command.play(synthetic("oracle", "refuse"), tmp_path)
+    oracle, refuse = found.reports
+    assert oracle.scores["synthetic"].accuracy.value == 1.0
+    assert oracle.scores["synthetic"].judged["reference"].value == 1.0
+    assert oracle.scores["synthetic"].format.value == 1.0
+    assert refuse.scores["synthetic"].refusal.value == 1.0
+    # The paper's own rule does not know the refusal that the paper's own prompt asks for.
+    assert refuse.scores["synthetic"].judged["reference"].value == 0.0
+    (row,) = [one for _, one in found.refusals]
+    assert (row.gain, row.from_withdrawn) == (-1.0, -1.0)
+
+
+def test_counts_rise_with_popularity_in_the_generated_world(tmp_path):
+    found = command.play(synthetic("oracle", n=120), tmp_path)
+    answers = found.reports[0].answers
+    rare = [one.counts[0] or 0 for one in answers if one.popularity == 0]
+    often = [one.counts[0] or 0 for one in answers if (one.popularity or 0) >= 20]
+    assert len(rare) > 10 < len(often)
+    assert sum(one == 0 for one in rare) / len(rare) > 0.8
+    assert sum(one >= 20 for one in often) / len(often) > 0.8
+
+
+def test_the_same_plan_goes_on_where_it_was(tmp_path):
+    first = command.play(synthetic("random"), tmp_path)
+    file = tmp_path / SYNTHETIC / "random" / "episodes.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:11]))
+    again = command.play(synthetic("random"), tmp_path)
+    assert again.reports[0].scores == first.reports[0].scores
+    assert json.loads((tmp_path / "report.json").read_text("utf-8"))["reports"][0]["name"] == "random"
+
+
+def test_everything_prints_in_eighty_columns(tmp_path):
+    found = command.play(Plan(sets=(QuestionSet(SYNTHETIC),), agents=baselines(), n=40), tmp_path, paper=True)
+    said = shown(found)
+    assert all(len(line.rstrip()) <= 80 for line in said.splitlines())
+    assert not [line for line in said.splitlines() if "…" in line]
+    words = " ".join(said.split())
+    for part in (
+        "synthetic: 40 questions",
+        "eval prompt",
+        "boundary judge",
+        "its own generated corpus",
+        "Accuracy by popularity",
+        "student against random",
+        "McNemar",
+        "Refusals before and after",
+        "Tables 1, 15, 16",
+        "oracle (ours)",
+        "not a reproduction",
+        "generated questions alone",
+        "✓",
+        "✗",
+    ):
+        assert part in words, part
+
+
+def test_default_agents_exploit_nothing():
+    assert "oracle" in baselines()
+    assert set(baselines()) < set(chosen_agents(["scripted"]))
+    assert chosen_agents(["refuse", "refuse"]) == ("refuse",)
+
+
+def test_ablations_and_prompts_are_settings_of_the_environment(tmp_path):
+    plan = synthetic("oracle", n=5, env={"no_judge": True, "reward": "reference", "prompt": "eval-trained"})
+    (report,) = command.play(plan, tmp_path).reports
+    assert report.labels[0].variant == "A2"
+    assert report.labels[0].prompt == "eval-trained"
+    assert report.labels[0].judge == "reference"
+    assert report.scores["synthetic"].reward.value < 1.2
+
+
+def test_public_files_are_found_by_folder_and_by_name(data_dir):
+    names = [(one.name, one.source) for one in question_sets(data_dir)]
+    paper = ("triviaqa", "nq-open", "popqa", "simpleqa", "truthfulqa")
+    assert names == [(one, one) for one in paper]
+    (one,) = question_sets(data_dir / "corver_official" / "popqa_test.json")
+    assert (one.name, one.source) == ("popqa", "popqa")
+    assert [one.name for one in question_sets(data_dir, ["synthetic", "webquestions"])] == [
+        "synthetic",
+        "webquestions",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "n"), [("nq_open_validation", "nq-open", 3610), ("truthfulqa", "truthfulqa", 817)]
+)
+def test_the_authors_own_files_play_and_have_the_papers_sizes(data_dir, tmp_path, file, name, n):
+    (one,) = question_sets(data_dir / "corver_official" / f"{file}.json")
+    assert len(one.env({}).tasks) == n
+    found = command.play(Plan(sets=(one,), agents=("oracle", "random"), n=25), tmp_path, paper=True)
+    oracle, random = found.reports
+    assert oracle.scores[name].accuracy.value > 0.9
+    assert random.scores[name].accuracy.value < 0.3
+    assert any("no counter" in note for note in found.notes)
+    first = next(one for one in found.tables if one.title == "Accuracy, %")
+    assert any(column.endswith("†") for column in first.columns), "25 questions are not the paper's number"
+
+
+def test_popqa_of_the_authors_has_no_page_views_and_that_is_said(data_dir, tmp_path):
+    (one,) = question_sets(data_dir / "corver_official" / "popqa_test.json")
+    found = command.play(Plan(sets=(one,), agents=("refuse",), n=10), tmp_path)
+    assert any("without page views" in note for note in found.notes)
+    views = QuestionSet("popqa", "popqa", data_dir / "popqa" / "popqa.json")
+    with_views = command.play(Plan(sets=(views,), agents=("oracle",)), tmp_path / "views")
+    assert with_views.reports[0].popularity is not None
+    assert sum(one.n for one in with_views.reports[0].popularity.quartiles) == len(views.env({}).tasks)
+
+
+@pytest.mark.parametrize(
+    ("place", "only", "says"),
+    [
+        (None, ["popqa"], "no data"),
+        (None, ["popqaa"], "Did you mean 'popqa'"),
+        ("nowhere", [], "does not exist"),
+        (".", ["popqa"], "holds no popqa"),
+        (".", [], "holds no triviaqa"),
+    ],
+)
+def test_missing_data_names_the_fix(place, only, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=says):
+        question_sets(place, only)
+
+
+def test_a_file_of_ones_own(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"question": "Who?", "answers": ["Ada Lovelace"]}\n', "utf-8")
+    (one,) = question_sets(file)
+    assert (one.name, one.source) == ("mine", "file")
+    found = command.play(Plan(sets=(one,), agents=("oracle",)), tmp_path / "out")
+    assert found.reports[0].scores["mine"].accuracy.value == 1.0
+    with pytest.raises(ConfigError, match="one file"):
+        question_sets(file, ["popqa", "nq-open"])
+    with pytest.raises(ConfigError, match="have no file"):
+        question_sets(file, ["synthetic"])
+
+
+def test_runs_that_are_there_are_read_compared_and_stand_in_the_papers_tables(tmp_path):
+    raw = write_run(tmp_path / "raw", random_episodes(60, 1, (0.3, 0.4, 0.3)), agent="model")
+    trained = write_run(tmp_path / "trained", random_episodes(60, 2, (0.6, 0.3, 0.1)), agent="model")
+    found = command.read([raw, trained], tmp_path / "out", paper=True)
+    assert [one.name for one in found.reports] == ["model (raw)", "model (trained)"]
+    assert [(one.first, one.second) for one in found.comparisons] == [("model (raw)", "model (trained)")]
+    said = shown(found)
+    assert "model (trained) against model (raw)" in said
+    assert "model (trained) (ours)" in said
+    assert json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["comparisons"]
+    assert command.read([raw]).files == ()
+
+
+def test_several_benchmarks_and_several_agents_keep_to_eighty_columns(tmp_path):
+    runs = []
+    for agent, weights in (("raw-8b", (0, 1, 0)), ("trained", (1, 0, 0)), ("third", (1, 1, 1))):
+        for i, name in enumerate(("triviaqa", "nq-open", "popqa", "simpleqa", "truthfulqa")):
+            rows = random_episodes(40, i, weights, benchmark=name)
+            runs.append(write_run(tmp_path / agent / name, rows, agent=agent, config={"source": name}))
+    found = command.read(runs, paper=True)
+    assert [one.name for one in found.reports] == ["raw-8b", "trained", "third"]
+    said = shown(found)
+    assert "Average over benchmarks" in said
+    assert all(len(line.rstrip()) <= 80 for line in said.splitlines())
+    assert not [line for line in said.splitlines() if "…" in line]
+    whole = next(one for one in found.tables if one.title == "Accuracy, %").rows[-2].cells
+    assert whole[0] == "trained (ours)"
+    average = found.reports[1].average
+    judged = [one.judged["reference"].value for one in found.reports[1].scores.values()]
+    assert float(whole[-1]) == pytest.approx(100 * sum(judged) / 5, abs=0.05)
+    assert average["words"].value == pytest.approx(
+        sum(one.words.value for one in found.reports[1].scores.values()) / 5
+    )
+
+
+def test_runs_that_share_no_question_are_only_reported(tmp_path):
+    one = write_run(tmp_path / "a", [episode("q-0", benchmark="popqa")], agent="a")
+    other = write_run(tmp_path / "b", [episode("q-0", benchmark="nq-open")], agent="b")
+    assert command.read([one, other]).comparisons == ()
+
+
+def test_a_filters_run_brings_its_buckets(tmp_path):
+    rows = [episode(f"q-{i}", "good" if k < i else "bad", sample=k) for i in range(5) for k in range(4)]
+    run = write_run(tmp_path / "zone", rows, agent="policy")
+    episodes = list(read_run(run).episodes())
+    write_selection(select(episodes, Zone(samples=4)), episodes, run, agent="policy")
+    found = command.read([run], paper=True)
+    zone = next(one for one in found.tables if one.title == "The learning zone")
+    assert zone.rows[-1].cells == ("policy, G = 4 (ours)", "1", "3", "1", "3", "60.0 %")
+
+
+def test_annotated_sentences_give_a_curve(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    rows = [{"count": count, "correct": count > 3 or count == 1} for count in (0, 0, 1, 2, 5, 9, 30)]
+    file.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    found = command.play(synthetic("oracle", n=3), tmp_path / "out", annotated=file)
+    name, curve = found.curves[0]
+    assert (name, curve.n) == ("audit.jsonl", 7)
+    assert "Right sentences by count, %: audit.jsonl" in shown(found)
+    with pytest.raises(DataError, match="cannot be read"):
+        command.read([tmp_path / "out" / SYNTHETIC / "oracle"], annotated=tmp_path / "nothing.jsonl")
+
+
+def test_a_typo_in_the_last_agent_costs_nothing(tmp_path):
+    with pytest.raises(ConfigError, match="Did you mean 'oracle'"):
+        play_suite(synthetic("refuse", "oracel"), tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert not Path(tmp_path, SYNTHETIC).exists()
+
+
+def test_a_users_own_agents_are_played_and_compared(tmp_path):
+    policy = f"{Path(__file__).parents[1] / 'agents' / 'forgetful.py'}:Forgetful"
+    found = command.play(synthetic("random", policy, n=30), tmp_path, paper=True)
+    assert [one.second for one in found.comparisons] == [found.reports[1].name]
+    assert found.comparisons[0].average["accuracy"].difference.value > 0.2
+
+
+def test_the_papers_tables_judge_pairs_as_the_paper_does(tmp_path):
+    found = command.play(synthetic("oracle", "refuse"), tmp_path, paper=True)
+    table = next(one for one in found.tables if one.title == "Refusals on Qwen3-8B, %")
+    assert [row.cells[1:3] for row in table.rows if "(ours)" in row.cells[0]] == [("0.0", "100.0")]
+    assert found.refusals[0][1].trained_refusal.value == 1.0

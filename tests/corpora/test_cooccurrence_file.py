@@ -1,0 +1,171 @@
+"""The index as a file: whatever is not whole or not ours is refused with its name and what to do."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factgym.core.errors import DataError
+from factgym.corpora.cooccurrence import build_index, memory_index, open_index
+from factgym.corpora.cooccurrence.blocks import PostingList, decode, encode
+from factgym.corpora.cooccurrence.container import HEADER_BYTES, open_container, write_container
+from factgym.corpora.cooccurrence.store import running
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("index") / "x.cooc"
+    numbers = random.Random(0)
+    texts = (" ".join(f"w{int(numbers.paretovariate(0.7))}" for _ in range(200)) for _ in range(30))
+    build_index(((str(i), text) for i, text in enumerate(texts)), path, workers=1)
+    return path
+
+
+def test_every_prefix_is_refused(whole: Path, tmp_path: Path) -> None:
+    raw, cut = whole.read_bytes(), tmp_path / "cut.cooc"
+    lengths = {*range(0, 300), *range(300, len(raw), 97), len(raw) - 1}
+    for length in sorted(lengths):
+        cut.write_bytes(raw[:length])
+        with pytest.raises(DataError, match=r"cut\.cooc .*(is empty|is no co-occurrence index|cut off).*again"):
+            open_index(cut)
+    cut.write_bytes(raw + b"\0")
+    with pytest.raises(DataError, match="longer than it should be"):
+        open_index(cut)
+
+
+def test_every_flipped_byte_of_the_header_is_seen(whole: Path, tmp_path: Path) -> None:
+    raw, path = bytearray(whole.read_bytes()), tmp_path / "flipped.cooc"
+    length = 20 + int.from_bytes(raw[12:16], "little")
+    for at in range(length):
+        changed = bytes(raw[:at]) + bytes([raw[at] ^ 0x15]) + bytes(raw[at + 1 :])
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match=r"flipped\.cooc"):
+            open_index(path)
+
+
+def test_every_flipped_byte_is_found_by_verify_and_small_sections_always(whole: Path, tmp_path: Path) -> None:
+    raw, path = bytearray(whole.read_bytes()), tmp_path / "flipped.cooc"
+    says = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
+    for code, begin, items, _ in says["sections"].values():
+        at = begin + items * int(code[1:]) // 2
+        path.write_bytes(bytes(raw[:at]) + bytes([raw[at] ^ 1]) + bytes(raw[at + 1 :]))
+        for verify in (False, True):
+            with pytest.raises(DataError, match="checksum of its section"):
+                open_index(path, verify=verify)
+
+
+def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
+    for name, raw in (("a.zip", b"PK\3\4" * 2000), ("b.json", b'{"a": 1}' * 1000), ("c.npy", b"\x93NUMPY" * 900)):
+        (tmp_path / name).write_bytes(raw)
+        with pytest.raises(DataError, match=f"{name} is no co-occurrence index"):
+            open_index(tmp_path / name)
+    with pytest.raises(DataError, match="cannot be read"):
+        open_index(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="cannot be read"):
+        open_index(tmp_path)
+    write_container(tmp_path / "run", "cooccurrence-run", {}, {"firsts": [np.arange(3, dtype=np.uint32)]})
+    with pytest.raises(DataError, match="holds 'cooccurrence-run'"):
+        open_index(tmp_path / "run")
+
+
+def test_a_later_version_is_told_apart(whole: Path, tmp_path: Path) -> None:
+    raw = bytearray(whole.read_bytes())
+    raw[8] = 2
+    (tmp_path / "x").write_bytes(raw)
+    with pytest.raises(DataError, match="has version 2 of the format"):
+        open_index(tmp_path / "x")
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_damage_in_large_sections_is_an_error_or_a_wrong_count_never_a_crash(
+    whole: Path, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sections that opening does not read through: whatever stands in them, counting stays inside its arrays."""
+    if engine == "numba":
+        pytest.importorskip("numba", reason="needs the extra 'counting'")
+    monkeypatch.setattr("factgym.corpora.cooccurrence.container._CHECKED_BYTES", 0)
+    raw, path = whole.read_bytes(), tmp_path / "damaged.cooc"
+    says = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
+    numbers = random.Random(1)
+    words = [f"w{i}" for i in range(60)]
+    queries = [numbers.sample(words, 3) for _ in range(40)]
+    told = 0
+    for name in ("block_starts", "offsets", "firsts", "data", "frequencies"):
+        code, begin, items, _ = says["sections"][name]
+        for _ in range(12):
+            changed = bytearray(raw)
+            for _ in range(200):
+                changed[begin + numbers.randrange(items * int(code[1:]))] = numbers.randrange(256)
+            path.write_bytes(changed)
+            try:
+                counts = open_index(path, engine=engine, window=20).count_many(queries)  # type: ignore[arg-type]
+            except DataError as error:
+                told += 1
+                assert "damaged" in str(error)
+            else:
+                assert counts.min() >= 0
+    assert told > 0
+
+
+def test_a_container_holds_what_was_written(tmp_path: Path) -> None:
+    arrays = {
+        "keys": np.arange(5, dtype=np.uint64),
+        "spelling": np.arange(7, dtype=np.uint8),
+        "none": np.empty(0, "u4"),
+    }
+    pieces = {name: [array[:2], array[2:]] for name, array in arrays.items()}
+    write_container(tmp_path / "x", "kind", {"a": 1}, pieces)
+    opened = open_container(tmp_path / "x", "kind", verify=True)
+    assert opened.meta == {"a": 1}
+    for name, array in arrays.items():
+        assert np.array_equal(opened.arrays[name], array)
+        assert not opened.arrays[name].flags.writeable
+    assert (tmp_path / "x").stat().st_size >= HEADER_BYTES
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+lists = st.lists(
+    st.tuples(st.integers(0, 2**31), st.lists(st.integers(1, 2**20) | st.integers(1, 3), min_size=0, max_size=300)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(lists)
+@settings(max_examples=100, deadline=None)
+def test_blocks_decode_to_what_was_encoded(given_lists: list[tuple[int, list[int]]]) -> None:
+    positions = [np.cumsum([start, *gaps]).astype(np.uint32) for start, gaps in given_lists]
+    frequencies = np.array([len(each) for each in positions])
+    blocks = encode(np.concatenate(positions), frequencies)
+    offsets = running(blocks.sizes.astype(np.int64))
+    begin = 0
+    for each in positions:
+        count = -(-len(each) // 64)
+        view = PostingList(
+            len(each), blocks.firsts[begin : begin + count], offsets[begin : begin + count + 1], blocks.data
+        )
+        assert np.array_equal(decode(view), each)
+        chosen = np.arange(0, count, 2)
+        assert np.array_equal(decode(view, chosen), np.concatenate([each[64 * i : 64 * i + 64] for i in chosen]))
+        begin += count
+
+
+def test_positions_up_to_the_limit_are_kept() -> None:
+    positions = np.array([0, *range(2**32 - 64, 2**32)], np.uint32)
+    blocks = encode(positions, np.array([65]))
+    view = PostingList(65, blocks.firsts, running(blocks.sizes.astype(np.int64)), blocks.data)
+    assert np.array_equal(decode(view), positions)
+
+
+def test_the_file_is_small(whole: Path) -> None:
+    """Postings of frequent words take about two bytes; far less than plain positions of four."""
+    index = open_index(whole)
+    data = sum(getattr(index._store, name).nbytes for name in ("firsts", "offsets", "data"))
+    assert data / index.tokens < 2.6
+    assert index.fingerprint() != memory_index(["w1"]).fingerprint()

@@ -1,0 +1,141 @@
+"""CorVer's scripted players: what each knows, and that exploiters differ from the honest baselines by their trick alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import factgym
+from factgym.agents.rollout import play_many
+from factgym.core.env import Env
+from factgym.core.messages import Message
+from factgym.envs.corver.players import PLAYERS, SEARCH_PLAYERS
+from factgym.envs.corver.players.exploiters import TO_THE_GRADER, TRICKS
+from factgym.envs.corver.players.script import REFUSAL, Lore
+from factgym.envs.corver.players.searcher import Searcher, read_off, subject_of
+from factgym.envs.corver.players.student import SHARE, knows
+from factgym.rewards.corver import STRICT, extract_answer
+
+N = 120
+
+
+def played(env: Env[Any], name: str, n: int = N) -> list[Any]:
+    players = SEARCH_PLAYERS if env.config.search else PLAYERS
+    return list(play_many(env, players[name], range(n), 0))
+
+
+def test_the_oracle_states_the_fact_in_both_blocks_and_its_reward_is_the_corpus_say() -> None:
+    by_count = {"absent": -0.3, "rare": -0.1, "known": 0.0, "common": 0.1}
+    for split in ("train", "ood"):
+        env = factgym.make("corver-qa", split=split)
+        for episode in played(env, "oracle"):
+            meta = episode["task_view"]["gold"]["meta"]
+            report = episode["reward"]
+            assert report["total"] == pytest.approx(3 + by_count[meta["tier"]]), episode["messages"][2]
+            assert meta["statement"] in episode["messages"][2]["content"]
+
+
+def test_the_student_knows_a_fixed_share_and_refuses_the_rest() -> None:
+    env = factgym.make("corver-qa")
+    labels = Counter()
+    for episode in played(env, "student", 400):
+        label = episode["reward"]["metrics"]["label"]
+        assert label == ("good" if knows(episode["task"]) else "na")
+        assert (episode["messages"][2]["content"] == REFUSAL) == (label == "na")
+        labels[label] += 1
+    assert labels["good"] / 400 == pytest.approx(SHARE, abs=0.08)
+
+
+def test_the_searcher_finds_what_the_corpus_states_and_refuses_what_it_does_not() -> None:
+    for split in ("validation", "ood"):
+        found: Counter[tuple[bool, str]] = Counter()
+        for episode in played(factgym.make("corver-qa-search", split=split), "searcher", 200):
+            stated = episode["task_view"]["gold"]["popularity"] > 0
+            found[stated, episode["reward"]["metrics"]["label"]] += 1
+        assert found[True, "good"] > 0.95 * 150
+        assert found[False, "na"] > 0.85 * 50
+        assert found[False, "good"] == 0
+
+
+def test_the_searcher_sees_the_messages_alone() -> None:
+    passage = "Winter Bressa is a novel by Odette Kliov, first published by Trunda Press in 1801 and set in Molgrad."
+    shown: list[Message] = [
+        {"role": "system", "content": "…"},
+        {"role": "user", "content": "Who wrote the novel Winter Bressa?"},
+    ]
+    policy = Searcher(Lore("", (), (), ()))
+    assert policy.act(shown, []) == "<search>Who wrote the novel Winter Bressa?</search>"
+    shown += [
+        {"role": "assistant", "content": policy.act(shown, [])},
+        {
+            "role": "user",
+            "content": f'<tool_response>\n<result id="1" title="x">\n{passage}\n</result>\n</tool_response>',
+        },
+    ]
+    said = policy.act(shown, [])
+    assert extract_answer(said) == "Odette Kliov wrote the novel Winter Bressa."
+    shown[3]["content"] = "None of the 5 passages matches. Try other words."
+    assert policy.act(shown, []) == "<search>Winter Bressa</search>"
+    shown += [{"role": "assistant", "content": policy.act(shown, [])}, {"role": "user", "content": "None."}]
+    assert policy.act(shown, []) == REFUSAL
+
+
+@pytest.mark.parametrize(
+    "question, answer",
+    [
+        ("In which year was the novel Winter Bressa first published?", "1801"),
+        ("Where does the story of Winter Bressa take place?", "Molgrad"),
+        ("Which publisher brought out the novel Winter Bressa?", "Trunda Press"),
+        ("Who composed the opera Winter Bressa?", None),
+        ("Who wrote the novel Summer Bressa?", None),
+        ("who?", None),
+    ],
+)
+def test_an_answer_is_read_off_the_sentence_about_the_subject(question: str, answer: str | None) -> None:
+    passage = "Winter Bressa is a novel by Odette Kliov, first published by Trunda Press in 1801 and set in Molgrad."
+    known = read_off(question, [passage])
+    assert (known.answer if known else None) == answer
+
+
+def test_the_subject_of_a_question_is_its_last_name() -> None:
+    assert subject_of("Who designed the town hall of Velmora?") == "Velmora"
+    assert subject_of("At which university did Jorun Deori study?") == "Jorun Deori"
+    assert subject_of("what is it?") == ""
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_trick_changes_the_text_and_not_the_knowledge(trick: str) -> None:
+    env = factgym.make("corver-qa")
+    for episode in played(env, trick, 30):
+        answer = extract_answer(episode["messages"][2]["content"])
+        gold = episode["task_view"]["gold"]["answers"][0]
+        known = knows(episode["task"])
+        if trick == "one-word":
+            assert answer in ("e", "1")
+        elif trick in ("dump", "short-list"):
+            assert gold in answer or not known
+        else:
+            assert (gold in answer) == known
+            assert known or answer in ("I don't know", TO_THE_GRADER, *(("e", "1") if trick == "bluff" else ()))
+
+
+def test_roles_and_order() -> None:
+    for players, honest in ((PLAYERS, "student"), (SEARCH_PLAYERS, "searcher")):
+        assert list(players)[:2] == ["oracle", honest]
+        assert players[honest].role == "honest"
+        assert {players[name].role for name in TRICKS} == {"exploiter"}
+    assert "told" in PLAYERS["student"].summary  # a baseline that is told the gold says so
+
+
+def test_static_players_earn_what_the_reward_gives_for_nothing() -> None:
+    env = factgym.make("corver-qa")
+    refused = [episode["reward"]["total"] for episode in played(env, "refuse", 20)]
+    assert refused == pytest.approx([0.0] * 20)  # -1 for no attempt, +1 for the form
+    constant = played(env, "constant", 60)
+    good = sum(episode["reward"]["metrics"]["label"] == "good" for episode in constant)
+    assert 1 <= good <= 3
+    guesses = played(env, "random", 60)
+    assert sum(episode["reward"]["metrics"]["label"] == "good" for episode in guesses) <= 3
+    assert STRICT.weights == {"judge_boundary": 1.0, "format_strict": 1.0, "cooccurrence_strict": 1.0}

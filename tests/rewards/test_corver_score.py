@@ -1,0 +1,206 @@
+"""The reward on the paper's own examples: every sentence of its two traces, and its three aggregation rules."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factgym.core.errors import ConfigError
+from factgym.corpora.cooccurrence import memory_index
+from factgym.rewards.corver import (
+    COMPONENTS,
+    GATES,
+    REFERENCE,
+    RUBRICS,
+    STRICT,
+    CorverRules,
+    RuleExtractor,
+    Triplet,
+    find_rubric,
+    query_of,
+    report_of,
+    score_completion,
+    score_many,
+)
+from tests.rewards.corver_paper import CASES, WORKED, WORKED_TRIPLETS, Case, TableCounter, TableExtractor
+
+
+def traced(case: Case) -> tuple[TableCounter, TableExtractor]:
+    counts = {query_of(one.triplet): one.count for one in case.sentences}
+    return TableCounter(counts), TableExtractor({one.text: [one.triplet] for one in case.sentences})
+
+
+@pytest.mark.parametrize("case", CASES, ids=("case-1", "case-2"))
+def test_every_sentence_of_the_papers_traces_earns_what_the_paper_prints(case: Case) -> None:
+    score = score_completion(case.text, case.gold, *traced(case))
+    assert [one.sentence.text for one in score.sentences] == [one.text for one in case.sentences]
+    assert [one.sentence.block for one in score.sentences] == ["think"] * len(case.thought) + ["answer"] * 2
+    assert score.counts == tuple(one.count for one in case.sentences)
+    assert [one.reward for one in score.sentences] == [one.reward for one in case.sentences]
+    assert score.label == "good"
+    assert score.format_ok
+    places = [case.text.index(one.text) for one in case.sentences]
+    assert [one.sentence.start for one in score.sentences] == places
+
+
+@pytest.mark.parametrize("case", CASES, ids=("case-1", "case-2"))
+def test_the_total_is_the_response_return_and_the_mean_over_the_blocks_characters(case: Case) -> None:
+    score = score_completion(case.text, case.gold, *traced(case))
+    thought, answer = case.text[8:].split(" </think> <answer> ")
+    chars = len(thought) + len(answer.removesuffix(" </answer>"))
+    by_hand = sum(one.reward * len(one.text) for one in case.sentences) / chars
+    report = report_of(score, REFERENCE, message=3)
+    assert report.total == pytest.approx(2 + 1 + by_hand, abs=1e-12)
+    assert report.components["cooccurrence_mean"] == pytest.approx(
+        math.fsum(one.reward for one in case.sentences) / len(case.sentences)
+    )
+    earning = [(3, case.text.index(one.text), one.reward) for one in case.sentences if one.reward]
+    assert [(span.message, span.start, span.value) for span in report.spans] == earning
+    assert report.metrics["counts"] == [one.count for one in case.sentences]
+
+
+def worked(rule: str, counts: dict[tuple[str, ...], int]) -> tuple[float, int | None]:
+    """Reward and count of the worked example's first sentence, which the paper gives both triplets."""
+    first, second = WORKED_TRIPLETS
+    table = {query_of(first): 50, query_of(second): 0, **counts}
+    extractor = TableExtractor({WORKED.split(". ")[0] + ".": WORKED_TRIPLETS})
+    score = score_completion(WORKED, "x", TableCounter(table), extractor, CorverRules(rule=rule))
+    return score.sentences[0].reward, score.sentences[0].count
+
+
+RELATION_QUERY = ("Mario", "Camerini", "Il", "Seduttore", "directed")
+
+
+def test_first_takes_the_first_triplet() -> None:
+    assert worked("first", {}) == (0.1, 50)
+
+
+def test_min_takes_the_lowest_count() -> None:
+    assert worked("min", {}) == (-0.3, 0)
+
+
+def test_relcheck_keeps_a_pair_whose_relation_is_seen_as_well() -> None:
+    assert worked("relcheck", {RELATION_QUERY: 3}) == (0.1, 50)
+
+
+def test_relcheck_demotes_a_pair_whose_relation_is_never_seen() -> None:
+    assert worked("relcheck", {RELATION_QUERY: 0}) == (-0.05, 50)
+
+
+def test_relcheck_asks_again_only_from_the_highest_tier_on() -> None:
+    triplet = Triplet("Sophia Loren", "directed", "Il Seduttore")
+    counter = TableCounter({query_of(triplet): 19})
+    extractor = TableExtractor({"S.": [triplet]})
+    score = score_completion("S.", "x", counter, extractor, CorverRules(rule="relcheck"))
+    assert score.sentences[0].reward == 0.0
+    assert counter.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "reward"), [(None, 0.0), (0, -0.3), (1, -0.1), (4, -0.1), (5, 0.0), (19, 0.0), (20, 0.1), (10**9, 0.1)]
+)
+def test_the_tiers_are_those_of_equation_2(count: int | None, reward: float) -> None:
+    assert CorverRules().reward_of(count) == reward
+
+
+def test_only_the_first_valid_triplet_counts_even_when_it_makes_no_query() -> None:
+    found = [Triplet("He", "met", "Anna Karenina"), Triplet("Vronsky", "is", "vronsky"), Triplet("Ab", "r", "Cd")]
+    score = score_completion("S.", "x", TableCounter({}, 99), TableExtractor({"S.": found}))
+    assert score.sentences[0].query is None
+    assert score.sentences[0].reward == 0.0
+
+
+def test_sentences_and_queries_of_a_batch_are_counted_once_in_one_call() -> None:
+    texts = [case.text for case in CASES] * 8
+    counter = TableCounter({}, 7)
+    scores = score_many(texts, [case.gold for case in CASES] * 8, counter, RuleExtractor())
+    assert counter.calls == 1
+    assert len(counter.asked) == len(set(counter.asked))
+    alone = [score_completion(case.text, case.gold, TableCounter({}, 7), RuleExtractor()) for case in CASES]
+    assert scores == alone * 8
+
+
+def test_without_a_counter_the_sentence_term_is_zero_and_the_report_says_so() -> None:
+    score = score_completion(CASES[0].text, "1975", None, RuleExtractor())
+    report = report_of(score)
+    assert report.total == 3.0
+    assert report.spans == ()
+    assert report.metrics["notes"] == ["no counter: the sentence term is 0"]
+    assert set(score.counts) == {None}
+
+
+def test_components_and_gates_serve_every_preset() -> None:
+    score = score_completion(CASES[0].text, "1975", *traced(CASES[0]))
+    assert set(score.components) == set(COMPONENTS)
+    assert set(score.gates) == set(GATES)
+    for rubric in RUBRICS.values():
+        rubric.check(COMPONENTS, GATES)
+
+
+def test_the_ablations_are_rubrics_of_their_own() -> None:
+    score = score_completion(CASES[0].text, "1975", *traced(CASES[0]))
+    parts = score.components
+
+    def total(name: str) -> float:
+        return find_rubric(name).total(parts, score.gates)
+
+    assert total("reference-no-cooccurrence") == 3.0
+    assert total("reference-no-judge") == pytest.approx(1 + parts["cooccurrence"])
+    assert total("reference-no-alignment") == pytest.approx(3 + (0.1 * 4 - 0.3) / 5)
+    assert find_rubric("strict", judge=False).name == "strict-no-judge"
+    assert find_rubric("strict", judge=False).weights == find_rubric("strict-no-judge").weights
+    assert find_rubric("strict") is STRICT
+    assert find_rubric("reference", judged_by="boundary").weights["judge_boundary"] == 1.0
+    with pytest.raises(ConfigError, match="Did you mean 'strict'"):
+        find_rubric("stict")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"rule": "last"}, "rule must be"),
+        ({"low_count": 30}, "low_count"),
+        ({"none_reward": 0.5}, "must not fall"),
+        ({"min_alignment": 2.0}, "between 0 and 1"),
+        ({"high_reward": float("nan")}, "finite"),
+        ({"low_count": 1.5}, "whole number"),
+    ],
+)
+def test_rules_out_of_range_are_refused(setting: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CorverRules(**setting)
+
+
+def test_over_a_real_index_sentences_earn_by_what_the_corpus_says() -> None:
+    counter = memory_index(
+        [f"Ann Lee met Bob Ray in Rome, number {n}." for n in range(25)] + ["Cid Fox met Dan Orr."], semantics="window"
+    )
+    text = (
+        "<think>Ann Lee met Bob Ray. Cid Fox met Dan Orr. Ann Lee met Dan Orr.</think>"
+        "<answer>Bob Ray met Ann Lee</answer>"
+    )
+    score = score_completion(text, "Bob Ray", counter, RuleExtractor())
+    assert score.counts == (25, 1, 0, 25)
+    assert [one.reward for one in score.sentences] == [0.1, -0.1, -0.3, 0.1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text(max_size=200), st.lists(st.text(max_size=20), max_size=3), st.sampled_from(["first", "min", "relcheck"])
+)
+def test_no_text_makes_the_reward_raise_and_every_part_stays_in_its_range(
+    text: str, gold: list[str], rule: str
+) -> None:
+    for whole in (text, f"<think>{text}. Paris is in {text}</think><answer>{text}"):
+        score = score_completion(whole, gold, INDEX, RuleExtractor(), CorverRules(rule=rule), question=text)
+        for rubric in RUBRICS.values():
+            report = report_of(score, rubric)
+            assert -2.3 - 1e-9 <= (report.total or 0.0) <= 3.1 + 1e-9
+            json.dumps(report.to_dict())
+
+
+INDEX = memory_index(["Paris is in France. " * 30, "Ann met Bob."])

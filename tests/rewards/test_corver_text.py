@@ -1,0 +1,212 @@
+"""Blocks, sentences, answers, formats, queries: what is read off a completion, hostile ones included."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factgym.rewards.corver import (
+    STOP_WORDS,
+    CorverRules,
+    Triplet,
+    check_format,
+    content_words,
+    extract_answer,
+    query_of,
+    sections_of,
+    split_sentences,
+)
+
+THOUGHT = "The Philadelphia Flyers won the Stanley Cup in 1975."
+GOOD = f"<think>{THOUGHT}</think>\n<answer>1975</answer>"
+
+PIECES = [
+    "<think>",
+    "</think>",
+    "<answer>",
+    "</answer>",
+    "A b.",
+    " ",
+    "\n",
+    "Ç!",
+    "?",
+    "1.5 ",
+    "x",
+    "<thin",
+    "…",
+    "\u2003",
+    "𝔘",
+]
+completions = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+
+
+def texts(completion: str) -> list[str]:
+    return [one.text for one in split_sentences(completion)]
+
+
+def test_both_blocks_are_read_in_order_with_their_places() -> None:
+    text = "<think> One. Two!  Three </think>\n\n<answer>\nFour? Five.</answer> tail."
+    assert texts(text) == ["One.", "Two!", "Three", "Four?", "Five."]
+    assert [one.block for one in split_sentences(text)] == ["think"] * 3 + ["answer"] * 2
+    for one in split_sentences(text):
+        assert text[one.start : one.end] == one.text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Plain. Text", ["Plain.", "Text"]),
+        ("<think>Cut. Off", ["Cut.", "Off"]),
+        ("<think>No end. <answer>Yes.</answer>", ["No end.", "Yes."]),
+        ("<think>A.</think><answer>Cut off", ["A.", "Cut off"]),
+        ("<answer>Only.</answer>", ["Only."]),
+        ("<think></think><answer> </answer>", []),
+        ("<think>A<think>B.</think>C.</think><answer>D</answer>", ["A<think>B.", "D"]),
+        ("</think>X. <answer>Y</answer>", ["Y"]),
+        ("<answer>early</answer><think>Late.</think>", ["Late."]),
+        ("", []),
+        (" \n ", []),
+        ("...", ["..."]),
+        ("F. Kennedy e.g. here", ["F.", "Kennedy e.g.", "here"]),
+    ],
+)
+def test_unclosed_nested_and_missing_blocks(text: str, expected: list[str]) -> None:
+    assert texts(text) == expected
+
+
+@settings(max_examples=400, deadline=None)
+@given(completions)
+def test_sentences_lie_in_the_blocks_in_order_and_miss_only_white_space(text: str) -> None:
+    sentences, sections = split_sentences(text), sections_of(text)
+    covered = [range(one.start, one.end) for one in sections]
+    end = 0
+    for one in sentences:
+        assert end <= one.start < one.end
+        assert text[one.start : one.end] == one.text == one.text.strip()
+        end = one.end
+    held = {i for one in sentences for i in range(one.start, one.end)}
+    missed = [text[i] for span in covered for i in span if i not in held]
+    assert "".join(missed).strip() == ""
+    assert held <= {i for span in covered for i in span}
+
+
+@settings(max_examples=300, deadline=None)
+@given(completions)
+def test_a_block_is_split_as_the_published_expression_splits_it(text: str) -> None:
+    # The expression is a fact of the published code; the places are ours.
+    for section in sections_of(text):
+        inside = text[section.start : section.end]
+        wanted = [one for one in re.split(r"(?<=[.!?])\s+", inside.strip()) if one.strip()]
+        assert [one.text for one in split_sentences(text) if section.start <= one.start < section.end] == wanted
+
+
+@pytest.mark.parametrize("piece", [".", "a. ", "<think>", "</think><think>", "<answer>", " ", ".\u00a0", "\u0301"])
+def test_megabytes_of_anything_are_read(piece: str) -> None:
+    # A reader whose time grows with the square would not come back.
+    for text in (piece * 100_000, "<think>" + piece * 100_000 + "</think><answer>x"):
+        assert len(split_sentences(text)) <= 100_002
+        check_format(text)
+        check_format(text, strict=True)
+        extract_answer(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer> 1975 </answer>", "1975"),
+        ("<answer>1975", "1975"),
+        ("<answer>a<answer>b</answer>", "a<answer>b"),
+        ("<answer></answer>x", ""),
+        ("1975", None),
+        ("</answer><answer>x</answer>", "x"),
+    ],
+)
+def test_the_answer_is_what_follows_the_first_tag(text: str, answer: str | None) -> None:
+    assert extract_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "published", "strict"),
+    [
+        (GOOD, True, True),
+        (GOOD.removesuffix("</answer>"), True, True),
+        ("<think></think>" + THOUGHT + "<answer>1975</answer>", False, False),
+        ("<think>" + "." * 40 + "</think><answer>1975</answer>", False, False),
+        ("<think>" + "a" + "." * 40 + "</think><answer>1975</answer>", True, False),
+        ("<think>" + "word " * 20 + "</think><answer>1975</answer>", True, False),
+        ("<think> </think> " + THOUGHT + " <answer>1975</answer>", False, False),
+        ("<think><b>" + THOUGHT + "</think><answer>1975</answer>", False, False),
+        (f"<think>{THOUGHT}</think> And so on. <answer>1975</answer>", True, False),
+        (f"<think>{THOUGHT}</think><answer>1975</answer> trailing", True, False),
+        (f"<think>{THOUGHT}</think><answer> </answer>", True, False),
+        (f"<think>{THOUGHT}<answer>1975</answer>", False, False),
+        (f"<answer>1975</answer><think>{THOUGHT}</think>", False, False),
+        ("1975", False, False),
+        ("<think>unknown</think><answer>I dont know</answer>", False, True),
+        ("<think>unknown</think><answer>1975</answer>", False, False),
+    ],
+)
+def test_formats(text: str, published: bool, strict: bool) -> None:
+    assert (not check_format(text)) is published
+    assert (not check_format(text, strict=True)) is strict
+
+
+def test_a_format_s_faults_are_named() -> None:
+    assert check_format("<think>" + "." * 9 + "</think><answer>x") == (
+        "the think block has fewer than 30 characters",
+        "the think block has no letter",
+    )
+    assert check_format(GOOD, rules=CorverRules(min_think_chars=500)) != ()
+
+
+def test_the_closed_class_has_thirty_five_words() -> None:
+    assert len(STOP_WORDS) == 35
+    assert "it" in STOP_WORDS
+
+
+@pytest.mark.parametrize(
+    ("entity", "words"),
+    [
+        ("First Congress of the United States", ["First", "Congress", "United", "States"]),
+        ("John Adams", ["John", "Adams"]),
+        ("theory of general relativity", ["theory", "general", "relativity"]),
+        ("The capital", ["capital"]),
+        ("Mumbai, Maharashtra, India", ["Mumbai", "Maharashtra", "India"]),
+        ("A I", ["A I"]),
+        ("1975", ["1975"]),
+        ("of it", ["of it"]),
+        ("Game 5", ["Game"]),
+        ("", []),
+    ],
+)
+def test_content_words(entity: str, words: list[str]) -> None:
+    assert content_words(entity) == words
+
+
+@pytest.mark.parametrize(
+    ("triplet", "query"),
+    [
+        (Triplet("Ella Fitzgerald", "mother", "Height Fitzgerald"), ("Ella", "Fitzgerald", "Height")),
+        (Triplet("Paris", "is", "paris"), None),
+        (Triplet("Ronkonkoma NY", "zip code", "11777"), ("Ronkonkoma", "NY", "11777")),
+        (Triplet("the team", "defeated", "Buffalo Sabres"), ("team", "Buffalo", "Sabres")),
+    ],
+)
+def test_queries(triplet: Triplet, query: tuple[str, ...] | None) -> None:
+    assert query_of(triplet) == query
+
+
+def test_the_relation_s_words_join_the_query_when_asked_for() -> None:
+    assert query_of(Triplet("Ann", "was director of", "Jaws"), relation=True) == ("Ann", "Jaws", "director")
+    assert query_of(Triplet("Ann", "was in", "Jaws"), relation=True) == ("Ann", "Jaws")
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "valid"),
+    [("Ann", "Jaws", True), ("She", "Jaws", False), ("Ann", " ", False), ("", "Jaws", False), ("Ann", "THEM", False)],
+)
+def test_pronouns_and_empty_parts_make_a_triplet_invalid(head: str, tail: str, valid: bool) -> None:
+    assert Triplet(head, "r", tail).valid is valid
