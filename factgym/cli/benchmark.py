@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,8 @@ from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from factgym.cli.display import Display
 
 _AGENT = (
     "Who plays, any number of times: a scripted agent, 'scripted' for all of them, openai:MODEL, http://HOST:PORT/v1, "
@@ -105,6 +108,31 @@ def benchmark(
     BENCHMARKS[name](request, Console(highlight=False))
 
 
+@contextmanager
+def _playing(name: str, out: Path, console: Console) -> Iterator[Display]:
+    """The live line while agents play; what stops them says how to go on."""
+    from factgym.agents.rollout.engine import RunAbortedError
+    from factgym.agents.runs.write import RunWriteError
+    from factgym.cli.display import Display
+
+    with Display(console, name) as display:
+        try:
+            yield display
+        except KeyboardInterrupt:
+            console.print(
+                f"Stopped. What was finished is in {out}; the same command goes on.", markup=False, soft_wrap=True
+            )
+            raise typer.Exit(130) from None
+        except (RunAbortedError, RunWriteError) as error:
+            raise FactgymError(f"{error}. What was finished is in {out}; the same command goes on") from error
+
+
+def _show(console: Console, found: Any, closing: str) -> None:
+    for part in found.render():
+        console.print(part)
+    console.print(f"\n{closing}", markup=False, soft_wrap=True)
+
+
 def _seva(request: Request, console: Console) -> None:
     from factgym.benchmarks.seva import command
 
@@ -113,16 +141,12 @@ def _seva(request: Request, console: Console) -> None:
     if request.path or request.predictions or request.env_settings:
         raise ConfigError("--path, --predictions and --set are for profact: seva finds its data sets with --data")
     found = command.read(request.runs, request.out) if request.runs else _play_seva(request, console)
-    for part in found.render():
-        console.print(part)
-    console.print(f"\n{command.closing(found)}", markup=False, soft_wrap=True)
+    _show(console, found, command.closing(found))
 
 
 def _play_seva(request: Request, console: Console) -> Any:
-    from factgym.agents.rollout.engine import Limits, RunAbortedError
-    from factgym.agents.runs.write import RunWriteError
+    from factgym.agents.rollout.engine import Limits
     from factgym.benchmarks.seva import command, suite
-    from factgym.cli.display import Display
 
     out = request.out or Path("runs") / "benchmark-seva"
     plan = suite.Plan(
@@ -133,27 +157,17 @@ def _play_seva(request: Request, console: Console) -> Any:
         settings=request.settings,
         limits=Limits(concurrency=request.concurrency),
     )
-    with Display(console, "seva") as display:
-        try:
-            return command.play(
-                plan, out, paper=request.paper, on_start=lambda data_set, agent, progress: display.watch(progress)
-            )
-        except KeyboardInterrupt:
-            console.print(
-                f"Stopped. What was finished is in {out}; the same command goes on.", markup=False, soft_wrap=True
-            )
-            raise typer.Exit(130) from None
-        except (RunAbortedError, RunWriteError) as error:
-            raise FactgymError(f"{error}. What was finished is in {out}; the same command goes on") from error
+    with _playing("seva", out, console) as display:
+        return command.play(
+            plan, out, paper=request.paper, on_start=lambda data_set, agent, progress: display.watch(progress)
+        )
 
 
 def _profact(request: Request, console: Console) -> None:
     from factgym.benchmarks.profact import command
 
     found = _read_profact(request) if request.runs or request.predictions else _play_profact(request, console)
-    for part in found.render():
-        console.print(part)
-    console.print(f"\n{command.closing(found)}", markup=False, soft_wrap=True)
+    _show(console, found, command.closing(found))
 
 
 def _read_profact(request: Request) -> Any:
@@ -167,10 +181,8 @@ def _read_profact(request: Request) -> Any:
 
 
 def _play_profact(request: Request, console: Console) -> Any:
-    from factgym.agents.rollout.engine import Limits, RunAbortedError
-    from factgym.agents.runs.write import RunWriteError
+    from factgym.agents.rollout.engine import Limits
     from factgym.benchmarks.profact import command, suite
-    from factgym.cli.display import Display
 
     out = request.out or Path("runs") / "benchmark-profact"
     plan = suite.Plan(
@@ -182,18 +194,8 @@ def _play_profact(request: Request, console: Console) -> Any:
         env_settings=request.env_settings,
         limits=Limits(concurrency=request.concurrency),
     )
-    with Display(console, "profact") as display:
-        try:
-            return command.play(
-                plan, out, paper=request.paper, on_start=lambda agent, progress: display.watch(progress)
-            )
-        except KeyboardInterrupt:
-            console.print(
-                f"Stopped. What was finished is in {out}; the same command goes on.", markup=False, soft_wrap=True
-            )
-            raise typer.Exit(130) from None
-        except (RunAbortedError, RunWriteError) as error:
-            raise FactgymError(f"{error}. What was finished is in {out}; the same command goes on") from error
+    with _playing("profact", out, console) as display:
+        return command.play(plan, out, paper=request.paper, on_start=lambda agent, progress: display.watch(progress))
 
 
 def _corver(request: Request, console: Console) -> None:
@@ -202,9 +204,7 @@ def _corver(request: Request, console: Console) -> None:
     if request.path or request.predictions:
         raise ConfigError("--path and --predictions are for profact: corver takes a folder or a file with --data")
     found = _read_corver(request) if request.runs else _play_corver(request, console)
-    for part in found.render():
-        console.print(part)
-    console.print(f"\n{command.closing(found)}", markup=False, soft_wrap=True)
+    _show(console, found, command.closing(found))
 
 
 def _read_corver(request: Request) -> Any:
@@ -222,10 +222,8 @@ def _read_corver(request: Request) -> Any:
 
 
 def _play_corver(request: Request, console: Console) -> Any:
-    from factgym.agents.rollout.engine import Limits, RunAbortedError
-    from factgym.agents.runs.write import RunWriteError
+    from factgym.agents.rollout.engine import Limits
     from factgym.benchmarks.corver import command, suite
-    from factgym.cli.display import Display
 
     out = request.out or Path("runs") / "benchmark-corver"
     plan = suite.Plan(
@@ -237,22 +235,14 @@ def _play_corver(request: Request, console: Console) -> Any:
         env=request.env_settings,
         limits=Limits(concurrency=request.concurrency),
     )
-    with Display(console, "corver") as display:
-        try:
-            return command.play(
-                plan,
-                out,
-                paper=request.paper,
-                annotated=request.annotated,
-                on_start=lambda name, agent, progress: display.watch(progress),
-            )
-        except KeyboardInterrupt:
-            console.print(
-                f"Stopped. What was finished is in {out}; the same command goes on.", markup=False, soft_wrap=True
-            )
-            raise typer.Exit(130) from None
-        except (RunAbortedError, RunWriteError) as error:
-            raise FactgymError(f"{error}. What was finished is in {out}; the same command goes on") from error
+    with _playing("corver", out, console) as display:
+        return command.play(
+            plan,
+            out,
+            paper=request.paper,
+            annotated=request.annotated,
+            on_start=lambda name, agent, progress: display.watch(progress),
+        )
 
 
 BENCHMARKS: Mapping[str, Callable[[Request, Console], None]] = MappingProxyType(

@@ -105,6 +105,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     def score(self) -> RewardReport:
         """What the finished episode earned."""
 
+    def all_tools(self) -> Sequence[ToolSchema]:
+        """Schemas of every tool that may be open at some stage, for frameworks that want them before an episode."""
+        return self.open_tools()
+
     @property
     def slow_steps(self) -> bool:
         """Whether a step may take long (a dense index, a server behind a tool), so that engines keep it off the loop."""

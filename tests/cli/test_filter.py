@@ -154,14 +154,13 @@ def test_an_interrupt_keeps_what_was_finished(monkeypatch: pytest.MonkeyPatch):
         if len(calls) == 30:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Progress, "add", interrupted)
-    done = invoke(*SMALL, "--concurrency", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "add", interrupted)
+        done = invoke(*SMALL, "--concurrency", "1")
     assert done.exit_code == 130
     assert "continue with --resume" in " ".join(done.output.split())
     assert "incomplete" in done.output
     assert not Path("zone", "kept.jsonl").exists()
-    monkeypatch.undo()
-    monkeypatch.chdir(Path("zone").resolve().parent)
     call(*SMALL, "--resume")
     assert summary()["pool"] == 40
 

@@ -142,7 +142,7 @@ def test_the_haystack_holds_shared_passages_once_and_keeps_the_gold(source: Sour
 
 
 def test_old_tasks_are_forgotten_and_made_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT", 2)
+    monkeypatch.setattr("factgym.core.kept.KEPT", 2)
     tasks = claimcheck().tasks
     kept = tasks[0]
     assert tasks[0] is kept
@@ -176,7 +176,7 @@ def test_a_task_with_a_name_of_its_own_is_found_too(monkeypatch: pytest.MonkeyPa
     clear_shared()
     env = claimcheck()
     assert [env.tasks.index_of(one.id) for one in made] == [0, 1, 2]
-    with pytest.raises(ConfigError, match=r"there is no task 'betta-0' in this split. Did you mean 'beta-0'\?"):
+    with pytest.raises(ConfigError, match=r"there is no task 'betta-0' here. Did you mean 'beta-0'\?"):
         env.reset(options={"task": "betta-0"})
     clear_shared()
 

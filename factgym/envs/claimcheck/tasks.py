@@ -6,15 +6,12 @@ import hashlib
 import json
 import operator
 import os
-import re
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.kept import KeptTasks
 from factgym.core.shared import SharedByArguments, shared
 from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage
 from factgym.envs.claimcheck.config import REAL, ClaimCheckConfig
@@ -22,9 +19,6 @@ from factgym.envs.claimcheck.sources import DATA_VARIABLE, load_examples
 from factgym.rewards.claimcheck import ClaimGold, gold_of
 from factgym.tools.library import PassageLibrary
 from factgym.tools.untrusted import neutralise
-
-_KEPT = 8192
-"""Tasks that stay in memory once made (about 20 kB each); beyond that the oldest are made anew."""
 
 
 class Examples(Protocol):
@@ -74,36 +68,30 @@ def _library_at(tasks: ClaimTaskSet, index: int | None) -> PassageLibrary:
     return tasks.haystack.library if index is None else tasks[index].library
 
 
-class ClaimTaskSet(SharedByArguments):
+class ClaimTaskSet(KeptTasks[ClaimTask]):
     """The tasks of one configuration. Thread-safe; a task is made when it is first asked for."""
 
     def __init__(self, examples: Examples, config: ClaimCheckConfig) -> None:
+        super().__init__()
         self._examples = examples
         self._config = config
-        self._made: dict[int, ClaimTask] = {}
         self._haystack: Haystack | None = None
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._examples)
 
-    def __getitem__(self, index: int) -> ClaimTask:
-        task = self._made.get(index)
-        return task if task is not None else self._make(index)
+    def id_at(self, index: int) -> str:
+        """The id of a task."""
+        return self._examples[index].id
 
-    def _make(self, index: int) -> ClaimTask:
-        if not 0 <= index < len(self):
-            raise IndexError(f"there is no task {index}: the set has {len(self)}")
+    def make(self, index: int) -> ClaimTask:
+        """A task made anew."""
         example = _shown(self._examples[index])
         if self._config.haystack:
             example, library = self.haystack.place(example), self.haystack.library
         else:
             library = self._library(example.passages, index)
-        task = ClaimTask(example.id, example, gold_of(example), library, (self, index))
-        with self._lock:
-            while len(self._made) >= _KEPT:
-                del self._made[next(iter(self._made))]
-            return self._made.setdefault(index, task)
+        return ClaimTask(example.id, example, gold_of(example), library, (self, index))
 
     def _library(self, passages: Sequence[Passage], index: int | None = None) -> PassageLibrary:
         library = TaskLibrary(passages, self._config.index, **(self._config.index_options or {}))
@@ -117,24 +105,6 @@ class ClaimTaskSet(SharedByArguments):
             if self._haystack is None:
                 self._haystack = Haystack((_shown(self._examples[i]) for i in range(len(self))), self._library)
             return self._haystack
-
-    def index_of(self, task_id: str) -> int:
-        """The position of a task id. Raises ConfigError for an id that is not in the set."""
-        number = _final_number(task_id)
-        if number is not None and number < len(self) and self._examples[number].id == task_id:
-            return number
-        first, last = self._examples[0].id, self._examples[len(self) - 1].id
-        if _final_number(first) == 0 and _final_number(last) == len(self) - 1:  # numbered: no need to make them all
-            raise ConfigError(f"there is no task {task_id[:80]!r} in this split: ids run from {first!r} to {last!r}")
-        try:
-            return self._positions[task_id]
-        except KeyError:
-            hint = did_you_mean(task_id, list(self._positions)[:2000])
-            raise ConfigError(f"there is no task {task_id[:80]!r} in this split.{hint}") from None
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {self._examples[i].id: i for i in range(len(self))}
 
     def fingerprint(self) -> str:
         """A short text that differs whenever the content differs."""
@@ -160,11 +130,6 @@ def claim_tasks(config: ClaimCheckConfig) -> ClaimTaskSet:
         tuple((name, _identity(value)) for name, value in sorted((config.index_options or {}).items())),
     )
     return shared(key, lambda: ClaimTaskSet(load_examples(config), config))
-
-
-def _final_number(text: str) -> int | None:
-    match = re.search(r"[0-9]{1,9}\Z", text[-9:])
-    return int(match[0]) if match else None
 
 
 def _identity(value: object) -> str:

@@ -6,14 +6,13 @@ import hashlib
 import json
 import operator
 import os
-import re
-import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.errors import ConfigError
+from factgym.core.kept import KeptTasks
 from factgym.core.shared import SharedByArguments, shared
 from factgym.corpora.claims import Passage
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter
@@ -38,9 +37,6 @@ DATA_VARIABLE = "FACTGYM_DATA"
 
 NO_COUNTER = "none"
 
-_KEPT = 8192
-"""Tasks that stay in memory once made; beyond that the oldest are made anew."""
-
 
 @dataclass(frozen=True, slots=True)
 class CorverTask(SharedByArguments):
@@ -59,46 +55,25 @@ class CorverTask(SharedByArguments):
         return operator.getitem, self.place
 
 
-class CorverTaskSet(SharedByArguments):
+class CorverTaskSet(KeptTasks[CorverTask]):
     """The tasks of one configuration, with its counter, extractor and library. Thread-safe."""
 
     def __init__(self, questions: Questions, config: CorverConfig) -> None:
+        super().__init__()
         self.questions = questions
         self._config = config
-        self._made: dict[int, CorverTask] = {}
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self.questions)
 
-    def __getitem__(self, index: int) -> CorverTask:
-        task = self._made.get(index)
-        return task if task is not None else self._make(index)
+    def id_at(self, index: int) -> str:
+        """The id of a task."""
+        return self.questions[index].id
 
-    def _make(self, index: int) -> CorverTask:
-        if not 0 <= index < len(self):
-            raise IndexError(f"there is no task {index}: the set has {len(self)}")
+    def make(self, index: int) -> CorverTask:
+        """A task made anew."""
         item = self.questions[index]
-        task = CorverTask(item.id, neutralise(item.question), item, (self, index))
-        with self._lock:
-            while len(self._made) >= _KEPT:
-                del self._made[next(iter(self._made))]
-            return self._made.setdefault(index, task)
-
-    def index_of(self, task_id: str) -> int:
-        """The position of a task id. Raises ConfigError for an id that is not in the set."""
-        number = _final_number(task_id)
-        if number is not None and number < len(self) and self.questions[number].id == task_id:
-            return number
-        try:
-            return self._positions[task_id]
-        except KeyError:
-            hint = did_you_mean(task_id, list(self._positions)[:2000])
-            raise ConfigError(f"there is no task {task_id[:80]!r} here.{hint}") from None
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {self.questions[index].id: index for index in range(len(self))}
+        return CorverTask(item.id, neutralise(item.question), item, (self, index))
 
     @property
     def world(self) -> World | None:
@@ -214,11 +189,6 @@ def _documents(config: CorverConfig) -> list[Passage]:
     from factgym.corpora.readers.folder import read_folder
 
     return [passage for document in read_folder(config.corpus) for passage in document.passages]
-
-
-def _final_number(text: str) -> int | None:
-    match = re.search(r"[0-9]{1,9}\Z", text[-9:])
-    return int(match[0]) if match else None
 
 
 def _identity(value: object) -> str:

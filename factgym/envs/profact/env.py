@@ -140,6 +140,10 @@ class ProFactEnv(Env[ProFactTask]):
         """The tools of the stage."""
         return _schemas(TOOLS[self.stage])
 
+    def all_tools(self) -> Sequence[ToolSchema]:
+        """The tools of all stages."""
+        return _schemas(tuple(dict.fromkeys(name for names in TOOLS.values() for name in names)))
+
     @property
     def slow_steps(self) -> bool:
         """An index is built on first use, and dense ones load a model."""

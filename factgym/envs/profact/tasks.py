@@ -7,14 +7,13 @@ import hashlib
 import json
 import operator
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.kept import KeptTasks
 from factgym.core.shared import SharedByArguments, shared
 from factgym.corpora.averitec import (
     EvidenceSearch,
@@ -32,9 +31,6 @@ from factgym.rewards.profact import ProFactGold
 
 DATA_VARIABLE = "FACTGYM_DATA"
 """Environment variable: a folder of public data sets, used where source is "averitec" and no `path` is given."""
-
-_KEPT = 8192
-"""Tasks that stay in memory once made; beyond that the oldest are made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +56,20 @@ class ProFactTask(SharedByArguments):
         return operator.getitem, self.place
 
 
-class ProFactTaskSet(SharedByArguments):
+class ProFactTaskSet(KeptTasks[ProFactTask]):
     """The tasks of one configuration: its claims but those of which nothing can be checked or scored.
 
     skipped: how many claims were left out because they are blank or have no gold question.
     """
 
     def __init__(self, checks: FactChecks | MadeChecks, store: KnowledgeStore, config: ProFactConfig) -> None:
+        super().__init__()
         self.config = config
         self.search = _search(store, config)
         self._checks = checks
         usable = [index for index, check in enumerate(checks) if check.claim.strip() and check.questions]
         self.skipped = len(checks) - len(usable)
         self._usable = usable[: config.size]
-        self._made: dict[int, ProFactTask] = {}
-        self._lock = threading.Lock()
 
     @property
     def store(self) -> KnowledgeStore:
@@ -84,32 +79,15 @@ class ProFactTaskSet(SharedByArguments):
     def __len__(self) -> int:
         return len(self._usable)
 
-    def __getitem__(self, index: int) -> ProFactTask:
-        task = self._made.get(index)
-        return task if task is not None else self._make(index)
+    def id_at(self, index: int) -> str:
+        """The id of a task."""
+        return self._checks[self._usable[index]].id
 
-    def _make(self, index: int) -> ProFactTask:
-        if not 0 <= index < len(self):
-            raise IndexError(f"there is no task {index}: the set has {len(self)}")
+    def make(self, index: int) -> ProFactTask:
+        """A task made anew."""
         check = self._checks[self._usable[index]]
         gold = ProFactGold(tuple(one.question for one in check.questions), evidence_strings(check), check.label)
-        task = ProFactTask(check.id, check, gold, (self, index))
-        with self._lock:
-            while len(self._made) >= _KEPT:
-                del self._made[next(iter(self._made))]
-            return self._made.setdefault(index, task)
-
-    def index_of(self, task_id: str) -> int:
-        """The position of a task id. Raises ConfigError for an id that is not in the set."""
-        try:
-            return self._positions[task_id]
-        except KeyError:
-            hint = did_you_mean(task_id, list(self._positions)[:2000])
-            raise ConfigError(f"there is no task {task_id[:80]!r} here.{hint}") from None
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {self._checks[at].id: index for index, at in enumerate(self._usable)}
+        return ProFactTask(check.id, check, gold, (self, index))
 
     def fingerprint(self) -> str:
         """A short text that differs whenever the content differs."""
