@@ -5,6 +5,7 @@ from __future__ import annotations
 from factgym.benchmarks.intervals import Estimate
 
 ABSENT = "–"
+_SMALLEST_P = 0.0001
 
 
 def decimal(value: float | None, places: int = 3) -> str:
@@ -24,6 +25,11 @@ def interval(estimate: Estimate, places: int = 3) -> str:
 def percent(value: float | None, places: int = 1) -> str:
     """`12.5 %` of a share; a dash for None."""
     return ABSENT if value is None else f"{decimal(100 * value, places)} %"
+
+
+def p_value(p: float | None) -> str:
+    """`0.0123`, `< 0.0001`; a dash for None."""
+    return ABSENT if p is None else decimal(p, 4) if p >= _SMALLEST_P else f"< {_SMALLEST_P:.4f}"
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,8 +29,6 @@ _AGENT = (
     "Who plays: a scripted agent (`factgym info ENV` lists them), openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, "
     "path/to/file.py:Name, majority:N:AGENT or best:N:AGENT."
 )
-_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
-_MAX_NAME_CHARS = 60
 
 
 def evaluate(
@@ -74,6 +71,7 @@ def evaluate(
     from factgym.agents.runs.collect import collect
     from factgym.agents.runs.read import read_run
     from factgym.agents.runs.write import free_folder, last_folder
+    from factgym.benchmarks.sweep import folder_name
     from factgym.cli.display import Display
     from factgym.core.errors import FactgymError
 
@@ -84,8 +82,7 @@ def evaluate(
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     table = price_table(prices)
     engine = _engine(ray, agent, values, ray_workers, ray_gpus)
-    name = _NO_NAME.sub("-", f"{world.env_spec.id}-{agent}").strip("-")[:_MAX_NAME_CHARS]
-    folder = out or (last_folder if resume else free_folder)(Path("runs"), name)
+    folder = out or (last_folder if resume else free_folder)(Path("runs"), folder_name(f"{world.env_spec.id}-{agent}"))
     console = Console(highlight=False)
     stopped: FactgymError | None = None
     interrupted = False

@@ -16,7 +16,7 @@ from factgym.benchmarks.corver.paper.counts import published
 from factgym.benchmarks.corver.paper.sums import REFUSAL
 from factgym.benchmarks.corver.refusals import decompose
 from factgym.benchmarks.corver.report import evaluate_runs
-from factgym.benchmarks.seva.terminal import render_paper
+from factgym.benchmarks.papers.terminal import render_paper
 from factgym.rewards.corver import check_format, judge_answer
 
 DISAGREE = {

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from factgym.benchmarks.papers.table import same, signed
 from factgym.benchmarks.seva import collapse, rounds
 from factgym.benchmarks.seva.facts import facts
 from factgym.benchmarks.seva.paper import KINDS, PaperRow, PaperTable, paper_tables
 from factgym.benchmarks.seva.paper import data as data_tables
 from factgym.benchmarks.seva.paper.reward import EXAMPLES, reward
 from factgym.benchmarks.seva.paper.sums import best_macro_f1, implied_accuracy, rebuilt, slice_deviation
-from factgym.benchmarks.seva.paper.table import same, signed
 from factgym.benchmarks.seva.paper.variance import expected_variance, simulated_variance
 from factgym.benchmarks.seva.suite import data_sets
 from factgym.rewards.seva import LABELS, PROCESS, SevaGold, reward_of

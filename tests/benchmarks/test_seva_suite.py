@@ -24,9 +24,9 @@ from factgym.benchmarks.seva.suite import (
     baselines,
     chosen_agents,
     data_sets,
-    folder_name,
     play_suite,
 )
+from factgym.benchmarks.sweep import folder_name
 from factgym.core.errors import ConfigError, DataError
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e'\"&"

@@ -38,8 +38,8 @@ from factgym.benchmarks.corver.terminal import (
     render_reports,
 )
 from factgym.benchmarks.formats import count, decimal
-from factgym.benchmarks.seva.paper.table import PaperTable
-from factgym.benchmarks.seva.terminal import render_paper
+from factgym.benchmarks.papers.table import PaperTable
+from factgym.benchmarks.papers.terminal import render_paper
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import open_counter
 from factgym.rewards.corver import find_extractor

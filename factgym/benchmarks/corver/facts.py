@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
-from types import MappingProxyType
 from typing import Any
+
+from factgym.benchmarks.papers.facts import printed
 
 
 def facts(table: str) -> Mapping[str, Any]:
     """What the paper prints under a key of `facts.toml`, such as "table13". Read-only. Raises KeyError for another."""
-    found: Mapping[str, Any] = MappingProxyType(_loaded()[table])
-    return found
-
-
-@cache
-def _loaded() -> dict[str, Any]:
-    return tomllib.loads(resources.files("factgym.benchmarks.corver").joinpath("facts.toml").read_text("utf-8"))
+    return printed("factgym.benchmarks.corver", table)

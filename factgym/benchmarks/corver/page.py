@@ -21,9 +21,8 @@ from factgym.benchmarks.corver.paper.counts import published
 from factgym.benchmarks.corver.refusals import Decomposition
 from factgym.benchmarks.corver.report import CorverReport
 from factgym.benchmarks.corver.terminal import hundred, provenance, reach, with_same_quarters
-from factgym.benchmarks.formats import ABSENT, count, decimal, interval, percent
-from factgym.benchmarks.seva.paper.table import KINDS, PaperTable, signed
-from factgym.benchmarks.seva.terminal import p_value
+from factgym.benchmarks.formats import ABSENT, count, decimal, interval, p_value, percent
+from factgym.benchmarks.papers.table import KINDS, PaperTable, signed
 from factgym.benchmarks.viewer import charts
 from factgym.benchmarks.viewer.safe import text
 from factgym.rewards.corver import DEFAULT_RULES

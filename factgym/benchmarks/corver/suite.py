@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.agent import Agent, agent_of_player
-from factgym.agents.choose import find_agent
-from factgym.agents.players import players_of
+from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.progress import Progress
 from factgym.agents.runs.collect import collect
 from factgym.agents.runs.read import Run
+from factgym.benchmarks import sweep
 from factgym.benchmarks.corver.facts import facts
-from factgym.benchmarks.seva.suite import EVERY_SCRIPT, folder_name
+from factgym.benchmarks.sweep import agent_named, folder_name
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.registry import make
@@ -134,16 +133,13 @@ def _in_folder(folder: Path, only: Sequence[str]) -> list[QuestionSet]:
 
 
 def baselines() -> tuple[str, ...]:
-    """The scripted agents that are played by default: all that exploit nothing, with the oracle as the ceiling."""
-    return tuple(name for name, player in players_of(ENV).items() if player.role != "exploiter")
+    """The scripted agents that are played by default."""
+    return sweep.baselines(ENV)
 
 
 def chosen_agents(named: Sequence[str]) -> tuple[str, ...]:
     """The agents to play: the baselines where none is named, every scripted one for `scripted`; each once."""
-    found: list[str] = []
-    for name in named or baselines():
-        found += players_of(ENV) if name == EVERY_SCRIPT else [name]
-    return tuple(dict.fromkeys(found))
+    return sweep.chosen_agents(ENV, named)
 
 
 def ignore_start(name: str, agent: str, progress: Progress) -> None:
@@ -157,17 +153,11 @@ def play_suite(plan: Plan, out: Path, *, on_start: OnStart = ignore_start) -> di
     """
     # Everything is opened before the first episode is played: the last agent's typo must not cost an evening.
     worlds = [(one, one.env(plan.env)) for one in plan.sets]
-    jobs = [(name, one, env, _agent(name, plan.settings)) for name in plan.agents for one, env in worlds]
+    jobs = [(name, one, env, agent_named(name, ENV, plan.settings)) for name in plan.agents for one, env in worlds]
     found: dict[str, list[Run]] = {}
     for name, one, env, agent in jobs:
         found.setdefault(name, []).append(_play(plan, one, env, name, agent, out, on_start))
     return found
-
-
-def _agent(name: str, settings: Mapping[str, Any]) -> Agent:
-    """The agent of a name; a scripted one beside a model takes none of the model's settings."""
-    player = players_of(ENV).get(name)
-    return find_agent(name, ENV, settings) if player is None else agent_of_player(player)
 
 
 def _play(plan: Plan, one: QuestionSet, env: Env[Any], name: str, agent: Agent, out: Path, on_start: OnStart) -> Run:

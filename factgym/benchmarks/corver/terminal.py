@@ -11,12 +11,11 @@ from factgym.benchmarks.corver.compare import CorverComparison, Difference
 from factgym.benchmarks.corver.popularity import Popularity
 from factgym.benchmarks.corver.refusals import Decomposition
 from factgym.benchmarks.corver.report import BenchmarkScores, CorverReport
-from factgym.benchmarks.formats import ABSENT, count, decimal, interval, percent, printable
+from factgym.benchmarks.formats import ABSENT, count, decimal, interval, p_value, percent, printable
 from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.meters import Meter
+from factgym.benchmarks.papers.table import signed
 from factgym.benchmarks.plain import add, number_columns, plain_table
-from factgym.benchmarks.seva.paper.table import signed
-from factgym.benchmarks.seva.terminal import p_value
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType

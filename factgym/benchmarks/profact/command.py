@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from factgym.agents.players import players_of
 from factgym.benchmarks.formats import count, decimal
+from factgym.benchmarks.papers.table import PaperTable
 from factgym.benchmarks.profact.facts import facts
 from factgym.benchmarks.profact.paper import named, paper_tables
 from factgym.benchmarks.profact.report import ProFactReport, evaluate_predictions, evaluate_run
@@ -26,10 +27,9 @@ from factgym.benchmarks.profact.suite import (
     Result,
     ignore_start,
     play_suite,
-    write_json,
 )
 from factgym.benchmarks.profact.terminal import render_report, render_results
-from factgym.benchmarks.seva.paper.table import PaperTable
+from factgym.benchmarks.sweep import write_json
 from factgym.core.errors import ConfigError
 from factgym.corpora.averitec import FactCheck, FactChecks, read_fact_checks
 from factgym.envs.profact.tasks import DATA_VARIABLE
@@ -56,7 +56,7 @@ class Outcome:
         """Everything for a terminal of eighty columns, in reading order."""
         from rich.text import Text
 
-        from factgym.benchmarks.seva.terminal import render_paper
+        from factgym.benchmarks.papers.terminal import render_paper
 
         reports = [(one.agent, one.report) for one in self.results]
         if self.single:

@@ -12,9 +12,9 @@ from typing import Any
 
 from factgym.benchmarks.formats import ABSENT, decimal
 from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.papers.table import PaperRow, PaperTable
 from factgym.benchmarks.profact.facts import facts
 from factgym.benchmarks.profact.report import ProFactReport
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable
 from factgym.benchmarks.usage import UsageSummary
 from factgym.corpora.averitec import KNOWLEDGE_STORE
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,16 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.agent import Agent, agent_of_player
-from factgym.agents.choose import find_agent
-from factgym.agents.players import players_of
+from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.progress import Progress
 from factgym.agents.runs.collect import collect
+from factgym.benchmarks import sweep
 from factgym.benchmarks.profact.report import ProFactReport, evaluate_run
-from factgym.benchmarks.seva.suite import folder_name
+from factgym.benchmarks.sweep import agent_named, folder_name
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import make
 from factgym.envs.profact.tasks import DATA_VARIABLE
 
@@ -27,9 +25,6 @@ ENV = "profact"
 GENERATED, AVERITEC = "generated", "averitec"
 """The two data sets, by the names that `--only` takes."""
 GENERATED_TASKS = 100
-
-EVERY_SCRIPT = "scripted"
-"""In the place of an agent: every scripted agent of the family, exploiters included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +104,13 @@ def _from_variable() -> Path | None:
 
 
 def baselines() -> tuple[str, ...]:
-    """The scripted agents that are played by default: all that exploit nothing, with the oracle as the ceiling."""
-    return tuple(name for name, player in players_of(ENV).items() if player.role != "exploiter")
+    """The scripted agents that are played by default."""
+    return sweep.baselines(ENV)
 
 
 def chosen_agents(named: Sequence[str]) -> tuple[str, ...]:
     """The agents to play: the baselines where none is named, every scripted one for `EVERY_SCRIPT`; each once."""
-    found: list[str] = []
-    for name in named or baselines():
-        found += players_of(ENV) if name == EVERY_SCRIPT else [name]
-    return tuple(dict.fromkeys(found))
+    return sweep.chosen_agents(ENV, named)
 
 
 OnStart = Callable[[str, Progress], None]
@@ -136,14 +128,8 @@ def play_suite(plan: Plan, out: Path, *, on_start: OnStart = ignore_start) -> li
     """
     # Everything is opened before the first episode is played: the last agent's typo must not cost an evening.
     env = plan.data_set.env(plan.env_settings)
-    agents = [(name, _agent(name, plan.settings)) for name in plan.agents]
+    agents = [(name, agent_named(name, ENV, plan.settings)) for name in plan.agents]
     return [_play(plan, env, name, agent, out, on_start) for name, agent in agents]
-
-
-def _agent(name: str, settings: Mapping[str, Any]) -> Agent:
-    """The agent of a name; a scripted one beside a model takes none of the model's settings."""
-    player = players_of(ENV).get(name)
-    return find_agent(name, ENV, settings) if player is None else agent_of_player(player)
 
 
 def _play(plan: Plan, env: Env[Any], name: str, agent: Agent, out: Path, on_start: OnStart) -> Result:
@@ -159,16 +145,3 @@ def _play(plan: Plan, env: Env[Any], name: str, agent: Agent, out: Path, on_star
         on_start=lambda progress: on_start(name, progress),
     )
     return Result(plan.data_set.name, name, evaluate_run(run), time.perf_counter() - started)
-
-
-def write_json(results: Sequence[Result], path: Path) -> None:
-    """The numbers of every report as JSON. Raises DataError when the file cannot be written."""
-    found = [
-        {"data_set": one.data_set, "agent": one.agent, "seconds": one.seconds, "report": one.report.to_dict()}
-        for one in results
-    ]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", "utf-8")
-    except OSError as error:
-        raise DataError(f"cannot write {path} ({error.strerror}): name another folder") from None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from factgym.agents.players import players_of
 from factgym.benchmarks.formats import count, decimal
+from factgym.benchmarks.papers.terminal import render_paper
 from factgym.benchmarks.seva.compare import SevaComparison, compare
 from factgym.benchmarks.seva.page import PageContent, write_report
 from factgym.benchmarks.seva.paper import PaperTable, paper_tables
@@ -26,9 +27,9 @@ from factgym.benchmarks.seva.suite import (
     baselines,
     ignore_start,
     play_suite,
-    write_json,
 )
-from factgym.benchmarks.seva.terminal import render_comparison, render_paper, render_report, render_results
+from factgym.benchmarks.seva.terminal import render_comparison, render_report, render_results
+from factgym.benchmarks.sweep import write_json
 from factgym.envs.seva.tasks import DATA_VARIABLE
 
 if TYPE_CHECKING:

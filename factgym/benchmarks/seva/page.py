@@ -14,15 +14,15 @@ from importlib.resources import files
 from pathlib import Path
 
 import factgym
-from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, percent
+from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, p_value, percent
 from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.papers.table import KINDS, PaperTable
 from factgym.benchmarks.seva.collapse_chart import collapse_svg
 from factgym.benchmarks.seva.compare import SevaComparison
-from factgym.benchmarks.seva.paper.table import KINDS, PaperTable
 from factgym.benchmarks.seva.paper.variance import simulation
 from factgym.benchmarks.seva.report import SLICE, SevaReport
 from factgym.benchmarks.seva.suite import Result
-from factgym.benchmarks.seva.terminal import STRUCTURE, p_value
+from factgym.benchmarks.seva.terminal import STRUCTURE
 from factgym.benchmarks.statistics import confusion_svg, reliability_svg
 from factgym.benchmarks.viewer import charts
 from factgym.benchmarks.viewer.safe import text

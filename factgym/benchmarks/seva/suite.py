@@ -6,24 +6,22 @@ The five data sets of the paper's evaluation and training are read from a folder
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.agent import Agent, agent_of_player
-from factgym.agents.choose import find_agent
-from factgym.agents.players import players_of
+from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.progress import Progress
 from factgym.agents.runs.collect import collect
+from factgym.benchmarks import sweep
 from factgym.benchmarks.seva.report import SevaReport, evaluate_run
+from factgym.benchmarks.sweep import agent_named, folder_name
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import make
 from factgym.corpora.attribution import BENCHMARKS
 from factgym.corpora.attribution.files import SUFFIXES
@@ -32,12 +30,6 @@ from factgym.envs.seva.tasks import DATA_VARIABLE
 GENERATED = "generated"
 """The name, among the data sets, of the claims that need no data."""
 GENERATED_TASKS = 200
-
-EVERY_SCRIPT = "scripted"
-"""In the place of an agent: every scripted agent of the family, those that were told the label included."""
-
-_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
-_MAX_NAME_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +120,13 @@ def _file(place: Path, name: str) -> Path | None:
 
 
 def baselines() -> tuple[str, ...]:
-    """The scripted agents that are played by default: all that exploit nothing, with the oracle as the ceiling."""
-    return tuple(name for name, player in players_of("seva").items() if player.role != "exploiter")
+    """The scripted agents that are played by default."""
+    return sweep.baselines("seva")
 
 
 def chosen_agents(named: Sequence[str]) -> tuple[str, ...]:
     """The agents to play: the baselines where none is named, every scripted one for `EVERY_SCRIPT`; each once."""
-    found: list[str] = []
-    for name in named or baselines():
-        found += players_of("seva") if name == EVERY_SCRIPT else [name]
-    return tuple(dict.fromkeys(found))
+    return sweep.chosen_agents("seva", named)
 
 
 OnStart = Callable[[str, str, Progress], None]
@@ -155,14 +144,10 @@ def play_suite(plan: Plan, out: Path, *, on_start: OnStart = ignore_start) -> li
     """
     # Everything is opened before the first episode is played: the last agent's typo must not cost an evening.
     worlds = [(one, one.env()) for one in plan.data_sets]
-    agents = [(name, one, env, _agent(name, one.env_id, plan.settings)) for one, env in worlds for name in plan.agents]
+    agents = [
+        (name, one, env, agent_named(name, one.env_id, plan.settings)) for one, env in worlds for name in plan.agents
+    ]
     return [_play(plan, one, env, name, agent, out, on_start) for name, one, env, agent in agents]
-
-
-def _agent(name: str, env_id: str, settings: Mapping[str, Any]) -> Agent:
-    """The agent of a name; a scripted one beside a model takes none of the model's settings."""
-    player = players_of(env_id).get(name)
-    return find_agent(name, env_id, settings) if player is None else agent_of_player(player)
 
 
 def _play(
@@ -188,21 +173,3 @@ def _play(
     )
     report = evaluate_run(run)
     return Result(data_set.name, name, report, time.perf_counter() - started)
-
-
-def folder_name(agent: str) -> str:
-    """An agent's name as the name of a folder."""
-    return _NO_NAME.sub("-", agent).strip("-.")[:_MAX_NAME_CHARS] or "agent"
-
-
-def write_json(results: Sequence[Result], path: Path) -> None:
-    """The numbers of every report as JSON. Raises DataError when the file cannot be written."""
-    found = [
-        {"data_set": one.data_set, "agent": one.agent, "seconds": one.seconds, "report": one.report.to_dict()}
-        for one in results
-    ]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", "utf-8")
-    except OSError as error:
-        raise DataError(f"cannot write {path} ({error.strerror}): name another folder") from None

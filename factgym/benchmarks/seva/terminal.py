@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, percent, printable
+from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, p_value, percent, printable
 from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.meters import Meter
 from factgym.benchmarks.plain import add, number_columns, plain_table
 from factgym.benchmarks.seva.compare import SevaComparison
-from factgym.benchmarks.seva.paper.table import KINDS, PaperTable
 from factgym.benchmarks.seva.report import SLICE, SevaReport
 from factgym.benchmarks.seva.suite import Result
 from factgym.benchmarks.summary import NO_VERDICT
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _NAME, _AGENT = 20, 19
-_SMALLEST_P = 0.0001
 SCORES: Mapping[str, str] = {
     "macro_f1": "macro-F1",
     "accuracy": "accuracy",
@@ -229,32 +227,5 @@ def render_comparison(found: SevaComparison) -> Group:
     return Group(table, Text("\n".join([*lines, *(printable(note, 400) for note in found.notes)])))
 
 
-def p_value(p: float | None) -> str:
-    """`0.0123`, `< 0.0001`; a dash for None."""
-    return ABSENT if p is None else decimal(p, 4) if p >= _SMALLEST_P else f"< {_SMALLEST_P:.4f}"
-
-
 def _is(shown: str) -> str:
     return shown if shown.startswith("<") else f"= {shown}"
-
-
-def render_paper(table: PaperTable) -> Group:
-    """One table of the paper; ✓ where ours is theirs to the digits printed, ✗ where it is not."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
-
-    marked = any(row.agrees is not None for row in table.rows)
-    heading = Text.assemble((f"\n{table.source}", "bold"), f"  {table.title}", (f"\n{KINDS[table.kind]}", "dim"))
-    grid = plain_table("")
-    grid.add_column(table.columns[0])
-    wide = table.columns[0] == "strategy"
-    for name in table.columns[1:]:
-        grid.add_column(name, justify="left" if wide else "right")
-    if marked:
-        grid.add_column("", no_wrap=True)
-    for row in table.rows:
-        mark = {None: Text(""), True: Text("✓", "green"), False: Text("✗", "red")}[row.agrees]
-        add(grid, *row.cells, *([mark] if marked else []))
-    notes = [Padding(Text(note, "dim"), (0, 0, 0, 2)) for note in table.notes]
-    return Group(heading, grid, *notes)

@@ -8,7 +8,7 @@ from factgym.benchmarks.corver.calibration import CountCalibration, calibrate
 from factgym.benchmarks.corver.facts import facts
 from factgym.benchmarks.formats import ABSENT, decimal
 from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, same, signed
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, same, signed
 from factgym.rewards.corver import CorverRules
 
 Named = tuple[str, CountCalibration]

@@ -10,7 +10,7 @@ from factgym.benchmarks.corver.compare import CorverComparison
 from factgym.benchmarks.corver.paper import counts, models, reward, sums
 from factgym.benchmarks.corver.refusals import Decomposition
 from factgym.benchmarks.corver.report import CorverReport
-from factgym.benchmarks.seva.paper.table import PaperTable
+from factgym.benchmarks.papers.table import PaperTable
 
 
 def paper_tables(

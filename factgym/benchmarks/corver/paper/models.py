@@ -18,7 +18,7 @@ from factgym.benchmarks.corver.terminal import provenance
 from factgym.benchmarks.corver.zones import zone_cells, zone_columns
 from factgym.benchmarks.formats import ABSENT, count, decimal, percent, printable
 from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, signed
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, signed
 
 Ours = Sequence[CorverReport]
 

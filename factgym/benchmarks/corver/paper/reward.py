@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from factgym.benchmarks.formats import decimal
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, signed
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, signed
 from factgym.rewards.corver import CorverRules
 
 _TRACED = (

@@ -10,7 +10,7 @@ from factgym.benchmarks.corver.calibration import rise
 from factgym.benchmarks.corver.facts import facts
 from factgym.benchmarks.formats import decimal
 from factgym.benchmarks.intervals import wilson
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, same, signed
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, same, signed
 from factgym.rewards.corver import check_format, judge_answer
 
 RAW, OURS = "Raw", "CorVer"

@@ -5,7 +5,7 @@ files at hand, "arithmetic" on the paper's own numbers, or "theirs", which are r
 printed beside baselines and are no reproduction.
 """
 
+from factgym.benchmarks.papers.table import KINDS, PaperRow, PaperTable
 from factgym.benchmarks.seva.paper.everything import paper_tables
-from factgym.benchmarks.seva.paper.table import KINDS, PaperRow, PaperTable
 
 __all__ = ["KINDS", "PaperRow", "PaperTable", "paper_tables"]

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from factgym.benchmarks.formats import percent
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, same
 from factgym.benchmarks.seva.facts import facts
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, same
 from factgym.benchmarks.seva.suite import DataSet
 from factgym.corpora.attribution import ATTRIBUTABLE, BenchmarkClaims, read_benchmark
 

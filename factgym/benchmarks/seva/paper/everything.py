@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from factgym.benchmarks.papers.table import PaperTable
 from factgym.benchmarks.seva.paper import data, models, probes, reward, sums, variance
-from factgym.benchmarks.seva.paper.table import PaperTable
 from factgym.benchmarks.seva.suite import DataSet, Result
 
 

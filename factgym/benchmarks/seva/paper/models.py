@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from factgym.agents.players import players_of
 from factgym.benchmarks.formats import ABSENT, decimal, percent
 from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, same
 from factgym.benchmarks.seva.facts import facts
 from factgym.benchmarks.seva.paper.data import PUBLISHED, attributable, kind_of
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, same
 from factgym.benchmarks.seva.suite import Result
 from factgym.corpora.attribution import BenchmarkClaims
 

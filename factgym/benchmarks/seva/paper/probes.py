@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from factgym.benchmarks.formats import percent
+from factgym.benchmarks.papers.table import PaperRow, PaperTable
 from factgym.benchmarks.seva.facts import facts
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable
 from factgym.corpora.attribution import ATTRIBUTABLE, AttributionClaim, BenchmarkClaims
 from factgym.corpora.probes import NoProbe, Pool, Probe, attempt, survey
 

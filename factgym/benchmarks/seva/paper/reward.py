@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from factgym.benchmarks.formats import decimal
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, same
 from factgym.benchmarks.seva.facts import facts
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, same
 from factgym.rewards.seva import (
     BINARY,
     ERROR_TYPES,

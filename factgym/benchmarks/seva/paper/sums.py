@@ -9,9 +9,9 @@ from typing import Any
 
 from factgym.benchmarks.formats import decimal, percent
 from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, same, signed
 from factgym.benchmarks.seva.facts import facts
 from factgym.benchmarks.seva.paper.data import attributable
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, same, signed
 from factgym.benchmarks.statistics import accuracy, bca_score, confusion, label_scores, macro_f1
 from factgym.corpora.attribution import BenchmarkClaims
 from factgym.rewards.seva import LABELS

@@ -14,9 +14,9 @@ from math import comb, sqrt
 import numpy as np
 
 from factgym.benchmarks.formats import decimal, percent
+from factgym.benchmarks.papers.table import PaperRow, PaperTable, same, signed
 from factgym.benchmarks.seva.collapse import CollapseRow, simulate_collapse
 from factgym.benchmarks.seva.facts import facts
-from factgym.benchmarks.seva.paper.table import PaperRow, PaperTable, same, signed
 from factgym.rewards.advantages import group_advantages
 from factgym.rewards.seva import PROCESS
 

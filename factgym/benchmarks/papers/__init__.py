@@ -1,0 +1,1 @@
+"""What the papers print, and how our numbers are laid beside it."""
