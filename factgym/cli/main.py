@@ -17,6 +17,7 @@ from factgym.cli.filter import filter_command
 from factgym.cli.info import info
 from factgym.cli.list_envs import list_command
 from factgym.cli.play import play
+from factgym.cli.serve import serve_app
 from factgym.cli.view import view
 from factgym.core.errors import FactgymError
 
@@ -38,6 +39,7 @@ app.command("benchmark")(benchmark)
 app.add_typer(evolve_app, name="evolve")
 app.command("filter")(filter_command)
 app.add_typer(corpus_app, name="corpus")
+app.add_typer(serve_app, name="serve")
 
 
 @app.callback(invoke_without_command=True)

@@ -22,7 +22,9 @@ def native(*calls: tuple[str, str, str]) -> dict[str, Any]:
 
 def submission(env: Env[Any]) -> Any:
     """A sampled action that ends an episode: a call of `submit`, or a text where texts are submissions."""
-    return next(one for one in sampled_actions(env, 0, 200) if isinstance(one, str) or one["tool"] in ("submit", "verdict"))
+    return next(
+        one for one in sampled_actions(env, 0, 200) if isinstance(one, str) or one["tool"] in ("submit", "verdict")
+    )
 
 
 def test_the_first_observation_is_the_first_messages(setup: Setup) -> None:

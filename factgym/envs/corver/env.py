@@ -151,12 +151,21 @@ class CorverEnv(Env[CorverTask]):
 
     def score(self) -> RewardReport:
         """The components under the configured rubric; of an episode that was cut off, what its last message holds."""
-        place, completion = self._completion()
-        score = self._scored(completion)
+        place, completion, score = self.scored()
         rubric = self.config.rubric
         report = report_of(score, rubric, message=max(place, 0))
         spans = () if place < 0 else self._spans(score, rubric, place, completion)
         return replace(report, spans=spans, metrics={**report.metrics, **self._metrics(score)})
+
+    def scored(self) -> tuple[int, Completion, CorverScore]:
+        """The message that is scored (-1 for none), what of it, and the score: what token returns are made of."""
+        place, completion = self._completion()
+        tasks, item = self.tasks, self.task.item
+        rules: CorverRules = self.config.scoring_rules
+        score = score_completion(
+            completion.text, item.aliases, tasks.counter, tasks.extractor, rules, question=item.question
+        )
+        return place, completion, score
 
     def _completion(self) -> tuple[int, Completion]:
         """What is scored and the index of its message; -1 and nothing where the last message was a call or none."""
@@ -167,13 +176,6 @@ class CorverEnv(Env[CorverTask]):
         if self._final is None and any(reply.tool for reply in turn.replies):
             return -1, Completion("")
         return turn.message, completion_of(self.episode.messages[turn.message])
-
-    def _scored(self, completion: Completion) -> CorverScore:
-        tasks, item = self.tasks, self.task.item
-        rules: CorverRules = self.config.scoring_rules
-        return score_completion(
-            completion.text, item.aliases, tasks.counter, tasks.extractor, rules, question=item.question
-        )
 
     def _spans(self, score: CorverScore, rubric: Rubric, place: int, completion: Completion) -> Any:
         length = len(message_text(self.episode.messages[place]))

@@ -91,9 +91,9 @@ class Connection(asyncio.Protocol):
             self.answering = True
             self.server.answer(self, request)
 
-    def later(self, delay: float, status: int, body: bytes) -> None:
-        """Send a JSON answer after `delay` seconds."""
-        self.handle = asyncio.get_running_loop().call_later(delay, self.send, status, body)
+    def later(self, delay: float, status: int, body: bytes, kind: bytes = b"application/json") -> None:
+        """Send an answer after `delay` seconds."""
+        self.handle = asyncio.get_running_loop().call_later(delay, self.send, status, body, b"", kind)
 
     def send(self, status: int, body: bytes, headers: bytes = b"", kind: bytes = b"application/json") -> None:
         """Send an answer now, and go on to the next request. headers: whole lines, each with its line end."""

@@ -22,6 +22,7 @@ _ASSISTANT = re.compile(rb'"role": ?"assistant"')
 _ID = re.compile(rb'<(?:result|evidence) id=\\"([^"\\<>]{1,80})\\"')
 _EVIDENCE = re.compile(rb"<evidence id=[^>]*>\\n" + _STRING, re.DOTALL)
 _TOOLS = re.compile(rb'"tools": ?\[')
+_STREAM = re.compile(rb'"stream": ?true')
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -49,7 +50,14 @@ class ScriptServer(HttpServer):
 
     def chat(self, connection: Connection, request: Request) -> None:
         """Answer one chat request by the script."""
-        connection.later(self.delay, 200, scripted_reply(request.body))
+        self.reply(connection, request, scripted_reply(request.body))
+
+    def reply(self, connection: Connection, request: Request, completion: bytes) -> None:
+        """Send a completion, as a stream of events where that is asked for."""
+        if _STREAM.search(request.body):
+            connection.later(self.delay, 200, as_events(completion), b"text/event-stream")
+        else:
+            connection.later(self.delay, 200, completion)
 
 
 def scripted_reply(body: bytes) -> bytes:
@@ -88,6 +96,22 @@ def completion(
             "usage": usage,
         }
     ).encode()
+
+
+def as_events(completion: bytes) -> bytes:
+    """A completion as the events of a stream: the whole message in one chunk, then why it ended and the usage."""
+    whole = json.loads(completion)
+    usage, (choice,) = whole.pop("usage"), whole.pop("choices")
+    message = choice["message"]
+    calls = [{"index": number, **call} for number, call in enumerate(message.get("tool_calls") or [])]
+    delta = {**message, "tool_calls": calls} if calls else message
+    head = {**whole, "object": "chat.completion.chunk"}
+    chunks = (
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]},
+        {**head, "choices": [], "usage": usage},
+    )
+    return b"".join(b"data: %b\n\n" % _encode(chunk).encode() for chunk in chunks) + b"data: [DONE]\n\n"
 
 
 def _call(turn: int, body: bytes, last: int) -> tuple[str, dict[str, Any]]:

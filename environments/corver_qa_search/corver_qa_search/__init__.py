@@ -1,0 +1,7 @@
+"""corver-qa-search-v1 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
+
+from factgym.integrations.verifiers import hub_environment
+
+Taskset, FactEnv, FactHarness = hub_environment("corver-qa-search")
+
+__all__ = ["FactEnv", "FactHarness", "Taskset"]

@@ -1,0 +1,198 @@
+"""The class that `GRPOTrainer(environment_factory=…)` wants: one instance is one rollout's episode.
+
+TRL takes every public function of the class for a tool, so that everything else here is a property or begins with `_`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError, EpisodeOverError
+from factgym.core.messages import Message, ToolSchema
+from factgym.core.report import RewardReport
+from factgym.integrations.session import Session
+from factgym.integrations.trl.turns import Turn, decode, read_message
+
+_RESERVED = ("reset", "get_reward")
+_UNSEEN = (
+    "no completion of this rollout reached {env}: TRL hands tool calls to an environment, and no texts. Train with "
+    "factgym.integrations.trl.StopWhenDone, or pass reward_funcs=reward_columns({env!r})."
+)
+_ISOLATED = (
+    "{env} shows its policy less than the whole transcript (policy_prompt), and TRL's rollouts can only append: here "
+    "the policy sees all of it. Rewards are the same; prompts are not those of an evaluation."
+)
+
+
+class FactEnvironment:
+    """An episode slot. `environment_factory` makes the subclasses; they take no arguments."""
+
+    _env_id: ClassVar[str]
+    _config: ClassVar[Mapping[str, Any]] = {}
+    _schemas: ClassVar[Sequence[ToolSchema]] = ()
+
+    def __init__(self) -> None:
+        self._session = Session(self._env_id, **self._config)
+        self._turns: list[Turn] = []
+        self._seen = self._logged = False
+
+    def reset(self, **row: Any) -> str | None:
+        """Start the episode of a row's task; None, or the prompt of a row that brings none.
+
+        Raises ConfigError for a row without a task, and for one of another environment.
+        """
+        self._turns, self._seen, self._logged = [], False, False
+        if row.get("task") is None:
+            raise ConfigError(
+                f"a row for {self._env_id} needs a column 'task', so that all members of a group play the same one; "
+                f"it has {', '.join(row) or 'nothing'}. factgym.integrations.trl.dataset makes such rows."
+            )
+        own = self._session.env.env_spec.versioned
+        if row.get("env") not in (None, own):
+            raise ConfigError(f"a row of {row['env']} was given to {own}: make the dataset for the same environment")
+        first = self._session.start(row["task"])
+        if row.get("prompt"):
+            return None
+        return "\n\n".join(message["content"] or "" for message in first)
+
+    def get_reward(self) -> float | None:
+        """The report's total; None where a fault of the infrastructure left the episode without a score.
+
+        An episode that still runs is scored as it stands. Raises ConfigError when nothing that the policy said was
+        ever shown to the environment.
+        """
+        if not self._seen and not self._session.env.episode.turns:
+            raise ConfigError(_UNSEEN.format(env=self._env_id))
+        return self._session.close().total
+
+    @property
+    def session(self) -> Session:
+        """The episode slot, with the environment, its transcript and its metrics."""
+        return self._session
+
+    @property
+    def report(self) -> RewardReport | None:
+        """What the episode earned; None while it runs and before the first one."""
+        try:  # some versions of TRL read every property of a fresh instance
+            return self._session.report
+        except EpisodeOverError:
+            return None
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The policy's messages and their tokens, where a trainer with `StopWhenDone` played them."""
+        return tuple(self._turns)
+
+    def _play(self, parsed: Mapping[str, Any], ids: Sequence[int], first: int, tokenizer: Any) -> list[Message]:
+        """Play one turn as TRL parsed it; the messages that answer it. first: place of its first token."""
+        self._seen = True
+        if self._session.done:
+            return []
+        text = decode(tokenizer, ids)
+        message = read_message(parsed, text, len(self._turns))
+        self._turns.append(Turn(len(self._session.env.episode.messages), first, ids, text, message))
+        return self._session.say(message)
+
+    def _show(self, completion: Any) -> None:
+        """Take what the policy said last, where it is text and no trainer of ours has played it."""
+        if self._seen:
+            return
+        self._seen = True
+        last = completion if isinstance(completion, str) else completion[-1] if completion else {}
+        said = {"role": "assistant", "content": last} if isinstance(last, str) else last
+        if said.get("role") == "assistant" and not said.get("tool_calls") and not self._session.done:
+            self._session.say(_with_reasoning(said))
+
+
+def environment_factory(env_id: str, **config: Any) -> type[FactEnvironment]:
+    """The class to pass as `environment_factory=`; one instance plays one rollout at a time.
+
+    Its tools are those that the environment may open at any stage; one that is not open yet answers so. Raises what
+    `factgym.make` raises, and ConfigError for a tool whose name TRL keeps for itself.
+    """
+    probe = Session(env_id, **config)
+    schemas = tuple(probe.all_tools())
+    names = [schema["function"]["name"] for schema in schemas]
+    for name in names:
+        if name in _RESERVED or name.startswith("_"):
+            raise ConfigError(f"{env_id} has a tool {name!r}, which TRL takes for something else")
+    if type(probe.env).policy_prompt is not Env.policy_prompt:
+        warnings.warn(_ISOLATED.format(env=env_id), UserWarning, stacklevel=2)
+    attributes: dict[str, Any] = {name: _tool(schema) for name, schema in zip(names, schemas, strict=True)}
+    attributes |= {"_env_id": env_id, "_config": dict(config), "_schemas": schemas}
+    attributes["__doc__"] = f"{probe.env.env_spec.versioned} as an environment of TRL's."
+    return type(_class_name(env_id), (FactEnvironment,), attributes)
+
+
+def _class_name(env_id: str) -> str:
+    """TRL names the reward's column after the class."""
+    return "".join(word.capitalize() for word in env_id.replace("_", "-").split("-"))
+
+
+def _with_reasoning(said: Mapping[str, Any]) -> Message:
+    content, reasoning = said.get("content") or "", said.get("reasoning_content")
+    return {"role": "assistant", "content": f"<think>\n{reasoning}\n</think>\n\n{content}" if reasoning else content}
+
+
+def _tool(schema: ToolSchema) -> Callable[..., str]:
+    """A method that plays one call, with the signature and the docstring that describe it."""
+    function = schema["function"]
+    name, parameters = function["name"], function["parameters"]
+
+    def call(self: FactEnvironment, /, **arguments: Any) -> str:
+        return self._session.call(name, arguments)
+
+    required = parameters.get("required", ())
+    hints = {key: _hint(one) for key, one in parameters.get("properties", {}).items()}
+    receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    found = [receiver]
+    for key in sorted(hints, key=lambda one: one not in required):
+        default = inspect.Parameter.empty if key in required else parameters["properties"][key].get("default")
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        found.append(inspect.Parameter(key, kind, default=default, annotation=hints[key]))
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = _docstring(function)
+    call.__annotations__ = {**hints, "return": str}
+    call.__signature__ = inspect.Signature(found, return_annotation=str)  # type: ignore[attr-defined]
+    return call
+
+
+def _docstring(function: Mapping[str, Any]) -> str:
+    lines = [_line(function.get("description") or function["name"])]
+    properties = function["parameters"].get("properties", {})
+    if properties:
+        lines += ["", "Args:"]
+        lines += [f"    {key}: {_line(_about(key, one))}" for key, one in properties.items()]
+    return "\n".join(lines)
+
+
+def _about(key: str, schema: Mapping[str, Any]) -> str:
+    """A parameter's description, with what a Python annotation cannot say about it."""
+    said = str(schema.get("description") or key)
+    inner = schema.get("items") if isinstance(schema.get("items"), Mapping) else None
+    deep = inner is not None and inner.get("type") == "object"
+    return f"{said} Each is {json.dumps(inner, ensure_ascii=False)}" if deep else said
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+_HINTS: Mapping[str, Any] = {
+    "string": str, "integer": int, "number": float, "boolean": bool, "object": dict, "null": type(None),
+}  # fmt: skip
+
+
+def _hint(schema: Mapping[str, Any]) -> Any:
+    """The annotation that says as much of a schema as annotations can."""
+    if schema.get("enum"):
+        return Literal[tuple(schema["enum"])]
+    kind = schema.get("type")
+    if kind == "array":
+        return list[_hint(schema.get("items") or {})]  # type: ignore[misc]
+    return _HINTS.get(kind, Any) if isinstance(kind, str) else Any

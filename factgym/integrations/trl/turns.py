@@ -1,0 +1,194 @@
+"""One turn of a policy between TRL's token ids and our messages, there and back.
+
+There: what TRL parsed becomes the message that the environment plays; where calls were parsed their arguments are the
+characters that the policy wrote. Back: a range of characters of that message becomes the tokens that hold it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from factgym.core.messages import Message, message_text
+from factgym.core.native import encode_json
+
+_OPENED, _CLOSED = "<think>", "</think>"
+_REASONING = ("thinking", "reasoning_content")
+_KEYS = ('"arguments":', '"parameters":')
+_SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # what raw_decode calls, and typeshed leaves out
+_TRIES = 64
+_WAIT = 8
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Turn:
+    """A message of the policy's and its tokens.
+
+    message: its index in the transcript. first: the place of its first token in the completion. ids: its tokens.
+    text: what they say, without special tokens. said: the message that was played.
+    """
+
+    message: int
+    first: int
+    ids: Sequence[int]
+    text: str
+    said: Message
+
+    @property
+    def length(self) -> int:
+        """Characters of the message's own text, in which credit is counted."""
+        return len(message_text(self.said))
+
+    @property
+    def parts(self) -> list[tuple[int, int, int | None]]:
+        """Of the message's own text, start and length of each part and where it begins in `text`, None for nowhere."""
+        return locate(self.said, self.text)
+
+    def holds(self, offsets: Offsets, start: int, end: int) -> npt.NDArray[np.bool_]:
+        """(T,) bool: the tokens of characters [start, end) of the message's text, never none of them.
+
+        A token belongs where its middle is. A range over the whole text is the whole turn, with its end token and the
+        syntax around a call; so is a range of which nothing is found in the tokens.
+        """
+        found = np.zeros(len(self.ids), dtype=np.bool_)
+        if start > 0 or end < self.length:
+            wide, middle = offsets[:, 0] < offsets[:, 1], offsets.sum(axis=1)
+            for low, high in self._places(start, end):
+                found |= wide & (2 * low <= middle) & (middle < 2 * high)
+        return found if found.any() else np.ones(len(self.ids), dtype=np.bool_)
+
+    def _places(self, start: int, end: int) -> list[tuple[int, int]]:
+        found = []
+        for begin, length, place in self.parts:
+            low, high = max(start, begin), min(end, begin + length)
+            if low < high and place is not None:
+                found.append((place + low - begin, place + high - begin))
+        return found
+
+
+def read_message(parsed: Mapping[str, Any], text: str, number: int) -> Message:
+    """The message to play: native calls where TRL's parser found some, else the text as it stands, reasoning included.
+
+    number: of the turn, for the ids of the calls.
+    """
+    calls = parsed.get("tool_calls")
+    if not calls:
+        # A template may open the block itself, and then it is no part of what was sampled.
+        opened = _CLOSED in text and _OPENED not in text and any(parsed.get(key) for key in _REASONING)
+        return {"role": "assistant", "content": f"{_OPENED}{text}" if opened else text}
+    cursor = 0
+    played: list[Any] = []
+    for n, call in enumerate(calls):
+        function = call.get("function", call)
+        written, cursor = _as_written(text, function["arguments"], cursor)
+        named = {"name": function["name"], "arguments": written}
+        played.append({"id": f"call_{number}_{n}", "type": "function", "function": named})
+    message: Message = {"role": "assistant", "content": parsed.get("content") or None, "tool_calls": played}
+    for key in _REASONING:
+        if parsed.get(key):
+            message["reasoning_content"] = parsed[key]
+    return message
+
+
+def locate(message: Message, text: str) -> list[tuple[int, int, int | None]]:
+    """`Turn.parts` of a message in the text of its tokens."""
+    pieces = [message.get("content") or ""]
+    pieces += [call["function"]["arguments"] for call in message.get("tool_calls") or []]
+    parts: list[tuple[int, int, int | None]] = []
+    begin = cursor = 0
+    for piece in pieces:
+        place: int | None = text.find(piece, cursor) if piece else None
+        if place == -1:
+            place = -len(_OPENED) if piece == _OPENED + text else None
+        if place is not None:
+            cursor = max(cursor, place + len(piece))
+        parts.append((begin, len(piece), place))
+        begin += len(piece) + 1
+    return parts
+
+
+def _as_written(text: str, arguments: Any, cursor: int) -> tuple[str, int]:
+    """A call's arguments as they stand in the text, or written anew where the format is not JSON; where to go on."""
+    span = _object_in(text, arguments, cursor)
+    return (_written(arguments), cursor) if span is None else (text[span[0] : span[1]], span[1])
+
+
+def _object_in(text: str, wanted: Any, cursor: int) -> tuple[int, int] | None:
+    """Where a value stands in the text as JSON, from `cursor` on; first behind the keys that calls are written with."""
+    mark = "[" if isinstance(wanted, list) else "{"
+    for key in _KEYS:
+        place = text.find(key, cursor)
+        place = text.find(mark, place + len(key)) if place >= 0 else -1
+        if place >= 0 and (end := _ends(text, place, wanted)):
+            return place, end
+    for _ in range(_TRIES):
+        cursor = text.find(mark, cursor)
+        if cursor < 0:
+            return None
+        if end := _ends(text, cursor, wanted):
+            return cursor, end
+        cursor += 1
+    return None
+
+
+def _ends(text: str, place: int, wanted: Any) -> int | None:
+    """Where the JSON value at a place ends, None where it is not the wanted one."""
+    try:
+        value, end = _SCAN(text, place)
+    except (ValueError, StopIteration, RecursionError):
+        return None
+    return end if value == wanted and value is not None else None
+
+
+def _written(arguments: Any) -> str:
+    try:
+        return encode_json(arguments)
+    except (TypeError, ValueError):
+        return json.dumps(arguments, default=str)
+
+
+def decode(tokenizer: Any, ids: Sequence[int]) -> str:
+    """The text of token ids without special tokens, not tidied up."""
+    return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def token_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> Offsets:
+    """(T, 2): where each token begins and ends in `text`, the decoded ids.
+
+    Tokens that share a character share its place; special tokens have no width.
+    """
+    special = set(tokenizer.all_special_ids)
+    core = list(ids)
+    while core and core[-1] in special:
+        core.pop()
+    found: list[tuple[int, int]] | None = None
+    if getattr(tokenizer, "is_fast", False):
+        again = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        if list(again["input_ids"]) == core:
+            found = [tuple(one) for one in again["offset_mapping"]]
+    if found is None:  # sampled tokens need not be those that the tokenizer would have chosen
+        found = _step_by_step(tokenizer, core)
+    found += [(len(text), len(text))] * (len(ids) - len(core))
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _step_by_step(tokenizer: Any, ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Offsets from what each token adds to the text, with the tokens before it as context."""
+    found: list[tuple[int, int]] = []
+    context = read = place = 0
+    for i in range(len(ids)):
+        before, after = decode(tokenizer, ids[context:read]), decode(tokenizer, ids[context : i + 1])
+        last = i + 1 == len(ids)
+        if after.endswith("\ufffd") and i - read < _WAIT and not last:
+            continue  # part of a character
+        end = place + max(len(after) - len(before), 0)
+        found += [(place, end)] * (i + 1 - read)
+        context, read, place = read, i + 1, end
+    return found

@@ -1,0 +1,116 @@
+"""The hub packages are what the registry says, and settings survive the way from a flag to an environment."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import factgym
+from factgym.core.errors import ConfigError
+from factgym.integrations.hub import module_of, packages
+from factgym.integrations.session import Session, self_contained
+from factgym.integrations.settings import keywords, settings_of
+from factgym.rewards.claimcheck import QuoteRules
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENTS = ROOT / "environments"
+
+
+def test_what_is_checked_in_is_what_the_command_writes() -> None:
+    written = packages(ROOT)
+    for path, text in written.items():
+        assert path.is_file(), f"{path} is missing: run python -m factgym.integrations.hub ."
+        assert path.read_text("utf-8") == text, f"{path} is stale: run python -m factgym.integrations.hub ."
+    there = {path for path in ENVIRONMENTS.rglob("*.*") if path.is_file() and "__pycache__" not in path.parts}
+    kept = {path for path in there if not {"dist", "build"} & set(path.relative_to(ENVIRONMENTS).parts)}
+    assert {path for path in kept if ".egg-info" not in str(path)} == set(written)
+
+
+def test_every_environment_that_needs_no_file_has_a_package() -> None:
+    assert {"claimcheck-multihop", "claimcheck", "seva"} <= set(self_contained())
+    assert {path.name for path in ENVIRONMENTS.iterdir()} == {module_of(env_id) for env_id in self_contained()}
+
+
+@pytest.mark.parametrize("env_id", self_contained())
+def test_a_package_says_what_the_hub_asks(env_id: str) -> None:
+    folder = ENVIRONMENTS / module_of(env_id)
+    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    own = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["name"] == env_id and module_of(project["name"]) == folder.name
+    assert project["version"] == factgym.__version__ == own["version"]
+    assert (project["license"], project["requires-python"]) == (own["license"], own["requires-python"])
+    assert project["tags"] and project["description"] and project["readme"] == "README.md"
+    (verifiers,) = [one for one in project["dependencies"] if one.startswith("verifiers")]
+    assert verifiers in own["optional-dependencies"]["verifiers"]
+    assert re.search(r">=0\.4\b.*<0\.5$", verifiers), "without a lower bound the hub lists it as legacy"
+    module = ast.parse((folder / folder.name / "__init__.py").read_text("utf-8"))
+    assert ast.get_docstring(module)
+    text = (folder / "README.md").read_text("utf-8")
+    for name in (one.name for one in settings_of(env_id)):
+        assert f"| `{name}" in text
+    assert "### Known exploits" in text or "### Rewards" in text
+
+
+@pytest.mark.parametrize("env_id", factgym.list_envs())
+def test_every_setting_of_an_environment_can_be_said_plainly(env_id: str) -> None:
+    entry = factgym.spec(env_id)
+    names = {field.name for field in dataclasses.fields(entry.load().Config)} - entry.fixed
+    found = {one.name: one for one in settings_of(env_id)}
+    assert found.keys() == names
+    assert all(one.about for one in found.values() if not one.inner), "the docstring of the Config explains each"
+    defaults = {name: one.default for name, one in found.items()}
+    assert keywords(env_id, defaults) == {}
+
+
+def test_plain_values_become_an_environments_own() -> None:
+    said = {"split": "train", "max_turns": 5, "rules": {"min_quote_chars": 20}, "reward": "v2"}
+    config = Session("claimcheck-multihop", **keywords("claimcheck-multihop", said)).env.config
+    assert (config.split, config.max_turns, config.reward) == ("train", 5, "v2")
+    assert config.rules == dataclasses.replace(QuoteRules(), min_quote_chars=20)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"spilt": "train"}, "Did you mean 'split'"),
+        ({"source": "hard"}, "no plain setting 'source'"),
+        ({"rules": {"min_quote_char": 3}}, "Did you mean 'min_quote_chars'"),
+        ({"rules": {"min_quote_chars": "many"}}, "takes int"),
+    ],
+)
+def test_what_is_no_setting_is_refused_in_words(said: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        keywords("claimcheck-multihop", said)
+
+
+def test_the_table_of_doors_names_what_exists() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    lines = [line for line in (ROOT / ".ci" / "doors").read_text("utf-8").splitlines() if line and line[0] != "#"]
+    names = []
+    for line in lines:
+        name, python, arguments, files = (cell.strip() for cell in line.split("|"))
+        names.append(name)
+        assert re.fullmatch(r"default|3\.\d+", python)
+        (extra,) = re.findall(r"-e \.\[([\w,-]+)\]", arguments)
+        assert set(extra.split(",")) <= extras.keys(), line
+        assert all(list(ROOT.glob(pattern)) for pattern in files.split()), line
+    assert len(set(names)) == len(names)
+    assert {path.stem for path in (ROOT / "docs" / "guides" / "doors").glob("*.md")} <= set(names) | {"session"}
+
+
+def test_a_missing_framework_is_named_with_its_extra() -> None:
+    code = (
+        "import sys; sys.modules['verifiers'] = None\n"
+        "from factgym.core.errors import MissingExtraError\n"
+        "try:\n    import factgym.integrations.verifiers\n"
+        "except MissingExtraError as error:\n    sys.stdout.write(str(error))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "The verifiers door needs the extra 'verifiers': pip install 'factgym[verifiers]'"

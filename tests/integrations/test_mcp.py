@@ -1,0 +1,345 @@
+"""The MCP door: every environment's episodes are the same through it, one session is one episode, the reward is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp.server.lowlevel", reason="needs factgym[mcp]")
+pytest.importorskip("mcp_types", reason="needs factgym[mcp]")
+
+import mcp_types as types
+import same_room
+from conformance.setups import SETUPS
+from door_pages import run_page
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.server import Server
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from same_room import Case, Outcome, assert_same
+
+from factgym.agents.runs.read import read_run
+from factgym.core.errors import ConfigError
+from factgym.integrations.mcp import META, REPLY, Episodes, FactServer
+from factgym.integrations.session import OVER, Session
+
+pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
+
+CLAIMS = "claimcheck-multihop"
+COMMAND = [sys.executable, "-m", "factgym.cli.main", "serve", "mcp"]
+
+
+class Ears:
+    """What a client is told beside its answers."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+
+    async def __call__(self, message: Any) -> None:
+        self.changes += isinstance(message, types.ToolListChangedNotification)
+
+
+@asynccontextmanager
+async def client_of(server: Any, mode: str = "legacy") -> Any:
+    ears = Ears()
+    async with Client(server, mode=mode, message_handler=ears) as client:
+        yield client, ears
+
+
+async def names(client: Any) -> list[str]:
+    return [tool.name for tool in (await client.list_tools()).tools]
+
+
+async def play(client: Any, ears: Ears, case: Case) -> tuple[list[str], list[list[str]], bool]:
+    """The results of the case's actions, the tools that were open after each, and whether the episode was over then.
+
+    The client is told of every change of the tools.
+    """
+    calls = [(name, json.loads(arguments)) for name, arguments in case.episode.calls()]
+    if case.episode.final is not None:
+        calls.append((REPLY, {"text": case.episode.final}))
+    results: list[str] = []
+    tools: list[list[str]] = []
+    before, over = await names(client), False
+    for name, arguments in calls:
+        heard = ears.changes
+        found = await client.call_tool(name, arguments)
+        results.append(found.content[0].text)
+        tools.append(await names(client))
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            assert ears.changes - heard == (tools[-1] != before)
+        before = tools[-1]
+        over = "stop" in found.meta[META]
+        if over:
+            break
+    return results, tools, over
+
+
+def outcome_in(folder: Path, **seen: Any) -> Outcome:
+    (record,) = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
+    reward = record["reward"]
+    return Outcome(
+        total=reward["total"],
+        status=reward["status"],
+        components=reward["components"],
+        spans=reward["spans"],
+        metrics=reward["metrics"],
+        stop=record["stop"],
+        **seen,
+    )
+
+
+def check(
+    case: Case, folder: Path, results: list[str], tools: list[list[str]], over: bool, speaks: bool = False
+) -> None:
+    reference = case.reference
+    assert results == reference.results()
+    assert_same(reference, outcome_in(folder, first=[], said=[]), skip=["first", "said", "tools"])
+    added = [REPLY] if speaks else []
+    open_now = [[*found, *added] for found in reference.tools]
+    assert tools == ([*open_now[:-1], []] if over else open_now)
+
+
+SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
+
+
+@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any], tmp_path: Path) -> None:
+    cases = [one for one in same_room.cases("calls") if (one.env, one.needs) == (env_id, needs)]
+
+    async def one(number: int, case: Case) -> None:
+        folder = tmp_path / str(number)
+        with Episodes(env_id, case.episode.config, task=case.episode.task, out=folder) as episodes:
+            async with client_of(FactServer(episodes)) as (client, ears):
+                first = "\n\n".join(message["content"] or "" for message in case.reference.first)
+                assert client.instructions == first
+                prompt = await client.get_prompt("task")
+                assert "\n\n".join(message.content.text for message in prompt.messages) == first
+                played = await play(client, ears, case)
+            check(case, folder, *played, speaks=episodes.speaks)
+
+    for number, case in enumerate(cases):
+        asyncio.run(one(number, case))
+
+
+@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+def test_clients_get_the_environments_own_schemas(env_id: str, needs: Callable[..., Any]) -> None:
+    config = same_room.config_of(env_id, needs)
+
+    async def shown() -> Any:
+        async with client_of(FactServer(Episodes(env_id, config, task=0))) as (client, _):
+            return (await client.list_tools()).tools
+
+    session = Session(env_id, **config)
+    session.start(0)
+    ours = [tool["function"] for tool in session.tools()]
+    theirs = [tool for tool in asyncio.run(shown()) if tool.name != REPLY]
+    assert [(one.name, one.description, one.input_schema) for one in theirs] == [
+        (one["name"], one["description"], one["parameters"]) for one in ours
+    ]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_command_serves_one_episode_over_stdio(mode: str, tmp_path: Path) -> None:
+    case = next(one for one in same_room.cases("calls") if one.env == "profact" and one.name == "oracle")
+    words = [*COMMAND[1:], "profact", "--task", case.episode.task, "--out", str(tmp_path / "run")]
+    parameters = StdioServerParameters(command=COMMAND[0], args=words, env=dict(os.environ))
+
+    async def over_stdio() -> tuple[list[str], list[list[str]], bool]:
+        async with client_of(stdio_client(parameters), mode) as (client, ears):
+            return await play(client, ears, case)
+
+    check(case, tmp_path / "run", *asyncio.run(over_stdio()))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_process_keeps_its_episode(how: signal.Signals, tmp_path: Path) -> None:
+    opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    call = {"name": "search", "arguments": {"query": "contract"}}
+    lines: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": opening},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": call},
+    ]
+    command = [*COMMAND, CLAIMS, "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in lines:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **line}) + "\n")
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        assert [one["id"] for one in answers] == [1, 2]
+        process.send_signal(how)
+        assert process.wait(30) == 128 + how
+    (record,) = read_run(tmp_path).episodes()
+    assert (record["stop"], len(record["turns"])) == ("turn_limit", 1)
+
+
+def test_clients_without_a_handshake_hear_of_other_tools_by_subscription() -> None:
+    case = next(one for one in same_room.cases("calls") if one.env == "profact" and one.name == "oracle")
+
+    async def heard() -> list[str]:
+        found = []
+        with Episodes("profact", task=case.episode.task) as episodes:
+            async with client_of(FactServer(episodes), "auto") as (client, ears):
+                assert client.protocol_version in MODERN_PROTOCOL_VERSIONS
+                async with client.listen(tools_list_changed=True) as events:
+                    await play(client, ears, case)
+                    found.append(type(await anext(aiter(events))).__name__)
+        return found
+
+    assert asyncio.run(heard()) == ["ToolsListChanged"]
+
+
+@contextmanager
+def serving(*words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    command = [*COMMAND, *words, "--transport", "http", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert " at http://" in line, line + process.stderr.read()
+            yield line.split()[-1], process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+def test_every_session_over_http_is_an_episode_of_its_own(tmp_path: Path) -> None:
+    async def one(url: str, mode: str) -> tuple[str, int]:
+        async with client_of(url, mode) as (client, _):
+            first = await client.call_tool("search", {"query": "contract"})
+            await asyncio.sleep(0.05)
+            second = await client.call_tool("search", {"query": "contract"})
+            told = [one.meta[META] for one in (first, second)]
+            assert told[0]["task"] == told[1]["task"]
+            assert told[0]["turns_left"] - told[1]["turns_left"] == 1
+            assert first.content[0].text.split("turns left")[0] == second.content[0].text.split("turns left")[0]
+            return told[0]["task"], told[1]["turns_left"]
+
+    async def several(url: str) -> list[tuple[str, int]]:
+        return await asyncio.gather(*(one(url, mode) for mode in ("legacy", "auto") * 3))
+
+    async def without_a_session(url: str) -> MCPError:
+        async with client_of(url, "2026-07-28") as (client, _):
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool("search", {"query": "contract"})
+        return caught.value
+
+    run = tmp_path / "run"
+    with serving(CLAIMS, "--set", "size=20", "--out", str(run)) as (url, _):
+        played = asyncio.run(several(url))
+        error = asyncio.run(without_a_session(url))
+    assert len({task for task, _ in played}) == 6
+    assert {left for _, left in played} == {10}
+    assert error.code == types.UNSUPPORTED_PROTOCOL_VERSION
+    found = read_run(run)
+    records = list(found.episodes())
+    assert {one["task"] for one in records} == {task for task, _ in played}
+    assert {one["stop"] for one in records} == {"turn_limit"}
+    # A session more goes on with the tasks that were not played yet.
+    with serving(CLAIMS, "--set", "size=20", "--out", str(run)) as (url, _):
+        task, _ = asyncio.run(one(url, "legacy"))
+    assert task not in {one["task"] for one in records}
+    assert len(list(read_run(run).episodes())) == 7
+
+
+def test_the_reward_is_kept_from_the_policy_unless_it_is_shown() -> None:
+    case = next(one for one in same_room.cases("calls") if one.env == CLAIMS and one.name == "oracle")
+    calls = [(name, json.loads(arguments)) for name, arguments in case.episode.calls()]
+
+    async def last(show: bool) -> list[Any]:
+        with Episodes(CLAIMS, task=case.episode.task, show_reward=show) as episodes:
+            async with client_of(FactServer(episodes)) as (client, _):
+                for name, arguments in calls:
+                    found = await client.call_tool(name, arguments)
+                after = await client.call_tool(*calls[0])
+        return [found, after]
+
+    kept, after = asyncio.run(last(False))
+    said = json.dumps(kept.model_dump(mode="json"))
+    assert not any(word in said for word in ("reward", "report", "components"))
+    assert kept.meta[META]["stop"] == "submitted"
+    assert after.content[0].text == OVER
+    shown, _ = asyncio.run(last(True))
+    assert shown.content[0].text == kept.content[0].text
+    assert shown.meta[META]["report"]["total"] == case.reference.total
+    assert json.loads(shown.content[1].text.removeprefix("Reward report: ")) == shown.meta[META]["report"]
+
+
+def test_calls_of_one_session_are_played_one_after_the_other() -> None:
+    async def at_once() -> list[int]:
+        async with client_of(FactServer(Episodes(CLAIMS, task=0))) as (client, _):
+            found = await asyncio.gather(*(client.call_tool("search", {"query": str(n)}) for n in range(8)))
+        return [one.meta[META]["turns_left"] for one in found]
+
+    assert sorted(asyncio.run(at_once())) == [4, 5, 6, 7, 8, 9, 10, 11]
+
+
+def test_the_prompt_is_what_the_policy_sees_now() -> None:
+    case = next(one for one in same_room.cases("calls") if one.env == "profact" and one.name == "oracle")
+
+    async def prompts() -> list[str]:
+        found = []
+        async with client_of(FactServer(Episodes("profact", task=case.episode.task))) as (client, _):
+            for name, arguments in case.episode.calls():
+                prompt = await client.get_prompt("task")
+                found.append("\n\n".join(message.content.text for message in prompt.messages))
+                await client.call_tool(name, json.loads(arguments))
+        return found
+
+    for shown, prompt in zip(asyncio.run(prompts()), case.prompts, strict=True):
+        for message in prompt:
+            assert (message["content"] or "") in shown
+
+
+def test_tasks_follow_the_seed_begin_again_and_are_refused_in_words() -> None:
+    episodes = Episodes(CLAIMS, {"size": 15}, seed=3)
+    size = len(episodes.template.env.tasks)
+    jobs = [episodes.start().job for _ in range(size + 1)]
+    assert sorted(one.index for one in jobs[:size]) == list(range(size))
+    assert (jobs[size].index, jobs[size].sample) == (jobs[0].index, 1)
+    assert [Episodes(CLAIMS, {"size": 15}, task=one).start().job.index for one in ("2", 2)] == [2, 2]
+    with pytest.raises(ConfigError, match="no task"):
+        Episodes(CLAIMS, {"size": 15}, task="nothing-like-it")
+    done = subprocess.run([*COMMAND, CLAIMS, "--set", "spilt=1"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "Did you mean 'split'" in done.stderr
+
+
+def test_the_page_runs(tmp_path: Path) -> None:
+    said = [done.stdout for _, done in run_page("mcp", tmp_path)]
+    assert any("submitted" in one for one in said)
+
+
+def parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def test_what_we_rely_on_upstream_is_as_it_was() -> None:
+    wanted = {"on_list_tools", "on_call_tool", "on_list_prompts", "on_get_prompt", "on_subscriptions_listen", "title"}
+    assert wanted <= set(parameters(Server.__init__))
+    assert parameters(Server.create_initialization_options)[1] == "notification_options"
+    assert "host" in parameters(Server.streamable_http_app)
+    assert parameters(Server.run)[:4] == ["self", "read_stream", "write_stream", "initialization_options"]
+    assert "_connection" in inspect.getsource(ServerSession.__init__)
+    assert {"state", "exit_stack"} <= Connection.__annotations__.keys()
+    assert {"session", "protocol_version", "method", "request_id", "request"} <= set(parameters(ServerRequestContext))
+    assert parameters(ServerSession.send_notification) == ["self", "notification", "related_request_id"]
+    assert parameters(MCPError.__init__) == ["self", "code", "message", "data"]

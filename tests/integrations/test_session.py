@@ -1,0 +1,194 @@
+"""The session plays what `reset` and `step` play, and never raises for what a policy said."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+import same_room
+from same_room import Case, assert_same, outcome_of
+
+from factgym.core.errors import EpisodeOverError
+from factgym.core.report import RewardReport
+from factgym.integrations.session import MAX_METRICS, MAX_NAME_CHARS, OVER, Session, flat_metrics, rows, self_contained
+
+
+def played(session: Session, case: Case, *, by_call: bool = False) -> same_room.Outcome:
+    episode = case.episode
+    first = session.start(episode.task)
+    said: list[Any] = []
+    tools = []
+    for n, message in enumerate(episode.messages):
+        if session.done:
+            break
+        if by_call and n < len(episode.calls()):
+            name, arguments = episode.calls()[n]
+            text = session.call(name, arguments)
+            said.append([{"role": "tool", "content": text}])
+        else:
+            said.append(session.say(message))
+        tools.append([tool["function"]["name"] for tool in session.tools()])
+    report = session.close()
+    return outcome_of(report, first=first, said=said, stop=session.stop, tools=tools)
+
+
+@pytest.mark.parametrize("case", same_room.cases(tasks=1), ids=str)
+def test_a_session_shows_what_reset_and_step_show(case: Case) -> None:
+    session = Session(case.episode.env, **case.episode.config)
+    assert_same(case.reference, played(session, case))
+    assert_same(case.reference, played(session, case))  # a second episode in the same slot
+
+
+@pytest.mark.parametrize("case", same_room.cases("calls", tasks=1), ids=str)
+def test_calls_without_messages_are_the_same_episode(case: Case) -> None:
+    session = Session(case.episode.env, **case.episode.config)
+    seen = played(session, case, by_call=True)
+    assert seen.results() == case.reference.results()
+    assert_same(case.reference, seen, skip=["said"])
+
+
+def test_every_environment_has_cases_that_earn_something_and_some_that_do_not() -> None:
+    for env in self_contained():
+        found = [case for case in same_room.cases(files=False) if case.env == env]
+        assert len(found) == 2 * 9
+        oracle = next(case for case in found if case.name == "oracle" and case.kind == "messages")
+        hostile = next(case for case in found if case.name == "hostile" and case.kind == "messages")
+        assert oracle.reference.total > max(0, hostile.reference.total)
+        assert oracle.reference.spans
+        assert len(oracle.prompts) == len(oracle.reference.said)
+        assert all(message.keys() >= {"role", "content"} for message in oracle.episode.messages)
+
+
+def test_comparison_sees_every_field() -> None:
+    case = next(one for one in same_room.cases("messages") if one.name == "oracle")
+    reference = case.reference
+    for name, other in {
+        "first": [],
+        "said": [*reference.said, []],
+        "total": (reference.total or 0) + 1e-15,
+        "status": "error",
+        "components": {**reference.components, "json": 0.25},
+        "spans": reference.spans[1:],
+        "stop": "turn_limit",
+        "metrics": {},
+        "tools": [],
+    }.items():
+        changed = same_room.Outcome(**{**vars(reference), name: other})
+        with pytest.raises(AssertionError, match=name):
+            assert_same(reference, changed)
+        assert_same(reference, changed, skip=[name])
+    with pytest.raises(AssertionError):
+        assert_same(reference, reference, skip=["sound"])
+
+
+def test_nothing_raises_after_the_end_and_nothing_is_played() -> None:
+    session = Session("claimcheck-multihop")
+    with pytest.raises(EpisodeOverError):
+        session.call("search", {"query": "x"})
+    session.start(0)
+    report = session.close("context_limit")
+    assert (session.done, session.stop, report.total, session.reward) == (True, "context_limit", 0.0, 0.0)
+    assert session.close() is report
+    assert session.call("search", {"query": "x"}) == OVER
+    assert session.say("text") == [{"role": "user", "content": OVER}]
+    both = same_room.native(("a", "search", "{}"), ("b", "read", "{}"))
+    assert [m["tool_call_id"] for m in session.say(both)] == ["a", "b"]
+    assert len(session.env.episode.turns) == 0
+
+
+def test_an_infrastructure_fault_has_no_reward() -> None:
+    session = Session("seva")
+    session.start(seed=1)
+    assert session.fail("the server is gone").status == "error"
+    assert session.reward is None
+    assert session.metrics()["scored"] == 0
+
+
+@pytest.mark.parametrize("arguments", [{"query": math.nan}, {"query": object()}, "{", {"query": {1: b"x"}}])
+def test_arguments_that_are_no_json_are_answered(arguments: Any) -> None:
+    session = Session("claimcheck-multihop")
+    session.start(0)
+    assert session.call("search", arguments).startswith("Error (")
+    assert session.metrics()["errors"] == 1
+
+
+async def async_text(session: Session) -> str:
+    return await session.call_async("search", {"query": "vote"})
+
+
+def test_slow_steps_leave_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+    import threading
+
+    session = Session("claimcheck-multihop")
+    session.start(0)
+    threads = []
+    step = session.env.step
+    monkeypatch.setattr(session.env, "step", lambda action: (threads.append(threading.get_ident()), step(action))[1])
+    asyncio.run(async_text(session))
+    monkeypatch.setattr(type(session.env), "slow_steps", True)
+    asyncio.run(async_text(session))
+    assert threads[0] == threading.get_ident() != threads[1]
+
+
+def test_metrics_are_flat_finite_and_bounded() -> None:
+    report = RewardReport(
+        0.5,
+        components={"verdict": 1.0, "json": True},
+        metrics={
+            "verdict": 0.0,
+            "Gates / x": {"deep": 0.5, "deeper": {"no": 1}},
+            "text": "no",
+            "nan": math.nan,
+            "huge": 10**400,
+            "x" * 200: 1,
+            **{f"many{n}": n for n in range(500)},
+        },
+    )
+    found = flat_metrics(report)
+    assert found["verdict"] == 1.0
+    assert found["json"] == 1.0
+    assert found["Gates_x_deep"] == 0.5
+    assert len(found) == MAX_METRICS
+    assert all(len(name) <= MAX_NAME_CHARS and math.isfinite(value) for name, value in found.items())
+    assert not {"text", "nan", "huge"} & found.keys()
+
+
+def test_rows_are_the_tasks_without_any_gold() -> None:
+    found = list(rows("claimcheck-multihop", {"split": "train"}, limit=3, start=2))
+    assert [row["index"] for row in found] == [2, 3, 4]
+    session = Session("claimcheck-multihop", split="train")
+    for row in found:
+        assert row["prompt"] == session.start(row["task"])
+        assert set(row) == {"env", "index", "task", "prompt"}
+        json.dumps(row)
+    assert len(list(rows("seva", {"size": 5}, prompts=False))) == 5
+    assert "prompt" not in next(rows("seva", prompts=False))
+
+
+def test_the_credit_of_the_turns_is_the_reward() -> None:
+    for case in same_room.cases("messages", files=False, tasks=1):
+        if case.name == "oracle":
+            session = Session(case.episode.env)
+            played(session, case)
+            assert len(session.turn_rewards()) == len(case.reference.said)
+            assert sum(session.turn_rewards()) == pytest.approx(session.reward)
+
+
+def test_every_open_tool_is_among_all_tools() -> None:
+    for case in same_room.cases("messages", files=False, tasks=1):
+        session = Session(case.episode.env, **case.episode.config)
+        known = {tool["function"]["name"] for tool in session.all_tools()}
+        assert {name for names in case.reference.tools for name in names} <= known
+
+
+def test_the_measurement_of_the_doors_runs_and_refuses_other_rewards() -> None:
+    from factgym.integrations.speed.frame import Door, UnequalError, measure_door
+    from factgym.integrations.speed.session import door
+
+    (line,) = measure_door("session", door, episodes=3, repeats=1)
+    assert "3 episodes" in line and "overhead" in line
+    with pytest.raises(UnequalError):
+        list(measure_door("wrong", lambda env_id: Door(lambda recorded: [2.0] * len(recorded)), 2, 1))

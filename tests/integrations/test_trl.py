@@ -1,0 +1,246 @@
+"""The TRL door: every environment's episodes are the same through a real GRPOTrainer, and credit reaches its tokens."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("trl", reason="needs factgym[trl]")
+
+import same_room
+from conformance.setups import SETUPS
+from datasets import Dataset
+from same_room import Case, assert_same, outcome_of
+from tiny_trl import Plain, ScriptedTrainer, arguments, factory, model, oracle, tokenizer, trained, written
+from transformers.utils import get_json_schema
+
+from factgym.agents.players import find_player
+from factgym.core.errors import ConfigError
+from factgym.integrations.session import Session, self_contained
+from factgym.integrations.trl import (
+    FactEnvironment,
+    column_weights,
+    reward_columns,
+)
+
+pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
+
+SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
+
+
+def row_of(session: Session, task: str) -> dict[str, Any]:
+    return {"prompt": session.start(task), "task": task, "env": session.env.env_spec.versioned}
+
+
+def scripted(env_id: str, config: dict[str, Any], rows: list[dict[str, Any]], scripts: Any, folder: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        trainer = ScriptedTrainer(
+            model=model(),
+            args=arguments(folder, per_device_train_batch_size=len(scripts), reward_weights=None),
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer(),
+            environment_factory=factory(env_id, **config),
+        )
+    trainer.scripts = scripts
+    trainer.model.train()
+    return trainer
+
+
+def played(cases: list[Case], folder: Path) -> tuple[Any, list[dict[str, Any]], dict[str, Any]]:
+    """Every case as one rollout of one batch of a real trainer."""
+    first = cases[0].episode
+    session = Session(first.env, **first.config)
+    rows = [row_of(session, case.episode.task) for case in cases]
+    scripts = [[written(message) for message in case.episode.messages] for case in cases]
+    trainer = scripted(first.env, first.config, rows, scripts, folder)
+    out = trainer._generate_and_score_completions([dict(row) for row in rows])
+    return trainer, rows, out
+
+
+@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any], tmp_path: Path) -> None:
+    cases = [one for one in same_room.cases() if (one.env, one.needs) == (env_id, needs)]
+    # Calls that are no JSON reach TRL's parser as a model would have written them, which is as text.
+    cases = [one for one in cases if (one.kind, one.name) != ("messages", "hostile")]
+    trainer, rows, out = played(cases, tmp_path)
+    kept = out.get("tool_mask", out["completion_mask"]) * out["completion_mask"]
+    for n, (case, env) in enumerate(zip(cases, trainer.environments, strict=True)):
+        reference = case.reference
+        report = env.session.close()
+        seen = outcome_of(report, first=rows[n]["prompt"], said=[], stop=env.session.stop)
+        # A call that TRL's parser finds in a text is a native one here, and credit counts in its arguments.
+        native = any(message.get("tool_calls") for message in env.session.messages)
+        skip = ["said", "tools"] + (["spans"] if case.kind == "texts" and native else [])
+        if reference.stop == "turn_limit" and len(reference.said) < env.session.env.config.max_turns:
+            skip.append("stop")  # the script ends before the episode, and a policy without words has no room left
+        assert_same(reference, seen, skip=skip)
+        observed = [turn.observation for turn in env.session.env.episode.turns]
+        if case.kind != "texts":
+            assert observed == reference.results()
+        assert len(observed) == len(reference.said)
+        own = sum(len(turn.ids) for turn in env.turns)
+        assert int(kept[n].sum()) == own
+        ids = out["completion_ids"][n].tolist()
+        record = env.session.env.episode.turns
+        for turn, following, answer in zip(env.turns, env.turns[1:], record, strict=False):
+            between = tokenizer().decode(ids[turn.first + len(turn.ids) : following.first])
+            assert all(reply.text in between for reply in answer.replies)
+        for turn in env.turns:
+            assert ids[turn.first : turn.first + len(turn.ids)] == list(turn.ids)
+            assert kept[n, turn.first : turn.first + len(turn.ids)].all()
+
+
+@pytest.mark.parametrize("case", same_room.cases("calls", tasks=1), ids=str)
+def test_the_class_alone_plays_the_same_calls(case: Case) -> None:
+    """As a GRPOTrainer without our mixin uses it: methods with parsed arguments, then the reward."""
+    env = factory(case.env, **case.episode.config)()
+    assert env.reset(**row_of(env.session, case.episode.task)) is None
+    said = []
+    for name, arguments_text in case.episode.calls():
+        if env.report is None:
+            said.append(getattr(env, name)(**json.loads(arguments_text)))
+    assert said == case.reference.results()[: len(said)]
+    if case.episode.final is not None and env.report is None:
+        env._show([{"role": "assistant", "content": case.episode.final}])
+    assert env.get_reward() == case.reference.total
+    seen = outcome_of(env.report, first=[], said=[], stop=env.session.stop)
+    assert_same(case.reference, seen, skip=["first", "said", "tools", "spans"])
+
+
+@pytest.mark.parametrize("env_id", self_contained())
+def test_tools_describe_themselves_as_the_schemas_do(env_id: str) -> None:
+    cls = factory(env_id)
+    schemas = {schema["function"]["name"]: schema["function"] for schema in Session(env_id).all_tools()}
+    public = {name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")}
+    assert public == {*schemas, "reset", "get_reward"}
+    env = cls()
+    for name, ours in schemas.items():
+        found = get_json_schema(getattr(env, name))["function"]
+        assert found["name"] == name
+        assert found["description"] == " ".join(ours["description"].split())
+        assert found["parameters"].get("required", []) == ours["parameters"].get("required", [])
+        properties = ours["parameters"]["properties"]
+        assert found["parameters"]["properties"].keys() == properties.keys()
+        for key, one in properties.items():
+            shown = found["parameters"]["properties"][key]
+            assert shown.get("type") == one.get("type")
+            assert shown.get("enum") == one.get("enum")
+            assert shown["description"].startswith(" ".join(one["description"].split()))
+            if one.get("items", {}).get("type") == "object":
+                assert json.dumps(one["items"], ensure_ascii=False) in shown["description"]
+
+
+def test_a_step_stops_when_the_episode_is_over_and_logs_every_component(tmp_path: Path) -> None:
+    env_id = "claimcheck-multihop"
+    scripts = [oracle(env_id, 0), ["It is true.<|im_end|>", *oracle(env_id, 0)[-1:]]]
+    before = model().model.embed_tokens.weight.detach().numpy().copy()
+    columns = reward_columns(env_id)
+    trainer = trained(
+        ScriptedTrainer, env_id, scripts, tmp_path, columns=columns, reward_weights=column_weights(env_id)
+    )
+    log = trainer.state.log_history[0]
+    first, second = (env.session for env in trainer.environments)
+    assert first.reward == 1.0 > second.reward
+    assert second.env.episode.turns[0].error == "no_tool_call"
+    assert log["reward"] == pytest.approx((first.reward + second.reward) / 2)
+    assert log["rewards/ClaimcheckMultihop/mean"] == log["reward"]
+    for name in first.report.components:
+        both = [first.report.components[name], second.report.components[name]]
+        assert log[f"rewards/{name}/mean"] == pytest.approx(np.mean(both))
+    assert log["factgym/turns"] == (len(scripts[0]) + 2) / 2
+    assert log["tools/call_frequency"] == (len(scripts[0]) + 1) / 2
+    assert log["completions/clipped_ratio"] == 0.0
+    assert trainer._said == [len(one) for one in scripts]  # nothing was generated after the end
+    assert list(trainer._logs["extra"]["stop"]) == ["submitted", "submitted"]
+    assert log["grad_norm"] > 0
+    assert not np.array_equal(before, trainer.model.model.embed_tokens.weight.detach().numpy())
+
+
+def test_hostile_messages_are_answered_and_scored_for_nothing(tmp_path: Path) -> None:
+    cases = [one for one in same_room.cases("messages", files=False, tasks=1) if one.name == "hostile"]
+    for case in (one for one in cases if one.env in ("claimcheck-multihop", "corver-qa-search", "profact", "seva")):
+        trainer, _, _ = played([case, case], tmp_path)
+        for env in trainer.environments:
+            assert env.session.close().status == "scored"
+            assert env.session.reward <= max(case.reference.total, 0.0)
+            assert any(turn.error for turn in env.session.env.episode.turns)
+
+
+def test_slow_environments_are_played_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [one for one in same_room.cases("calls", files=False) if (one.env, one.name) == ("seva-repair", "oracle")]
+    threads = set()
+    real = FactEnvironment._play
+
+    def seen(self: Any, *given: Any) -> Any:
+        threads.add(threading.get_ident())
+        return real(self, *given)
+
+    monkeypatch.setattr(FactEnvironment, "_play", seen)
+    monkeypatch.setattr(type(cases[0].episode.make()), "slow_steps", True)
+    trainer, _, _ = played(cases, tmp_path)
+    assert threading.get_ident() not in threads
+    assert [env.session.reward for env in trainer.environments] == [case.reference.total for case in cases]
+
+
+def test_the_prompt_holds_the_whole_schemas(tmp_path: Path) -> None:
+    trainer, rows, out = played(same_room.cases("calls", files=False)[:2], tmp_path)
+    shown = tokenizer().decode(out["prompt_ids"][0])
+    for schema in trainer.environments[0]._schemas:
+        assert json.dumps(schema, ensure_ascii=False) in shown
+    for message in rows[0]["prompt"]:
+        assert message["content"] in shown
+
+
+@pytest.mark.parametrize("env_id", ["seva", "corver-qa"])
+def test_a_plain_text_is_scored_with_the_mixin_or_with_the_columns_and_never_without_either(
+    env_id: str, tmp_path: Path
+) -> None:
+    session = Session(env_id)
+    session.start(0)
+    said = same_room._said(session.env, find_player(env_id, "oracle").start(session.env, 0))[-1]
+    calls = said.get("tool_calls")
+    text = calls[0]["function"]["arguments"] if calls else said["content"]
+    expected = Session(env_id)
+    expected.start(0)
+    expected.say(text)
+    assert expected.reward == session.reward > 0.5
+    scripts = [[f"{text}<|im_end|>"], ["What?<|im_end|>"]]
+    for cls, columns in ((ScriptedTrainer, []), (Plain, reward_columns(env_id))):
+        weights = column_weights(env_id) if columns else None
+        trainer = trained(cls, env_id, scripts, tmp_path, columns=columns, reward_weights=weights)
+        assert trainer.environments[0].session.reward == expected.reward
+        assert trainer.state.log_history[0]["reward_std"] > 0
+    with pytest.raises(ConfigError, match="StopWhenDone"):
+        trained(Plain, env_id, scripts, tmp_path)
+
+
+def test_a_fault_of_the_infrastructure_is_no_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env_id = "corver-qa"
+    scripts = [oracle(env_id, 0), ["<think>No.</think><answer>No</answer><|im_end|>"], oracle(env_id, 0)]
+    real = FactEnvironment._play
+
+    def failing(self: Any, parsed: Any, ids: Any, first: int, known: Any) -> Any:
+        found = real(self, parsed, ids, first, known)
+        if first == 0 and "No" in parsed["content"]:
+            self._session.env.episode.report = None
+            self._session.fail("the index is gone")
+        return found
+
+    monkeypatch.setattr(FactEnvironment, "_play", failing)
+    columns = reward_columns(env_id)
+    trainer = trained(
+        ScriptedTrainer, env_id, scripts, tmp_path, columns=columns, reward_weights=column_weights(env_id)
+    )
+    assert trainer.environments[1].get_reward() is None
+    own = trainer.environments[0].session.reward
+    assert trainer.state.log_history[0]["reward"] == pytest.approx(own)
+    assert list(trainer._logs["advantages"]) == [0.0, 0.0, 0.0]

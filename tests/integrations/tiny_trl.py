@@ -1,0 +1,203 @@
+"""A model small enough for CPU tests, a tokenizer trained on the spot with TRL's own Qwen3 template, and a trainer whose
+policy says what a script says. Everything between is TRL's: template, parsing, masks, rewards, loss and step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import same_room
+import torch
+import trl
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from factgym.agents.players import find_player
+from factgym.core.messages import Message
+from factgym.integrations.session import Session
+from factgym.integrations.trl import DenseCredit, FactEnvironment, StopWhenDone, dataset, environment_factory
+
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+MARKS = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"]
+
+
+@cache
+def tokenizer(vocabulary: int = 1500) -> PreTrainedTokenizerFast:
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    texts = [
+        message["content"] or ""
+        for env in ("claimcheck-multihop", "seva", "profact", "corver-qa")
+        for task in range(3)
+        for message in Session(env).start(task)
+    ]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    core.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=vocabulary, show_progress=False, initial_alphabet=alphabet, special_tokens=SPECIAL
+        ),
+    )
+    core.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in MARKS])
+    found = PreTrainedTokenizerFast(
+        tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>", padding_side="left"
+    )
+    found.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text("utf-8")
+    return found
+
+
+def model(size: int = 16) -> Qwen3ForCausalLM:
+    torch.manual_seed(0)
+    known = tokenizer()
+    config = Qwen3Config(
+        vocab_size=len(known),
+        hidden_size=size,
+        intermediate_size=size,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        max_position_embeddings=1_000_000,
+        tie_word_embeddings=True,
+        eos_token_id=known.eos_token_id,
+        pad_token_id=known.pad_token_id,
+        bos_token_id=None,
+    )
+    return Qwen3ForCausalLM(config)
+
+
+def arguments(folder: Path, **more: Any) -> GRPOConfig:
+    given: dict[str, Any] = {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": 2,
+        "num_generations": 2,
+        "max_steps": 1,
+        "learning_rate": 1e-3,
+        "max_completion_length": 500_000,
+        "report_to": [],
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "bf16": False,
+        "shuffle_dataset": False,
+    }
+    return GRPOConfig(**{**given, **more})
+
+
+def written(message: Message) -> str:
+    """A message as the template writes it, which is what a model would sample: up to its end token."""
+    known = tokenizer()
+    if not message.get("tool_calls"):
+        return f"{message['content'] or ''}{known.eos_token}"
+    text = known.apply_chat_template([{"role": "user", "content": "q"}, dict(message)], tokenize=False)
+    head = known.apply_chat_template([{"role": "user", "content": "q"}], tokenize=False, add_generation_prompt=True)
+    return text.removeprefix(head).rstrip("\n").removeprefix("<think>\n\n</think>\n\n")
+
+
+class Scripted:
+    """Mix in first. `scripts`: for each rollout of a batch, in order, the texts that its policy says; then nothing."""
+
+    scripts: Sequence[Sequence[str]]
+
+    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = self
+        environments = trainer.environments
+        if len(prompt_ids) == len(environments) and not any(env.turns for env in environments):
+            self._said = [0] * len(environments)
+            self._starts = [list(ids) for ids in prompt_ids]
+            rows = range(len(environments))
+        else:
+            rows = self._rows_of(prompt_ids)
+        found = []
+        for row in rows:
+            script = self.scripts[row]
+            text = script[self._said[row]] if self._said[row] < len(script) else ""
+            self._said[row] += 1
+            found.append(tokenizer()(text, add_special_tokens=False)["input_ids"])
+        return found, None
+
+    def _rows_of(self, prompt_ids: Any) -> list[int]:
+        """Rollouts are asked in their order, and those that are over are not asked."""
+        alive = [n for n, env in enumerate(self.environments) if not env.session.done]  # type: ignore[attr-defined]
+        assert len(alive) == len(prompt_ids)
+        for n, ids in zip(alive, prompt_ids, strict=True):
+            assert ids[: len(self._starts[n])] == self._starts[n]
+        return alive
+
+
+class ScriptedTrainer(Scripted, StopWhenDone, GRPOTrainer):
+    """The door as it is meant to be used, with a scripted policy."""
+
+
+class Plain(Scripted, GRPOTrainer):
+    """TRL's own loop."""
+
+
+def factory(env_id: str, **config: Any) -> type[FactEnvironment]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return environment_factory(env_id, **config)
+
+
+def oracle(env_id: str, task: int, **config: Any) -> list[str]:
+    """What the oracle's messages look like when a model samples them."""
+    env = Session(env_id, **config).env
+    env.reset(options={"task": task})
+    said = same_room._said(env, find_player(env_id, "oracle").start(env, 0))
+    return [written(same_room._as_native(env, message, n)) for n, message in enumerate(said)]
+
+
+def trained(cls: type[Any], env_id: str, scripts: Any, folder: Path, rows: Any = None, **more: Any) -> Any:
+    """A trainer after one real step."""
+    columns = more.pop("columns", [])
+    given = {"per_device_train_batch_size": len(scripts), "num_generations": len(scripts), **more}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        trainer = cls(
+            model=model(),
+            args=arguments(folder, **given),
+            train_dataset=rows or dataset(env_id, limit=1),
+            processing_class=tokenizer(),
+            environment_factory=factory(env_id),
+            reward_funcs=columns,
+        )
+    trainer.scripts = scripts
+    trainer.train()
+    return trainer
+
+
+class Dense(Scripted, DenseCredit, GRPOTrainer):
+    """Keeps what a batch's advantages were."""
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        self.batch = super()._generate_and_score_completions(inputs)
+        return self.batch
+
+
+class Hops(Dense):
+    credit = "hrpo"
+    dense_weight = 0.0
+
+
+class Stepwise(Dense):
+    credit = "stepwise"
+
+
+QUICK = "<think>{0} is said to be right.</think>\n<answer>{1}</answer><|im_end|>"
+
+
+def corver_scripts() -> list[list[str]]:
+    """The oracle, a wrong answer, one without form, and a long one."""
+    (right,) = oracle("corver-qa", 0)
+    return [
+        [right],
+        [QUICK.format("Paris", "Paris")],
+        ["Nothing.<|im_end|>"],
+        [right.replace("</think>", " Nobody knows Xenia Brethaan.</think>")],
+    ]
