@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -204,3 +205,36 @@ def test_no_text_makes_the_reward_raise_and_every_part_stays_in_its_range(
 
 
 INDEX = memory_index(["Paris is in France. " * 30, "Ann met Bob."])
+
+PEOPLE = ("Ann Lee", "Bob Ray", "Cid Fox", "Dan Orr", "Rome-Oslo", "Nobody")
+WORLD = memory_index(
+    [
+        f"{one} met {other} in Rome-Oslo."
+        for i, one in enumerate(PEOPLE[:4])
+        for other in PEOPLE[:i]
+        for _ in range(7 * i)
+    ]
+    + ["Dan Orr wrote to Ann Lee."] * 4
+)
+TABLE = TableCounter({("Ann", "Lee", "Bob", "Ray"): 4}, 33)
+told = st.builds(
+    "{} {} {}.".format, st.sampled_from(PEOPLE), st.sampled_from(["met", "wrote to"]), st.sampled_from(PEOPLE)
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(told, min_size=1, max_size=8), told, st.sampled_from(["first", "min", "relcheck"]), st.integers(5, 40))
+def test_counting_to_the_last_tier_changes_no_reward(thought: list[str], answer: str, rule: str, high: int) -> None:
+    text = f"<think>{' '.join(thought)}</think><answer>{answer}</answer>"
+    exact = CorverRules(rule=rule, high_count=high)
+    for counter in (WORLD, TABLE):
+        full, bounded = (
+            score_completion(text, "Ann Lee", counter, RuleExtractor(), rules, question=answer)
+            for rules in (exact, replace(exact, exact_counts=False))
+        )
+        assert full.components == bounded.components
+        for one, other in zip(full.sentences, bounded.sentences, strict=True):
+            assert one._replace(count=None, relation_count=None) == other._replace(count=None, relation_count=None)
+            most = None if rule == "min" or one.count is None else min(one.count, high)
+            assert other.count == (one.count if rule == "min" else most)
+            assert bool(one.relation_count) == bool(other.relation_count)

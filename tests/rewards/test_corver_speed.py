@@ -21,7 +21,17 @@ def test_every_stage_has_its_row(tmp_path: Path) -> None:
     for index in (None, tmp_path / "corpus.cooc"):
         lines = list(measure_corver(Plan(index, text, batches=1, processes=1)))
         assert re.search(r"384 completions, 1,[0-9]{3} sentences each; an index of [0-9]+ tokens", lines[0])
-        names = ["whole reward", "whole, again", "split", "extract", "count", "align", "whole, groups"]
+        names = [
+            "whole reward",
+            "whole, again",
+            "whole, exact",
+            "split",
+            "extract",
+            "count",
+            "count, exact",
+            "align",
+            "whole, groups",
+        ]
         assert [line.split("  ")[1].strip() for line in lines[1:]] == names
         assert all(int(re.findall(r"([0-9,]+) sentences/s", line)[0].replace(",", "")) > 0 for line in lines[1:])
 

@@ -3,9 +3,10 @@
 A batch is a training step's: 24 questions with 16 completions each, three sentences of thought and one of answer, which
 are drawn from a text. In the row "whole reward" every sentence is drawn for itself; in "whole, groups" the completions
 of a question share a pool of 16 sentences, as samples of one policy repeat each other. Completions are scored together,
-as `score_many` does, and aligned with tokens of four characters under the strict rubric. Nothing is cached from one
-batch to the next by the reward; "whole, again" and the stages by themselves come after the whole of the same batch, when
-the index's pages of its words are in the process.
+as `score_many` does, and aligned with tokens of four characters under the strict rubric. Counting stops at the highest
+tier, as in training; the rows "exact" count in full, as environments and evaluation do. Nothing is cached from one batch
+to the next by the reward, but an index remembers the words that it looked up: "whole, again" and the stages by
+themselves come after the whole of the same batch.
 
 The one-core rows are the processor time of a thread, the counting on one thread; the last row is the wall's, with two
 processes at a time that share the index's file. Without an index a corpus is made of the text and held in memory; with
@@ -29,8 +30,16 @@ import numpy as np
 
 from factgym.benchmarks.speed.cooccurrence_text import read_text
 from factgym.core.errors import ConfigError
-from factgym.corpora.cooccurrence import Counter, memory_index, open_index
-from factgym.rewards.corver import RuleExtractor, query_of, score_many, split_sentences, token_returns
+from factgym.corpora.cooccurrence import CooccurrenceIndex, Counter, memory_index, open_index
+from factgym.rewards.corver import (
+    DEFAULT_RULES,
+    CorverRules,
+    RuleExtractor,
+    query_of,
+    score_many,
+    split_sentences,
+    token_returns,
+)
 
 _QUESTIONS, _GROUP, _SENTENCES = 24, 16, 4
 _POOL = 16
@@ -38,6 +47,7 @@ _TOKEN_CHARS = 4
 _PER_DOCUMENT = 25
 _TARGET = 20_000
 _PATIENCE = 600.0
+_TRAINING = CorverRules(exact_counts=False)
 _FORMS = (
     "{a} directed {b} in {year}.",
     "The {b} was written by {a}, a novelist from {place}.",
@@ -114,7 +124,7 @@ def _name(rng: random.Random) -> str:
     return "".join(rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(rng.randrange(2, 5))).title()
 
 
-def _counter(path: Path | None, sentences: Sequence[str]) -> Counter:
+def _counter(path: Path | None, sentences: Sequence[str]) -> CooccurrenceIndex:
     if path is not None:
         return open_index(path, engine=_engine(), threads=1)
     documents = (" ".join(sentences[i : i + _PER_DOCUMENT]) for i in range(0, len(sentences), _PER_DOCUMENT))
@@ -147,14 +157,13 @@ def _offsets(text: str) -> np.ndarray:
     return np.stack([starts, np.minimum(starts + _TOKEN_CHARS, len(text))], axis=1)
 
 
-def _reward(batch: Batch, counter: Counter) -> None:
-    for score, offsets in zip(
-        score_many(batch.texts, batch.aliases, counter, RuleExtractor()), batch.offsets, strict=True
-    ):
+def _reward(batch: Batch, counter: Counter, rules: CorverRules = _TRAINING) -> None:
+    scores = score_many(batch.texts, batch.aliases, counter, RuleExtractor(), rules)
+    for score, offsets in zip(scores, batch.offsets, strict=True):
         token_returns(score, offsets)
 
 
-def _stages(batch: Batch, counter: Counter) -> dict[str, float]:
+def _stages(batch: Batch, counter: CooccurrenceIndex) -> dict[str, float]:
     """Processor seconds of each stage by itself, and of the whole."""
     whole = _seconds(lambda: _reward(batch, counter))
     extractor = RuleExtractor()
@@ -165,14 +174,16 @@ def _stages(batch: Batch, counter: Counter) -> dict[str, float]:
     return {
         "whole reward": whole,
         "whole, again": _seconds(lambda: _reward(batch, counter)),
+        "whole, exact": _seconds(lambda: _reward(batch, counter, DEFAULT_RULES)),
         "split": _seconds(lambda: [split_sentences(text) for text in batch.texts]),
         "extract": _seconds(lambda: extractor.extract_first(texts)),
-        "count": _seconds(lambda: counter.count_many(queries)),
+        "count": _seconds(lambda: counter.count_up_to(queries, _TRAINING.high_count)),
+        "count, exact": _seconds(lambda: counter.count_many(queries)),
         "align": _seconds(lambda: [token_returns(*pair) for pair in zip(scores, batch.offsets, strict=True)]),
     }
 
 
-def _rates(batch: Batch, grouped: Batch, counter: Counter) -> dict[str, float]:
+def _rates(batch: Batch, grouped: Batch, counter: CooccurrenceIndex) -> dict[str, float]:
     """Sentences a second of each row."""
     seconds = {name: (batch.sentences, spent) for name, spent in _stages(batch, counter).items()}
     seconds["whole, groups"] = grouped.sentences, _seconds(lambda: _reward(grouped, counter))

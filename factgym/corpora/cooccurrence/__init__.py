@@ -2,6 +2,7 @@
 
     counter = open_index("wiki.cooc")
     counter.count_many([["Ronkonkoma", "11779"], ["Messi", "Rosario"]])     # array([12, 340])
+    counter.count_up_to([["Ronkonkoma", "11779"], ["Messi", "Rosario"]], 20)    # array([12, 20]), and stops there
 
 Counting is NumPy in the base install and compiled with the extra "counting" (numba), some twenty times as fast and with
 the same counts. What a query costs grows with the occurrences of its rarest clause, not with the corpus.
@@ -12,7 +13,7 @@ position, and its words follow in order; punctuation takes none. What a word is 
 **Queries.** A query is an AND of clauses, a clause an OR of terms, a term a word. A term that the tokenizer splits
 (`Men's`, `4-2`, `U.S.`) stands for its tokens in adjacent positions of one document; it occurs where its first token
 is. A clause's occurrences are those of its terms, its frequency their number. An empty query is an error; a clause
-without occurrences makes the count 0. A query of one clause counts its occurrences under either semantics.
+without occurrences makes the count 0. A query of one clause counts its occurrences.
 
 **Semantics "infini-gram"** repeats the CNF count of the infini-gram engine, its quirks included:
 
@@ -28,10 +29,11 @@ without occurrences makes the count 0. A query of one clause counts its occurren
    only (and says so only from twice that number on). Those counts are not repeated: here they are exact, and
    `count_detail` marks them (`over_cap`), as no other engine's answer can be compared with them.
 
-**Semantics "window"** is the clean form. Clauses and anchors as in 1, but each position is an anchor once. An anchor
-counts when every clause has an occurrence in the anchor's document such that the anchor and one occurrence of each
-clause all lie within `window`: largest position - smallest position <= window. One occurrence may serve several
-clauses (a repeated word changes nothing).
+**Semantics "window"** is the clean form. Clauses and anchors as in 1, but each position is an anchor once, and equally
+frequent clauses are taken by their words, so that a query's order changes nothing. An anchor counts when every clause
+has an occurrence in the anchor's document such that the anchor and one occurrence of each clause all lie within
+`window`: largest position - smallest position <= window. One occurrence may serve several clauses (a repeated word
+changes nothing).
 """
 
 from __future__ import annotations

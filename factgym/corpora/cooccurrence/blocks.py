@@ -61,6 +61,19 @@ def encode(positions: U32, frequencies: I64) -> Blocks:
     return Blocks(firsts, sizes.astype(np.uint32), data)
 
 
+def encode_plain(positions: U32, frequencies: I64) -> Blocks:
+    """As `encode`, with 32 bits for each difference: larger, and made in a fraction of the time. No list is empty."""
+    counts = block_counts(frequencies)
+    ends = np.cumsum(counts)
+    lengths = np.full(int(ends[-1]) if len(ends) else 0, BLOCK)
+    lengths[ends - 1] = frequencies - (counts - 1) * BLOCK
+    starts = np.cumsum(lengths) - lengths
+    firsts = positions[starts]
+    full = lengths == BLOCK
+    data = np.delete(positions - np.repeat(firsts, lengths), starts[~full])
+    return Blocks(firsts, np.where(full, BLOCK, lengths - 1).astype(np.uint32), data)
+
+
 def _widths(spans: U32) -> I64:
     """Bits that each number needs."""
     return np.frexp(spans.astype(np.float64))[1].astype(np.int64)

@@ -38,7 +38,7 @@ def brute_count(
     if semantics == "infini-gram":
         return _anchors_of_stream(documents, clauses, window)
     if semantics == "window":
-        return _anchors_of_documents(documents, clauses, window)
+        return _anchors_of_documents(documents, sorted(map(sorted, clauses)), window)
     raise ConfigError(f"unknown semantics {semantics!r}: use 'infini-gram' or 'window'")
 
 
@@ -91,7 +91,7 @@ def _anchors_of_documents(
 ) -> int:
     """Places of the least frequent clause near which, in their document, every other clause is met.
 
-    The clause is the first of those that are equally frequent in the corpus. A place counts once, and when one place of
+    The clause is the first by its words of those that are equally frequent in the corpus. A place counts once, and when one place of
     each clause can be chosen so that the furthest two of them all, this place among them, are at most `window` apart.
     """
     frequencies = [sum(len(_occurrences(document, clause)) for document in documents) for clause in clauses]

@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -201,6 +202,7 @@ def _allow_many_files() -> None:
 def _start_worker() -> None:
     """Prepare a worker, and let it leave when the build is killed, so that nothing is written any more."""
     _allow_many_files()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is the builder's to report; a worker just ends
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

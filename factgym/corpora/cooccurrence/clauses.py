@@ -1,24 +1,28 @@
 """From words to posting lists: what a query's clauses mean in an index, looked up once and kept.
 
 A clause of one word is a list of the index. Every other one (a word of several tokens, an OR) is worked out once: its
-occurrences are found, encoded like the index's lists and kept, the least recently used ones dropped beyond a budget.
+occurrences are found, encoded like the index's lists and kept within a budget. For NumPy the least recently used ones
+are dropped beyond it; what the compiled kernels know, the words' rows and the lists, is then forgotten altogether.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence.blocks import BLOCK, PostingList, block_counts, encode
+from factgym.corpora.cooccurrence.blocks import BLOCK, PostingList, block_counts, decode, encode, encode_plain
+from factgym.corpora.cooccurrence.engine import run_phrases
+from factgym.corpora.cooccurrence.known import NOWHERE, ClauseKey, Known
 from factgym.corpora.cooccurrence.plain import chunks, contains
 from factgym.corpora.cooccurrence.store import Store, running
-from factgym.corpora.cooccurrence.tokens import Case, tokenize
+from factgym.corpora.cooccurrence.tokens import Case, tokenize, tokenize_bytes
 
 UNKNOWN = -1
 """What `Store.find` says of a word that the index does not hold."""
@@ -44,28 +48,8 @@ _NONE = PostingList(0, np.empty(0, np.uint32), np.zeros(1, np.uint32), np.zeros(
 _NEVER = Clause(0, _NONE)
 
 
-SEVERAL = -1
-"""In place of a row: a word of several tokens."""
-
-
-class Known:
-    """Words that were looked up, and a row for the kernels of each: see `engine.Batch`. Row 0 is of unknown words."""
-
-    __slots__ = ("count", "index", "rows")
-
-    def __init__(self) -> None:
-        self.index: dict[str, int] = {}
-        self.rows = np.zeros((256, 5), np.int64)
-        self.count = 1
-
-    def add(self, word: str, row: tuple[int, ...]) -> int:
-        """Note a word's row; its number. Readers may go on at the same time: what they see does not change."""
-        if self.count == len(self.rows):
-            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
-        self.rows[self.count] = row
-        self.count += 1
-        self.index[word] = self.count - 1
-        return self.count - 1
+Phrase = tuple[int, ...]
+"""The lists of the tokens of a word that has several."""
 
 
 class Lexicon:
@@ -83,42 +67,103 @@ class Lexicon:
         self._lock = threading.Lock()
 
     def known(self) -> Known:
-        """The words looked up so far; forgotten when they are many, which does not concern who holds them."""
-        if len(self._known.index) > _MAX_WORDS:
+        """The clauses looked up so far; forgotten when they are many, which does not concern who holds them."""
+        if len(self._known.index) > _MAX_WORDS or self._known.nbytes > self._memory // 2:
             self._known = Known()
         return self._known
 
-    def learn(self, known: Known, word: str) -> int:
-        """Look a word up and note it: the number of its row, or `SEVERAL`."""
-        tokens = tokenize(word, self._case)
-        number = self._store.find(tokens[0]) if len(tokens) == 1 else UNKNOWN
+    def learn(self, known: Known, clauses: Iterable[ClauseKey], compiled: Any, threads: int) -> None:
+        """Look clauses up, all together, and note them: from then on `known.index` has each."""
+        words: list[str] = []
+        for one in clauses:
+            if isinstance(one, str):
+                words.append(one)
+            else:
+                self._learn_or(known, one)
+        found = self._lists_of(words)
+        singles = [one for one in found if len(one) == 1]
+        rows = self._rows([number for one in singles for number in one])
+        made = list(self._phrases(list({one for one in found if len(one) > 1}), compiled, threads))
+        where: dict[Phrase, int] = {(): NOWHERE}
         with self._lock:
-            if len(tokens) > 1 or number == UNKNOWN:
-                found = known.index[word] = SEVERAL if len(tokens) > 1 else 0
-                return found
-            return known.add(word, (*self._row(number), 0))
+            where.update(zip(singles, itertools.count(known.add(rows))))
+            for phrases, positions, lengths in made:
+                there = lengths > 0
+                first = known.add_lists(encode_plain(positions, lengths[there]), lengths[there], lengths[there])
+                numbers = np.where(there, first + np.cumsum(there) - 1, NOWHERE)
+                where.update(zip(phrases, numbers.tolist(), strict=True))
+            known.index.update(zip(words, [where[one] for one in found], strict=True))
 
-    def _row(self, number: int) -> tuple[int, int, int, int]:
-        """First block, end, positions in the last one, frequency; `DataError` where a damaged file leads astray."""
-        frequency = int(self._store.frequencies[number])
-        begin, end = int(self._store.block_starts[number]), int(self._store.block_starts[number + 1])
-        tail = frequency - (end - begin - 1) * BLOCK
-        if not begin < end <= len(self._store.firsts) or not 1 <= tail <= BLOCK:
+    def _learn_or(self, known: Known, terms: tuple[str, ...]) -> None:
+        clause = self.clause(terms)
+        positions = decode(clause.places)
+        lengths = np.array([len(positions)], np.int64)
+        with self._lock:
+            known.index[terms] = (
+                known.add_lists(encode_plain(positions, lengths), lengths, np.array([clause.frequency], np.int64))
+                if clause.frequency
+                else NOWHERE
+            )
+
+    def _lists_of(self, words: Sequence[str]) -> list[Phrase]:
+        """The lists of each word's tokens in order; empty when one of them is unknown."""
+        tokens = [tokenize_bytes(word, self._case) for word in words]
+        numbers = self._store.find_many([token for each in tokens for token in each]).tolist()
+        ends = itertools.accumulate(map(len, tokens), initial=0)
+        lists = (tuple(numbers[begin:end]) for begin, end in itertools.pairwise(ends))
+        return [() if UNKNOWN in one else one for one in lists]
+
+    def _phrases(
+        self, phrases: Sequence[Phrase], compiled: Any, threads: int
+    ) -> Iterator[tuple[Sequence[Phrase], NDArray[np.uint32], NDArray[np.int64]]]:
+        """Where phrases occur, as many together as the memory allows: their positions, and how many each has."""
+        begin = most = 0
+        for i, phrase in enumerate(phrases):
+            count = min(int(self._store.frequencies[number]) for number in phrase)
+            self._check_memory(count, 1)
+            if begin < i and (most + count) * _MADE_BYTES > self._memory:
+                yield self._made_together(phrases[begin:i], compiled, threads)
+                begin, most = i, 0
+            most += count
+        if begin < len(phrases):
+            yield self._made_together(phrases[begin:], compiled, threads)
+
+    def _made_together(
+        self, phrases: Sequence[Phrase], compiled: Any, threads: int
+    ) -> tuple[Sequence[Phrase], NDArray[np.uint32], NDArray[np.int64]]:
+        starts = np.array(list(itertools.accumulate(map(len, phrases), initial=0)), np.int64)
+        rows = self._rows([number for phrase in phrases for number in phrase])
+        positions, lengths = run_phrases(compiled, self._store, rows, starts, threads)
+        if lengths.min() < 0:
             raise DataError(DAMAGED)
-        return begin, end, tail, frequency
+        return phrases, positions, lengths
+
+    def _rows(self, numbers: Sequence[int]) -> NDArray[np.int64]:
+        """For the kernels: first block, end, positions in the last one, frequency, 0.
+
+        Raises `DataError` where a damaged file leads astray.
+        """
+        lists = np.array(numbers, np.int64)
+        rows = np.zeros((len(lists), 5), np.int64)
+        rows[:, 0], rows[:, 1] = self._store.block_starts[lists], self._store.block_starts[lists + 1]
+        rows[:, 3] = self._store.frequencies[lists]
+        rows[:, 2] = rows[:, 3] - (rows[:, 1] - rows[:, 0] - 1) * BLOCK
+        wrong = (rows[:, 0] >= rows[:, 1]) | (rows[:, 1] > len(self._store.firsts))
+        if np.any(wrong | (rows[:, 2] < 1) | (rows[:, 2] > BLOCK)):
+            raise DataError(DAMAGED)
+        return rows
 
     def separators(self) -> NDArray[np.int64]:
         """The row of the separators; all zeros where the corpus is empty."""
         number = len(self._store.keys)
-        row = self._row(number) if self._store.frequencies[number] else (0, 0, 0, 0)
-        return np.array([*row, 0], np.int64)
+        return self._rows([number])[0] if self._store.frequencies[number] else np.zeros(5, np.int64)
 
     def clause(self, terms: Sequence[str]) -> Clause:
         """The occurrences of an OR of words."""
         return self._made_list(tuple(sorted(filter(None, map(self._term, terms)))))
 
     def _word(self, number: int) -> Clause:
-        self._row(number)
+        self._rows([number])
         postings = self._store.postings(number)
         return Clause(postings.frequency, postings)
 
@@ -153,14 +198,17 @@ class Lexicon:
 
     def _make(self, terms: tuple[tuple[int, ...], ...]) -> Clause:
         most = sum(min(self._store.postings(number).frequency for number in term) for term in terms)
-        if most * _MADE_BYTES > self._memory:
-            raise ConfigError(
-                f"a clause of {len(terms)} terms may occur {most:,} times, and working it out takes up to"
-                f" {most * _MADE_BYTES >> 20} MB: open the index with a larger memory_mb"
-            )
+        self._check_memory(most, len(terms))
         found = np.concatenate([part for term in terms for part in self._occurrences(term)])
         distinct = np.unique(found) if self._unique else np.sort(found)
         return Clause(len(found), as_list(distinct.astype(np.uint32)))
+
+    def _check_memory(self, most: int, terms: int) -> None:
+        if most * _MADE_BYTES > self._memory:
+            raise ConfigError(
+                f"a clause of {terms} terms may occur {most:,} times, and working it out takes up to"
+                f" {most * _MADE_BYTES >> 20} MB: open the index with a larger memory_mb"
+            )
 
     def _occurrences(self, term: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
         """Positions of the first token wherever all of them stand side by side."""

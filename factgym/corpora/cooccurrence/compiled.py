@@ -5,238 +5,49 @@ are compiled for fixed types and cached on disk by numba: beside this file, or i
 cannot be written. The kernels hold no lock of the interpreter, so threads count at the same time.
 
 A list is blocks [begin, end) of `firsts`, `offsets` and `data` (see `blocks`); `tail` is the positions in its last one.
-Anchors are taken some thousands at a time. Against each further list they are either merged (its blocks in between are
-decoded, when they hold few positions per anchor) or each one gallops to its block and searches inside it. A block that
-reads beyond the data, as in a damaged file, makes the count -1.
+Anchors are taken some thousands at a time, fewer where counting may stop early. Against each further list they are
+either merged (its blocks in between are decoded, when they hold few positions per anchor) or each one gallops to its
+block and searches inside it. A block that reads beyond the data, as in a damaged file, makes the count -1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import numba
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-F = TypeVar("F", bound=Callable[..., Any])
+from factgym.corpora.cooccurrence.compiled_lists import (
+    ANCHORS,
+    BLOCK,
+    DAMAGED,
+    DENSE,
+    FAR,
+    STEP,
+    Arrays,
+    Ints,
+    anchors,
+    decode,
+    inner,
+    neighbours,
+    seek,
+)
 
-FAR = 1 << 40
-BLOCK = 64
-ANCHORS = 2048
-"""Anchors taken together: a whole number of blocks."""
-DENSE = 16
-"""Positions per anchor up to which a list is decoded rather than searched."""
-
-Ints: TypeAlias = NDArray[np.int64]
-Arrays: TypeAlias = tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]
-"""firsts, offsets, data."""
-
-_ARRAYS = types.UniTuple(types.Array(types.uint32, 1, "C", readonly=True), 3)
-_ROWS = types.Array(types.int64, 2, "C")
-_NUMBERS = types.Array(types.int64, 1, "C")
-
-_DAMAGED = -2
-
-
-def _inner(function: F) -> F:
-    compiled: F = numba.njit(nogil=True, error_model="numpy")(function)
-    return compiled
+ARRAYS = types.UniTuple(types.Array(types.uint32, 1, "C", readonly=True), 3)
+ROWS = types.Array(types.int64, 2, "C")
+NUMBERS = types.Array(types.int64, 1, "C")
 
 
-def _inline(function: F) -> F:
-    """For what is called per anchor: passing an array to a function costs a count of its references."""
-    compiled: F = numba.njit(nogil=True, error_model="numpy", inline="always")(function)
-    return compiled
+@inner
+def _first_step(most: int) -> int:
+    """Blocks of anchors to begin with where counting may stop at `most`; from there on each step doubles."""
+    return min(STEP, 1 + most // BLOCK)
 
 
-@_inline
-def _seek(firsts: Any, begin: int, end: int, hint: int, x: int) -> int:
-    """The last block in [begin, end) whose first position is below x, or begin - 1; gallops from `hint`."""
-    step = 1
-    if hint >= begin and firsts[hint] >= x:
-        high = hint
-        low = hint - 1
-        while low >= begin and firsts[low] >= x:
-            high = low
-            step *= 2
-            low = high - step
-        low = max(low, begin - 1)
-    else:
-        low = max(hint, begin - 1)
-        high = low + 1
-        while high < end and firsts[high] < x:
-            low = high
-            step *= 2
-            high = low + step
-        high = min(high, end)
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if firsts[middle] < x:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@_inline
-def _data_of(offsets: Any, words: int, block: int, count: int) -> tuple[Any, Any]:
-    """Where a block of `count` positions has its data, and how many words; -2 where that cannot be."""
-    begin = np.int64(offsets[block])
-    size = np.int64(offsets[block + 1]) - begin
-    wrong = size < 0 or size > BLOCK or begin + size >= words or (count < BLOCK and size != count - 1)
-    return np.int64(_DAMAGED) if wrong else begin, size
-
-
-@_inline
-def _decode(firsts: Any, offsets: Any, data: Any, block: int, count: int, out: Ints, at: int) -> bool:
-    """Write a block's `count` positions to out[at:]; whether the block lies inside the data."""
-    begin, size = _data_of(offsets, data.size, block, count)
-    if begin == _DAMAGED:
-        return False
-    first, source, target = np.int64(firsts[block]), np.uint64(begin), np.uint64(at)
-    out[target] = first
-    if count < BLOCK:
-        for i in range(np.uint64(count - 1)):
-            out[target + np.uint64(1) + i] = first + data[source + i]
-        return True
-    width, bit = np.uint64(size >> 1), np.uint64(0)
-    mask = (np.uint64(1) << width) - np.uint64(1)
-    for i in range(np.uint64(BLOCK)):
-        k = source + (bit >> np.uint64(5))
-        pair = np.uint64(data[k]) | (np.uint64(data[k + np.uint64(1)]) << np.uint64(32))
-        out[target + i] = first + np.int64((pair >> (bit & np.uint64(31))) & mask)
-        bit += width
-    return True
-
-
-@_inline
-def _search(data: Any, begin: int, size: int, count: int, goal: int) -> tuple[Any, Any]:
-    """In a block, the last difference from its first position below `goal` (0 is), and the next, or FAR."""
-    width = np.uint64(size >> 1)
-    mask = (np.uint64(1) << width) - np.uint64(1)
-    source, one = np.uint64(begin), np.uint64(1)
-    low, high = np.uint64(0), np.uint64(count)
-    low_value, high_value = np.int64(0), np.int64(FAR)
-    while high - low > one:
-        middle = (low + high) >> one
-        if count < BLOCK:
-            value = np.int64(data[source + middle - one])
-        else:
-            bit = middle * width
-            k = source + (bit >> np.uint64(5))
-            pair = np.uint64(data[k]) | (np.uint64(data[k + one]) << np.uint64(32))
-            value = np.int64((pair >> (bit & np.uint64(31))) & mask)
-        if value < goal:
-            low, low_value = middle, value
-        else:
-            high, high_value = middle, value
-    return low_value, high_value
-
-
-@_inner
-def _neighbours(
-    arrays: Arrays, row: Ints, hint: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
-) -> Any:
-    """For n points the last position before each and the first at or after it; the block to go on from, or -2."""
-    firsts = arrays[0]
-    begin, end = row[0], row[1]
-    lowest, highest = points[0], points[0]
-    for i in range(n):
-        lowest, highest = min(lowest, points[i]), max(highest, points[i])
-    low = _seek(firsts, begin, end, hint, lowest)
-    high = _seek(firsts, begin, end, low, highest)
-    if (high - low) * BLOCK <= DENSE * n:
-        return _merge(arrays, row, low, high, points, n, before, after, room)
-    return _probe(arrays, row, low, high, points, n, before, after, room)
-
-
-@_inner
-def _probe(
-    arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
-) -> Any:
-    """`_neighbours` by a search for each point.
-
-    In steps over all points, so that the processor waits for many blocks of memory at a time and not for one after the
-    other: first which block each point belongs to, then where its data are, then a touch of them, then the search.
-    """
-    firsts, offsets, data = arrays
-    begin, end, tail = row[0], row[1], row[2]
-    blocks, starts, sizes = room[:n], room[n : 2 * n], room[2 * n : 3 * n]
-    block = low
-    for i in range(n):
-        block = _seek(firsts, begin, end, block, points[i])
-        blocks[i] = block
-    wrong = False
-    for i in range(n):
-        block = max(blocks[i], begin)
-        start, size = _data_of(offsets, data.size, block, tail if block == end - 1 else BLOCK)
-        wrong = wrong or start == _DAMAGED
-        starts[i] = start
-        sizes[i] = size
-    if wrong:
-        return np.int64(_DAMAGED)
-    touched = np.uint32(0)
-    for i in range(n):
-        touched |= data[starts[i]] | data[starts[i] + (sizes[i] >> 1)] | data[starts[i] + sizes[i]]
-    for i in range(n):
-        block = blocks[i]
-        if block < begin:
-            before[i] = -FAR
-            after[i] = firsts[begin]
-            continue
-        first = np.int64(firsts[block])
-        count = tail if block == end - 1 else BLOCK
-        last, following = _search(data, starts[i], sizes[i], count, points[i] - first)
-        before[i] = first + last
-        after[i] = first + following
-        if following == FAR and block + 1 < end:
-            after[i] = firsts[block + 1]
-    # `touched` is all ones for no index; asking keeps the loads above from being dropped.
-    return high if touched < np.uint32(0xFFFFFFFF) or high > begin - 2 else high - 1
-
-
-@_inner
-def _merge(
-    arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
-) -> Any:
-    """`_neighbours` over blocks [low, high], decoded into `room`."""
-    firsts, offsets, data = arrays
-    begin, end, tail = row[0], row[1], row[2]
-    held = 0
-    for block in range(max(low, begin), high + 1):
-        count = tail if block == end - 1 else BLOCK
-        if not _decode(firsts, offsets, data, block, count, room, held):
-            return np.int64(_DAMAGED)
-        held += count
-    beyond = np.int64(firsts[high + 1]) if high + 1 < end else np.int64(FAR)
-    at, one, full = np.uint64(0), np.uint64(1), np.uint64(held)
-    for i in range(np.uint64(n)):
-        x = points[i]
-        while at > 0 and room[at - one] >= x:
-            at -= one
-        while at < full and room[at] < x:
-            at += one
-        before[i] = room[at - one] if at > 0 else -FAR
-        after[i] = room[at] if at < full else beyond
-    return high
-
-
-@_inner
-def _anchors(arrays: Arrays, row: Ints, first: int, out: Ints) -> int:
-    """Decode the next anchors, from block `first` on; how many, or -2."""
-    firsts, offsets, data = arrays
-    n = 0
-    for block in range(first, min(first + ANCHORS // BLOCK, row[1])):
-        count = row[2] if block == row[1] - 1 else BLOCK
-        if not _decode(firsts, offsets, data, block, count, out, n):
-            return _DAMAGED
-        n += count
-    return n
-
-
-@_inner
+@inner
 def _chain(left: Ints, right: Ints, n: int, before: Ints, after: Ints, window: int) -> int:
     """Grow the spans by one clause and keep those that it reaches; how many."""
     kept = 0
@@ -257,7 +68,7 @@ def _chain(left: Ints, right: Ints, n: int, before: Ints, after: Ints, window: i
     return kept
 
 
-@_inner
+@inner
 def _reach(
     points: Ints, begins: Ints, ends: Ints, reaches: Any, clauses: int, n: int, before: Ints, after: Ints, window: int
 ) -> int:
@@ -280,7 +91,7 @@ def _reach(
     return kept
 
 
-@_inner
+@inner
 def _fits(reaches: Any, clauses: int, i: int, window: int) -> bool:
     """Whether some reach to the left, with what it leaves to the right, spans no more than the window."""
     for chosen in range(-1, clauses):
@@ -294,7 +105,7 @@ def _fits(reaches: Any, clauses: int, i: int, window: int) -> bool:
     return False
 
 
-@_inner
+@inner
 def _sort(rows: Any, order: Ints) -> None:
     """The numbers of the rows by frequency, equal ones in order."""
     for c in range(rows.shape[0]):
@@ -305,55 +116,61 @@ def _sort(rows: Any, order: Ints) -> None:
         order[at] = c
 
 
-@_inner
+@inner
 def _count_chained(
-    main: Arrays, made: Arrays, rows: Any, separators: Ints, window: int, room: Any, order: Ints, hints: Ints
-) -> Any:
-    """One query under "infini-gram"; `room` is for numbers, a row of ANCHORS for each purpose."""
+    main: Arrays, made: Arrays, rows: Any, separators: Ints, window: int, most: int, room: Any, order: Ints,
+    hints: Ints,
+) -> Any:  # fmt: skip
+    """One query under "infini-gram", to `most` or more; `room` is for numbers, a row of ANCHORS for each purpose."""
     left, right, before, after, decoded = room[0], room[1], room[2], room[3], room[4:].reshape(-1)
     rarest, total = rows[order[0]], np.int64(0)
-    for first in range(rarest[0], rarest[1], ANCHORS // BLOCK):
-        n = _anchors(made if rarest[4] else main, rarest, first, left)
+    first, step = rarest[0], _first_step(most)
+    while first < rarest[1] and total < most:
+        n = anchors(made if rarest[4] else main, rarest, first, step, left)
+        first, step = first + step, min(2 * step, STEP)
         for i in range(n):
             right[i] = left[i]
         for d in range(1, rows.shape[0]):
             if n > 0:
                 c = order[d]
                 row = rows[c]
-                hints[c] = _neighbours(made if row[4] else main, row, hints[c], left, n, before, after, decoded)
-                n = _DAMAGED if hints[c] == _DAMAGED else _chain(left, right, n, before, after, window)
+                hints[c] = neighbours(made if row[4] else main, row, hints[c], left, n, before, after, decoded)
+                n = DAMAGED if hints[c] == DAMAGED else _chain(left, right, n, before, after, window)
         if n > 0:
-            hints[-1] = _neighbours(main, separators, hints[-1], left, n, before, after, decoded)
-            n = _DAMAGED if hints[-1] == _DAMAGED else n
-        if n == _DAMAGED:
+            hints[-1] = neighbours(main, separators, hints[-1], left, n, before, after, decoded)
+            n = DAMAGED if hints[-1] == DAMAGED else n
+        if n == DAMAGED:
             return np.int64(-1)
         for i in range(n):
             total += after[i] >= right[i]
     return total
 
 
-@_inner
+@inner
 def _count_windowed(
-    main: Arrays, made: Arrays, rows: Any, separators: Ints, window: int, room: Any, order: Ints, hints: Ints
-) -> Any:
-    """One query under "window"."""
+    main: Arrays, made: Arrays, rows: Any, separators: Ints, window: int, most: int, room: Any, order: Ints,
+    hints: Ints,
+) -> Any:  # fmt: skip
+    """One query under "window", to `most` or more."""
     clauses = rows.shape[0] - 1
     points, begins, ends, before, after = room[0], room[1], room[2], room[3], room[4]
     reaches, decoded = room[5 : 5 + 2 * clauses], room[5 + 2 * clauses :].reshape(-1)
     rarest, total = rows[order[0]], np.int64(0)
-    for first in range(rarest[0], rarest[1], ANCHORS // BLOCK):
-        n = _anchors(made if rarest[4] else main, rarest, first, points)
+    first, step = rarest[0], _first_step(most)
+    while first < rarest[1] and total < most:
+        n = anchors(made if rarest[4] else main, rarest, first, step, points)
+        first, step = first + step, min(2 * step, STEP)
         if n > 0:
-            hints[-1] = _neighbours(main, separators, hints[-1], points, n, begins, ends, decoded)
-            n = _DAMAGED if hints[-1] == _DAMAGED else n
+            hints[-1] = neighbours(main, separators, hints[-1], points, n, begins, ends, decoded)
+            n = DAMAGED if hints[-1] == DAMAGED else n
         for d in range(1, clauses + 1):
             if n > 0:
                 c = order[d]
                 row = rows[c]
-                hints[c] = _neighbours(made if row[4] else main, row, hints[c], points, n, before, after, decoded)
+                hints[c] = neighbours(made if row[4] else main, row, hints[c], points, n, before, after, decoded)
                 kept = _reach(points, begins, ends, reaches, d - 1, n, before, after, window)
-                n = _DAMAGED if hints[c] == _DAMAGED else kept
-        if n == _DAMAGED:
+                n = DAMAGED if hints[c] == DAMAGED else kept
+        if n == DAMAGED:
             return np.int64(-1)
         for i in range(n):
             total += _fits(reaches, clauses, i, window)
@@ -361,19 +178,19 @@ def _count_windowed(
 
 
 def _count_batch(
-    main: Arrays, made: Arrays, lists: Any, starts: Ints, separators: Ints, window: int, chained: bool, lo: int, hi: int,
-    out: Ints,
+    main: Arrays, made: Arrays, lists: Any, starts: Ints, separators: Ints, window: int, chained: bool, most: int,
+    lo: int, hi: int, out: Ints,
 ) -> None:  # fmt: skip
-    """Counts of queries [lo, hi) into `out`; -1 where the file is damaged.
+    """Counts of queries [lo, hi) into `out`, none above `most`; -1 where the file is damaged.
 
     main: the index's arrays; made: those of lists that are not in it. lists: a row per clause of every query, (begin,
     end, tail, frequency, 1 for a made one); starts: each query's first row, one more than queries. separators: a row.
     """
-    most = 1
+    longest = 1
     for q in range(lo, hi):
-        most = max(most, starts[q + 1] - starts[q])
-    room = np.empty((5 + (0 if chained else 2 * most) + DENSE + 2, ANCHORS), np.int64)
-    order = np.empty(most, np.int64)
+        longest = max(longest, starts[q + 1] - starts[q])
+    room = np.empty((5 + (0 if chained else 2 * longest) + DENSE + 2, ANCHORS), np.int64)
+    order = np.empty(longest, np.int64)
     for q in range(lo, hi):
         rows = lists[starts[q] : starts[q + 1]]
         _sort(rows, order)
@@ -384,16 +201,109 @@ def _count_batch(
         elif rows.shape[0] == 1:
             out[q] = (rarest[1] - rarest[0] - 1) * BLOCK + rarest[2]
         elif chained:
-            out[q] = _count_chained(main, made, rows, separators, window, room, order, hints)
+            out[q] = _count_chained(main, made, rows, separators, window, most, room, order, hints)
         else:
-            out[q] = _count_windowed(main, made, rows, separators, window, room, order, hints)
+            out[q] = _count_windowed(main, made, rows, separators, window, most, room, order, hints)
+        out[q] = min(out[q], most)
 
 
 count_batch: Callable[..., None] = numba.njit(
     types.void(
-        *(_ARRAYS, _ARRAYS, _ROWS, _NUMBERS, _NUMBERS, types.int64, types.boolean, types.int64, types.int64, _NUMBERS)
+        *(ARRAYS, ARRAYS, ROWS, NUMBERS, NUMBERS, types.int64, types.boolean),
+        *(types.int64, types.int64, types.int64, NUMBERS),
     ),
     nogil=True,
     cache=True,
     error_model="numpy",
 )(_count_batch)
+
+
+BITS = 1 << 17
+"""Of the filter of `_meet`, which fits the processor's first cache."""
+MET = 48
+"""Positions per point up to which `_meet` decodes a list."""
+
+
+@inner
+def _meet(
+    arrays: Arrays, row: Ints, hint: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints,
+    bits: NDArray[np.uint64],
+) -> Any:  # fmt: skip
+    """Keep of rising points those that the list holds: how many, or -2, and the block to go on from.
+
+    A merge would spend most of its time on branches that nobody can foresee. Here the points' lowest bits are marked in
+    a filter, which all but a few positions of the list fail.
+    """
+    firsts, offsets, data = arrays
+    begin, end, tail = row[0], row[1], row[2]
+    low = max(seek(firsts, begin, end, hint, points[0]), begin)
+    high = seek(firsts, begin, end, low, points[n - 1] + 1)
+    kept, at, one, six, rest = 0, 0, np.uint64(1), np.uint64(6), np.uint64(63)
+    mask = np.uint64(BITS - 1)
+    if (high - low) * BLOCK > MET * n:
+        high = neighbours(arrays, row, low, points, n, before, after, room)
+        for i in range(n):
+            points[kept] = points[i]
+            kept += after[i] == points[i]
+        return np.int64(DAMAGED) if high == DAMAGED else np.int64(kept), high
+    bits[:] = 0
+    for i in range(n):
+        place = np.uint64(points[i]) & mask
+        bits[place >> six] |= one << (place & rest)
+    for block in range(low, high + 1):
+        count = tail if block == end - 1 else BLOCK
+        if not decode(firsts, offsets, data, block, count, room, 0):
+            return np.int64(DAMAGED), high
+        for i in range(np.uint64(count)):
+            place = np.uint64(room[i]) & mask
+            if (bits[place >> six] >> (place & rest)) & one:
+                while at < n and points[at] < room[i]:
+                    at += 1
+                if at < n and points[at] == room[i]:
+                    points[kept] = points[at]
+                    kept += 1
+                    at += 1
+    return np.int64(kept), high
+
+
+def _find_phrases(
+    main: Arrays, lists: Any, starts: Ints, lo: int, hi: int, places: Ints, out: NDArray[np.uint32], found: Ints
+) -> None:
+    """Where the words of phrases [lo, hi) stand side by side: the first one's positions to out[places[p]:].
+
+    lists: a row per word of every phrase, in its order; starts: each phrase's first row. found: how many, or -1 where
+    the file is damaged.
+    """
+    room, bits = np.empty((3 + DENSE + 2, ANCHORS), np.int64), np.empty(BITS >> 6, np.uint64)
+    points, before, after, decoded = room[0], room[1], room[2], room[3:].reshape(-1)
+    for p in range(lo, hi):
+        rows = lists[starts[p] : starts[p + 1]]
+        order, hints = np.empty(rows.shape[0], np.int64), rows[:, 0] - 1
+        _sort(rows, order)
+        total, row = 0, rows[order[0]]
+        for first in range(row[0], row[1], STEP):
+            shift, n = order[0], anchors(main, row, first, STEP, points)
+            for d in range(1, rows.shape[0]):
+                if n > 0:
+                    c = order[d]
+                    for i in range(n):
+                        points[i] += c - shift
+                    shift = c
+                    n, hints[c] = _meet(main, rows[c], hints[c], points, n, before, after, decoded, bits)
+            if n == DAMAGED:
+                total = -1
+                break
+            for i in range(n):
+                out[places[p] + total + i] = points[i] - shift
+            total += n
+        found[p] = total
+
+
+find_phrases: Callable[..., None] = numba.njit(
+    types.void(
+        *(ARRAYS, ROWS, NUMBERS, types.int64, types.int64, NUMBERS, types.Array(types.uint32, 1, "C"), NUMBERS)
+    ),
+    nogil=True,
+    cache=True,
+    error_model="numpy",
+)(_find_phrases)

@@ -16,7 +16,10 @@ ENGINE_PREFIX = "infini-gram:"
 
 @runtime_checkable
 class Counter(Protocol):
-    """Counts ANDs of words over a corpus, many queries at a time."""
+    """Counts ANDs of words over a corpus, many queries at a time.
+
+    One that can stop early has `count_up_to(queries, most)` as well, which gives the smaller of `most` and each count.
+    """
 
     def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         """The count of each query; an unknown word makes it 0, an empty query is a `ConfigError`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.corpora.cooccurrence.blocks import BLOCK, PostingList
-from factgym.corpora.cooccurrence.clauses import Clause
+from factgym.corpora.cooccurrence.known import Arrays
 from factgym.corpora.cooccurrence.numbering import Kernels
+from factgym.corpora.cooccurrence.plain import NO_LIMIT
 from factgym.corpora.cooccurrence.store import Store
 
 Engine = Literal["auto", "numba", "numpy"]
@@ -95,8 +95,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def kernel(engine: Engine, worth: bool = True) -> Callable[..., None] | None:
-    """The compiled kernel, or None for NumPy: by choice, without numba, or ("auto") while it is loading.
+def kernel(engine: Engine, worth: bool = True) -> Any:
+    """The module `compiled`, or None for NumPy: by choice, without numba, or ("auto") while it is loading.
 
     worth: whether "auto" is to begin loading it.
     """
@@ -107,7 +107,7 @@ def kernel(engine: Engine, worth: bool = True) -> Callable[..., None] | None:
         if engine == "numba":
             counting.wait()
             _need(counting)
-    return None if counting.found is None else counting.found.count_batch
+    return counting.found
 
 
 def _need(loading: _Loading) -> None:
@@ -131,76 +131,67 @@ class Batch(NamedTuple):
     """Queries as the kernels take them."""
 
     lists: I64
-    """A row per clause: first block, end, positions in the last block, frequency, 1 for a list of `made`."""
+    """A row per clause: see `known.Known`."""
     starts: I64
     """The first row of each query; one more than queries."""
-    made: tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]
-
-
-_NOTHING_MADE = (np.zeros(0, np.uint32), np.zeros(1, np.uint32), np.zeros(1, np.uint32))
-for _array in _NOTHING_MADE:
-    _array.setflags(write=False)
-
-
-def batch_of(rows: I64, numbers: list[int], starts: I64, made: Sequence[Clause]) -> Batch:
-    """`numbers`: for each clause a row of `rows`, or -1 - i for the i-th of `made`."""
-    chosen = np.array(numbers, np.int64)
-    lists = rows[chosen]
-    return Batch(lists, starts, _joined(lists, chosen, made) if made else _NOTHING_MADE)
-
-
-def _joined(
-    rows: I64, numbers: I64, made: Sequence[Clause]
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Put the made lists one after the other and fill in their rows."""
-    block, word = 0, 0
-    firsts, offsets, data = [], [np.zeros(1, np.uint32)], []
-    for i, clause in enumerate(made):
-        places = clause.places
-        begin, count = int(places.offsets[0]), len(places.firsts)
-        size = int(places.offsets[-1]) - begin
-        rows[numbers == -1 - i] = (block, block + count, tail_of(places), clause.frequency, 1)
-        firsts.append(places.firsts)
-        offsets.append((places.offsets[1:].astype(np.int64) - begin + word).astype(np.uint32))
-        data.append(places.data[begin : begin + size])
-        block, word = block + count, word + size
-    joined = [np.concatenate(parts) for parts in (firsts, offsets, [*data, np.zeros(1, np.uint32)])]
-    for array in joined:
-        array.setflags(write=False)
-    return joined[0], joined[1], joined[2]
-
-
-def tail_of(places: PostingList) -> int:
-    """Positions in a list's last block."""
-    return places.frequency - (len(places.firsts) - 1) * BLOCK
+    made: Arrays
+    """The lists that the index does not have."""
 
 
 _ALONE = 20_000
 """Anchors of a batch below which threads cost more than they save."""
 _SHARES = 8
+_COST_OF_HIT = 16
+"""Anchors that it may take to find a hit, where counting stops at some: only to share work out."""
 
 
-def run_batch(
-    call: Callable[..., None], store: Store, separators: I64, batch: Batch, window: int, chained: bool, threads: int
-) -> I64:
+class Rules(NamedTuple):
+    """By which rules queries are counted, and how far: none of the counts is above `most`."""
+
+    window: int
+    chained: bool
+    most: int = NO_LIMIT
+
+
+def run_batch(compiled: Any, store: Store, separators: I64, batch: Batch, rules: Rules, threads: int) -> I64:
     """Counts of a batch by the compiled kernel; -1 where the index is damaged."""
     queries = len(batch.starts) - 1
     out = np.zeros(queries, np.int64)
     main = (store.firsts, store.offsets, store.data)
 
     def part(span: tuple[int, int]) -> None:
-        call(main, batch.made, batch.lists, batch.starts, separators, window, chained, *span, out)
+        compiled.count_batch(main, batch.made, batch.lists, batch.starts, separators, *rules, *span, out)
 
-    if threads == 1 or queries == 1:
-        part((0, queries))
-        return out
     costs = np.minimum.reduceat(batch.lists[:, 3], batch.starts[:-1])
-    if int(costs.sum()) < _ALONE:
-        part((0, queries))
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(part, _spans(costs, threads * _SHARES)))
+    _share_out(part, np.minimum(costs, _COST_OF_HIT * rules.most), threads)
     return out
+
+
+def run_phrases(compiled: Any, store: Store, lists: I64, starts: I64, threads: int) -> tuple[NDArray[np.uint32], I64]:
+    """Where the words of each phrase stand side by side: all positions, and how many each has, -1 in a damaged file.
+
+    lists: a row per word of every phrase, in order; starts: the first row of each, one more than phrases.
+    """
+    rarest = np.minimum.reduceat(lists[:, 3], starts[:-1])
+    places = np.cumsum(rarest) - rarest
+    out, found = np.empty(int(rarest.sum()), np.uint32), np.zeros(len(rarest), np.int64)
+    main = (store.firsts, store.offsets, store.data)
+
+    def part(span: tuple[int, int]) -> None:
+        compiled.find_phrases(main, lists, starts, *span, places, out, found)
+
+    _share_out(part, rarest, threads)
+    spans = zip(places.tolist(), np.maximum(found, 0).tolist(), strict=True)
+    return np.concatenate([out[begin : begin + count] for begin, count in spans]), found
+
+
+def _share_out(part: Callable[[tuple[int, int]], None], costs: I64, threads: int) -> None:
+    """Do the work [0, len(costs)) in parts of about equal cost, in threads where that is worth it."""
+    if threads == 1 or len(costs) == 1 or int(costs.sum()) < _ALONE:
+        part((0, len(costs)))
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(part, _spans(costs, threads * _SHARES)))
 
 
 def _spans(costs: I64, shares: int) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.corpora.cooccurrence import plain
-from factgym.corpora.cooccurrence.clauses import DAMAGED, SEVERAL, Clause, Known, Lexicon
-from factgym.corpora.cooccurrence.engine import LARGE, Engine, batch_of, kernel, run_batch
+from factgym.corpora.cooccurrence.clauses import DAMAGED, Clause, Lexicon
+from factgym.corpora.cooccurrence.engine import LARGE, Batch, Engine, Rules, kernel, run_batch
 from factgym.corpora.cooccurrence.files import open_store
+from factgym.corpora.cooccurrence.known import ClauseKey
 from factgym.corpora.cooccurrence.store import Store, memory_store
 from factgym.corpora.cooccurrence.tokens import Case
 
@@ -71,8 +72,8 @@ class CooccurrenceIndex:
         self._asked = 0
         self._kernel(0)
 
-    def _kernel(self, queries: int) -> Callable[..., None] | None:
-        """The compiled kernel, if it is there; a small index does not ask for it before many queries."""
+    def _kernel(self, queries: int) -> Any:
+        """The compiled kernels, if they are there; a small index does not ask for it before many queries."""
         self._asked += queries
         return kernel(self._engine, self.tokens >= LARGE or self._asked >= _MANY)
 
@@ -107,18 +108,27 @@ class CooccurrenceIndex:
 
     def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         """`count` of each query, in order; equal queries are counted once."""
+        return self.count_up_to(queries, plain.NO_LIMIT)
+
+    def count_up_to(self, queries: Sequence[Sequence[str]], most: int) -> NDArray[np.int64]:
+        """The smaller of `most` and the count of each query; faster, as counting stops at `most` (1 or more)."""
+        if most < 1:
+            raise ConfigError(f"counting stops at 1 or more, not at {most!r}")
         if str in set(map(type, queries)):
             _refuse_text(queries)
         distinct: dict[tuple[str, ...], int] = {}
-        where = [distinct.setdefault(tuple(words), len(distinct)) for words in queries]
+        # Under "window" the order of a query does not matter: equally frequent clauses are taken by their words.
+        ordered = tuple if self._chained else _in_order
+        where = [distinct.setdefault(ordered(words), len(distinct)) for words in queries]
         if () in distinct:
             raise ConfigError(_EMPTY)
-        call = self._kernel(len(distinct))
-        if call is None:
-            plainly = [self._count_plainly([(word,) for word in words]) for words in distinct]
+        compiled = self._kernel(len(distinct))
+        if compiled is None:
+            plainly = [self._count_plainly([(word,) for word in words], most) for words in distinct]
             counts = np.array(plainly, np.int64)
         else:
-            counts = self._compiled(call, [word for words in distinct for word in words], map(len, distinct))
+            clauses: list[ClauseKey] = [word for words in distinct for word in words]
+            counts = self._count_compiled(compiled, clauses, map(len, distinct), most)
         chosen: NDArray[np.int64] = counts[where] if len(distinct) < len(where) else counts
         return chosen
 
@@ -127,10 +137,12 @@ class CooccurrenceIndex:
         _refuse_text([cnf, *cnf])
         if not cnf or not all(cnf):
             raise ConfigError(_EMPTY)
-        call = self._kernel(1)
-        if call is None:
+        if not self._chained:
+            cnf = sorted(map(_in_order, cnf))
+        compiled = self._kernel(1)
+        if compiled is None:
             return self._count_plainly(cnf)
-        return int(self._compiled(call, [c[0] if len(c) == 1 else tuple(c) for c in cnf], [len(cnf)])[0])
+        return int(self._count_compiled(compiled, [c[0] if len(c) == 1 else tuple(c) for c in cnf], [len(cnf)])[0])
 
     def count_detail(self, cnf: Sequence[Sequence[str]]) -> CountDetail:
         """`count_cnf` together with whether the reference engine would only have estimated it."""
@@ -138,43 +150,34 @@ class CooccurrenceIndex:
         most = max(self._lexicon.clause(clause).frequency for clause in cnf)
         return CountDetail(count, most > self._options["max_frequency"])
 
-    def _count_plainly(self, cnf: Sequence[Sequence[str]]) -> int:
+    def _count_plainly(self, cnf: Sequence[Sequence[str]], most: int = plain.NO_LIMIT) -> int:
         clauses = sorted(map(self._lexicon.clause, cnf), key=_frequency)
         if not clauses[0].frequency:
             return 0
         count = plain.count_chained if self._chained else plain.count_windowed
         try:
-            return count([clause.places for clause in clauses], self._separators, self._window, self._chunk)
+            return count([clause.places for clause in clauses], self._separators, self._window, self._chunk, most)
         except IndexError:
             raise DataError(f"{self._path}: {DAMAGED}") from None
 
-    def _compiled(
-        self, call: Callable[..., None], clauses: Sequence[str | tuple[str, ...]], lengths: Iterable[int]
+    def _count_compiled(
+        self, compiled: Any, clauses: Sequence[ClauseKey], lengths: Iterable[int], most: int = plain.NO_LIMIT
     ) -> NDArray[np.int64]:
-        """Counts of queries by the kernel; a clause is a word or a tuple of them, `lengths` are clauses per query."""
+        """Counts of queries by the kernels; `lengths` are clauses per query."""
         starts = np.array(list(itertools.accumulate(lengths, initial=0)), np.int64)
         if len(starts) == 1:
             return np.empty(0, np.int64)
         known = self._lexicon.known()
-        found = list(map(known.index.get, clauses))  # type: ignore[arg-type]  # a tuple is never there
-        made: dict[str | tuple[str, ...], int] = {}
-        for i, number in enumerate(found):
-            if number is None or number < 0:
-                found[i] = self._look_up(known, clauses[i], made)
-        lists = [self._lexicon.clause([c] if isinstance(c, str) else c) for c in made]
-        batch = batch_of(known.rows, found, starts, lists)  # type: ignore[arg-type]  # no None is left
-        counts = run_batch(call, self._store, self._separator_row, batch, self._window, self._chained, self._threads)
+        new = set(clauses).difference(known.index)
+        if new:
+            self._lexicon.learn(known, new, compiled, self._threads)
+        numbers = np.array(list(map(known.index.__getitem__, clauses)), np.int64)
+        batch = Batch(known.rows[numbers], starts, known.made())
+        rules = Rules(self._window, self._chained, most)
+        counts = run_batch(compiled, self._store, self._separator_row, batch, rules, self._threads)
         if counts.min() < 0:
             raise DataError(f"{self._path}: {DAMAGED}")
         return counts
-
-    def _look_up(self, known: Known, clause: str | tuple[str, ...], made: dict[str | tuple[str, ...], int]) -> int:
-        """The row of a clause, or -1 - i for the i-th that has to be made."""
-        if isinstance(clause, str) and known.index.get(clause) != SEVERAL:
-            number = self._lexicon.learn(known, clause)
-            if number != SEVERAL:
-                return number
-        return -1 - made.setdefault(clause, len(made))
 
     def describe(self) -> dict[str, Any]:
         """What the counts depend on, for a run's manifest: plain JSON data."""
@@ -203,6 +206,10 @@ def _reopen(where: str | None, store: Store | None, options: dict[str, Any]) -> 
     if store is None:
         return open_index(where or "", **options)
     return CooccurrenceIndex(store, **options)
+
+
+def _in_order(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(words))
 
 
 def _frequency(clause: Clause) -> int:

@@ -6,7 +6,7 @@ the package's docstring defines both. Anchors are taken `chunk` at a time, so me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,20 @@ ANCHOR_BYTES = 6144
 """Working memory per anchor at worst, when each one needs a block of its own."""
 
 
-def chunks(postings: PostingList, size: int) -> Iterator[I64]:
-    """The list's positions, about `size` at a time."""
-    step = max(1, size // BLOCK)
-    for lo in range(0, len(postings.firsts), step):
+NO_LIMIT = 1 << 50
+"""More than any count."""
+
+_FIRST = 512
+"""Anchors to begin with where counting may stop early: fewer cost as much."""
+
+
+def chunks(postings: PostingList, size: int, first: int = NO_LIMIT) -> Iterator[I64]:
+    """The list's positions, about `size` at a time; fewer to begin with, from `first` on twice as many each time."""
+    most = max(1, size // BLOCK)
+    lo, step = 0, max(1, min(size, first) // BLOCK)
+    while lo < len(postings.firsts):
         yield decode(postings, np.arange(lo, min(lo + step, len(postings.firsts)))).astype(np.int64)
+        lo, step = lo + step, min(2 * step, most)
 
 
 def neighbours(postings: PostingList, points: I64) -> tuple[I64, I64]:
@@ -53,11 +62,24 @@ def contains(postings: PostingList, points: I64) -> NDArray[np.bool_]:
     return found
 
 
-def count_chained(lists: Sequence[PostingList], separators: PostingList, window: int, chunk: int = CHUNK) -> int:
-    """Count under "infini-gram"; `lists` by rising frequency."""
+def count_chained(
+    lists: Sequence[PostingList], separators: PostingList, window: int, chunk: int = CHUNK, most: int = NO_LIMIT
+) -> int:
+    """Count under "infini-gram", no further than `most`; `lists` by rising frequency."""
     if len(lists) == 1:
-        return lists[0].frequency
-    return sum(_chain(points, lists[1:], separators, window) for points in chunks(lists[0], chunk))
+        return min(lists[0].frequency, most)
+    anchors = chunks(lists[0], chunk, max(most, _FIRST))
+    return _up_to(most, (_chain(points, lists[1:], separators, window) for points in anchors))
+
+
+def _up_to(most: int, counts: Iterable[int]) -> int:
+    """The sum, of which no more is asked for than it takes to reach `most`."""
+    total = 0
+    for count in counts:
+        total += count
+        if total >= most:
+            return most
+    return total
 
 
 def _chain(points: I64, lists: Sequence[PostingList], separators: PostingList, window: int) -> int:
@@ -79,11 +101,14 @@ def _chain(points: I64, lists: Sequence[PostingList], separators: PostingList, w
     return int(np.count_nonzero(separator >= right))
 
 
-def count_windowed(lists: Sequence[PostingList], separators: PostingList, window: int, chunk: int = CHUNK) -> int:
-    """Count under "window"; `lists` by rising frequency, each without repeated positions."""
+def count_windowed(
+    lists: Sequence[PostingList], separators: PostingList, window: int, chunk: int = CHUNK, most: int = NO_LIMIT
+) -> int:
+    """Count under "window", no further than `most`; `lists` by rising frequency, each without repeated positions."""
     if len(lists) == 1:
-        return lists[0].frequency
-    return sum(_windowed(points, lists[1:], separators, window) for points in chunks(lists[0], chunk))
+        return min(lists[0].frequency, most)
+    anchors = chunks(lists[0], chunk, max(most, _FIRST))
+    return _up_to(most, (_windowed(points, lists[1:], separators, window) for points in anchors))
 
 
 def _windowed(points: I64, lists: Sequence[PostingList], separators: PostingList, window: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,20 @@ class Store(NamedTuple):
         spelled = word.encode("utf-8", "surrogatepass")
         at = int(np.searchsorted(self.keys, np.uint64(word_key(spelled))))
         return at if at < len(self.keys) and self.word(at) == spelled else -1
+
+    def find_many(self, words: Sequence[bytes]) -> NDArray[np.int64]:
+        """The number of the list of each word, given in UTF-8, or -1."""
+        keys = word_keys(words)
+        numbers = np.searchsorted(self.keys, keys).astype(np.int64)
+        there = np.flatnonzero(numbers < len(self.keys))
+        found = np.full(len(words), -1, np.int64)
+        ends = self.ends[numbers[there]].tolist()
+        begins = np.where(numbers[there], self.ends[np.maximum(numbers[there], 1) - 1], 0).tolist()
+        spelling = self.spelling.data
+        same = [spelling[b:e] == words[i] for i, b, e in zip(there.tolist(), begins, ends, strict=True)]
+        chosen = there[np.array(same, np.bool_)]
+        found[chosen] = numbers[chosen]
+        return found
 
     def word(self, number: int) -> bytes:
         """The word of list `number`, in UTF-8."""

@@ -37,6 +37,7 @@ _MARK_RUN = re.compile(r"[^\w\s\x00-\x7f]{32,}")
 
 _REFUSALS = frozenset(("", "i don't know", "i do not know", "i don’t know"))
 _WIDE_REFUSALS = frozenset(("", "i dont know", "i don t know", "i do not know", "unknown"))
+_MAX_REFUSAL_CHARS = 200
 _LETTER = re.compile(r"[A-Za-z]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _DENIALS = frozenset(("not", "never", "neither", "nor", "except", "isnt", "wasnt", "arent", "werent"))
@@ -75,7 +76,7 @@ def is_refusal(answer: str, judge: JudgeRule = "reference") -> bool:
     """
     if judge == "reference":
         return answer.lower().strip() in _REFUSALS
-    return len(answer) < 200 and " ".join(_words(answer)) in _WIDE_REFUSALS
+    return len(answer) < _MAX_REFUSAL_CHARS and " ".join(_words(answer)) in _WIDE_REFUSALS
 
 
 def judge_answer(
@@ -88,12 +89,12 @@ def judge_answer(
 
     A question without any gold answer makes every attempt "bad".
     """
-    if answer is None or is_refusal(answer, judge):
+    if answer is None:
         return "na"
     golds = gold_answers(aliases)
-    if judge == "reference":
-        return _judge_reference(answer, golds)
-    return _judge_boundary(answer, golds, rules)
+    if judge == "boundary":
+        return _judge_boundary(answer, golds, rules)
+    return "na" if is_refusal(answer, judge) else _judge_reference(answer, golds)
 
 
 def gold_answers(aliases: Sequence[str] | str) -> tuple[str, ...]:
@@ -120,7 +121,7 @@ def _normal_gold(gold: str) -> str:
 
 def _judge_boundary(answer: str, golds: Sequence[str], rules: CorverRules) -> Label:
     given = _words(answer)
-    if not given:
+    if not given or (len(answer) < _MAX_REFUSAL_CHARS and " ".join(given) in _WIDE_REFUSALS):
         return "na"
     wanted = [one for one in map(_gold_words, golds) if one]
     if tuple(given) in wanted:
@@ -130,8 +131,10 @@ def _judge_boundary(answer: str, golds: Sequence[str], rules: CorverRules) -> La
     if len(given) > rules.max_answer_words + max(map(len, wanted), default=0):
         return "bad"
     stated = [one for one in wanted if _stated(given, one)]
+    if not stated:
+        return "bad"
     parts = _parts(answer)
-    if not stated or _lists_candidates(parts, wanted, rules.max_listed) or _is_heap(given, stated):
+    if _lists_candidates(parts, wanted, rules.max_listed) or _is_heap(given, stated):
         return "bad"
     return "good" if _is_said_first(parts, stated) or _mostly_right(parts, wanted) else "bad"
 

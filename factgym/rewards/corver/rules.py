@@ -19,6 +19,10 @@ class CorverRules:
     rule: how a sentence's triplets become one count. "first" takes the first valid triplet; "min" the lowest count of
     all valid ones; "relcheck" is "first", and a count of at least `high_count` is asked again with the relation's words
     added: where that finds nothing, the sentence earns `relation_reward`.
+    exact_counts: whether counts are recorded in full. With False, for training, a counter that has `count_up_to` stops
+    at `high_count` (for the relation's words at 1), and recorded counts are the smaller of the two, whatever the
+    counter; every reward is the same, at a fraction of the time. "min" has to know which count is the lowest, and
+    always counts in full.
     judge: which of the two judges the score's label (good, bad, na) follows.
 
     none_reward, low_reward, middle_reward, high_reward: what a sentence earns at a count of 0, below `low_count`, below
@@ -35,6 +39,7 @@ class CorverRules:
     """
 
     rule: Rule = "first"
+    exact_counts: bool = True
     judge: JudgeRule = "reference"
     low_count: int = 5
     high_count: int = 20
@@ -91,6 +96,8 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def _check_number(name: str, kind: str, value: object) -> None:
+    if kind == "bool" and type(value) is not bool:
+        raise ConfigError(f"CorverRules.{name} must be True or False, not {value!r:.80}")
     if kind == "int" and (type(value) is not int or value < 0):
         raise ConfigError(f"CorverRules.{name} must be a whole number of at least 0, not {value!r:.80}")
     if kind == "float" and (

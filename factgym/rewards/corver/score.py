@@ -1,6 +1,7 @@
 """A completion scored: its label, its format, and what each sentence earned and why.
 
 `score_many` takes the completions of a step together: each new sentence is extracted once, each new query counted once.
+Where nobody reads the counts, as in training, `CorverRules(exact_counts=False)` has them stop at the highest tier.
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ def _extract(sentences: Sequence[str], extractor: Extractor, rules: CorverRules)
 def _look_up(triplets: Sequence[Sequence[Triplet]], counter: Counter | None, rules: CorverRules) -> list[Finding]:
     """What is known of each sentence: two rounds of counting at most, each in one call."""
     asked = [list(_queries(found, rules)) for found in triplets]
-    counts = _count((query for found in asked for _, query in found), counter)
+    most = None if rules.exact_counts or rules.rule == "min" else rules.high_count
+    counts = _count((query for found in asked for _, query in found), counter, most)
     findings = []
     for found in asked:
         if not found:
@@ -178,7 +180,7 @@ def _check_relations(findings: Sequence[Finding], counter: Counter | None, rules
         if one.seen is not None and one.seen >= rules.high_count and one.triplet is not None:
             query = query_of(one.triplet, relation=True)
             wanted[i] = query if query is not None else ()
-    counts = _count(wanted.values(), counter)
+    counts = _count(wanted.values(), counter, None if rules.exact_counts else 1)
     checked = list(findings)
     for i, query in wanted.items():
         old = findings[i]
@@ -187,12 +189,17 @@ def _check_relations(findings: Sequence[Finding], counter: Counter | None, rules
     return checked
 
 
-def _count(queries: Iterable[Query], counter: Counter | None) -> dict[Query, int]:
-    """Each different query counted once, in one call."""
+def _count(queries: Iterable[Query], counter: Counter | None, most: int | None) -> dict[Query, int]:
+    """Each different query counted once, in one call; up to `most` where that is given."""
     different = list(dict.fromkeys(queries))
     if not different or counter is None:
         return {}
-    return dict(zip(different, map(int, counter.count_many(different)), strict=True))
+    if most is None:
+        return dict(zip(different, counter.count_many(different).tolist(), strict=True))
+    count_up_to = getattr(counter, "count_up_to", None)
+    if count_up_to is not None:
+        return dict(zip(different, count_up_to(different, most).tolist(), strict=True))
+    return {query: min(count, most) for query, count in _count(different, counter, None).items()}
 
 
 def _score(

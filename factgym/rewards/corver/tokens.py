@@ -6,7 +6,9 @@
 less than `min_alignment` of the tokens inside the blocks fall into a sentence, the offsets and the text do not fit
 each other, and the completion keeps its response return alone.
 
-`group_returns` is the piece for trainers: a group's scores and offsets in, padded returns, mask and advantages out.
+`group_returns` is the piece for trainers: a group's scores and offsets in, padded returns, mask and advantages out. The
+scores come from `score_many` over all completions of a step, with `CorverRules(exact_counts=False)`: no reward changes,
+and counting stops where the tiers do.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def token_returns(score: CorverScore, offsets: Offsets, rubric: Rubric = STRICT)
     """
     places = _checked(offsets, len(score.text))
     holder = _holders(places, score)
-    aligned, inside = int((holder >= 0).sum()), int((holder != _OUTSIDE).sum())
+    aligned, inside = np.count_nonzero(holder >= 0), np.count_nonzero(holder != _OUTSIDE)
     alignment = aligned / inside if inside else 0.0
     fallback = not aligned or alignment < score.rules.min_alignment
     terms = np.zeros(len(score.sentences) + 2)
@@ -142,7 +144,7 @@ def _checked(offsets: Offsets, chars: int) -> npt.NDArray[np.int64]:
         places = np.empty((0, 2), dtype=np.int64)
     if places.ndim != 2 or places.shape[1] != 2 or places.dtype.kind not in "iu":
         raise ConfigError(f"offsets must be whole numbers of shape (T, 2), not {places.dtype} of shape {places.shape}")
-    if len(places) and (places.min() < 0 or places.max() > chars or (places[:, 0] > places[:, 1]).any()):
+    if len(places) and (places.min() < 0 or places.max() > chars or np.count_nonzero(places[:, 0] > places[:, 1])):
         raise ConfigError(
             f"offsets must lie in the completion's {chars} characters, start before end; "
             "they are taken from the completion alone, without its prompt"

@@ -59,10 +59,14 @@ def _guess(word: str) -> int:
         return ENT
     if first.isdigit():
         return NUM
-    for ending, least, kind in (("ed", 5, VERB), ("ing", 6, GERUND), ("ly", 5, ADV)):
-        if size >= least and word.endswith(ending):
-            return kind
-    return NOUN
+    if size < 5:
+        return NOUN
+    ending = word[-2:]
+    if ending == "ed":
+        return VERB
+    if ending == "ly":
+        return ADV
+    return GERUND if size > 5 and word.endswith("ing") else NOUN
 
 
 _KINDS = _Kinds(KINDS)
@@ -96,7 +100,7 @@ def units_of(words: Sequence[str]) -> list[Unit]:
         elif kind == ENT:
             if words[i] in MONTHS:
                 i, kind = _date_end(words, kinds, i)
-            elif words[i].lower() in ROLES and i + 1 < size and words[i + 1] in ("of", "for"):
+            elif i + 1 < size and words[i + 1] in ("of", "for") and words[i].lower() in ROLES:
                 i, kind = i + 1, NOUN
             else:
                 i = _name_end(words, kinds, i)

@@ -1,0 +1,227 @@
+"""Posting lists for compiled code: decoding blocks, and the neighbours of points in a list.
+
+What `compiled` inlines into its kernels; that module says what a list is. numba looks at `compiled` alone to tell
+whether what it has cached is stale: whoever changes this file changes that one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FAR = 1 << 40
+BLOCK = 64
+ANCHORS = 2048
+"""Anchors taken together: a whole number of blocks."""
+STEP = ANCHORS // BLOCK
+DENSE = 16
+"""Positions per anchor up to which a list is decoded rather than searched."""
+
+Ints: TypeAlias = NDArray[np.int64]
+Arrays: TypeAlias = tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]
+"""firsts, offsets, data."""
+
+DAMAGED = -2
+
+
+def inner(function: F) -> F:
+    """For a function that kernels call."""
+    compiled: F = numba.njit(nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def inline(function: F) -> F:
+    """For what is called per anchor: passing an array to a function costs a count of its references."""
+    compiled: F = numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+    return compiled
+
+
+@inline
+def seek(firsts: Any, begin: int, end: int, hint: int, x: int) -> int:
+    """The last block in [begin, end) whose first position is below x, or begin - 1; gallops from `hint`."""
+    step = 1
+    if hint >= begin and firsts[hint] >= x:
+        high = hint
+        low = hint - 1
+        while low >= begin and firsts[low] >= x:
+            high = low
+            step *= 2
+            low = high - step
+        low = max(low, begin - 1)
+    else:
+        low = max(hint, begin - 1)
+        high = low + 1
+        while high < end and firsts[high] < x:
+            low = high
+            step *= 2
+            high = low + step
+        high = min(high, end)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if firsts[middle] < x:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@inline
+def _data_of(offsets: Any, words: int, block: int, count: int) -> tuple[Any, Any]:
+    """Where a block of `count` positions has its data, and how many words; -2 where that cannot be."""
+    begin = np.int64(offsets[block])
+    size = np.int64(offsets[block + 1]) - begin
+    wrong = size < 0 or size > BLOCK or begin + size >= words or (count < BLOCK and size != count - 1)
+    return np.int64(DAMAGED) if wrong else begin, size
+
+
+@inline
+def decode(firsts: Any, offsets: Any, data: Any, block: int, count: int, out: Ints, at: int) -> bool:
+    """Write a block's `count` positions to out[at:]; whether the block lies inside the data."""
+    begin, size = _data_of(offsets, data.size, block, count)
+    if begin == DAMAGED:
+        return False
+    first, source, target = np.int64(firsts[block]), np.uint64(begin), np.uint64(at)
+    out[target] = first
+    if count < BLOCK:
+        for i in range(np.uint64(count - 1)):
+            out[target + np.uint64(1) + i] = first + data[source + i]
+        return True
+    width, bit = np.uint64(size >> 1), np.uint64(0)
+    mask = (np.uint64(1) << width) - np.uint64(1)
+    for i in range(np.uint64(BLOCK)):
+        k = source + (bit >> np.uint64(5))
+        pair = np.uint64(data[k]) | (np.uint64(data[k + np.uint64(1)]) << np.uint64(32))
+        out[target + i] = first + np.int64((pair >> (bit & np.uint64(31))) & mask)
+        bit += width
+    return True
+
+
+@inline
+def _search(data: Any, begin: int, size: int, count: int, goal: int) -> tuple[Any, Any]:
+    """In a block, the last difference from its first position below `goal` (0 is), and the next, or FAR."""
+    width = np.uint64(size >> 1)
+    mask = (np.uint64(1) << width) - np.uint64(1)
+    source, one = np.uint64(begin), np.uint64(1)
+    low, high = np.uint64(0), np.uint64(count)
+    low_value, high_value = np.int64(0), np.int64(FAR)
+    while high - low > one:
+        middle = (low + high) >> one
+        if count < BLOCK:
+            value = np.int64(data[source + middle - one])
+        else:
+            bit = middle * width
+            k = source + (bit >> np.uint64(5))
+            pair = np.uint64(data[k]) | (np.uint64(data[k + one]) << np.uint64(32))
+            value = np.int64((pair >> (bit & np.uint64(31))) & mask)
+        if value < goal:
+            low, low_value = middle, value
+        else:
+            high, high_value = middle, value
+    return low_value, high_value
+
+
+@inner
+def neighbours(
+    arrays: Arrays, row: Ints, hint: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
+) -> Any:
+    """For n points the last position before each and the first at or after it; the block to go on from, or -2."""
+    firsts = arrays[0]
+    begin, end = row[0], row[1]
+    lowest, highest = points[0], points[0]
+    for i in range(n):
+        lowest, highest = min(lowest, points[i]), max(highest, points[i])
+    low = seek(firsts, begin, end, hint, lowest)
+    high = seek(firsts, begin, end, low, highest)
+    if (high - low) * BLOCK <= DENSE * n:
+        return _merge(arrays, row, low, high, points, n, before, after, room)
+    return _probe(arrays, row, low, high, points, n, before, after, room)
+
+
+@inner
+def _probe(
+    arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
+) -> Any:
+    """`neighbours` by a search for each point.
+
+    In steps over all points, so that the processor waits for many blocks of memory at a time and not for one after the
+    other: first which block each point belongs to, then where its data are, then a touch of them, then the search.
+    """
+    firsts, offsets, data = arrays
+    begin, end, tail = row[0], row[1], row[2]
+    blocks, starts, sizes = room[:n], room[n : 2 * n], room[2 * n : 3 * n]
+    block = low
+    for i in range(n):
+        block = seek(firsts, begin, end, block, points[i])
+        blocks[i] = block
+    wrong = False
+    for i in range(n):
+        block = max(blocks[i], begin)
+        start, size = _data_of(offsets, data.size, block, tail if block == end - 1 else BLOCK)
+        wrong = wrong or start == DAMAGED
+        starts[i] = start
+        sizes[i] = size
+    if wrong:
+        return np.int64(DAMAGED)
+    touched = np.uint32(0)
+    for i in range(n):
+        touched |= data[starts[i]] | data[starts[i] + (sizes[i] >> 1)] | data[starts[i] + sizes[i]]
+    for i in range(n):
+        block = blocks[i]
+        if block < begin:
+            before[i] = -FAR
+            after[i] = firsts[begin]
+            continue
+        first = np.int64(firsts[block])
+        count = tail if block == end - 1 else BLOCK
+        last, following = _search(data, starts[i], sizes[i], count, points[i] - first)
+        before[i] = first + last
+        after[i] = first + following
+        if following == FAR and block + 1 < end:
+            after[i] = firsts[block + 1]
+    # `touched` is all ones for no index; asking keeps the loads above from being dropped.
+    return high if touched < np.uint32(0xFFFFFFFF) or high > begin - 2 else high - 1
+
+
+@inner
+def _merge(
+    arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
+) -> Any:
+    """`neighbours` over blocks [low, high], decoded into `room`."""
+    firsts, offsets, data = arrays
+    begin, end, tail = row[0], row[1], row[2]
+    held = 0
+    for block in range(max(low, begin), high + 1):
+        count = tail if block == end - 1 else BLOCK
+        if not decode(firsts, offsets, data, block, count, room, held):
+            return np.int64(DAMAGED)
+        held += count
+    beyond = np.int64(firsts[high + 1]) if high + 1 < end else np.int64(FAR)
+    at, one, full = np.uint64(0), np.uint64(1), np.uint64(held)
+    for i in range(np.uint64(n)):
+        x = points[i]
+        while at > 0 and room[at - one] >= x:
+            at -= one
+        while at < full and room[at] < x:
+            at += one
+        before[i] = room[at - one] if at > 0 else -FAR
+        after[i] = room[at] if at < full else beyond
+    return high
+
+
+@inner
+def anchors(arrays: Arrays, row: Ints, first: int, step: int, out: Ints) -> int:
+    """Decode the next anchors, of `step` blocks from `first` on; how many, or -2."""
+    firsts, offsets, data = arrays
+    n = 0
+    for block in range(first, min(first + step, row[1])):
+        count = row[2] if block == row[1] - 1 else BLOCK
+        if not decode(firsts, offsets, data, block, count, out, n):
+            return DAMAGED
+        n += count
+    return n
