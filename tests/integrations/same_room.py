@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 import pytest
 from conformance.setups import SETUPS, players
-from conftest import find_data_dir
+from public_data import find_data_dir
 
 import factgym
 from factgym.core.action import ToolCall, parse_action
