@@ -15,6 +15,14 @@ def players_of(env_id: str) -> Mapping[str, Player]:
     return load_attribute(reference) if reference else {}
 
 
+def honest_player(env_id: str) -> str:
+    """The name of the environment's honest baseline. Raises ConfigError where it has none."""
+    for name, player in players_of(env_id).items():
+        if player.role == "honest":
+            return name
+    raise ConfigError(f"{env_id!r} has no honest baseline: name an agent")
+
+
 def find_player(env_id: str, name: str) -> Player:
     """A scripted agent by name. Raises ConfigError for a name that the environment has not."""
     known = players_of(env_id)

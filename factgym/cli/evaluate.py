@@ -12,10 +12,16 @@ from factgym.cli.options import (
     DataPath,
     EnvId,
     Prices,
+    Ray,
+    RayGpus,
+    RayWorkers,
     Reward,
     Seed,
     Settings,
     Split,
+    Tasks,
+    chosen_tasks,
+    engine_of,
     make_env,
     parse_settings,
     price_table,
@@ -27,13 +33,13 @@ if TYPE_CHECKING:
 
 _AGENT = (
     "Who plays: a scripted agent (`factgym info ENV` lists them), openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, "
-    "path/to/file.py:Name, majority:N:AGENT or best:N:AGENT."
+    "path/to/file.py:Name, majority:N:AGENT or best:N:AGENT. Default the environment's honest baseline."
 )
 
 
 def evaluate(
     env: EnvId,
-    agent: Annotated[str, typer.Option(help=_AGENT)] = "nli",
+    agent: Annotated[str | None, typer.Option(help=_AGENT)] = None,
     n: Annotated[int, typer.Option("-n", "--episodes", min=1, help="How many tasks.")] = 200,
     k: Annotated[int, typer.Option("-k", "--samples", min=1, help="How many episodes of each task (a group).")] = 1,
     seed: Seed = 0,
@@ -43,6 +49,7 @@ def evaluate(
     reward: Reward = None,
     path: DataPath = None,
     settings: Settings = None,
+    tasks: Tasks = None,
     base_url: Annotated[str | None, typer.Option(help="Where the server of openai:MODEL is.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature of a model; 0 is greedy.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply of a model.")] = None,
@@ -57,16 +64,15 @@ def evaluate(
         int | None, typer.Option(min=0, help="Stop after this many infrastructure errors in a row (0: never).")
     ] = None,
     prices: Prices = None,
-    ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Spread over a Ray cluster: HOST:PORT, auto or local.")
-    ] = None,
-    ray_workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default all that fit.")] = None,
-    ray_gpus: Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")] = 0.0,
+    ray: Ray = None,
+    ray_workers: RayWorkers = None,
+    ray_gpus: RayGpus = 0.0,
 ) -> None:
     """Play episodes and show what they earned. One JSON line per episode goes to the run's folder."""
     from rich.console import Console
 
     from factgym.agents.choose import find_agent
+    from factgym.agents.players import honest_player
     from factgym.agents.rollout.engine import Limits
     from factgym.agents.runs.collect import collect
     from factgym.agents.runs.read import read_run
@@ -77,11 +83,12 @@ def evaluate(
 
     given = {"base_url": base_url, "temperature": temperature, "max_tokens": max_tokens, "tools": tools}
     values = parse_settings(agent_set or [], "--agent-set") | {k: v for k, v in given.items() if v is not None}
+    agent = agent or honest_player(env)
     player = find_agent(agent, env, values)
-    world = make_env(env, settings, split=split, reward=reward, path=path)
+    world = chosen_tasks(make_env(env, settings, split=split, reward=reward, path=path), tasks, ray)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     table = price_table(prices)
-    engine = _engine(ray, agent, values, ray_workers, ray_gpus)
+    engine = engine_of(ray, agent, values, ray_workers, ray_gpus)
     folder = out or (last_folder if resume else free_folder)(Path("runs"), folder_name(f"{world.env_spec.id}-{agent}"))
     console = Console(highlight=False)
     stopped: FactgymError | None = None
@@ -121,16 +128,6 @@ def evaluate(
         raise typer.Exit(130)
     if stopped is not None:
         raise FactgymError(f"{stopped}. Continue with --resume --out {folder}") from stopped
-
-
-def _engine(ray: str | None, agent: str, settings: dict[str, Any], workers: int | None, gpus: float) -> Any:
-    if ray is None:
-        from factgym.agents.rollout.engine import run_jobs
-
-        return run_jobs
-    from factgym.agents.cluster import on_ray
-
-    return on_ray(ray, agent, settings, workers=workers, gpus_per_worker=gpus)
 
 
 def _show(console: Any, run: Any, prices: Any, *, short_of: int | None, total: int) -> None:

@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, make_env, parse_settings
+from factgym.cli.options import (
+    DataPath,
+    EnvId,
+    Ray,
+    RayGpus,
+    RayWorkers,
+    Reward,
+    Seed,
+    Settings,
+    Split,
+    Tasks,
+    chosen_tasks,
+    engine_of,
+    make_env,
+    parse_settings,
+)
 from factgym.cli.termination import Termination
 from factgym.core.errors import ConfigError, FactgymError
 
@@ -38,9 +53,7 @@ def filter_command(
     n: Annotated[int | None, typer.Option("-n", "--episodes", min=1, help="How many questions; default all.")] = None,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue what is in the folder, if anything is.")] = False,
-    tasks: Annotated[
-        Path | None, typer.Option(help="Only the tasks that this file names: a tasks.txt or kept.jsonl of a filter.")
-    ] = None,
+    tasks: Tasks = None,
     split: Split = None,
     reward: Reward = None,
     path: DataPath = None,
@@ -57,11 +70,9 @@ def filter_command(
     max_errors: Annotated[
         int | None, typer.Option(min=0, help="Stop after this many infrastructure errors in a row (0: never).")
     ] = None,
-    ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Spread over a Ray cluster: HOST:PORT, auto or local.")
-    ] = None,
-    ray_workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default all that fit.")] = None,
-    ray_gpus: Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")] = 0.0,
+    ray: Ray = None,
+    ray_workers: RayWorkers = None,
+    ray_gpus: RayGpus = 0.0,
 ) -> None:
     """Sample G answers to each question and keep the questions of the learning zone.
 
@@ -73,15 +84,13 @@ def filter_command(
     from factgym.agents.filtering import Zone, find_rule
     from factgym.agents.rollout.engine import Limits
 
-    if ray is not None and tasks is not None:
-        raise ConfigError("--tasks chooses tasks on this machine, and a cluster's build their own: leave out --ray")
     zone = Zone.parse(keep, samples=samples, anchors=anchors, seed=seed)
     rule = find_rule(correct)
     given = {"base_url": base_url, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
     values = _settings(agent, given, agent_set or [])
     player = find_agent(agent, env, values)
-    engine = _engine(ray, agent, values, ray_workers, ray_gpus)
-    world = _world(env, settings, tasks, split=split, reward=reward, path=path)
+    world = chosen_tasks(_world(env, settings, split=split, reward=reward, path=path), tasks, ray)
+    engine = engine_of(ray, agent, values, ray_workers, ray_gpus)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     options = {"n": n, "seed": seed, "limits": limits, "resume": resume, "engine": engine}
     _run(Console(highlight=False), world, player, out, zone, rule, **options)
@@ -96,26 +105,14 @@ def _settings(agent: str, given: dict[str, Any], more: list[str]) -> dict[str, A
     return {**SAMPLING, **values} if is_model(agent) else values
 
 
-def _engine(ray: str | None, agent: str, settings: dict[str, Any], workers: int | None, gpus: float) -> Any:
-    if ray is None:
-        from factgym.agents.rollout.engine import run_jobs
-
-        return run_jobs
-    from factgym.agents.cluster import on_ray
-
-    return on_ray(ray, agent, settings, workers=workers, gpus_per_worker=gpus)
-
-
-def _world(env: str, settings: list[str] | None, tasks: Path | None, **named: str | None) -> Env[Any]:
-    """The environment with the training prompt, where it has one and none was chosen, over the chosen tasks."""
-    from factgym.agents.filtering import only, read_tasks
+def _world(env: str, settings: list[str] | None, **named: str | None) -> Env[Any]:
+    """The environment with the training prompt, where it has one and none was chosen."""
     from factgym.core.registry import spec
 
     chosen = parse_settings(settings or [])
     known = spec(env).load().Config.__dataclass_fields__
     prompt = ["prompt=train"] if "prompt" in known and "prompt" not in {*chosen, *spec(env).kwargs} else []
-    world = make_env(env, [*(settings or []), *prompt], **named)
-    return world if tasks is None else only(world, read_tasks(tasks))
+    return make_env(env, [*(settings or []), *prompt], **named)
 
 
 def _run(console: Console, world: Env[Any], player: Any, out: Path, zone: Zone, rule: Rule, **options: Any) -> None:

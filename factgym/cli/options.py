@@ -26,6 +26,15 @@ Settings = Annotated[
 Prices = Annotated[
     Path | None, typer.Option(help="Your price table (TOML or JSON), by which tokens are shown as money.")
 ]
+Tasks = Annotated[
+    Path | None,
+    typer.Option("--tasks", help="Only the tasks that this file names: a tasks.txt or kept.jsonl of a filter."),
+]
+Ray = Annotated[
+    str | None, typer.Option("--ray", metavar="ADDRESS", help="Spread over a Ray cluster: HOST:PORT, auto or local.")
+]
+RayWorkers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default all that fit.")]
+RayGpus = Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Chooses the tasks and their order.")]
 
 
@@ -41,6 +50,28 @@ def make_env(
     config = parse_settings(settings or [])
     named = {"split": split, "reward": reward, "path": path}
     return make(env_id, **{**config, **{key: value for key, value in named.items() if value is not None}})
+
+
+def chosen_tasks(env: Env[Any], tasks: Path | None, ray: str | None) -> Env[Any]:
+    """The environment over the tasks that a file names, all of them where there is none."""
+    if tasks is None:
+        return env
+    if ray is not None:
+        raise ConfigError("--tasks chooses tasks on this machine, and a cluster's build their own: leave out --ray")
+    from factgym.agents.filtering import only, read_tasks
+
+    return only(env, read_tasks(tasks))
+
+
+def engine_of(ray: str | None, agent: str, settings: dict[str, Any], workers: int | None, gpus: float) -> Any:
+    """What plays the episodes: this process, or a cluster."""
+    if ray is None:
+        from factgym.agents.rollout.engine import run_jobs
+
+        return run_jobs
+    from factgym.agents.cluster import on_ray
+
+    return on_ray(ray, agent, settings, workers=workers, gpus_per_worker=gpus)
 
 
 def parse_settings(settings: list[str], option: str = "--set") -> dict[str, Any]:

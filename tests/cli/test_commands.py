@@ -35,6 +35,31 @@ def test_list_shows_every_environment(tmp_path):
     assert all(env_id in done.stdout for env_id in list_envs())
 
 
+@pytest.mark.parametrize(
+    "env_id, honest",
+    [("claimcheck-multihop", "nli"), ("seva", "nli"), ("profact", "workflow"), ("corver-qa", "student")],
+)
+def test_eval_plays_the_honest_baseline_unless_told_otherwise(tmp_path, env_id, honest):
+    done = factgym("eval", env_id, "-n", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / f"{env_id}-{honest}" / "manifest.json").is_file()
+
+
+def test_eval_plays_the_tasks_that_a_file_names(tmp_path):
+    first = factgym("eval", "corver-qa", "-n", "5", "--out", "some", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    played = [
+        json.loads(line)["task"] for line in (tmp_path / "some" / "episodes.jsonl").read_text("utf-8").splitlines()
+    ]
+    (tmp_path / "tasks.txt").write_text("\n".join(sorted(played)[:3]), "utf-8")
+    again = factgym("eval", "corver-qa", "--tasks", "tasks.txt", "--out", "again", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    lines = (tmp_path / "again" / "episodes.jsonl").read_text("utf-8").splitlines()
+    assert sorted(json.loads(line)["task"] for line in lines) == sorted(played)[:3]
+    error = one_line_error(factgym("eval", "corver-qa", "--tasks", "tasks.txt", "--ray", "local", cwd=tmp_path))
+    assert "leave out --ray" in error
+
+
 @pytest.mark.parametrize("env_id", list_envs())
 def test_info_shows_card_settings_and_agents(tmp_path, env_id):
     done = factgym("info", env_id, cwd=tmp_path)
