@@ -81,9 +81,9 @@ def test_stepwise_is_corvers_own_form(tmp_path: Path) -> None:
     scores, offsets = [], []
     for env in trainer.environments:
         core = env.session.env
-        place, completion = core._completion()
+        place, completion, score = core.scored()
         assert place >= 0
-        scores.append(core._scored(completion))
+        scores.append(score)
         encoded = tokenizer()(completion.text, return_offsets_mapping=True, add_special_tokens=False)
         offsets.append([*encoded["offset_mapping"], (0, 0)])  # the end token
     reference = group_returns(scores, offsets, trainer.environments[0].session.env.config.rubric)

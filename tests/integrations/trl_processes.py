@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+import torch
+import torch.distributed
 from tiny_trl import Hops, Stepwise, corver_scripts, trained
 
 from factgym.integrations.trl import dataset
@@ -22,6 +24,8 @@ def main(folder: Path) -> None:
         kept = zip(batch["advantages"], batch["completion_mask"].bool(), strict=True)
         found[cls.credit] = [values[mask].tolist() for values, mask in kept]
     (folder / f"{world}-{rank}.json").write_text(json.dumps(found), "utf-8")
+    if torch.distributed.is_initialized():  # else its threads may still run when the process ends, which aborts it
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
