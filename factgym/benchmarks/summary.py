@@ -35,7 +35,7 @@ NO_VERDICT = "none"
 
 HISTOGRAM_BINS = 20
 
-_SUPPORTED = frozenset({"supported", "Attributable"})
+_SUPPORTED = frozenset({"supported", "Supported", "Attributable"})
 """The labels that let a claim pass, of every family."""
 _UNKNOWN_TOOL = "(no such tool)"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_TOOLS = 6
 MAX_CAUSES = 8
-_SHOWN = 60
+_SHOWN, _NOTE = 60, 500
 _MAX_NAME = 20
 _SHORT = {"supported": "supp", "partially_supported": "part", "unsupported": "unsu", "contradicted": "cont"}
 
@@ -62,7 +62,7 @@ def _heading(summary: RunSummary, notes: Iterable[str]) -> RenderableType:
     if summary.errors:
         text.append(f"\n{fault_sentence(summary)}", "yellow")
     for note in notes:
-        text.append(f"\n{note}", "yellow")
+        text.append(f"\n{printable(note, _NOTE)}", "yellow")
     text.append("\n")
     return text
 

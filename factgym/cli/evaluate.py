@@ -138,7 +138,7 @@ def _show(console: Any, run: Any, prices: Any, *, short_of: int | None, total: i
     summary = summarise(run.episodes(), prices, model=model_of(run.manifest))
     if not summary.n:
         return
-    notes = [*run.notes]
+    notes = [*run.notes, *run.caveats]
     if short_of is not None:
         notes.append(f"The split has {total} tasks, fewer than the {short_of} asked for.")
     console.print(render_summary(summary, notes))

@@ -137,6 +137,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         """What is true of the task, line by line, for a person who has played it."""
         return []
 
+    def caveats(self) -> list[str]:
+        """What must be said beside every result of this configuration, a sentence each."""
+        return []
+
     def view_task(self, task: TaskT) -> dict[str, Any]:
         """A task with its gold as JSON data, for records and viewers; never shown to a policy."""
         return {"id": task.id}

@@ -99,6 +99,18 @@ def test_false_support_is_counted_where_it_can_happen() -> None:
     assert surfaces["safety"]["false supported"] == wilson(1, 2)
 
 
+@pytest.mark.parametrize("supported, refuted", [("Supported", "Refuted"), ("Attributable", "Not Attributable")])
+def test_false_support_is_seen_whatever_the_family_calls_it(supported: str, refuted: str) -> None:
+    episodes = [
+        _episode(refuted, supported, 0.2, task="a"),
+        _episode(refuted, refuted, 0.6, task="b"),
+        _episode(supported, supported, 0.6, task="c"),
+    ]
+    found = summarise(episodes)
+    surfaces = {one.name: {m.label: m.estimate for m in one.measures} for one in found.surfaces}
+    assert surfaces["safety"]["false supported"] == wilson(1, 2)
+
+
 def test_faults_of_the_infrastructure_are_no_zeros() -> None:
     faults = [
         {**FOUR[0], "error": {"cause": "rate_limit", "message": "429, [gone]"}, "stop": "error"},

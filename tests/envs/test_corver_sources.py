@@ -217,3 +217,9 @@ def test_a_served_model_is_asked_without_tools_and_scored_alike_however_its_reas
     (body,) = server.bodies
     assert "tools" not in body
     assert [message["content"] for message in body["messages"]][1:] == [QUESTIONS[0]["question"]]
+
+
+def test_results_without_a_counter_carry_a_caveat(path: str) -> None:
+    (said,) = factgym.make("corver-qa", source="file", path=path).caveats()
+    assert "No counter" in said
+    assert factgym.make("corver-qa").caveats() == []

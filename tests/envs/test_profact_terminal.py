@@ -51,6 +51,11 @@ def test_eval_writes_records_that_say_what_was_searched(tmp_path: Path) -> None:
     assert all("generated haystack" in one["reward"]["metrics"]["store"]["note"] for one in episodes)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
     assert set(manifest["prompts"]) == {"system", "claim", "ask", "search", "record", "verdict"}
+    page = factgym("view", "out", cwd=tmp_path)
+    assert page.returncode == 0, page.stderr
+    audit = factgym("audit", "profact", "-n", "5", cwd=tmp_path)
+    for said in (done.stdout, audit.stdout, (tmp_path / "out" / "index.html").read_text("utf-8")):
+        assert "Evidence: a generated haystack of" in " ".join(said.split())
 
 
 def test_the_audit_judges_the_rewards(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[
         "python": platform.python_version(),
         "fingerprints": {"tasks": env.tasks.fingerprint()},
         "prompts": env.prompt_hashes(),
+        "caveats": env.caveats(),
     }
 
 

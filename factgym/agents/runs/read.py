@@ -20,6 +20,7 @@ from factgym.core.errors import DataError
 
 Episode = Mapping[str, Any]
 
+_MAX_CAVEATS = 10
 _LIST_FIELDS = ("messages", "turns")
 _NUMBER_FIELDS = ("components", "weights", "gates")
 
@@ -33,6 +34,12 @@ class Run:
     notes: tuple[str, ...]
     _end: int
     _superseded: frozenset[int]
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the environment wants said beside every result, as the manifest has it: foreign text."""
+        said = self.manifest.get("caveats")
+        return tuple(one for one in said[:_MAX_CAVEATS] if isinstance(one, str)) if isinstance(said, list) else ()
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         """The episodes in the order of the file. Raises DataError that names file, line and fault."""

@@ -12,8 +12,8 @@ from factgym.agents.rollout.order import Job
 from factgym.agents.runs import MANIFEST
 from factgym.core.errors import ConfigError, DataError
 
-_FREE = frozenset({"python", "platform"})
-"""What may differ between the calls that make one run."""
+_FREE = frozenset({"python", "platform", "caveats"})
+"""What may differ between the calls that make one run, or follows from the rest."""
 
 _MAX_SHOWN = 80
 

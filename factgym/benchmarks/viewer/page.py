@@ -107,7 +107,7 @@ def _shell(name: str, run: Run, summary: RunSummary, *, style: str, policy: str)
         "agent": text(summary.agent or "no agent", 80),
         "facts": _facts(run, summary),
         "n": f"{summary.n:,}",
-        "overview": overview(summary, run.manifest, run.notes),
+        "overview": overview(summary, run.manifest, (*run.notes, *run.caveats)),
     }
     page = _asset((name,))
     before, *rest = page.split("{{")

@@ -229,6 +229,10 @@ class CorverEnv(Env[CorverTask]):
             "gold": {"answers": list(item.aliases), "popularity": item.popularity, "meta": dict(item.meta)},
         }
 
+    def caveats(self) -> list[str]:
+        """That nothing was counted, where nothing is."""
+        return [] if self.tasks.has_counter else ["No counter: the sentence term of the reward is 0."]
+
     def prompt_hashes(self) -> dict[str, str]:
         """The instructions; the task is the bare question."""
         return {name: prompt_hash(prompt(_PACKAGE, name)) for name in self._instructions}

@@ -322,6 +322,10 @@ class ProFactEnv(Env[ProFactTask]):
             "store": self.tasks.store.note,
         }
 
+    def caveats(self) -> list[str]:
+        """What the claims were checked against."""
+        return [self.tasks.store.note]
+
     def prompt_hashes(self) -> dict[str, str]:
         """The instructions and the forms of what follows them."""
         return {name: prompt_hash(prompt(_PACKAGE, name)) for name in _PROMPTS}
