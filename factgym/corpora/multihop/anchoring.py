@@ -1,0 +1,45 @@
+"""Evidence held against a corpus: whether it stands where it says, and where it stands when it does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from factgym.corpora.corpus import Corpus
+from factgym.corpora.multihop.triple import Evidence, Triple
+from factgym.corpora.text import find_quote
+
+
+def stands(evidence: Evidence, corpus: Corpus) -> bool:
+    """Whether the corpus has exactly this text at exactly this place."""
+    if not evidence.is_placed or evidence.document not in corpus:
+        return False
+    return corpus.get(evidence.document).text[evidence.start : evidence.end] == evidence.text
+
+
+def anchored(evidence: Evidence, corpus: Corpus, documents: Sequence[str] = ()) -> Evidence | None:
+    """The same evidence as it stands in this corpus, None where it does not.
+
+    Looked for in its own document first, then in `documents`; verbatim after NFKC and white-space folding, as quotes
+    are. The text becomes the corpus's own.
+    """
+    if stands(evidence, corpus):
+        return evidence
+    for id_ in (evidence.document, *documents):
+        if id_ not in corpus:
+            continue
+        text = corpus.get(id_).text
+        place = find_quote(evidence.text, text)
+        if place is not None:
+            return Evidence(id_, *place, text[slice(*place)])
+    return None
+
+
+def with_evidence_in(triple: Triple, corpus: Corpus) -> Triple:
+    """The triple with the evidence that stands in the corpus; `meta["lost_evidence"]` counts what does not."""
+    found = [anchored(one, corpus) for one in triple.evidence]
+    kept = tuple(one for one in found if one is not None)
+    if kept == triple.evidence:
+        return triple
+    lost = len(found) - len(kept)
+    return replace(triple, evidence=kept, meta={**triple.meta, **({"lost_evidence": lost} if lost else {})})
