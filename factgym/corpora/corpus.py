@@ -63,7 +63,7 @@ class Corpus(SharedByArguments):
         """SHA-256 in hex over ids, titles and texts in order; computed once."""
         if not self._fingerprint:
             digest = hashlib.sha256()
-            for passage in self._passages:
+            for passage in self:
                 digest.update(json.dumps([passage.id, passage.title, passage.text]).encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.core.errors import DataError
-from factgym.core.plain import clean_text
 from factgym.corpora.multihop.triple import Evidence
 from factgym.corpora.passages.paragraphs import Paragraph, Titles, paragraphs_of, title_of, with_metadata
 from factgym.corpora.passages.rows import Row, Values
-from factgym.corpora.questions.layouts import MAX_ANSWER_CHARS, Layout, layout_of, text_at
+from factgym.corpora.questions.layouts import Layout, distinct_answers, layout_of, text_at
 
 _ANSWERS = ("golden_answers", "answers", "answer")
 _ALIASES = ("answer_aliases", "aliases")
@@ -101,18 +100,7 @@ def answers_of(row: Values, place: str) -> tuple[str, ...]:
     for alias in _ALIASES:
         if isinstance(row.get(alias), list):
             found += row[alias]
-    kept: dict[str, None] = {}
-    for one in found:
-        if isinstance(one, bool) or not isinstance(one, str | int | float):
-            raise DataError(f"{place}: an answer is a {type(one).__name__}; answers are texts. Fix the row.")
-        text = clean_text(str(one)).strip()
-        if len(text) > MAX_ANSWER_CHARS:
-            raise DataError(f"{place}: an answer has {len(text):,} characters; {MAX_ANSWER_CHARS:,} are allowed.")
-        if text:
-            kept[text] = None
-    if not kept:
-        raise DataError(f"{place}: the question has no answer. Give one, or remove the row.")
-    return tuple(kept)
+    return distinct_answers(found, place)
 
 
 def _supporting(row: Values, place: str) -> list[tuple[str, int]]:

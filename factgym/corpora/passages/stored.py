@@ -8,7 +8,6 @@ own, and must not change while it is in use.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import weakref
 from array import array
@@ -103,15 +102,6 @@ class StoredCorpus(Corpus):
         if found is None:
             raise UnknownPassageError(f"no passage {str(passage_id)[:80]!r} in this corpus of {len(self):,}.")
         return found
-
-    def fingerprint(self) -> str:
-        """That of the same passages in memory; all of them are read the first time."""
-        if not self._fingerprint:
-            digest = hashlib.sha256()
-            for passage in self:
-                digest.update(json.dumps([passage.id, passage.title, passage.text]).encode())
-            self._fingerprint = digest.hexdigest()
-        return self._fingerprint
 
     def _find(self, id_: object) -> Passage | None:
         if not isinstance(id_, str):

@@ -67,7 +67,7 @@ def text_at(row: Row, key: str, place: str, most: int = MAX_QUESTION_CHARS) -> s
     return text
 
 
-def _distinct(found: Iterable[object], place: str) -> tuple[str, ...]:
+def distinct_answers(found: Iterable[object], place: str) -> tuple[str, ...]:
     """Texts without blanks and repeats. Raises DataError where there is none, or something that is no text."""
     kept: dict[str, None] = {}
     for one in found:
@@ -107,7 +107,7 @@ def _listed(row: Row, key: str, place: str) -> list[Any]:
 
 def _plain(question: str, answers: str, kind: str = "", id: str = "") -> Read:
     def read(row: Row, place: str) -> Reading:
-        aliases = _distinct(_listed(row, answers, place), place)
+        aliases = distinct_answers(_listed(row, answers, place), place)
         popularity = _number(row, "popularity", place)
         return Reading(text_at(row, question, place), aliases, _id(row, id), popularity, _kind(row, kind))
 
@@ -129,14 +129,14 @@ def _with_aliases(question: str, answer: str, id: str = "") -> Read:
 
     def read(row: Row, place: str) -> Reading:
         usual = text_at(row, answer, place, MAX_ANSWER_CHARS)
-        aliases = _distinct([usual, *_listed(row, "aliases", place)], place)
+        aliases = distinct_answers([usual, *_listed(row, "aliases", place)], place)
         return Reading(text_at(row, question, place), aliases, _id(row, id))
 
     return read
 
 
 def _popqa(row: Row, place: str) -> Reading:
-    aliases = _distinct([row.get("obj") or "", *_listed(row, "possible_answers", place)], place)
+    aliases = distinct_answers([row.get("obj") or "", *_listed(row, "possible_answers", place)], place)
     meta = _kind(row, "prop") | {"subject": str(row.get("subj", ""))[:200]}
     return Reading(text_at(row, "question", place), aliases, _id(row, "id"), _number(row, "s_pop", place), meta)
 
@@ -171,7 +171,7 @@ def _note(notes: str, key: str) -> str:
 
 def _truthful(row: Row, place: str) -> Reading:
     right = [text_at(row, "Best Answer", place, MAX_ANSWER_CHARS), *_listed(row, "Correct Answers", place)]
-    return Reading(text_at(row, "Question", place), _distinct(right, place), meta=_kind(row, "Category"))
+    return Reading(text_at(row, "Question", place), distinct_answers(right, place), meta=_kind(row, "Category"))
 
 
 def _trivia(question: str, id: str, answer: str, value: str, aliases: str) -> Read:
@@ -182,7 +182,7 @@ def _trivia(question: str, id: str, answer: str, value: str, aliases: str) -> Re
         known = gold.get(aliases) or []
         if not isinstance(known, list):
             raise DataError(f"{place}: {aliases!r} must be a list of texts. Fix the row.")
-        found = _distinct([gold.get(value) or "", *known], place)
+        found = distinct_answers([gold.get(value) or "", *known], place)
         return Reading(text_at(row, question, place), found, _id(row, id))
 
     return read
@@ -192,7 +192,7 @@ def _target_values(row: Row, place: str) -> Reading:
     """WebQuestions as it was published: answers in a list of `(description "…")`."""
     target = text_at(row, "targetValue", place, MAX_QUESTION_CHARS)
     found = [quoted.replace('\\"', '"') or bare for quoted, bare in _DESCRIPTION.findall(target)]
-    return Reading(text_at(row, "utterance", place), _distinct(found, place))
+    return Reading(text_at(row, "utterance", place), distinct_answers(found, place))
 
 
 _QUESTION = ("question", "problem", "query", "prompt")
