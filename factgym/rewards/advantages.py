@@ -9,7 +9,8 @@ what the normalisation does *not* do: as soon as one of G rewards differs from t
 is near the bound (G − 1) / √G (2.47 for G = 8). Under a binary reward the signal is lost by groups that agree, not by
 advantages that shrink one by one.
 
-`stepwise_advantages` does the same for tokens that have returns of their own (CorVer); see `factgym.rewards.stepwise`.
+`hop_advantages` compares answers to different prompts that ask for the same number of hops: the HRPO of Dr. Zero and EVE.
+`stepwise_advantages` compares tokens that have returns of their own (CorVer); see `factgym.rewards.stepwise`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from factgym.core.errors import ConfigError
 from factgym.rewards.stepwise import stepwise_advantages
 
-__all__ = ["CollapseReport", "collapse", "group_advantages", "stepwise_advantages"]
+__all__ = ["CollapseReport", "collapse", "group_advantages", "hop_advantages", "stepwise_advantages"]
 
 Rewards = npt.ArrayLike
 Array = npt.NDArray[np.float64]
@@ -50,6 +51,34 @@ def group_advantages(rewards: Rewards, *, eps: float = 1e-4, ddof: int = 1, scal
         divisor = np.where(found.alive, found.std + eps, 1.0)
         result = result / divisor[:, None]
     return result.reshape(values.shape)
+
+
+def hop_advantages(
+    rewards: Rewards, hops: npt.ArrayLike, *, eps: float = 1e-6, ddof: int = 1, scale: bool = True
+) -> Array:
+    """Hop-grouped advantages (HRPO, EVE's equation 5): shape (N,), each reward compared with those of its hop count.
+
+    rewards: one for each proposal of a batch, shape (N,), NaN for no score as in `group_advantages`. hops: what groups
+    them, whole numbers of the same shape. A group with fewer than two scores, or with equal ones, has advantages of 0.
+    (Dr. Zero's code gives a proposal that is alone its reward as advantage, which pays it for being alone.)
+
+    eps (δ₀), ddof, scale: as in `group_advantages`; the default of eps is Dr. Zero's. Raises ConfigError as that does,
+    and for hops of another shape or that are no whole numbers.
+    """
+    values, _ = _grouped(rewards)
+    try:
+        groups = np.asarray(hops)
+    except ValueError:
+        groups = np.empty(0)
+    if values.ndim != 1 or groups.shape != values.shape:
+        raise ConfigError(f"rewards and hops must both have shape (N,), not {values.shape} and {groups.shape}")
+    if not np.issubdtype(groups.dtype, np.integer):
+        raise ConfigError(f"hops must be whole numbers, not {groups.dtype}")
+    result = np.zeros_like(values)
+    for hop in np.unique(groups):
+        members = groups == hop
+        result[members] = group_advantages(values[members], eps=eps, ddof=ddof, scale=scale)
+    return result
 
 
 @dataclass(frozen=True, slots=True)

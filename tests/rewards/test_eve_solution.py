@@ -1,0 +1,199 @@
+"""A solution's score: equation 19 by hand, and what its holes earn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from factgym.core.report import SpanCredit
+from factgym.corpora.multihop import find_benchmark, read_triples, world
+from factgym.rewards.eve import (
+    RUBRICS,
+    SOLVER_COMPONENTS,
+    SOLVER_GATES,
+    EveRules,
+    find_rubric,
+    holds_answer,
+    parse_solution,
+    report_of,
+    score_solution,
+    token_f1,
+)
+
+PASSAGE = (
+    "Lord Byron was an English poet. He left England in 1816 and never came back. "
+    "Byron died of a fever at Missolonghi in 1824. His heart is buried there."
+)
+GOLD = "Byron died of a fever at Missolonghi in 1824."
+QUESTION = "In which town did the poet Byron die?"
+SHOWN = (("other", "Missolonghi is a town in Greece."), ("byron", PASSAGE))
+
+
+def scored(
+    answer: str = "Missolonghi", evidence: str = GOLD, *, golds=("Missolonghi", "Messolonghi"), gold=GOLD, **more
+):
+    text = f"<think>ok</think><answer>{answer}</answer>" + (f"<evidence>{evidence}</evidence>" if evidence else "")
+    more = {"question": QUESTION, "texts": SHOWN, **more}
+    return score_solution(parse_solution(text), golds, gold, **more)
+
+
+def total(score, name: str) -> float:
+    return find_rubric(name, "solver").total(score.components, score.gates)
+
+
+@pytest.mark.parametrize(
+    ("answer", "evidence", "eve"),
+    [
+        ("the Missolonghi!", GOLD, 1.3),
+        ("messolonghi", "", 1.0),
+        ("Athens", GOLD, 0.3),
+        ("Missolonghi or Athens", "", 0.0),
+        ("Missolonghi", "Byron died", 1 + 0.3 * 2 * 2 / (2 + 8)),
+    ],
+)
+def test_the_published_sum(answer: str, evidence: str, eve: float) -> None:
+    score = scored(answer, evidence)
+    assert total(score, "eve") == pytest.approx(eve)
+    assert total(score, "dr-zero") == score.components["correct"]
+    assert set(score.components) == set(SOLVER_COMPONENTS)
+    assert set(score.gates) == set(SOLVER_GATES)
+    assert find_rubric("eve", "solver", EveRules(lambda_e=0.0)).total(score.components, score.gates) in (0.0, 1.0)
+
+
+def test_several_gold_spans_are_all_wanted() -> None:
+    golds = [GOLD, "His heart is buried there."]
+    one, both = scored(gold=golds), scored(evidence=f"{GOLD} His heart is buried there.", gold=golds)
+    assert both.components["evidence"] == pytest.approx(1.0)
+    assert one.components["evidence"] == pytest.approx(token_f1(GOLD, " ".join(golds)))
+    assert scored(gold=()).components["evidence"] == scored(gold=["", " "]).components["evidence"] == 0.0
+
+
+def test_the_honest_solution_has_everything_under_every_preset() -> None:
+    score = scored()
+    assert [total(score, name) for name in RUBRICS["solver"]] == pytest.approx([1.3, 1.0, 1.3])
+    assert all(value == 1.0 for value in score.gates.values())
+
+
+HOLES = {
+    "from memory, no evidence": scored(evidence=""),
+    "evidence that was never returned": scored(texts=SHOWN[:1]),
+    "likely words in a bag": scored(evidence="Byron poet died town Missolonghi 1824 fever in of a at"),
+    "the whole passage": scored(evidence=PASSAGE),
+    "the bare answer": scored(evidence="Missolonghi"),
+    "a sentence that does not hold the answer": scored(evidence="Lord Byron was an English poet."),
+    "yes with any sentence": scored("yes", "Lord Byron was an English poet.", golds="yes"),
+}
+"""What a right answer can be propped up with."""
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_an_ungrounded_answer_has_half_its_point(name: str) -> None:
+    score = HOLES[name]
+    assert score.components["correct"] == 1.0
+    assert score.gates["grounded"] == 0.5
+    assert total(score, "guarded") <= 0.5 + 0.3 * 0.4
+    assert total(score, "eve") >= 1.0
+
+
+def test_bags_and_dumps_earn_f1_only_unguarded() -> None:
+    for name, least in (("likely words in a bag", 0.75), ("the whole passage", 0.4)):
+        assert HOLES[name].components["evidence"] > least
+        assert total(HOLES[name], "guarded") == 0.5
+
+
+def test_gold_evidence_grounds_whatever_the_question_says() -> None:
+    """The last hop of a chain, and a sentence that has one word to say: quoted as they stand they count in full."""
+    texts = (("a", "Sel Velkar wrote songs. It was written by Marek Dolvin. It has six parts."),)
+    gold = "It was written by Marek Dolvin."
+    for question in ("What is the name of that person?", "Who is the teacher of the founder of the first town?"):
+        score = scored("Marek Dolvin", gold, golds="Marek Dolvin", gold=gold, question=question, texts=texts)
+        assert total(score, "guarded") == pytest.approx(1.3)
+        bare = scored("Marek Dolvin", "Marek Dolvin", golds="Marek Dolvin", gold=gold, question=question, texts=texts)
+        assert (bare.components["evidence"] > 0.3, bare.gates["grounded"]) == (True, 0.5)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_every_gold_span_of_a_generated_world_grounds_its_answer(seed: int) -> None:
+    corpus, triples = world(seed, 120, "validation")
+    for triple in triples:
+        span = triple.evidence[-1]
+        score = score_solution(
+            parse_solution(f"<answer>{triple.answer}</answer><evidence>{span.text}</evidence>"),
+            triple.answers,
+            span.text,
+            question=triple.question,
+            texts=[(span.document, corpus.get(span.document).text)],
+        )
+        assert total(score, "guarded") == pytest.approx(1.3), triple
+        assert score.span == span
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["hotpotqa", "2wikimultihopqa"])
+def test_gold_facts_of_benchmarks_ground_their_answers(data_dir: Path, name: str) -> None:
+    triples = read_triples(name, find_benchmark(name, data_dir))
+    assert triples.corpus is not None
+    grounded = []
+    for triple in triples:
+        spans = [one for one in triple.evidence if holds_answer(triple.answer, one.text)] or list(triple.evidence[-1:])
+        if not spans:
+            continue
+        score = score_solution(
+            parse_solution(f"<answer>{triple.answer}</answer><evidence>{spans[0].text}</evidence>"),
+            triple.answers,
+            spans[0].text,
+            question=triple.question,
+            texts=[(spans[0].document, triples.corpus.get(spans[0].document).text)],
+        )
+        assert (score.components["correct"], score.components["evidence"]) == (1.0, pytest.approx(1.0))
+        grounded.append(score.gates["grounded"])
+    assert len(grounded) >= 160
+    assert np.mean(grounded) > 0.98
+
+
+def test_without_gold_evidence_the_question_or_a_query_must_fit() -> None:
+    texts = (("a", "Tarn Velk taught music. Tarn Velk was born in Molgrad in spring."),)
+    said = {"evidence": "Tarn Velk was born in Molgrad in spring.", "golds": "Molgrad", "gold": (), "texts": texts}
+    question = "Which town does the teacher of the second queen come from?"
+    assert scored("Molgrad", question=question, **said).gates["grounded"] == 0.5
+    assert scored("Molgrad", question=question, queries=["Tarn Velk"], **said).gates["grounded"] == 1.0
+    assert scored("Molgrad", question="Where was Velk born?", **said).gates["grounded"] == 1.0
+
+
+def test_yes_needs_evidence_near_the_gold_where_there_is_one() -> None:
+    question = "Did Byron die of a fever?"
+    assert scored("yes", golds="yes", question=question).gates["grounded"] == 1.0
+    assert scored("yes", golds="yes", question=question, gold=()).gates["grounded"] == 1.0
+    far = scored(
+        "yes", "He left England in 1816 and never came back.", golds="yes", question="When did he leave England?"
+    )
+    assert far.gates["grounded"] == 0.5
+
+
+def test_a_wrong_answer_earns_its_evidence_alone() -> None:
+    assert total(scored("Athens"), "guarded") == pytest.approx(0.3)
+    assert total(scored("Athens", PASSAGE), "guarded") == 0.0
+
+
+def test_the_report_holds_what_evaluation_reads() -> None:
+    text = "So.\n<answer>Missolonghi</answer>\n<evidence>Byron died of a fever</evidence>"
+    score = score_solution(parse_solution(text), "Missolonghi", GOLD, question=QUESTION, texts=SHOWN)
+    report = report_of(score, find_rubric("eve", "solver"), message=2, metrics={"searches": 1})
+    start = text.index("Missolonghi")
+    assert report.spans[0] == SpanCredit(2, start, start + len("Missolonghi"), 1.0)
+    assert report.spans[1].value == pytest.approx(0.3 * score.components["evidence"])
+    metrics = report.metrics
+    assert (metrics["em"], metrics["f1"], metrics["answer"], metrics["searches"]) == (True, 1.0, "Missolonghi", 1)
+    assert (metrics["evidence_present"], metrics["evidence_verbatim"]) == (True, True)
+    assert metrics["evidence_span"]["document"] == "byron"
+    silent = report_of(scored("x", "", gold=()), find_rubric("eve", "solver")).metrics
+    assert (silent["em"], silent["evidence_f1"], silent["evidence_present"], silent["evidence_span"]) == (
+        False, None, False, None,
+    )  # fmt: skip
+
+
+def test_a_message_without_a_block_is_the_answer() -> None:
+    score = score_solution(parse_solution(" Missolonghi. "), "Missolonghi", question=QUESTION)
+    assert (score.components["correct"], score.solution.tagged) == (1.0, False)
