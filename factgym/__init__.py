@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import factgym.envs  # noqa: F401 - fills the registry
-from factgym.core.registry import EnvSpec, list_envs, make, register, spec
+from factgym.core.registry import EnvSpec, list_envs, make, provide, register, spec
 
 if TYPE_CHECKING:
     from factgym.core.env import Env
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from factgym.core.task import Task, TaskSet
 
 __version__ = "0.1.0"
+
+provide("policies", "factgym.agents.choose:agent_from")
 
 _LAZY = {
     "Env": "factgym.core.env",

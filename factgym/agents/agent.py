@@ -47,7 +47,8 @@ class Agent:
 
     describe: JSON data that identifies the agent in the manifest. prepare: awaited before a run, so that what cannot
     be used is said at once and `describe` is complete. threads: 0 when `act` is async or answers at once; else it may
-    take long, and is called in that many threads beside the event loop (1: never twice at a time).
+    take long, and is called in that many threads beside the event loop (1: never twice at a time). policy: the model or
+    object behind it; None for a scripted player.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Agent:
     prepare: Callable[[], Awaitable[Any]] = _nothing
     close: Callable[[], Awaitable[Any]] = _nothing
     threads: int = 0
+    policy: Any = None
 
 
 def agent_of_player(player: Player) -> Agent:
@@ -66,4 +68,4 @@ def agent_of_player(player: Player) -> Agent:
 def agent_of_model(name: str, model: Model, *, threads: int = 0) -> Agent:
     """A model as an agent: it sees messages and tools only. A model's own async `prepare()` is used where it has one."""
     prepare = getattr(model, "prepare", _nothing)
-    return Agent(name, lambda env, seed: model.start(seed), model.describe, prepare, model.close, threads)
+    return Agent(name, lambda env, seed: model.start(seed), model.describe, prepare, model.close, threads, model)

@@ -18,8 +18,9 @@ from typing import Any, cast
 
 from factgym.agents.agent import Agent, Model, agent_of_model, agent_of_player
 from factgym.agents.players import find_player
-from factgym.agents.userfile import user_agent
+from factgym.agents.userfile import object_agent, user_agent
 from factgym.core.errors import ConfigError
+from factgym.core.policy import Player
 from factgym.core.registry import spec
 
 _Maker = Callable[[str, dict[str, Any], str], Model]
@@ -43,6 +44,22 @@ def find_agent(text: str, env_id: str, settings: Mapping[str, Any] | None = None
         return agent_of_player(find_player(env_id, text))
     except ConfigError as error:
         raise ConfigError(f"{error} Or a model: {FORMS}.") from None
+
+
+def agent_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = None) -> Agent:
+    """The agent that a configuration holds: a text as `find_agent` takes it, an agent, a player, or anything with `act`.
+
+    Raises ConfigError for what is none of these, and for settings of anything that is not named by text.
+    """
+    if isinstance(value, str):
+        return find_agent(value, env_id, settings)
+    if settings:
+        raise ConfigError(
+            f"settings ({', '.join(settings)}) go with a policy that is named by text, not with {value!r:.80}"
+        )
+    if isinstance(value, Agent):
+        return value
+    return agent_of_player(value) if isinstance(value, Player) else object_agent(value)
 
 
 def is_model(text: str) -> bool:

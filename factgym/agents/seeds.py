@@ -1,14 +1,7 @@
-"""Seeds: every random choice of a run follows from the run's seed and a name for the choice, never from a shared state."""
+"""Seeds of runs and models; they live in `factgym.core.seeds`, where environments draw theirs too."""
 
 from __future__ import annotations
 
-import hashlib
+from factgym.core.seeds import MAX_SEED, derive
 
-MAX_SEED = 2**31 - 1
-"""Servers and libraries take seeds of 31 bits."""
-
-
-def derive(seed: int, *names: object) -> int:
-    """A seed in [0, 2**31 - 1) from another and the names of what it is for; the same on every machine."""
-    text = "\x1f".join(str(name) for name in (seed, *names))
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big") % MAX_SEED
+__all__ = ["MAX_SEED", "derive"]

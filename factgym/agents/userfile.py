@@ -21,6 +21,8 @@ from factgym.agents.agent import Agent
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 from factgym.core.policy import Policy
 
+_SHOWN = 80
+
 
 def user_agent(spec: str, settings: Mapping[str, Any]) -> Agent:
     """The agent of `FILE.py:NAME`. Raises ConfigError that says what is wrong with the file or the name.
@@ -37,13 +39,27 @@ def user_agent(spec: str, settings: Mapping[str, Any]) -> Agent:
     }
     if settings:
         details["settings"] = dict(settings)
+    return _agent(f"{path.name}:{name}", policy, details)
 
+
+def object_agent(found: Any) -> Agent:
+    """The agent of an object with `act` or `start`, or of a plain function. Raises ConfigError for anything else.
+
+    Threads as `user_agent` has them. Its description is empty where the object has no `describe`.
+    """
+    name = getattr(found, "__name__", type(found).__name__)
+    return _agent(name, _policy(found, repr(found)[:_SHOWN]), {})
+
+
+def _agent(name: str, policy: Any, details: Mapping[str, Any]) -> Agent:
     def describe() -> dict[str, Any]:
         described = getattr(policy, "describe", None)
-        return {**details, "describe": described()} if callable(described) else details
+        if not callable(described):
+            return dict(details)
+        return {**details, "describe": described()} if details else dict(described())
 
     prepare, close = _method(policy, "prepare"), _method(policy, "close")
-    return Agent(f"{path.name}:{name}", _starter(policy), describe, prepare, close, _threads(policy))
+    return Agent(name, _starter(policy), describe, prepare, close, _threads(policy), policy)
 
 
 def user_object(spec: str, settings: Mapping[str, Any]) -> Any:

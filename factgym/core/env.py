@@ -25,6 +25,7 @@ from factgym.core.config import EnvConfig
 from factgym.core.episode import Episode, Reply, Stop, TaskT, Turn
 from factgym.core.errors import ConfigError, EpisodeOverError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
+from factgym.core.policy import PolicyError
 from factgym.core.registry import EnvSpec
 from factgym.core.report import RewardReport
 from factgym.core.spaces import ActionSpace, UnicodeText
@@ -140,6 +141,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     def caveats(self) -> list[str]:
         """What must be said beside every result of this configuration, a sentence each."""
         return []
+
+    def guests(self) -> dict[str, Any]:
+        """The other policies that this configuration asks, by what for, as JSON data for manifests; none by default."""
+        return {}
 
     def view_task(self, task: TaskT) -> dict[str, Any]:
         """A task with its gold as JSON data, for records and viewers; never shown to a policy."""
@@ -291,7 +296,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         try:
             return self.score()
         except Exception as fault:  # noqa: BLE001 - a fault of ours must never read as a score of zero
-            _log.exception("scoring an episode of %s failed", self.env_spec.id)
+            if isinstance(fault, PolicyError):  # of a policy that the environment asks: nothing of ours to trace
+                _log.info("an episode of %s was not scored: %s", self.env_spec.id, fault)
+            else:
+                _log.exception("scoring an episode of %s failed", self.env_spec.id)
             self.episode.stop = "error"
             return RewardReport(None, status="error", error=f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS])
 

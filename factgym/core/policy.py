@@ -6,11 +6,11 @@ answer there), which a policy that came from outside never does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
-from factgym.core.errors import FactgymError
+from factgym.core.errors import ConfigError, FactgymError, MissingExtraError
 from factgym.core.messages import Message, ToolSchema
 
 
@@ -25,6 +25,19 @@ class Policy(Protocol):
         self, messages: Sequence[Message], tools: Sequence[ToolSchema]
     ) -> Message | str | Awaitable[Message | str]:
         """The next assistant message, given the messages so far and the tools that are open."""
+        ...
+
+
+@runtime_checkable
+class Scoring(Protocol):
+    """What a policy may have besides `act`: the log-probability of a reply that is given to it (teacher forcing)."""
+
+    def score(self, messages: Sequence[Message], completion: str, *, given: str = "") -> float | Awaitable[float]:
+        """The natural log-probability that the reply goes on with the text `completion` after it began with `given`.
+
+        It is the sum over the tokens that hold `completion`, under the model's own distribution (temperature 1,
+        nothing cut off); never above 0. Raises as `act` does, and ConfigError where the model cannot tell.
+        """
         ...
 
 
@@ -43,6 +56,18 @@ class PolicyError(FactgymError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.cause, str(self)), {"fatal": self.fatal}
+
+
+def as_policy_error(fault: Exception) -> FactgymError:
+    """What a policy raised, as one of the errors that it may raise.
+
+    What it could not be made or loaded for is the user's to mend, and would stop every episode.
+    """
+    if isinstance(fault, (PolicyError, ContextOverflowError)):
+        return fault
+    if isinstance(fault, (ConfigError, MissingExtraError)):
+        return PolicyError("configuration", str(fault), fatal=True)
+    return PolicyError("agent", f"{type(fault).__name__}: {fault}")
 
 
 class ContextOverflowError(FactgymError):
@@ -64,3 +89,53 @@ class Player:
     role: Role
     summary: str
     start: Callable[[Any, int], Policy]
+
+
+class Guest(Protocol):
+    """A policy that an environment takes as an argument and lets play episodes of its own (an `Agent`)."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def policy(self) -> Any:
+        """The model or object behind it; None for a scripted player."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """0 when `act` is async or answers at once; else it may take long, and is called in that many threads."""
+        ...
+
+    @property
+    def start(self) -> Callable[[Any, int], Policy]:
+        """`start(env, seed)`: a fresh policy for the episode that `env` has just been reset to."""
+        ...
+
+    @property
+    def describe(self) -> Callable[[], Mapping[str, Any]]:
+        """What identifies it, as JSON data; empty where it does not say."""
+        ...
+
+    @property
+    def prepare(self) -> Callable[[], Awaitable[Any]]:
+        """Awaited before it plays, so that what cannot be used is said at once and `describe` is complete."""
+        ...
+
+    @property
+    def close(self) -> Callable[[], Awaitable[Any]]:
+        """Gives back connections and memory."""
+        ...
+
+
+def policy_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = None) -> Guest:
+    """Who plays, from what a configuration holds: a text as in `--agent`, a player, a model, anything with `act`.
+
+    env_id: the environment whose episodes it is to play. settings: of a model that is named by text. Raises
+    ConfigError for what is no policy.
+    """
+    from factgym.core.registry import provided
+
+    return cast(Guest, provided("policies")(value, env_id, settings))

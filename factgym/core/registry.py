@@ -160,6 +160,24 @@ def make(id: str, *, render_mode: str | None = None, **config: Any) -> Env[Any]:
     return env
 
 
+def provide(what: str, reference: str) -> None:
+    """Say who does for a lower layer what lies in a higher one: `"module:attribute"`, imported when it is first asked for.
+
+    The package's front door does: so "policies" resolves the policies that an environment's configuration holds.
+    """
+    _providers[what] = reference
+
+
+def provided(what: str) -> Any:
+    """What `provide` named. Raises ConfigError where nothing did."""
+    if what not in _providers:
+        raise ConfigError(f"nothing provides {what}: import factgym first")
+    return load_attribute(_providers[what])
+
+
+_providers: dict[str, str] = {}
+
+
 def load_attribute(reference: str) -> Any:
     """The object that `"module:attribute"` names."""
     module, _, attribute = reference.partition(":")

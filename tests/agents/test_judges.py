@@ -29,11 +29,11 @@ from factgym.agents.judges import (
     PolicyJudge,
     judge_from,
     judge_note,
-    normalise_answer,
 )
 from factgym.core.action import ToolCall, parse_action
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
+from factgym.corpora.answers import normalise_answer
 from factgym.corpora.corruption.base import Context
 from factgym.corpora.corruption.numbers import change_number
 from factgym.corpora.corruption.polarity import reverse

@@ -18,6 +18,7 @@ from factgym.agents.endpoint.faults import Fault
 from factgym.agents.endpoint.once import Once
 from factgym.agents.endpoint.probe import FoundMode, probe
 from factgym.agents.endpoint.reply import Reply
+from factgym.agents.endpoint.scoring import given_logprob
 from factgym.agents.endpoint.secrets import Redactor
 from factgym.agents.endpoint.settings import EndpointSettings
 from factgym.agents.endpoint.wire import Template, Transcript, encoded
@@ -75,6 +76,13 @@ class Endpoint:
     async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
         """One reply outside of any episode, without a seed; see EndpointEpisode.act."""
         return await EndpointEpisode(self, None).act(messages, tools)
+
+    async def score(self, messages: Sequence[Message], completion: str, *, given: str = "") -> float:
+        """The log-probability that a reply which began with `given` goes on with `completion`; see `Scoring.score`.
+
+        Raises ConfigError for a server that does not give log-probabilities of prompts (vLLM does).
+        """
+        return await given_logprob(self, messages, completion, given)
 
     async def prepare(self) -> None:
         """Load the client, and find out the model's name where it was not given, so that `describe` can tell it.

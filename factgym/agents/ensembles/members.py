@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from factgym.agents.agent import Model
-from factgym.agents.judges.asking import add_usage, ask
-from factgym.agents.judges.together import gather_all
 from factgym.agents.seeds import derive
+from factgym.core.asking import add_usage, ask
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Completion, Message, ToolSchema, Usage
 from factgym.core.policy import ContextOverflowError, Policy, PolicyError
+from factgym.core.together import gather_all
 
 Replies = dict[int, Message]
 """Member -> its reply; in the members' order, without those that gave none."""

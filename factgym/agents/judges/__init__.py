@@ -14,7 +14,7 @@ from factgym.agents.judges.prompt import (
     JudgePrompt,
     find_prompt,
 )
-from factgym.agents.judges.standins import ContainmentJudge, LexicalCheckJudge, normalise_answer
+from factgym.agents.judges.standins import ContainmentJudge, LexicalCheckJudge
 
 __all__ = [
     "EVIDENCE_SUPPORT",
@@ -36,5 +36,4 @@ __all__ = [
     "find_prompt",
     "judge_from",
     "judge_note",
-    "normalise_answer",
 ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from factgym.agents.judges.asking import add_usage
 from factgym.agents.judges.base import BaseJudge, Case, Judge, Judgement
-from factgym.agents.judges.together import gather_all
+from factgym.core.asking import add_usage
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Usage
+from factgym.core.together import gather_all
 
 
 class AllAgree(BaseJudge):

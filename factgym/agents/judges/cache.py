@@ -1,147 +1,28 @@
 """Judgements on disk, so that the same question is paid for once: one SQLite file, keyed by content.
 
 A key is a SHA-256 over all that a judgement depends on; the file holds keys and judgements as JSON, never a case's
-text nor a secret. Processes may share a file, by SQLite's write-ahead log and locks; the threads of a process share
-one connection. What was put survives a killed process.
+text nor a secret.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sqlite3
-import threading
-import time
-import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
-from factgym.core.errors import DataError
+from factgym.core.keyed import KeyedFile
 
 FILE = "judgements.sqlite"
-_APPLICATION = 0x46474A31
-"""SQLite's "application id" of our files, so that somebody else's is never written to."""
-_WAIT_SECONDS = 30.0
-_TRIES = 40
-_PAUSE_SECONDS = 0.05
-_INHERITED: list[sqlite3.Connection] = []
-"""Connections of a parent process: a fork must neither use nor close them."""
 
 
-class JudgeCache:
+class JudgeCache(KeyedFile):
     """A cache of judgements in a folder, which is made when it is missing. Safe under threads and processes.
 
     Raises DataError, here and in every method, that names the file when it is damaged, not ours or cannot be used.
     """
 
+    what: ClassVar[str] = "judgement cache"
+    table: ClassVar[str] = "judgements"
+    application: ClassVar[int] = 0x46474A31
+
     def __init__(self, folder: str | Path) -> None:
-        self.file = Path(folder) / FILE
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(f"{self.file}: the folder of the judgement cache cannot be made ({error})") from error
-        self._set_up()
-        self._prepare()
-
-    def _set_up(self) -> None:
-        self._lock = threading.Lock()
-        self._db: sqlite3.Connection | None = None
-        self._closer: weakref.finalize[[], Any] | None = None
-        self._process = os.getpid()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"file": self.file}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.file = state["file"]
-        self._set_up()
-
-    def close(self) -> None:
-        """Close the file; it is opened again when it is needed, and closes by itself with the last user."""
-        with self._lock:
-            if self._closer is not None:
-                self._closer()
-            self._db = self._closer = None
-
-    def get(self, key: str) -> dict[str, Any] | None:
-        """The entry of a key, or None."""
-        with self._open() as db:
-            row = db.execute("SELECT entry FROM judgements WHERE key = ?", (key,)).fetchone()
-        return None if row is None else self._entry(key, row[0])
-
-    def put(self, key: str, entry: dict[str, Any]) -> None:
-        """Keep an entry, plain JSON data; the first that was kept for a key stays."""
-        text = json.dumps(entry, allow_nan=False, sort_keys=True)
-        with self._open() as db, db:
-            db.execute("INSERT OR IGNORE INTO judgements (key, entry) VALUES (?, ?)", (key, text))
-
-    def __len__(self) -> int:
-        with self._open() as db:
-            return int(db.execute("SELECT count(*) FROM judgements").fetchone()[0])
-
-    def _entry(self, key: str, text: object) -> dict[str, Any]:
-        try:
-            value = json.loads(text) if isinstance(text, str) else None
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            raise self._unusable(f"the entry {key[:12]} is not readable")
-        return value
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._connection()
-            except sqlite3.Error as error:
-                raise self._unusable(str(error)) from error
-
-    def _connection(self) -> sqlite3.Connection:
-        if self._db is not None and self._process != os.getpid():
-            _INHERITED.append(self._db)
-            if self._closer is not None:
-                self._closer.detach()
-            self._db = None
-        if self._db is None:
-            self._process = os.getpid()
-            self._db = sqlite3.connect(self.file, timeout=_WAIT_SECONDS, check_same_thread=False)
-            self._closer = weakref.finalize(self, self._db.close)
-            self._db.execute("PRAGMA synchronous = NORMAL")
-        return self._db
-
-    def _prepare(self) -> None:
-        """Make the table where the file is new; several processes may do so at once."""
-        with self._open() as db:
-            for left in reversed(range(_TRIES)):
-                try:
-                    self._initialise(db)
-                    return
-                except sqlite3.OperationalError as error:
-                    # Switching to the write-ahead log answers "locked" at once, whatever the timeout is.
-                    if not left or "locked" not in str(error):
-                        raise
-                    time.sleep(_PAUSE_SECONDS)
-
-    def _initialise(self, db: sqlite3.Connection) -> None:
-        db.execute("BEGIN")  # both are read from one state: another process may be making the file
-        with db:
-            tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            owner = db.execute("PRAGMA application_id").fetchone()[0]
-        if owner == _APPLICATION:
-            return
-        if owner or tables:
-            raise self._unusable("it is a database of another program")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("BEGIN IMMEDIATE")
-        with db:
-            db.execute(
-                "CREATE TABLE IF NOT EXISTS judgements (key TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID"
-            )
-            db.execute(f"PRAGMA application_id = {_APPLICATION}")
-
-    def _unusable(self, why: str) -> DataError:
-        return DataError(
-            f"{self.file}: the judgement cache cannot be used ({why}); move it away or name another folder"
-        )
+        super().__init__(Path(folder) / FILE)

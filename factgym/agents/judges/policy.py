@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from factgym.agents.agent import Model
-from factgym.agents.judges.asking import add_usage, ask
 from factgym.agents.judges.base import BaseJudge, Case, JudgeError, Judgement
 from factgym.agents.judges.cache import JudgeCache
 from factgym.agents.judges.prompt import SUBMIT, AnswerForm, JudgePrompt
-from factgym.agents.judges.together import Flights
 from factgym.agents.seeds import derive
 from factgym.core.action import CallError, ParsedAction, parse_action
+from factgym.core.asking import add_usage, ask
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Completion, Message, Usage, message_text
 from factgym.core.policy import ContextOverflowError, Policy
 from factgym.core.prompts import fill, prompt
+from factgym.core.together import Flights
 
 _REASON_CHARS = 2_000
 _SHOWN_CHARS = 400

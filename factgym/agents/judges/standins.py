@@ -6,23 +6,14 @@ and its description. English only.
 
 from __future__ import annotations
 
-import re
-import string
 from typing import Any
 
 from factgym.agents.judges.base import BaseJudge, Case, Judgement
 from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, PROBE_CHECK, JudgePrompt
 from factgym.core.errors import ConfigError
+from factgym.corpora.answers import normalise_answer
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import fold, terms
-
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-def normalise_answer(text: str) -> str:
-    """SQuAD's normalisation: lower case, no ASCII punctuation, no articles, single spaces."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 class _StandIn(BaseJudge):

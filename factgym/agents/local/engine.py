@@ -13,6 +13,7 @@ from factgym.agents.local.loading import Loaded, load
 from factgym.agents.local.prompt import Prompt
 from factgym.agents.local.reply import Generated, reply_message
 from factgym.agents.local.sampler import Sampler, settle
+from factgym.agents.local.scoring import GivenReply, score_prompts, scored_prompt
 from factgym.agents.local.settings import DEFAULT_MAX_TOKENS, LocalSettings
 from factgym.agents.local.stops import RowStops
 from factgym.core.errors import ConfigError
@@ -57,10 +58,14 @@ class LocalEngine:
             notes={"control_tokens_broken_up": rendered.defused} if rendered.defused else {},
         )
 
+    def prepare_scored(self, messages: Sequence[Message], tools: Sequence[ToolSchema], scored: GivenReply) -> Prompt:
+        """The prompt of a request whose reply is given. Raises ContextOverflowError when the whole does not fit."""
+        return scored_prompt(self.codec, self.chat.render(messages, tools).text, scored, self.loaded.context)
+
     def generate(self, rows: Sequence[Row]) -> list[Message | PolicyError]:
         """One reply for each row, or its fault. Raises NoRoomError when the rows do not fit together."""
         try:
-            replies = self._generated(rows)
+            replies = self._answered(rows)
         except (RuntimeError, MemoryError) as fault:
             if not _is_out_of_memory(fault):
                 raise
@@ -69,6 +74,18 @@ class LocalEngine:
             return [self._message(row, one) for row, one in zip(rows, replies, strict=True)]
         _free()  # here and not in the handler: the traceback holds the tensors until the handler ends
         raise NoRoomError(text)
+
+    def _answered(self, rows: Sequence[Row]) -> list[Generated]:
+        """Rows that ask for a reply and rows whose reply is given need passes of their own."""
+        found: dict[int, Generated] = {}
+        asked = [place for place, row in enumerate(rows) if row.prompt.scored_from is None]
+        given = [place for place in range(len(rows)) if place not in set(asked)]
+        if asked:
+            found.update(zip(asked, self._generated([rows[place] for place in asked]), strict=True))
+        if given:
+            prompts = [rows[place].prompt for place in given]
+            found.update(zip(given, score_prompts(self.loaded, prompts, left_padded), strict=True))
+        return [found[place] for place in range(len(rows))]
 
     def _generated(self, rows: Sequence[Row]) -> list[Generated]:
         import torch

@@ -7,6 +7,7 @@ run must not load gigabytes.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,7 @@ from typing import Any
 
 from factgym.agents.local.counters import LocalCounters
 from factgym.agents.local.engine import LocalEngine
+from factgym.agents.local.scoring import GivenReply
 from factgym.agents.local.settings import LocalSettings
 from factgym.agents.local.worker import Request, Worker
 from factgym.agents.seeds import derive
@@ -82,7 +84,17 @@ class LocalModel:
 
     async def reply(self, messages: Sequence[Message], tools: Sequence[ToolSchema], seed: int) -> Message:
         """The reply to one request, sampled with `seed` in [0, 2**31). Raises as `act` does."""
-        request = Request(list(messages), list(tools), seed)
+        return await self._answer(Request(list(messages), list(tools), seed))
+
+    async def score(self, messages: Sequence[Message], completion: str, *, given: str = "") -> float:
+        """The log-probability that a reply which began with `given` goes on with `completion`; see `Scoring.score`.
+
+        A prompt that ends inside a thought has the thought closed first. Raises as `act` does.
+        """
+        scored = await self._answer(Request(list(messages), [], 0, GivenReply(completion, given)))
+        return math.fsum(one["logprob"] for one in scored["completion"]["logprobs"])
+
+    async def _answer(self, request: Request) -> Message:
         self._worker.submit(request)
         try:
             return await asyncio.wrap_future(request.future)

@@ -14,7 +14,8 @@ class Prompt:
     """Token ids of a rendered conversation.
 
     max_tokens: what the reply may have at most, at least 1. opened: the prompt ends inside a `<think>`. sent: the
-    messages that were rendered, where they are not the given ones. notes: for the record.
+    messages that were rendered, where they are not the given ones. notes: for the record. scored_from: the ids hold a
+    given reply, and those from here on are scored; None where a reply is asked for.
     """
 
     ids: Sequence[int]
@@ -22,3 +23,4 @@ class Prompt:
     opened: bool = False
     sent: list[Message] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    scored_from: int | None = None

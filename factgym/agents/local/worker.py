@@ -21,6 +21,7 @@ from factgym.agents.local.batching import choose_batch
 from factgym.agents.local.counters import LocalCounters
 from factgym.agents.local.errors import NoRoomError
 from factgym.agents.local.prompt import Prompt
+from factgym.agents.local.scoring import GivenReply
 from factgym.core.errors import FactgymError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import PolicyError
@@ -33,11 +34,15 @@ _EXIT_WAIT = 10.0
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One reply that is asked for. abandoned: whoever asked has gone; a running row may stop."""
+    """One reply that is asked for. abandoned: whoever asked has gone; a running row may stop.
+
+    scored: a reply that is given, whose log-probabilities are asked for instead of a reply.
+    """
 
     messages: Sequence[Message]
     tools: Sequence[ToolSchema]
     seed: int
+    scored: GivenReply | None = None
     future: Future[Message] = field(default_factory=Future)
     abandoned: bool = False
 
@@ -61,6 +66,10 @@ class Engine(Protocol):
 
     def prepare(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Prompt:
         """The prompt of a request."""
+        ...
+
+    def prepare_scored(self, messages: Sequence[Message], tools: Sequence[ToolSchema], scored: GivenReply) -> Prompt:
+        """The prompt of a request whose reply is given."""
         ...
 
     def generate(self, rows: Sequence[Row]) -> list[Message | PolicyError]:
@@ -191,7 +200,7 @@ class Worker:
             if request.future.cancelled():
                 continue
             try:
-                prompt = engine.prepare(request.messages, request.tools)
+                prompt = _prompt(engine, request)
             except Exception as fault:  # noqa: BLE001 - the boundary to tokenizers and templates
                 if request.future.set_running_or_notify_cancel():
                     request.future.set_exception(_copies(fault, "the prompt could not be made")())
@@ -241,6 +250,12 @@ class Worker:
             padding_tokens=old.padding_tokens + max(lengths) * len(rows) - sum(lengths),
             completion_tokens=old.completion_tokens + sum(map(_completion_tokens, replies)),
         )
+
+
+def _prompt(engine: Engine, request: Request) -> Prompt:
+    if request.scored is not None:
+        return engine.prepare_scored(request.messages, request.tools, request.scored)
+    return engine.prepare(request.messages, request.tools)
 
 
 def _settle(future: Future[Message], outcome: Message | FactgymError) -> None:

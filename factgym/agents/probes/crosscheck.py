@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.agents.judges import Judge, JudgeError, Judgement, judge_note
-from factgym.agents.judges.asking import add_usage
+from factgym.core.asking import add_usage
 from factgym.core.messages import Usage
 from factgym.corpora.probes import Probe
 

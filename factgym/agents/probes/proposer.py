@@ -17,15 +17,15 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from factgym.agents.agent import Model
-from factgym.agents.judges.asking import add_usage, ask
-from factgym.agents.judges.together import gather_bounded
 from factgym.agents.seeds import derive
 from factgym.core.action import CallError, ParsedAction, parse_action
+from factgym.core.asking import add_usage, ask
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Completion, Message, Usage
 from factgym.core.plain import clean_text
 from factgym.core.policy import ContextOverflowError, Policy
 from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.core.together import gather_bounded
 from factgym.corpora.probes import (
     ATTRIBUTABLE,
     NOT_ATTRIBUTABLE,

@@ -134,9 +134,13 @@ class _Run:
         try:
             async with asyncio.timeout(self.limits.episode_timeout) as limit:
                 return await play(env, self.agent, job, act=self.act, step=self.step, log=log)
+        except asyncio.CancelledError:
+            env.close()  # the thread of its step may wait for what nobody wants any more
+            raise
         except TimeoutError:
             if not limit.expired():
                 raise
+            env.close()
             log.seconds = self.limits.episode_timeout or 0.0
             if env.slow_steps:  # a thread may still be changing this episode
                 env, log = copy.deepcopy(self.env), Log(seconds=log.seconds)

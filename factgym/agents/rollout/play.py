@@ -18,8 +18,7 @@ from factgym.agents.rollout.completion import read_completion
 from factgym.agents.rollout.order import Job
 from factgym.agents.rollout.record import Act, Log, Record, record
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.core.policy import ContextOverflowError, Player, Policy, PolicyError
+from factgym.core.policy import ContextOverflowError, Player, Policy, PolicyError, as_policy_error
 
 T = TypeVar("T")
 
@@ -100,13 +99,13 @@ async def _turns(env: Env[Any], policy: Policy, log: Log, act: Call, step: Call)
 async def _said(call: Call, function: Callable[..., Any], *args: Any) -> Any:
     try:
         return await call(function, *args)
-    except (PolicyError, ContextOverflowError):
-        raise
-    except (ConfigError, MissingExtraError) as fault:  # the user's to mend, and every episode's
-        raise PolicyError("configuration", str(fault), fatal=True) from fault
     except Exception as fault:
-        _log.warning("the agent failed", exc_info=True)
-        raise PolicyError("agent", f"{type(fault).__name__}: {fault}") from fault
+        known = as_policy_error(fault)
+        if known is fault:
+            raise
+        if isinstance(known, PolicyError) and not known.fatal:
+            _log.warning("the agent failed", exc_info=True)
+        raise known from fault
 
 
 def _fault(env: Env[Any]) -> str:
