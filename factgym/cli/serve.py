@@ -1,4 +1,4 @@
-"""`factgym serve mcp ENV`: an environment, served to programs that speak a protocol."""
+"""`factgym serve {mcp,openenv} ENV`: an environment, served to programs that speak a protocol."""
 
 from __future__ import annotations
 
@@ -58,3 +58,34 @@ def serve_mcp(
             asyncio.run(
                 serve_http(episodes, host, port, lambda url: print(f"Serving {env} at {url}", file=sys.stderr))
             )
+
+
+@serve_app.command("openenv")
+def serve_openenv(
+    env: EnvId,
+    seed: Seed = 0,
+    split: Split = None,
+    reward: Reward = None,
+    path: DataPath = None,
+    settings: Settings = None,
+    max_sessions: Annotated[int, typer.Option(min=1, help="Connections at a time; one more is refused.")] = 64,
+    idle_seconds: Annotated[float, typer.Option(min=1, help="A silent session is ended after them.")] = 3600,
+    max_message_mb: Annotated[float, typer.Option(min=0.1, help="What a client may send at once.")] = 4,
+    host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    folder: Annotated[
+        Path | None, typer.Option(help="Serve nothing; write the folder that `openenv validate` and `push` take.")
+    ] = None,
+) -> None:
+    """Serve an environment to OpenEnv's clients. A connection is a session, and plays one episode at a time."""
+    from factgym.integrations.openenv import app, serve, write_folder
+
+    named = {"split": split, "reward": reward, "path": path}
+    config = parse_settings(settings or []) | {key: value for key, value in named.items() if value is not None}
+    if folder is not None:
+        for one in write_folder(env, config, folder, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds):
+            print(one)
+        return
+    most = int(max_message_mb * 2**20)
+    made = app(env, config, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds, max_message_bytes=most)
+    asyncio.run(serve(made, host, port, lambda url: print(f"Serving {env} at {url}", file=sys.stderr), most))

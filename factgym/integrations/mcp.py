@@ -15,7 +15,6 @@ import contextlib
 import copy
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
@@ -33,6 +32,7 @@ from factgym.core.action import ToolCall, parse_action
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.messages import Message
 from factgym.core.native import encode_json
+from factgym.integrations.http import serve_app
 from factgym.integrations.session import Session
 
 try:
@@ -56,9 +56,6 @@ REPLY = "reply"
 
 META = "factgym"
 """Key of a result's `_meta` that says task, stage, error, turns_left and stop; and the report, where it is shown."""
-
-SHUTDOWN_SECONDS = 3
-"""How long clients that still listen are waited for when the HTTP server is told to stop."""
 
 _PLAY = "factgym.play"
 
@@ -376,14 +373,5 @@ async def serve_http(
     episodes: Episodes, host: str, port: int, ready: Callable[[str], None] = lambda url: None
 ) -> None:
     """Serve streamable HTTP at `/mcp` until the process is told to stop. port: 0 for a free one; ready gets the URL."""
-    import uvicorn
-
-    try:
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise ConfigError(f"cannot listen on {host}:{port} ({error.strerror}): choose another --port") from None
-    with listening:
-        app = FactServer(episodes).streamable_http_app(host=host)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=SHUTDOWN_SECONDS))
-        ready(f"http://{host}:{listening.getsockname()[1]}/mcp")
-        await server.serve(sockets=[listening])
+    app = FactServer(episodes).streamable_http_app(host=host)
+    await serve_app(app, host, port, lambda url: ready(f"{url}/mcp"))

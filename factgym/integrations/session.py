@@ -206,8 +206,8 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """The tasks of `make(env_id, **config)` as JSON rows, for frameworks that iterate over a data set; without any gold.
 
-    Each: env (id with version), task (id), index, and with `prompts` the first messages as "prompt". limit, start:
-    which ones. Raises what `make` raises.
+    Each: env (id with version), task (id), index, with `prompts` the first messages as "prompt", and hops where the tasks
+    have a number of hops, within which HRPO compares. limit, start: which ones. Raises what `make` raises.
     """
     session = Session(env_id, **(config or {}))
     size = len(session.env.tasks)
@@ -215,7 +215,9 @@ def rows(
         row: dict[str, Any] = {"env": session.env.env_spec.versioned, "index": index}
         if prompts:
             row["prompt"] = session.start(index)
-        yield {**row, "task": session.env.tasks[index].id}
+        task = session.env.tasks[index]
+        hops = {"hops": task.hops} if hasattr(task, "hops") else {}
+        yield {**row, "task": task.id, **hops}
 
 
 def self_contained() -> list[str]:

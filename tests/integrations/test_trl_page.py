@@ -53,6 +53,8 @@ EXAMPLES = [
     ("profact", []),
     ("corver", []),
     ("corver", ["--env", "corver-qa-search"]),
+    ("eve", []),
+    ("eve", ["--env", "eve-proposer"]),
 ]
 
 

@@ -20,6 +20,7 @@ from playback import PlaybackServer, in_thread
 from same_room import Case, assert_same, outcome_of
 from verifiers_runs import context, packages, play, report_in, run, server, serving
 
+import factgym
 from factgym.benchmarks.speed.server import MODEL, Connection, Request
 from factgym.integrations.session import self_contained
 from factgym.integrations.settings import settings_of
@@ -223,7 +224,8 @@ def test_every_package_has_typed_settings_tasks_and_a_ground_truth(env_id: str) 
     for task in tasks:
         wire = FactData.model_validate(json.loads(task.data.model_dump_json()))
         assert FactTask(wire, config.taskset.task).key == task.key
-        assert run(task.validate(None)) is True
+        # What an oracle can earn where the reward asks another policy depends on that policy.
+        assert run(task.validate(None)) is (None if factgym.make(env_id).guests() else True)
 
 
 def test_a_tool_server_that_forgot_a_session_plays_it_again() -> None:

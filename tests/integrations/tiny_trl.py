@@ -5,50 +5,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import same_room
+import tiny_tokens
 import torch
 import trl
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from factgym.agents.players import find_player
 from factgym.core.messages import Message
-from factgym.integrations.session import Session
 from factgym.integrations.trl import DenseCredit, FactEnvironment, StopWhenDone, dataset, environment_factory
 
-SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-MARKS = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"]
 
-
-@cache
 def tokenizer(vocabulary: int = 1500) -> PreTrainedTokenizerFast:
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    texts = [
-        message["content"] or ""
-        for env in ("claimcheck-multihop", "seva", "profact", "corver-qa")
-        for task in range(3)
-        for message in Session(env).start(task)
-    ]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    core.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(
-            vocab_size=vocabulary, show_progress=False, initial_alphabet=alphabet, special_tokens=SPECIAL
-        ),
-    )
-    core.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in MARKS])
-    found = PreTrainedTokenizerFast(
-        tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>", padding_side="left"
-    )
-    found.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text("utf-8")
-    return found
+    template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text("utf-8")
+    return tiny_tokens.tokenizer(template, vocabulary)
 
 
 def model(size: int = 16) -> Qwen3ForCausalLM:
@@ -91,13 +63,8 @@ def arguments(folder: Path, **more: Any) -> GRPOConfig:
 
 
 def written(message: Message) -> str:
-    """A message as the template writes it, which is what a model would sample: up to its end token."""
-    known = tokenizer()
-    if not message.get("tool_calls"):
-        return f"{message['content'] or ''}{known.eos_token}"
-    text = known.apply_chat_template([{"role": "user", "content": "q"}, dict(message)], tokenize=False)
-    head = known.apply_chat_template([{"role": "user", "content": "q"}], tokenize=False, add_generation_prompt=True)
-    return text.removeprefix(head).rstrip("\n").removeprefix("<think>\n\n</think>\n\n")
+    """A message as a model would sample it."""
+    return tiny_tokens.written(message, tokenizer())
 
 
 class Scripted:
@@ -147,10 +114,7 @@ def factory(env_id: str, **config: Any) -> type[FactEnvironment]:
 
 def oracle(env_id: str, task: int, **config: Any) -> list[str]:
     """What the oracle's messages look like when a model samples them."""
-    env = Session(env_id, **config).env
-    env.reset(options={"task": task})
-    said = same_room._said(env, find_player(env_id, "oracle").start(env, 0))
-    return [written(same_room._as_native(env, message, n)) for n, message in enumerate(said)]
+    return [written(message) for message in tiny_tokens.oracle(env_id, task, **config)]
 
 
 def trained(cls: type[Any], env_id: str, scripts: Any, folder: Path, rows: Any = None, **more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory,statistics,seva,meteor,cooccurrence,corver}`."""
+"""`python -m factgym.benchmarks.speed {env,startup,rollouts,memory,statistics,seva,meteor,cooccurrence,corver,eve}`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from factgym.benchmarks.speed.cooccurrence import Plan, measure_cooccurrence, pa
 from factgym.benchmarks.speed.corver import Plan as RewardPlan
 from factgym.benchmarks.speed.corver import measure_corver
 from factgym.benchmarks.speed.environment import measure_env
+from factgym.benchmarks.speed.eve import measure_eve
 from factgym.benchmarks.speed.memory import measure_memory
 from factgym.benchmarks.speed.meteor import averitec_pairs, measure_meteor
 from factgym.benchmarks.speed.rollouts import measure_rollouts
@@ -63,6 +64,9 @@ def main() -> int:
     reward.add_argument("--text", type=Path, help="file or folder of the text to draw sentences from; else generated")
     reward.add_argument("--batches", type=int, default=5, help="of 384 completions each")
     reward.add_argument("--processes", type=int, default=2)
+    eve = commands.add_parser("eve", help="scoring a proposer rollout of EVE beyond the policies' calls")
+    eve.add_argument("--repeats", type=int, default=7)
+    eve.add_argument("--passages", type=Path, help="file of passages; else a generated world's")
     try:
         for line in _lines(parser.parse_args()):
             sys.stdout.write(f"{line}\n")
@@ -91,6 +95,8 @@ def _lines(args: argparse.Namespace) -> Iterable[str]:
         return measure_cooccurrence(Plan(size, *how))
     if args.what == "corver":
         return measure_corver(RewardPlan(args.index, args.text, args.batches, args.processes))
+    if args.what == "eve":
+        return measure_eve(args.repeats, args.passages)
     if args.what == "memory":
         return measure_memory(args.env, args.episodes, args.concurrency)
     return measure_rollouts(args.env, args.episodes, args.delay_ms / 1e3, args.concurrency, args.repeats)

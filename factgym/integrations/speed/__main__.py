@@ -17,6 +17,9 @@ DOORS: Mapping[str, str] = {
     "trl": "factgym.integrations.speed.trl:door",
     "inspect": "factgym.integrations.speed.inspect:door",
     "mcp": "factgym.integrations.speed.mcp:door",
+    "openenv": "factgym.integrations.speed.openenv:door",
+    "skyrl": "factgym.integrations.speed.skyrl:door",
+    "verl": "factgym.integrations.speed.verl:door",
 }
 """Name -> `door(env_id)`. A missing framework raises MissingExtraError there, and its line says so."""
 

@@ -29,6 +29,7 @@ GOAL = 0.05
 
 
 _FEW = 10
+_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,14 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """play(recorded): whole episodes through the door, one after the other; their rewards. close(): free what it holds."""
+    """play(recorded): whole episodes through the door, one after the other; their rewards. close(): free what it holds.
+
+    run(recorded): the same within the whole framework, with a model that answers at once, where that can be had.
+    """
 
     play: Callable[[Sequence[Recorded]], list[float]]
     close: Callable[[], None] = lambda: None
+    run: Callable[[Sequence[Recorded]], list[float]] | None = None
 
 
 class UnequalError(FactgymError):
@@ -103,6 +108,7 @@ def measure_door(
     alone_way = one_by_one(lambda one: play_alone(env, one))
     door = open_door(env_id)
     alone, through = [math.inf] * len(few), [math.inf] * len(few)
+    framework = 0.0
     gc.collect()
     gc.freeze()  # else a big framework's modules are searched for garbage whenever an episode happens to set it off
     try:
@@ -114,6 +120,8 @@ def measure_door(
                 through[place] = min(through[place], seconds)
                 if ours != theirs:
                     raise UnequalError(f"{name} pays other rewards than reset and step do: {theirs[:3]} {ours[:3]}")
+        if door.run is not None:
+            framework = min(_timed(door.run, recorded)[0] for _ in range(_RUNS))
     finally:
         gc.unfreeze()
         door.close()
@@ -124,6 +132,11 @@ def measure_door(
         f"through the door {whole / len(recorded) * 1e3:.3f} ms of CPU an episode, "
         f"overhead {whole / own - 1:+.1%} (goal under {GOAL:.0%}, least of {repeats} repeats)"
     )
+    if framework:
+        yield (
+            f"{'':>10}  an episode in the whole framework, its model answering at once: {framework / len(recorded) * 1e3:.2f} ms "
+            f"of CPU, of which the door is {(whole - own) / framework:.1%}"
+        )
 
 
 def _timed(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from factgym.core.errors import FactgymError
 from factgym.core.messages import Message
 from factgym.integrations.speed.frame import Door, Recorded
 
 
 def door(env_id: str) -> Door:
     """The solver's episode and the scorer. Raises MissingExtraError where Inspect is not installed."""
-    from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelName, ModelOutput
+    from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelName, ModelOutput, ModelUsage
     from inspect_ai.solver import TaskState
     from inspect_ai.tool import ToolCall
 
@@ -35,7 +37,11 @@ def door(env_id: str) -> Door:
             for one in message.get("tool_calls") or []
         ]
         own = ChatMessageAssistant(content=message["content"] or "", tool_calls=calls or None)
-        return ModelOutput(model="recorded", choices=[ChatCompletionChoice(message=own, stop_reason="tool_calls")])
+        # Usage is said, else Inspect counts tokens with a tokenizer that it downloads.
+        usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return ModelOutput(
+            model="recorded", usage=usage, choices=[ChatCompletionChoice(message=own, stop_reason="tool_calls")]
+        )
 
     def framework(recorded: Recorded) -> tuple[Any, list[Any]]:
         """A state and the model's replies, which are the framework's to make."""
@@ -66,5 +72,33 @@ def door(env_id: str) -> Door:
     async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
         return [await episode(one) for one in recorded]
 
+    def whole(recorded: Sequence[Recorded]) -> list[float]:
+        """`inspect eval` itself, its log included."""
+        return _evaluated(env_id, {one.task: framework(one)[1] for one in recorded})
+
     loop = asyncio.new_event_loop()
-    return Door(lambda recorded: loop.run_until_complete(all_of_them(recorded)), loop.close)
+    return Door(lambda recorded: loop.run_until_complete(all_of_them(recorded)), loop.close, whole)
+
+
+def _evaluated(env_id: str, outputs: Mapping[str, Sequence[Any]]) -> list[float]:
+    import inspect_ai
+    from inspect_ai.model import get_model
+    from inspect_ai.solver._task_state import sample_state
+
+    from factgym.integrations.inspect import task_of
+    from factgym.integrations.inspect.score import REWARD
+
+    left = {task: iter(said) for task, said in outputs.items()}
+
+    def answer(*_: Any) -> Any:
+        state: Any = sample_state()
+        return next(left[state.metadata["task"]])
+
+    model = get_model("mockllm/model", custom_outputs=answer, memoize=False)
+    with TemporaryDirectory() as folder:
+        (log,) = inspect_ai.eval(
+            task_of(env_id)(), model=model, limit=len(outputs), log_dir=folder, display="none", log_level="error"
+        )
+        if log.status != "success" or log.samples is None:
+            raise FactgymError(f"inspect eval failed: {log.error}")
+        return [float(one.scores["episode_reward"].value[REWARD]) for one in log.samples if one.scores]

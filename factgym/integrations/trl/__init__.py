@@ -36,8 +36,8 @@ def _check_versions() -> None:
 
 _check_versions()
 
-from factgym.integrations.trl.data import (  # noqa: E402 - the versions come first
-    EpisodeTokens,
+from factgym.integrations.lengths import EpisodeTokens  # noqa: E402 - the versions come first
+from factgym.integrations.trl.data import (  # noqa: E402
     column_weights,
     dataset,
     episode_tokens,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from factgym.agents.players import players_of
 from factgym.core.errors import MissingExtraError
-from factgym.core.messages import Message
-from factgym.core.registry import make
+from factgym.integrations import lengths
+from factgym.integrations.lengths import EpisodeTokens
 from factgym.integrations.session import Session, rows
 from factgym.integrations.trl.environment import FactEnvironment
 
@@ -97,44 +95,13 @@ def show_all(
         env._show(completion)
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeTokens:
-    """Tokens of the longest of some episodes that the oracle played: of its prompt, and of all that follows."""
-
-    prompt: int
-    completion: int
-
-
 def episode_tokens(env_id: str, tokenizer: Any, *, tasks: int = 16, **config: Any) -> EpisodeTokens:
     """How long episodes are under a tokenizer: what `max_completion_length` has to hold at least.
 
-    The oracle goes the shortest way; twice its length is a fair beginning. Zeros where there is no oracle.
+    The oracle goes the shortest way; twice its length is a fair beginning. The completion is 0 where there is none.
     """
-    env = make(env_id, **config)
-    oracle = next((one for one in players_of(env.env_spec.id).values() if one.role == "oracle"), None)
-    longest = EpisodeTokens(0, 0)
-    for index in range(min(tasks, len(env.tasks)) if oracle is not None else 0):
-        env.reset(options={"task": index})
-        first = len(env.episode.messages)
-        policy = oracle.start(env, 0) if oracle is not None else None
-        while policy is not None and env.episode.stop is None:
-            action: Any = policy.act(env.policy_prompt(), env.open_tools())
-            env.step(action)
-        said = env.episode.messages[:-1]  # what is said after the end is not shown
-        sizes = [_tokens(tokenizer, part) for part in (said[:first], said[first:])]
-        longest = EpisodeTokens(max(longest.prompt, sizes[0]), max(longest.completion, sizes[1]))
-    return longest
 
+    def count(text: str) -> int:
+        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-_FRAME = 8
-"""Tokens that a template puts around a message, about."""
-
-
-def _tokens(tokenizer: Any, messages: Sequence[Message]) -> int:
-    texts = []
-    for message in messages:
-        calls = [
-            f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", [])
-        ]
-        texts.append("\n".join([message["content"] or "", *calls]))
-    return sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) + _FRAME for text in texts)
+    return lengths.episode_tokens(env_id, count, config, tasks=tasks)

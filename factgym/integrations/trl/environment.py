@@ -16,7 +16,7 @@ from factgym.core.errors import ConfigError, EpisodeOverError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.report import RewardReport
 from factgym.integrations.session import Session
-from factgym.integrations.trl.turns import Turn, decode, read_message
+from factgym.integrations.turns import Turn, decode, read_message
 
 _RESERVED = ("reset", "get_reward")
 _UNSEEN = (

@@ -162,13 +162,14 @@ class FactTask(vf.Task[FactData, FactState, FactTaskConfig]):
     async def validate(self, runtime: vf.Runtime) -> bool | None:
         """Whether the oracle earns the highest reward, or all but `SHORTFALL` of what doing nothing leaves to earn.
 
-        None where the environment has no oracle.
+        None where the environment has no oracle, or where another policy's answers bound what it can earn.
         """
         oracle = next((one for one in players_of(self.data.env).values() if one.role == "oracle"), None)
-        if oracle is None:
+        session = self.data.open()
+        if oracle is None or session.env.guests():
+            self.data.release(session)
             return None
         nothing = self.data.open().close().total
-        session = self.data.open()
         policy = oracle.start(session.env, 0)
         while not session.done:
             action: Any = policy.act(session.messages, session.tools())

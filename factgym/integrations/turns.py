@@ -1,6 +1,6 @@
-"""One turn of a policy between TRL's token ids and our messages, there and back.
+"""One turn of a policy between a trainer's token ids and our messages, there and back.
 
-There: what TRL parsed becomes the message that the environment plays; where calls were parsed their arguments are the
+There: what a framework parsed becomes the message that the environment plays; where calls were parsed their arguments are the
 characters that the policy wrote. Back: a range of characters of that message becomes the tokens that hold it.
 """
 
@@ -74,7 +74,7 @@ class Turn:
 
 
 def read_message(parsed: Mapping[str, Any], text: str, number: int) -> Message:
-    """The message to play: native calls where TRL's parser found some, else the text as it stands, reasoning included.
+    """The message to play: native calls where the parser found some, else the text as it stands, reasoning included.
 
     number: of the turn, for the ids of the calls.
     """

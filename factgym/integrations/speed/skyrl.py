@@ -1,0 +1,39 @@
+"""What the SkyRL door adds: init with its prompt, each step, the metrics; without the generator, its engine and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from factgym.core.messages import Message
+from factgym.integrations.session import Session
+from factgym.integrations.speed.frame import Door, Recorded, one_by_one
+
+
+def door(env_id: str) -> Door:
+    """One rollout as skyrl-gym plays it. Raises MissingExtraError where skyrl-gym is not installed."""
+    from factgym.integrations.skyrl import FactTextEnv
+
+    session = Session(env_id)
+    written: dict[int, list[str]] = {}
+
+    def play(recorded: Recorded) -> float:
+        texts = written.get(id(recorded))
+        if texts is None:  # what a policy of SkyRL's writes, from the recorded calls
+            texts = written[id(recorded)] = [_text(message) for message in recorded.messages]
+        env = FactTextEnv({}, {"task": recorded.task}, env_id=session.env.env_spec.id)
+        env.init([])
+        for text in texts:
+            step = env.step(text)
+            if step["done"]:
+                break
+        return float(env.get_metrics()["reward"])
+
+    return Door(one_by_one(play))
+
+
+def _text(message: Message | Mapping[str, Any]) -> str:
+    calls = [call["function"] for call in message.get("tool_calls") or []]
+    return "\n".join(
+        f'<tool_call>\n{{"name": "{one["name"]}", "arguments": {one["arguments"]}}}\n</tool_call>' for one in calls
+    )

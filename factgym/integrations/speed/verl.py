@@ -1,0 +1,65 @@
+"""What the verl door adds: the slot of a row, each sampled turn, the reward; without verl, its tokens and their credit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from factgym.integrations.speed.frame import Door, Recorded
+
+
+def door(env_id: str) -> Door:
+    """One rollout as `FactAgentLoop` plays it. Raises MissingExtraError where verl is not installed."""
+    from factgym.integrations import verl
+
+    verl.register()
+    from factgym.integrations.session import Session
+    from factgym.integrations.turns import Turn
+    from factgym.integrations.verl.reading import Reader
+    from factgym.integrations.verl.slots import RowTask, slot
+
+    class Parsed(Reader):
+        """With the calls of the turn at hand, which are a tool parser's to find."""
+
+        calls: Any = None
+
+        async def _calls(self, *_: Any) -> tuple[str, list[dict[str, Any]]]:
+            return "", self.calls
+
+    env = Session(env_id).env.env_spec.versioned
+    tokenizer: Any = SimpleNamespace(decode=lambda ids, **_: "")
+    reader = Parsed(tokenizer, "hermes")
+    sampled: dict[int, list[tuple[str, Any]]] = {}
+
+    async def episode(recorded: Recorded) -> float:
+        turns = sampled.get(id(recorded))
+        if turns is None:  # what the model, the tokenizer and the parser have done before the door is asked
+            turns = sampled[id(recorded)] = [_sampled(message) for message in recorded.messages]
+        told = {"env": env, "task": recorded.task, "settings": "{}"}
+        async with slot(RowTask.of(told)) as session:
+            known = []
+            for number, (text, reader.calls) in enumerate(turns):
+                if session.done:
+                    break
+                message = await reader.read(session.env, text, (), (), number, False)
+                known.append(Turn(len(session.env.episode.messages), 0, (), text, message))
+                await session.say_async(message)
+            report = session.close()
+            session.metrics()
+            session.turn_rewards()
+            return report.total or 0.0
+
+    async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
+        return [await episode(one) for one in recorded]
+
+    loop = asyncio.new_event_loop()
+    return Door(lambda recorded: loop.run_until_complete(all_of_them(recorded)), loop.close)
+
+
+def _sampled(message: Any) -> tuple[str, Any]:
+    (function,) = (call["function"] for call in message["tool_calls"])
+    text = f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {function["arguments"]}}}\n</tool_call>'
+    return text, [{"function": {"name": function["name"], "arguments": json.loads(function["arguments"])}}]

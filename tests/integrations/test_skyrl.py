@@ -1,0 +1,345 @@
+"""The SkyRL door: every environment's episodes are the same as a `BaseTextEnv` and through SkyRL's own generator."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("skyrl_gym", reason="needs factgym[skyrl]")
+
+import same_room
+import skyrl_gym
+from conformance.setups import SETUPS
+from door_pages import run_page
+from same_room import Case, Outcome, assert_same
+from skyrl_gym.envs.base_text_env import BaseTextEnv
+from skyrl_gym.envs.registration import registry
+from skyrl_gym.metrics import aggregate_for_environment
+
+from factgym.core.errors import ConfigError
+from factgym.integrations.session import Session
+from factgym.integrations.skyrl import EpisodeFaultError, FactTextEnv, register_skyrl, rows, write_rows
+from factgym.integrations.skyrl.environment import ENTRY_POINT
+
+pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
+
+CLAIMS = "claimcheck-multihop"
+NEEDS_SKYRL = "needs skyrl 0.3, torch and what its generator imports"
+SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
+
+
+@pytest.fixture(autouse=True)
+def unregistered() -> Any:
+    before = dict(registry)
+    yield
+    registry.clear()
+    registry.update(before)
+
+
+def text_cases(env_id: str, needs: Callable[..., Any]) -> list[Case]:
+    found = [one for one in same_room.cases("texts") if (one.env, one.needs) == (env_id, needs)]
+    return [*found, *(Case(env_id, needs, "texts", "oracle", task) for task in range(same_room.TASKS))]
+
+
+def outcome(env: FactTextEnv, steps: list[Any], tools: list[list[str]]) -> Outcome:
+    report = steps[-1]["metadata"]["report"]
+    return Outcome(
+        first=env.session.env.episode.messages[: env.session.env.episode.turns[0].message],
+        said=[one["observations"] for one in steps],
+        tools=tools,
+        total=steps[-1]["reward"],
+        status=report["status"],
+        components=report["components"],
+        spans=report["spans"],
+        metrics=report["metrics"],
+        stop=steps[-1]["metadata"]["stop"],
+    )
+
+
+@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any]) -> None:
+    name = register_skyrl(env_id, name=f"{env_id} here", **same_room.config_of(env_id, needs))
+    for case in text_cases(env_id, needs):
+        texts = [message["content"] for message in case.episode.messages]
+        # A script that ends before its episode is cut by SkyRL's own limit; a limit of 1 is SkyRL's default.
+        extras = {"task": case.episode.task, "max_turns": max(len(texts), 1)}
+        env = skyrl_gym.make(name, env_config={}, extras=extras)
+        first, told = env.init([])
+        assert told == {"task": case.episode.task}
+        for shown, message in zip(first[::-1], case.reference.first[::-1], strict=False):
+            assert (shown["role"], shown["content"].startswith(message["content"] or "")) == (message["role"], True)
+        assert len(first) - len(case.reference.first) in (0, 1)
+        steps, tools = [], []
+        for text in texts:
+            steps.append(env.step(text))
+            tools.append([tool["function"]["name"] for tool in env.session.tools()])
+            if steps[-1]["done"]:
+                break
+        assert [one["reward"] for one in steps[:-1]] == [0.0] * (len(steps) - 1)
+        assert_same(case.reference, outcome(env, steps, tools))
+        assert sum(steps[-1]["metadata"]["turn_rewards"]) == pytest.approx(
+            sum(value for *_, value in case.reference.spans)
+        )
+        after = env.step("more")
+        assert (after["reward"], after["done"]) == (0.0, True)
+        metrics = env.get_metrics()
+        assert metrics["reward"] == case.reference.total
+        assert all(type(value) is float for value in metrics.values())
+        assert aggregate_for_environment(name, [metrics, metrics])["reward"] == metrics["reward"]
+        env.close()
+
+
+def test_registering_twice_is_nothing_and_another_under_the_name_is_refused() -> None:
+    assert register_skyrl(CLAIMS, size=12) == CLAIMS
+    assert register_skyrl(CLAIMS, size=12) == CLAIMS
+    with pytest.raises(ConfigError, match="give this one a name"):
+        register_skyrl(CLAIMS, size=13)
+    assert register_skyrl(CLAIMS, name="claims-13", size=13) == "claims-13"
+    with pytest.raises(ConfigError, match="Did you mean 'split'"):
+        register_skyrl(CLAIMS, name="other", spilt="x")
+    assert "other" not in registry
+    assert json.loads(registry[CLAIMS].to_json())["kwargs"] == {"env_id": CLAIMS, "config": {"size": 12}}
+
+
+def test_rows_hold_the_whole_prompt_and_no_gold(tmp_path: Path) -> None:
+    name = register_skyrl("profact", size=12)
+    assert write_rows(tmp_path / "train.jsonl", "profact", limit=5, size=12) == 5
+    found = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text("utf-8").splitlines()]
+    assert found == list(rows("profact", limit=5, size=12))
+    for row in found:
+        assert set(row) == {"prompt", "env_class", "data_source", "task"}
+        env = skyrl_gym.make(name, env_config={}, extras=row)
+        assert env.init(row["prompt"])[0] == row["prompt"]
+        names = [tool["function"]["name"] for tool in env.session.all_tools()]
+        assert names
+        assert all(f'"name": "{one}"' in row["prompt"][0]["content"] for one in names)
+
+
+def test_skyrls_own_data_set_reads_the_rows(tmp_path: Path) -> None:
+    pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
+    import tiny_skyrl
+    from skyrl.train.dataset import PromptDataset
+
+    write_rows(tmp_path / "train.jsonl", CLAIMS, limit=4, size=12)
+    data = PromptDataset([str(tmp_path / "train.jsonl")], tiny_skyrl.tokenizer(), 10**6, num_workers=1)
+    wanted = list(rows(CLAIMS, limit=4, size=12))
+    for place, row in enumerate(wanted):
+        prompt, env_class, extras, _ = data[place]
+        assert (prompt, env_class, extras["task"]) == (row["prompt"], CLAIMS, row["task"])
+    assert len(data) == len(wanted)
+
+
+def test_a_row_without_a_task_says_how_to_make_one() -> None:
+    register_skyrl(CLAIMS, size=12)
+    with pytest.raises(ConfigError, match="write_rows"):
+        skyrl_gym.make(CLAIMS, env_config={}, extras={})
+
+
+@pytest.mark.parametrize(("wanted", "turns"), [(1, 12), (None, 12), (5, 5), (400, 12)])
+def test_skyrls_limit_counts_where_it_says_something(wanted: int | None, turns: int) -> None:
+    register_skyrl(CLAIMS, size=12)
+    env = skyrl_gym.make(CLAIMS, env_config={}, extras={"task": 0, "max_turns": wanted})
+    env.init([])
+    steps = [env.step("I think so.")]
+    while not steps[-1]["done"]:
+        steps.append(env.step("I think so."))
+    assert (len(steps), steps[-1]["metadata"]["stop"]) == (turns, "turn_limit")
+
+
+def test_a_fault_of_the_infrastructure_is_never_a_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_skyrl(CLAIMS, size=12)
+    env = skyrl_gym.make(CLAIMS, env_config={}, extras={"task": 0})
+    env.init([])
+
+    def broken(call: Any) -> Any:
+        raise ConnectionError("the index is gone")
+
+    monkeypatch.setattr(env.session.env, "answer", broken)
+    with pytest.raises(EpisodeFaultError, match="the index is gone"):
+        env.step('<tool_call>{"name": "search", "arguments": {"query": "x"}}</tool_call>')
+
+
+def through_the_generator(cases: list[Case], kind: Any = None, **settings: Any) -> tuple[Any, Any, list[FactTextEnv]]:
+    """What SkyRL's generator makes of the cases, side by side; the engine, and the environments that it made."""
+    pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
+    import tiny_skyrl
+
+    from factgym.integrations.skyrl import environment
+
+    made: list[FactTextEnv] = []
+    kept = environment.FactTextEnv.init
+
+    def init(self: FactTextEnv, prompt: Any = None) -> Any:
+        made.append(self)
+        return kept(self, prompt)
+
+    data, scripts = [], {}
+    for place, case in enumerate(cases):
+        name = register_skyrl(case.env, name=f"{case.env} here", **case.episode.config)
+        prompt = [{"role": "user", "content": "the row's own"}]
+        data.append({"prompt": prompt, "env_class": name, "data_source": name, "task": case.episode.task})
+        scripts[f"{place}_0"] = [tiny_skyrl.written(one) for one in case.episode.messages]
+    engine = tiny_skyrl.ScriptedEngine(scripts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment.FactTextEnv, "init", init)
+        player = tiny_skyrl.generator(engine, kind or tiny_skyrl.SkyRLGymGenerator, **settings)
+        out = asyncio.run(player.generate(tiny_skyrl.batch(data), disable_tqdm=True))
+    assert engine.finished >= len(cases)
+    return out, engine, made
+
+
+def said_by_the_policy(ids: list[int], mask: list[int]) -> list[str]:
+    """The texts of the masked runs."""
+    import tiny_skyrl
+
+    runs: list[list[int]] = []
+    for place, (token, one) in enumerate(zip(ids, mask, strict=True)):
+        if one and (place == 0 or not mask[place - 1]):
+            runs.append([])
+        if one:
+            runs[-1].append(token)
+    return [tiny_skyrl.tokenizer().decode(run, skip_special_tokens=True) for run in runs]
+
+
+@pytest.mark.parametrize("env_id", [env_id for env_id, needs in SETUPS if needs.__name__ == "nothing"])
+def test_skyrls_own_generator_pays_the_same(env_id: str) -> None:
+    needs = next(one for known, one in SETUPS if (known, one.__name__) == (env_id, "nothing"))
+    cases = [one for one in text_cases(env_id, needs) if one.task == 0]
+    out, engine, made = through_the_generator(cases)
+    by_task = {(env.session.task, len(env.session.env.episode.turns)): env for env in made}
+    for place, case in enumerate(cases):
+        if case.reference.stop == "turn_limit" and len(case.reference.said) < case.episode.make().config.max_turns:
+            continue  # the script was cut; an engine says it again
+        assert sum(out["rewards"][place]) == case.reference.total
+        assert out["rewards"][place][-1] == case.reference.total
+        texts = [message["content"] for message in case.episode.messages][: len(case.reference.said)]
+        assert said_by_the_policy(out["response_ids"][place], out["loss_masks"][place]) == texts
+        env = by_task[case.episode.task, len(case.reference.said)]
+        report = env.session.report
+        assert report is not None
+        last = engine.shown[f"{place}_0"][-1]
+        for new in case.reference.said[:-1]:
+            assert all((message["content"] or "") in last for message in new)
+    assert "environment/reward" in out["rollout_metrics"]
+
+
+def oracle_case(env_id: str) -> Case:
+    needs = next(one for known, one in SETUPS if (known, one.__name__) == (env_id, "nothing"))
+    return Case(env_id, needs, "texts", "oracle", 0)
+
+
+@pytest.mark.parametrize("step_wise", [False, True])
+@pytest.mark.parametrize("env_id", [CLAIMS, "profact", "seva", "corver-qa-search"])
+def test_turns_are_paid_where_they_end(env_id: str, step_wise: bool) -> None:
+    pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
+    import tiny_skyrl  # noqa: F401 - it mends what SkyRL's import needs
+
+    from factgym.integrations.skyrl import FactGenerator
+
+    class Credit(FactGenerator):
+        turn_weight = 0.5
+
+    case = oracle_case(env_id)
+    out, _, made = through_the_generator([case], Credit, step_wise_trajectories=step_wise)
+    (env,) = made
+    paid: list[float] = []
+    for rewards, mask in zip(out["rewards"], out["loss_masks"], strict=True):
+        ends = [n for n, one in enumerate(mask) if one and not (mask[n + 1 :] or [0])[0]]
+        assert all(reward == 0 for n, reward in enumerate(rewards) if n not in ends)
+        paid += [rewards[n] for n in ends]
+    wanted = [0.5 * one for one in env.session.turn_rewards()]
+    assert any(wanted)
+    assert len(wanted) == len(case.reference.said)
+    assert case.reference.total is not None
+    wanted[-1] += case.reference.total
+    assert paid == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(("env_id", "quarters"), [("profact", 3), ("seva-repair", 1)])
+def test_a_rollout_that_is_cut_is_scored_as_it_stands(env_id: str, quarters: int) -> None:
+    pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
+    import tiny_skyrl
+
+    from factgym.integrations.skyrl import FactGenerator
+
+    case = oracle_case(env_id)
+    whole, _, _ = through_the_generator([case])
+    cut = len(whole["prompt_token_ids"][0]) + quarters * len(whole["response_ids"][0]) // 4
+    plain, _, _ = through_the_generator([case], max_input_length=cut)
+    ours, _, (env,) = through_the_generator([case], FactGenerator, max_input_length=cut)
+    session = Session(env_id, **case.episode.config)
+    session.start(case.episode.task)
+    for message in case.episode.messages[: len(env.session.env.episode.turns)]:
+        session.say(message)
+    expected = session.close("context_limit").total
+    assert expected
+    assert env.session.stop == "context_limit"
+    assert sum(plain["rewards"][0]) == 0
+    assert sum(ours["rewards"][0]) == expected
+    assert ours["stop_reasons"] == ["length"]
+    assert tiny_skyrl.tokenizer().eos_token_id == ours["response_ids"][0][-1]
+
+
+def test_a_broken_episode_is_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
+    import tiny_skyrl  # noqa: F401 - it mends what SkyRL's import needs
+
+    from factgym.integrations.skyrl import FactGenerator, environment
+
+    case = oracle_case(CLAIMS)
+    broken: list[int] = []
+    total = environment.FactTextEnv.total
+
+    def breaks(self: FactTextEnv) -> float:
+        if len(broken) < breakages:
+            broken.append(1)
+            raise EpisodeFaultError("the index is gone")
+        return total(self)
+
+    monkeypatch.setattr(environment.FactTextEnv, "total", breaks)
+    breakages = 1
+    one = Case(CLAIMS, case.needs, "texts", "exploiter", 0)
+    out, _, made = through_the_generator([one], FactGenerator)
+    assert (len(made), sum(out["rewards"][0])) == (2, one.reference.total)
+    broken.clear()
+    breakages = 100
+    with pytest.raises(EpisodeFaultError):
+        through_the_generator([one], FactGenerator)
+    assert len(broken) == 1 + FactGenerator.retries
+
+
+def test_the_page_runs(tmp_path: Path) -> None:
+    said = [done.stdout for _, done in run_page("skyrl", tmp_path)]
+    assert any("'stop': 'submitted'" in one for one in said), said
+
+
+def parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def test_what_we_rely_on_upstream_is_as_it_was() -> None:
+    assert parameters(skyrl_gym.register) == ["id", "entry_point", "kwargs"]
+    assert parameters(skyrl_gym.make) == ["id", "kwargs"]
+    assert parameters(BaseTextEnv.step) == ["self", "action"]
+    assert parameters(BaseTextEnv.init) == ["self", "prompt"]
+    assert {"max_turns", "turns"} <= vars(BaseTextEnv()).keys()
+    assert registry is not None
+    assert ENTRY_POINT.endswith(FactTextEnv.__name__)
+
+
+def test_what_we_rely_on_in_the_generator_is_as_it_was() -> None:
+    pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
+    import tiny_skyrl
+
+    kind: Any = tiny_skyrl.SkyRLGymGenerator
+    assert parameters(kind._setup_env_extras)[1:3] == ["_env_class", "env_extras"]
+    assert parameters(kind._post_process_agent_loop_output)[1:3] == ["agent_loop_output", "_env_extras"]
+    source = inspect.getsource(kind.agent_loop)
+    assert "env_extras = self._setup_env_extras(" in source
+    assert source.index("env.get_metrics()") < source.index("self._post_process_agent_loop_output(")
