@@ -86,3 +86,16 @@ register(
     fixed=_SEARCH,
     players=_CORVER_SEARCH_PLAYERS,
 )
+
+register(
+    "eve-solver",
+    "factgym.envs.eve.solver:EveSolverEnv",
+    "Questions of one to four hops answered from a corpus, with the evidence; benchmarks with source=… and path=….",
+    players="factgym.envs.eve.players:SOLVER_PLAYERS",
+)
+register(
+    "eve-proposer",
+    "factgym.envs.eve.proposer:EveProposerEnv",
+    "Questions with their evidence, written for a solver to learn from; the solver is any policy (solver=…).",
+    players="factgym.envs.eve.players.proposer_players:PROPOSER_PLAYERS",
+)

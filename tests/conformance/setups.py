@@ -122,7 +122,42 @@ def fact_checks(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
     return {"path": str(tmp / "dev.json")}
 
 
+OWN_TRIPLES = (
+    '{"id": "logs", "question": "How long are logs kept?", "answer": "90 days", '
+    '"evidence": [{"text": "Logs are kept for 90 days."}]}',
+    '{"id": "visitors", "question": "Who is with a visitor in the building?", "answer": "an escort"}',
+    '{"id": "passwords", "question": "How many characters have passwords?", "answer": "12", "hops": 1, "V": 0.8, '
+    '"evidence": [{"text": "Passwords must contain at least 12 characters and be changed every 180 days."}]}',
+)
+
+
+def own_triples(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    """A data set of one's own over a folder of one's own; one question has no gold evidence."""
+    (tmp / "documents").mkdir()
+    (tmp / "triples.jsonl").write_text("\n".join(OWN_TRIPLES), "utf-8")
+    return {
+        "source": "triples",
+        "path": str(tmp / "triples.jsonl"),
+        "corpus": own_folder(tmp / "documents", data)["path"],
+    }
+
+
+def supporting_facts(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    """HotpotQA's own questions with their paragraphs, but those whose annotated sentences do not say the answer."""
+    lines = (data() / "hotpotqa" / "hotpot_distractor_sample_migres.json").read_text("utf-8").splitlines()
+    kept = []
+    for line in lines:
+        row = json.loads(line)
+        paragraphs = dict(row["context"])
+        facts = [paragraphs[title][place] for title, place in row["supporting_facts"]]
+        if any(f" {row['answer']} " in fact and row["answer"] != fact.strip() for fact in facts):
+            kept.append(line)
+    (tmp / "hotpot.json").write_text("\n".join(kept[:40]), "utf-8")
+    return {"source": "hotpotqa", "path": str(tmp / "hotpot.json")}
+
+
 NEEDS = {
+    "eve-solver": (nothing, own_triples, supporting_facts),
     "profact": (nothing, fact_checks),
     "corver-qa": (nothing, own_questions, public_questions),
     "corver-qa-search": (nothing, own_questions_and_documents),
@@ -139,8 +174,9 @@ NEEDS = {
 NOTHING = {"corver-qa": -2.0, "corver-qa-search": -2.0}
 """What an episode without a submission earns, where that is not 0."""
 
-SHORTFALL = {"corver-qa": 0.4, "corver-qa-search": 0.4}
-"""What an oracle may stay below the bound: its sentences are as well supported as the corpus makes the facts."""
+SHORTFALL = {"corver-qa": 0.4, "corver-qa-search": 0.4, "eve-proposer": 1.2}
+"""What an oracle may stay below the bound: its sentences are as well supported as the corpus makes the facts, and its
+questions are as difficult as the solver finds them."""
 
 SETUPS = [(id_, needs) for id_ in factgym.list_envs() for needs in NEEDS.get(id_, (nothing,))]
 

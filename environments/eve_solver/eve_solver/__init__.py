@@ -1,0 +1,7 @@
+"""eve-solver-v1 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
+
+from factgym.integrations.verifiers import hub_environment
+
+Taskset, FactEnv, FactHarness = hub_environment("eve-solver")
+
+__all__ = ["FactEnv", "FactHarness", "Taskset"]

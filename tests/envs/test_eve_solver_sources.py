@@ -1,0 +1,168 @@
+"""Where the solver's questions come from: the generated world, the seven benchmarks, data sets of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eve_examples import AUTHOR, BARE, BORN, CORPUS, PASSAGES, TOWN, WRITTEN, blocks, call, report
+
+import factgym
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.multihop import BENCHMARKS, stands, write_triple
+from factgym.envs.eve.config import EveConfig, EveSolverConfig
+from factgym.envs.eve.players import SOLVER_PLAYERS
+from factgym.rewards.eve import exact_match
+
+
+def played(env: Env[Any], index: int, name: str = "oracle") -> Any:
+    env.reset(options={"task": index})
+    policy = SOLVER_PLAYERS[name].start(env, 0)
+    info: dict[str, Any] = {}
+    while env.episode.stop is None:
+        info = env.step(policy.act(env.policy_prompt(), env.open_tools()))[4]
+    return info["reward"]
+
+
+@pytest.fixture
+def triples_file(tmp_path: Path) -> str:
+    for one in (AUTHOR, TOWN, BARE):
+        write_triple(tmp_path / "triples.jsonl", one, value=0.6)
+    return str(tmp_path / "triples.jsonl")
+
+
+@pytest.fixture
+def corpus_file(tmp_path: Path) -> str:
+    """The layout of FlashRAG and Search-R1: the title on the first line of the contents."""
+    rows = [{"id": one.id, "contents": f'"{one.title}"\n{one.text}'} for one in PASSAGES]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return str(tmp_path / "corpus.jsonl")
+
+
+def test_the_generated_splits_have_their_sizes_and_share_nothing() -> None:
+    names: set[str] = set()
+    for split, size in {"validation": 100, "train": 400, "test": 100}.items():
+        env = factgym.make("eve-solver", split=split)
+        assert len(env.tasks) == size
+        subjects = {env.tasks[index].triple.meta["subject"] for index in range(size)}
+        assert not names & subjects
+        names |= subjects
+    default = factgym.make("eve-solver")
+    assert default.config.chosen_split == "validation" and default.caveats() == []
+    small = factgym.make("eve-solver", size=20)
+    assert [small.tasks[i].triple.question for i in range(20)] == [default.tasks[i].triple.question for i in range(20)]
+    assert factgym.make("eve-solver", seed=5).tasks[0].triple != default.tasks[0].triple
+
+
+def test_every_generated_question_has_gold_evidence_that_stands_in_the_corpus() -> None:
+    tasks = factgym.make("eve-solver", split="train").tasks
+    for index in range(len(tasks)):
+        triple = tasks[index].triple
+        assert len(triple.evidence) == triple.hops
+        assert all(stands(one, tasks.corpus) for one in triple.evidence)
+
+
+def test_a_data_set_as_the_loop_writes_it_over_a_corpus_as_search_r1_has_it(
+    triples_file: str, corpus_file: str
+) -> None:
+    env = factgym.make("eve-solver", source="triples", path=triples_file, corpus=corpus_file)
+    env.reset(options={"task": "author"})
+    assert env.task.triple.meta["V"] == 0.6
+    env.step(call("search", query_list="Crimson Orvessa"))
+    found = report(env, blocks("Dolvin", WRITTEN))
+    assert found.total == pytest.approx(1.3) and found.metrics["evidence_span"]["document"] == "novel"
+    assert "1 of 3 questions have no gold evidence" in env.caveats()[0]
+    again = factgym.make("eve-solver", source="triples", path=triples_file, corpus=corpus_file)
+    assert again.tasks is env.tasks
+    given = factgym.make("eve-solver", source="triples", path=triples_file, corpus=CORPUS)
+    assert given.tasks is not env.tasks
+
+
+def test_the_benchmarks_have_the_questions_of_their_files(data_dir: Path) -> None:
+    expected = {
+        "nq": 3610,
+        "triviaqa": 1805,
+        "popqa": 14267,
+        "hotpotqa": 200,
+        "2wikimultihopqa": 200,
+        "musique": 500,
+        "bamboogle": 125,
+    }
+    assert set(expected) == set(BENCHMARKS)
+    for source, size in expected.items():
+        env = factgym.make("eve-solver", source=source, path=str(data_dir), search=False)
+        assert len(env.tasks) == size, source
+        env.reset(seed=1)
+        right = env.task.triple.answers[0]
+        assert env.step(f"<answer>{right}</answer>")[4]["reward"].metrics["benchmark"] == source
+
+
+def test_hotpotqas_paragraphs_are_searched_and_its_supporting_facts_are_the_gold(data_dir: Path) -> None:
+    env = factgym.make("eve-solver", source="hotpotqa", path=str(data_dir))
+    assert len(env.tasks.corpus) == 1971
+    assert all(stands(one, env.tasks.corpus) for i in range(200) for one in env.tasks[i].triple.evidence)
+    assert env.caveats() == [
+        "The 1971 passages that come with the questions are all that is searched, which is easier than an encyclopedia."
+    ]
+    assert sum(played(env, index).total for index in range(0, 200, 5)) / 40 > 1.25
+
+
+def test_other_passages_can_be_searched_and_a_missing_gold_is_told(data_dir: Path) -> None:
+    wiki = str(data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json")
+    env = factgym.make("eve-solver", source="2wikimultihopqa", path=str(data_dir), corpus=wiki)
+    assert len(env.tasks.corpus) == 6119
+    assert env.caveats() == [
+        "36 of 200 questions have no gold evidence: the evidence term is 0 for them, and reports give no F1 of their "
+        "evidence."
+    ]
+    assert played(env, 3).metrics["em"] is True
+    assert env.slow_steps
+
+
+def test_a_slice_is_drawn_by_the_seed_and_keeps_the_order(data_dir: Path) -> None:
+    def ids(**config: Any) -> list[str]:
+        tasks = factgym.make("eve-solver", source="nq", path=str(data_dir), search=False, **config).tasks
+        return [tasks.id_at(index) for index in range(len(tasks))]
+
+    one = ids(size=50)
+    assert one == ids(size=50) != ids(size=50, seed=1)
+    assert one == sorted(one) and len(set(one)) == 50
+
+
+def test_the_folder_of_public_data_is_found_by_its_variable(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FACTGYM_DATA", str(data_dir))
+    assert len(factgym.make("eve-solver", source="bamboogle", search=False).tasks) == 125
+    split = factgym.make("eve-solver", source="hotpotqa", split="r1", search=False)
+    assert len(split.tasks) == 500 and split.tasks.without_evidence == 500
+
+
+def test_squad_answers_are_compared_as_the_benchmarks_are() -> None:
+    assert exact_match("the  Eiffel-Tower!", ["Eiffeltower"]) and not exact_match("tower", ["Eiffel tower"])
+
+
+def test_what_cannot_be_read_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FACTGYM_DATA", raising=False)
+    with pytest.raises(ConfigError, match="needs a file or folder of questions: give its path"):
+        factgym.make("eve-solver", source="hotpotqa")
+    with pytest.raises(DataError, match="holds no musique"):
+        factgym.make("eve-solver", source="musique", path=str(tmp_path))
+    with pytest.raises(ConfigError, match="does not exist"):
+        factgym.make("eve-solver", source="nq", path=str(tmp_path / "none.json"))
+    (tmp_path / "nq.jsonl").write_text('{"question": "Who?", "answer": ["me"]}', "utf-8")
+    with pytest.raises(ConfigError, match="chooses nothing"):
+        factgym.make("eve-solver", source="nq", path=str(tmp_path / "nq.jsonl"), split="dev")
+    with pytest.raises(ConfigError, match="these questions of 'nq' bring no documents"):
+        factgym.make("eve-solver", source="nq", path=str(tmp_path / "nq.jsonl"))
+    with pytest.raises(ConfigError, match="corpus is a file or folder"):
+        factgym.make("eve-solver", corpus=5)
+
+
+def test_both_environments_share_their_settings() -> None:
+    assert issubclass(EveSolverConfig, EveConfig)
+    config = EveConfig(source="triples")
+    assert (config.splits, config.chosen_split) == ((), "")
+    assert EveConfig(source="hotpotqa").chosen_split == "distractor"
+    assert BORN in CORPUS.get("dolvin").text
