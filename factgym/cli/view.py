@@ -11,11 +11,13 @@ from factgym.cli.options import Prices, price_table
 
 
 def view(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, as `factgym eval` prints it.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run's folder, as `factgym eval` prints it; or EVE's data set.")
+    ],
     out: Annotated[Path | None, typer.Option(help="Where the page goes; default RUN/index.html.")] = None,
     prices: Prices = None,
 ) -> None:
     """Write one self-contained HTML page to browse a run's episodes."""
     from factgym.benchmarks.viewer import write_page
 
-    print(write_page(run, out or run / "index.html", price_table(prices)))
+    print(write_page(run, out, price_table(prices)))

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +33,7 @@ def evolution(out: Path, settings: EvolveSettings | None = None, **parts: Any) -
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """File -> a hash of what it holds; of episodes, without the seconds they took and in the order of the tasks."""
+    """File -> a hash of what it holds; of episodes, without the seconds they took and in the order of tasks and samples."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != ".lock":
@@ -43,4 +48,18 @@ def _episodes(path: Path) -> bytes:
         row.pop("seconds")
         for turn in row["turns"]:
             turn.pop("seconds")
-    return json.dumps(sorted(rows, key=lambda row: row["index"])).encode()
+    return json.dumps(sorted(rows, key=lambda row: (row["index"], row["sample"]))).encode()
+
+
+def killed(code: str, reached: Callable[[], bool], pause: float) -> bool:
+    """Run code in a process of its own and kill it `pause` seconds after a point is reached; False where it ended."""
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
+    while process.poll() is None and not reached():
+        time.sleep(0.002)
+    time.sleep(pause)
+    if process.poll() is not None:
+        assert process.returncode == 0, process.communicate()[1].decode()
+        return False
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return True

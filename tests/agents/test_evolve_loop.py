@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from evolve_runs import digests, evolution, small
+from evolve_runs import digests, evolution, killed, small
 
 from factgym.agents.evolve import ARMS, EvolveSettings, find_trainer
-from factgym.agents.evolve.examples import open_dataset
-from factgym.agents.evolve.verify import VerifyError
+from factgym.agents.evolve.playing import PlayError
+from factgym.agents.evolve.trainer import open_dataset
 from factgym.agents.judges import judge_from
 from factgym.agents.probes import PolicyProposer
 from factgym.agents.runs.read import read_run
@@ -156,17 +152,9 @@ def test_killed_anywhere_and_continued_it_is_the_same(whole: Path, tmp_path: Pat
     rng = random.Random(5)
     kills = 0
     while kills < 6:
-        before = len(list(tmp_path.rglob("*")))
-        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
-        limit = rng.randint(1, 14)
-        while process.poll() is None and len(list(tmp_path.rglob("*"))) < before + limit:
-            time.sleep(0.002)
-        time.sleep(rng.random() * 0.05)
-        if process.poll() is not None:
-            assert process.returncode == 0, process.communicate()[1].decode()
+        limit = len(list(tmp_path.rglob("*"))) + rng.randint(1, 14)
+        if not killed(code, lambda limit=limit: len(list(tmp_path.rglob("*"))) >= limit, rng.random() * 0.05):
             break
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
         kills += 1
     assert kills >= 3
     evolution(tmp_path).run(ARMS, ROUNDS, resume=True)
@@ -236,7 +224,7 @@ def test_a_fault_of_the_infrastructure_is_never_measured(tmp_path: Path) -> None
     claim = world.env.tasks[world.parts["test"][3]].claim
     own = evolution(tmp_path, small(warm_up=0), start=lambda: Flaky(claim))
     other = evolution(tmp_path, small(warm_up=0), start=Flaky)
-    with pytest.raises(VerifyError, match=r"ended by the infrastructure .*connection.*--resume"):
+    with pytest.raises(PlayError, match=r"ended by the infrastructure .*connection.*--resume"):
         own.run(["weakness"], 1)
     assert not (tmp_path / "round-0" / "metrics.json").exists()
     other.run(["weakness"], 1, resume=True)

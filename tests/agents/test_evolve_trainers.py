@@ -11,7 +11,7 @@ import pytest
 from evolve_runs import evolution, small
 
 from factgym.agents.evolve import find_model, find_trainer
-from factgym.agents.evolve.examples import open_dataset
+from factgym.agents.evolve.trainer import open_dataset
 from factgym.core.errors import ConfigError, FactgymError
 
 

@@ -193,7 +193,7 @@ def test_a_trainer_says_what_it_cannot_train(tmp_path: Path) -> None:
         FeatureTrainer().train(find_model("nli"), dataset, tmp_path, 0)
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "no json"}]}\n')
-    from factgym.agents.evolve.examples import open_dataset
+    from factgym.agents.evolve.trainer import open_dataset
 
     with pytest.raises(DataError, match="line 1: the last message holds no verdict"):
         FeatureTrainer().train(FeatureVerifier(), open_dataset(bad), tmp_path, 0)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from chrome import Chromium, find_chromium
+from chrome import Chromium
 
 from factgym.benchmarks.viewer import write_page
 
@@ -31,16 +30,6 @@ TASKS, K = 30, 4
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    binary = find_chromium()
-    if binary is None:
-        pytest.skip("needs Chromium: install the package 'chromium', or put google-chrome on the PATH")
-    with Chromium(binary, tmp_path_factory.mktemp("profile")) as opened:
-        opened.resize(1280, 800)
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     run = fake_runs.write_run(tmp_path_factory.mktemp("run"), [fake_runs.episode(i) for i in range(N)])
     return write_page(run).as_uri()
@@ -53,13 +42,6 @@ def _group_run() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_page(fake_runs.write_run(tmp_path_factory.mktemp("groups"), _group_run())).as_uri()
-
-
-@pytest.fixture(autouse=True)
-def _nothing_to_complain_about(browser: Chromium) -> Iterator[None]:
-    browser.events.clear()
-    yield
-    assert browser.complaints() == []
 
 
 def _text(browser: Chromium, selector: str) -> str:

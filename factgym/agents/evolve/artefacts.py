@@ -58,6 +58,12 @@ def write_lines(path: Path, rows: Iterable[Any]) -> None:
     write_bytes(path, b"".join(json_line(row) for row in rows))
 
 
+def write_once(path: Path, rows: Iterable[Any]) -> None:
+    """JSON lines, where the file is not there yet; what it holds is the same whenever it is written."""
+    if not path.exists():
+        write_lines(path, rows)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file of ours. Raises DataError that names the file."""
     try:

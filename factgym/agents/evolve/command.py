@@ -39,11 +39,16 @@ class CommandTrainer:
     command: its arguments; `{data}`, `{out}`, `{model}` and `{seed}` in them stand for the data set's path, the folder
     for the result, the path or name of the model to begin from, and the seed. It may leave the text of an agent (as
     `--agent` takes it) in `agent.txt` of the folder; else the folder itself is the model, `hf:FOLDER`. timeout:
-    seconds, None for no limit. agent_settings: of the models that come out. Raises ConfigError for an empty command.
+    seconds, None for no limit. agent_settings: of the models that come out. env: what they play. Raises ConfigError for
+    an empty command.
     """
 
     def __init__(
-        self, command: Sequence[str], timeout: float | None = None, agent_settings: Mapping[str, Any] | None = None
+        self,
+        command: Sequence[str],
+        timeout: float | None = None,
+        agent_settings: Mapping[str, Any] | None = None,
+        env: str = "seva",
     ) -> None:
         if isinstance(command, str) or not command or not all(isinstance(one, str) and one for one in command):
             raise ConfigError('a training command is a list of arguments, such as ["python", "train.py", "{data}"]')
@@ -52,6 +57,7 @@ class CommandTrainer:
         self.command = tuple(command)
         self.timeout = timeout
         self.agent_settings = dict(agent_settings or {})
+        self.env = env
 
     def describe(self) -> dict[str, Any]:
         """What identifies it, for a manifest."""
@@ -77,7 +83,7 @@ class CommandTrainer:
             raise TrainingError(
                 f"{path} holds {text[:80]!r}, which names no model: hf:FOLDER, openai:MODEL or FILE.py:Name"
             )
-        return as_model(find_agent(text, "seva", self.agent_settings))
+        return as_model(find_agent(text, self.env, self.agent_settings))
 
     async def _run(self, arguments: Sequence[str], log: Path) -> None:
         with log.open("wb") as output:

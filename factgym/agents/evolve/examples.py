@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 from factgym.agents.evolve.artefacts import read_lines, write_lines
 from factgym.agents.evolve.played import with_rules
 from factgym.agents.evolve.profile import diagnose_by_rules
-from factgym.agents.evolve.trainer import Dataset
+from factgym.agents.evolve.trainer import Dataset, open_dataset
 from factgym.core.errors import DataError
 from factgym.core.registry import make
 from factgym.corpora.attribution import NOT_ATTRIBUTABLE, AttributionClaim
@@ -123,15 +123,6 @@ def write_dataset(path: Path, examples: Sequence[Example], rules: str = "") -> D
     """The data set of examples, on disk."""
     write_lines(path, chat_lines(examples, rules))
     return open_dataset(path)
-
-
-def open_dataset(path: Path) -> Dataset:
-    """A data set that is on disk. Raises DataError where it is not."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror or error})") from None
-    return Dataset(path, data.count(b"\n"), hashlib.sha256(data).hexdigest())
 
 
 def read_probes(path: Path) -> list[Probe]:

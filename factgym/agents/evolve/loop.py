@@ -21,9 +21,8 @@ file is there is not done again; of Verify, no finished episode is.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -37,24 +36,24 @@ from factgym.agents.evolve.allocation import ceiling_allocation, random_allocati
 from factgym.agents.evolve.examples import (
     Example,
     example_of,
-    open_dataset,
     read_probes,
     replayed,
     seeds,
     write_dataset,
 )
 from factgym.agents.evolve.played import agent_of
+from factgym.agents.evolve.playing import Watch
 from factgym.agents.evolve.probing import find_probes, quotas_of
 from factgym.agents.evolve.profile import Profile, profile_from, profile_of
 from factgym.agents.evolve.rules import failures_of, write_rules
 from factgym.agents.evolve.settings import Arm, EvolveSettings
-from factgym.agents.evolve.trainer import Dataset, Trainer, describe_trainer
+from factgym.agents.evolve.trainer import Dataset, Trainer, describe_trainer, open_dataset
+from factgym.agents.evolve.training import call_trainer, train_once
 from factgym.agents.evolve.verify import episodes_of, measure, verify
 from factgym.agents.evolve.worlds import World, open_world
 from factgym.agents.judges import Judge, judge_from
 from factgym.agents.probes import PolicyProposer
 from factgym.agents.rollout.engine import Limits
-from factgym.agents.rollout.progress import Progress
 from factgym.agents.seeds import derive
 from factgym.core.errors import ConfigError
 
@@ -64,14 +63,6 @@ REFERENCE = "weakness"
 
 FIRST_TRAINED = 2
 """The round with which training begins; the one before changes the prompt alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Who is told how far an evolution is. step: a sentence. progress: a benchmark's name and its counters."""
-
-    step: Callable[[str], None] = lambda said: None
-    progress: Callable[[str, Progress], None] = lambda name, progress: None
 
 
 @dataclass(slots=True)
@@ -107,7 +98,7 @@ class Evolution:
         """Measure the seed, then play the rounds of each arm; what is finished is not done again.
 
         rounds: of each arm; more on a later call continue. resume: go on in the folder, where something is there.
-        Raises ConfigError, DataError, VerifyError, PolicyError and what the trainer raises; what was finished is kept.
+        Raises ConfigError, DataError, PlayError, PolicyError and what the trainer raises; what was finished is kept.
         """
         if rounds < 1:
             raise ConfigError(f"an evolution has at least one round, not {rounds}")
@@ -192,7 +183,7 @@ class Evolution:
     async def _seed(self) -> Model:
         if not self.settings.warm_up:
             return self.start()
-        return await _model_of(self.trainer.load, self.folder("", 0) / files.MODEL)
+        return await call_trainer(self.trainer.load, self.folder("", 0) / files.MODEL)
 
     async def _arm(self, arm: Arm, rounds: int) -> None:
         done = [number for number in range(1, rounds + 1) if (self.folder(arm.name, number) / files.METRICS).exists()]
@@ -211,7 +202,7 @@ class Evolution:
         if number < FIRST_TRAINED:
             model = await self._seed()
         else:
-            model = await _model_of(self.trainer.load, self.folder(arm.name, number) / files.MODEL)
+            model = await call_trainer(self.trainer.load, self.folder(arm.name, number) / files.MODEL)
         return Verifier(model, self._rules(arm, number))
 
     def _rules(self, arm: Arm, number: int) -> str:
@@ -339,20 +330,10 @@ class Evolution:
         return [example_of(one) for one in read_probes(self.folder(arm.name, number) / files.PROBES)]
 
     async def _trained(self, model: Model, folder: Path, seed: int, dataset: Dataset | None = None) -> Model:
-        place, over = folder / files.MODEL, folder / files.TRAINED
-        if over.exists():
-            return await _model_of(self.trainer.load, place)
         dataset = dataset or open_dataset(folder / files.TRAIN)
-        self.watch.step(f"training on {dataset.lines} examples")
-        found = await _model_of(self.trainer.train, model, dataset, files.fresh_folder(place), seed)
-        about = {
-            "model": found.describe(),
-            "dataset_sha256": dataset.fingerprint,
-            "lines": dataset.lines,
-            "seed": seed,
-        }
-        files.write_json(over, about)
-        return found
+        if not (folder / files.TRAINED).exists():
+            self.watch.step(f"training on {dataset.lines} examples")
+        return await train_once(self.trainer, model, dataset, folder, seed)
 
     async def _measured(self, arm: str, number: int, verifier: Verifier, about: Mapping[str, Any]) -> None:
         folder = self.folder(arm, number)
@@ -364,7 +345,7 @@ class Evolution:
             folder / files.VERIFY,
             seed=self.settings.seed,
             limits=self.limits,
-            watch=self.watch.progress,
+            watch=self.watch,
         )
         found = {"arm": arm, "round": number, **about, "benchmarks": measure(self.worlds, folder / files.VERIFY)}
         files.write_json(folder / files.METRICS, found)
@@ -373,10 +354,3 @@ class Evolution:
 def _taught(dataset: Dataset) -> dict[str, dict[str, int]]:
     rows = list(dataset.rows())
     return {name: dict(sorted(Counter(str(row[name]) for row in rows).items())) for name in ("origin", "label")}
-
-
-async def _model_of(method: Callable[..., Model | Awaitable[Model]], *args: Any) -> Model:
-    """What a trainer's method gives, plain (in a thread, for training takes long) or async."""
-    in_loop = inspect.iscoroutinefunction(method)
-    found = method(*args) if in_loop else await asyncio.to_thread(method, *args)
-    return await found if inspect.isawaitable(found) else found

@@ -1,11 +1,13 @@
-"""The trainer protocol: what turns a verifier and a data set into the next verifier.
+"""The trainer protocol: what turns a model and a data set into the next model.
 
-The data set is a file of chat lines, `{"messages": [system, user, assistant], …}`, as TRL's SFTTrainer and fine-tuning
-services take them; the assistant's message is the verdict to learn. A user's own trainer is one class with two methods.
+The data set is a file of chat lines, `{"messages": […], …}`. SEVA's are `[system, user, assistant]`, as TRL's
+SFTTrainer and fine-tuning services take them, and the assistant's message is the verdict to learn. EVE's are whole
+episodes with an advantage each (`factgym.agents.evolve.eve.rows`). A user's own trainer is one class with two methods.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from factgym.agents.agent import Model
 from factgym.agents.evolve.artefacts import read_lines
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.messages import Message
 from factgym.core.registry import load_attribute
 
@@ -28,7 +30,11 @@ class Dataset:
     fingerprint: str
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every line: "messages", and "id", "origin" ("probe", "replay" or "seed"), "label", "error_type" and "of"."""
+        """Every line: "messages", and what belongs to them.
+
+        In SEVA's loop "id", "origin" ("probe", "replay" or "seed"), "label", "error_type" and "of"; in EVE's what
+        `factgym.agents.evolve.eve.rows` says.
+        """
         return read_lines(self.path)
 
     def conversations(self) -> Iterator[list[Message]]:
@@ -36,9 +42,18 @@ class Dataset:
         return (row["messages"] for row in self.rows())
 
 
+def open_dataset(path: Path) -> Dataset:
+    """A data set that is on disk. Raises DataError where it is not."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror or error})") from None
+    return Dataset(path, data.count(b"\n"), hashlib.sha256(data).hexdigest())
+
+
 @runtime_checkable
 class Trainer(Protocol):
-    """Trains verifiers. Both methods may be plain or async; a plain one is called in a thread and is not interrupted.
+    """Trains models. Both methods may be plain or async; a plain one is called in a thread and is not interrupted.
 
     A `describe()` that gives JSON data identifies the trainer in the manifest, where there is one.
     """
@@ -65,8 +80,10 @@ TRAINERS: Mapping[str, str] = MappingProxyType(
 """Name -> the class, imported when it is chosen. To add a trainer: a class, and a line here."""
 
 
-def find_trainer(text: str, settings: Mapping[str, Any] | None = None) -> Trainer:
-    """A trainer by name, or `path/to/file.py:Class`. settings: keyword arguments of the class.
+def find_trainer(
+    text: str, settings: Mapping[str, Any] | None = None, trainers: Mapping[str, str] = TRAINERS
+) -> Trainer:
+    """A trainer by name, or `path/to/file.py:Class`. settings: keyword arguments of the class. trainers: the names.
 
     Raises ConfigError for one that cannot be, or for settings that it does not take.
     """
@@ -75,10 +92,10 @@ def find_trainer(text: str, settings: Mapping[str, Any] | None = None) -> Traine
         from factgym.agents.userfile import user_object
 
         return _checked(user_object(text, values), text)
-    if text not in TRAINERS:
-        hint = did_you_mean(text, TRAINERS)
-        raise ConfigError(f"there is no trainer {text!r}.{hint} There are: {', '.join(TRAINERS)}, and FILE.py:Class.")
-    make: Callable[..., Any] = load_attribute(TRAINERS[text])
+    if text not in trainers:
+        hint = did_you_mean(text, trainers)
+        raise ConfigError(f"there is no trainer {text!r}.{hint} There are: {', '.join(trainers)}, and FILE.py:Class.")
+    make: Callable[..., Any] = load_attribute(trainers[text])
     try:
         return _checked(make(**values), text)
     except TypeError as error:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from factgym.agents.agent import Agent
-from factgym.agents.evolve.artefacts import MANIFEST, read_json
+from factgym.agents.evolve.playing import UNWATCHED, Watch, play_run
 from factgym.agents.evolve.worlds import Part, World, task_ids
-from factgym.agents.rollout.engine import Limits, run_jobs
-from factgym.agents.rollout.order import jobs_of
-from factgym.agents.rollout.progress import Progress
-from factgym.agents.runs.manifest import manifest_of
+from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs.read import read_run
-from factgym.agents.runs.write import RunWriter
-from factgym.core.errors import FactgymError
 
 MEASURED: tuple[Part, ...] = ("test", "reflect")
-
-
-class VerifyError(FactgymError):
-    """Episodes were ended by the infrastructure, so that a round cannot be measured yet; they can be played again."""
 
 
 async def verify(
@@ -31,51 +22,19 @@ async def verify(
     *,
     seed: int,
     limits: Limits | None = None,
-    watch: Callable[[str, Progress], None] = lambda name, progress: None,
+    watch: Watch = UNWATCHED,
 ) -> None:
     """Play every benchmark into `folder/NAME`; finished episodes are not played again.
 
-    The agent is prepared and not closed. Raises VerifyError when the infrastructure ended episodes, and what an
+    The agent is prepared and not closed. Raises PlayError when the infrastructure ended episodes, and what an
     unfinished run raises.
     """
     await agent.prepare()
     for world in worlds:
-        await _verify(world, agent, folder / world.name, seed, limits, watch)
-
-
-async def _verify(
-    world: World,
-    agent: Agent,
-    folder: Path,
-    seed: int,
-    limits: Limits | None,
-    watch: Callable[[str, Progress], None],
-) -> None:
-    order = sorted(place for part in MEASURED for place in world.parts[part])
-    about = manifest_of(world.env, agent, len(order), 1, seed)
-    about["parts"] = world.fingerprint()
-    about["agent_details"] = _details(folder / MANIFEST, about["agent_details"])
-    with RunWriter(folder, about, resume=True) as writer:
-        jobs = [job for one in jobs_of(order, 1, seed) if (job := writer.remaining(one)) is not None]
-        progress = Progress(len(order), before=len(order) - len(jobs))
-        watch(world.name, progress)
-        await run_jobs(world.env, agent, jobs, writer.add, limits=limits, progress=progress)
-    failed = [one for one in read_run(folder).episodes() if one["error"] is not None]
-    if failed:
-        last = failed[-1]["error"]
-        raise VerifyError(
-            f"{len(failed)} of {len(order)} episodes of {world.name} were ended by the infrastructure (the last: "
-            f"{last['cause']}: {last['message'][:200]}): mend it and continue with --resume"
-        )
-
-
-def _details(manifest: Path, now: Any) -> Any:
-    """What a begun run says of its agent.
-
-    A server's abilities are found out while it plays, so that a model tells more of itself later; that it is the same
-    one, the manifests of the evolution and of the round have settled.
-    """
-    return read_json(manifest).get("agent_details", now) if manifest.exists() else now
+        order = sorted(place for part in MEASURED for place in world.parts[part])
+        about = {"parts": world.fingerprint()}
+        place = folder / world.name
+        await play_run(world.name, world.env, agent, order, place, seed=seed, about=about, limits=limits, watch=watch)
 
 
 def episodes_of(worlds: Iterable[World], folder: Path, part: Part) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from factgym.benchmarks.records import fault_of, has_fault, is_scored, shares
+from factgym.benchmarks.viewer import triples
 from factgym.benchmarks.viewer.loose import as_dict, as_list, as_number, as_text, as_texts
 from factgym.benchmarks.viewer.pieces import Mark, split
 from factgym.benchmarks.viewer.transcript import steps_of
@@ -18,8 +19,8 @@ COLUMNS = (
 )
 """Columns of a list row.
 
-sample: its number in the task's group. state: right, wrong, silent (no verdict), error, unscored, or played (no gold
-label). cause: of an infrastructure error, else empty. tokens: of prompts and completions. tokens and seconds are null
+sample: its number in the task's group. state: right, wrong, silent (no verdict), error, unscored, invalid (a proposal
+that is none), or played (no gold label). cause: of an infrastructure error, else empty. tokens: of prompts and completions. tokens and seconds are null
 where they are not known.
 """
 
@@ -33,6 +34,10 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
     metrics = as_dict(reward.get("metrics"))
     gold, said = as_text(metrics.get("gold_verdict")), as_text(metrics.get("verdict"))
     topic = " · ".join(part for part in (as_text(metrics.get("domain")), as_text(metrics.get("corruption"))) if part)
+    state, question, answer = _state(episode, gold, said), as_text(view.get("question")), as_text(view.get("answer"))
+    if (triple := triples.listed(episode)) and state == "played":
+        gold, said, state, question = triple
+        answer = ""
     return [
         as_text(episode.get("task"))[:_LISTED],
         as_number(episode.get("sample")) or 0,
@@ -40,13 +45,13 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
         said[:_LISTED],
         as_number(reward.get("total")) if is_scored(episode) else None,
         len(as_list(episode.get("turns"))),
-        _state(episode, gold, said),
+        state,
         fault_of(episode)[0][:_LISTED] if has_fault(episode) else "",
         _tokens(episode),
         as_number(episode.get("seconds")) or None,
         topic[:_LISTED],
-        as_text(view.get("question"))[:_LISTED],
-        as_text(view.get("answer"))[:_LISTED],
+        question[:_LISTED],
+        answer[:_LISTED],
     ]
 
 
@@ -72,19 +77,21 @@ def detail_of(episode: Mapping[str, Any]) -> dict[str, Any]:
     metrics = as_dict(reward.get("metrics"))
     submission = _submission(episode)
     claims = [as_dict(one) for one in as_list(as_dict(view.get("gold")).get("claims"))]
-    answer = as_text(view.get("answer"))
+    triple = triples.triple_of(episode)
+    answer = "" if triple else as_text(view.get("answer"))
     marks = [*_span_marks(answer, claims, "u"), *_span_marks(answer, submission, "m")]
     return {
         "stop": as_text(episode.get("stop")),
         "error": list(fault_of(episode)) if has_fault(episode) else None,
         "attempt": as_number(episode.get("attempt")) or 1,
-        "question": as_text(view.get("question")),
+        "triple": triple,
+        "question": "" if triple else as_text(view.get("question")),
         "answer": split(answer, marks),
         "claims": [_claim(one) for one in claims],
         "submitted": [_submitted(one, view) for one in submission],
         "reward": _reward(reward),
-        "passages": _passages(view, metrics, claims, submission),
-        "elsewhere": _elsewhere(view, metrics),
+        "passages": triples.documents_of(episode) if triple else _passages(view, metrics, claims, submission),
+        "elsewhere": [] if triple else _elsewhere(view, metrics),
         "steps": steps_of(episode),
         "metrics": {name: as_text(value) for name, value in metrics.items() if not isinstance(value, (list, dict))},
     }

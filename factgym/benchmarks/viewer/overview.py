@@ -35,7 +35,7 @@ def overview(summary: RunSummary, manifest: Mapping[str, Any], notes: Sequence[s
         parts += [groups_card(summary.groups), usage_card(summary.usage)]
     else:
         parts.append('<section class="card"><p class="empty">This run holds no scored episode yet.</p></section>')
-    parts.append(_manifest(manifest))
+    parts.append(manifest_card(manifest))
     return "\n".join(part for part in parts if part)
 
 
@@ -45,6 +45,11 @@ def _notes(summary: RunSummary, notes: Sequence[str]) -> str:
         lines.append(fault_sentence(summary))
     if summary.unscored:
         lines.append(f"{count(summary.unscored, 'episode')} not scored.")
+    return notes_list(lines)
+
+
+def notes_list(lines: Sequence[str]) -> str:
+    """Sentences that stand out; nothing where there are none."""
     return f'<ul class="notes">{"".join(f"<li>{text(line)}</li>" for line in lines)}</ul>' if lines else ""
 
 
@@ -178,7 +183,8 @@ def _cause(name: str, n: int) -> str:
     return f'<div class="part"><dt>{text(label(name), 80)}</dt><dd class="num"><a href="#{text(link, 4000)}">{n:,}</a></dd></div>'
 
 
-def _manifest(manifest: Mapping[str, Any]) -> str:
+def manifest_card(manifest: Mapping[str, Any]) -> str:
+    """What a manifest holds, as a list; empty for an empty one."""
     if not manifest:
         return ""
     rows = "".join(fact(name, value, "mono") for name, value in _flat(manifest))

@@ -1,32 +1,35 @@
 // One episode: what was asked, what it earned, the evidence, and the transcript.
 
-const SIGNS = { right: "\u2713", wrong: "\u2717", silent: "\u2717", error: "!", unscored: "!", played: "" };
-const STATES = { right: "right", wrong: "wrong", silent: "no verdict", error: "infrastructure error", unscored: "not scored", played: "played" };
+const SIGNS = { right: "\u2713", wrong: "\u2717", silent: "\u2717", error: "!", unscored: "!", invalid: "\u2717", played: "" };
+const STATES = { right: "right", wrong: "wrong", silent: "no verdict", error: "infrastructure error", unscored: "not scored", invalid: "not a valid question", played: "played" };
 const LONG = 700;
 const NEAR = 180;
 const DEEP = 6;
 
 function outcome(row) {
   if (row.state === "error") return [STATES.error, el("span", "muted", row.cause ? " " + label(row.cause) : "")];
-  if (row.state === "unscored") return [STATES.unscored];
+  if (row.state === "unscored" || row.state === "invalid") return [STATES[row.state]];
   if (row.state === "played") return [row.said ? label(row.said) : "played"];
   if (row.state === "right") return [label(row.said)];
   return [row.said ? label(row.said) : "no verdict", el("span", "muted", " instead of "), label(row.gold)];
 }
 
 function showDetail(row, detail, shared) {
+  const { triple } = detail;
+  const asked = triple ? [...triplePart(triple), ...evidencePart(detail)] : answerPart(detail);
+  const told = triple ? factsPart(triple) : evidencePart(detail);
   return el("div", "sheet",
     headPart(row, detail),
-    el("div", "stack answered", ...answerPart(detail)),
-    el("div", "stack weighed", rewardPart(detail), ...evidencePart(detail)),
-    transcriptPart(detail, shared));
+    el("div", "stack answered", ...asked),
+    el("div", "stack weighed", detail.steps.length || !triple ? rewardPart(detail) : null, ...told),
+    detail.steps.length ? transcriptPart(detail, shared) : null);
 }
 
 function headPart(row, detail) {
   const back = el("button", "", "\u2190 Episodes");
   back.id = "back";
   back.type = "button";
-  const meta = [row.topic, plural(row.turns, "turn"), label(detail.stop),
+  const meta = [row.topic, row.turns || detail.steps.length ? plural(row.turns, "turn") : "", detail.steps.length ? label(detail.stop) : "",
     row.tokens === null ? "" : thousands(row.tokens) + " tokens",
     row.seconds === null ? "" : duration(row.seconds),
     detail.attempt > 1 ? "attempt " + detail.attempt : ""].filter(Boolean).join(" \u00b7 ");
@@ -83,6 +86,32 @@ function answerPart(detail) {
   return parts;
 }
 
+function triplePart(triple) {
+  const part = el("section", "", el("h2", "", "Question"), said("answer", triple.question || "(none)"));
+  const rows = triple.answers.map(([role, text]) => el("li", "", roleOf(role), said("", text || "(none)")));
+  const spans = triple.evidence.map(spanRow);
+  return [part, el("section", "", el("h2", "", "Answer"), el("ul", "claims", ...rows)),
+    spans.length ? el("section", "", el("h2", "", "Its evidence"), el("ul", "claims", ...spans)) : null];
+}
+
+function roleOf(role) {
+  return el("span", role === "gold" ? "status held" : "status plain", role);
+}
+
+function factsPart(triple) {
+  if (!triple.facts.length) return [];
+  const facts = triple.facts.map(([name, value]) => el("div", "", el("dt", "", label(name)), el("dd", "num", value)));
+  return [el("section", "", el("h2", "", "Measured"), el("dl", "facts", ...facts))];
+}
+
+function spanRow([role, text, place, fault]) {
+  const why = el("span", "why", place);
+  if (fault) why.append(el("span", "tag bad", fault));
+  const line = el("div", "", el("mark", role === "gold" ? "g" : fault ? "" : "q", text));
+  line.dir = "auto";
+  return el("li", "", roleOf(role), line, place || fault ? why : null);
+}
+
 function quoteLine(text, found) {
   const line = el("div", "quoted", found ? el("mark", "q", text) : text);
   line.dir = "auto";
@@ -116,7 +145,7 @@ function rewardPart(detail) {
 
 function evidencePart(detail) {
   if (!detail.passages.length && !detail.elsewhere.length) return [];
-  const part = el("section", "", el("h2", "", "Evidence"));
+  const part = el("section", "", el("h2", "", detail.triple ? "Documents" : "Evidence"));
   const key = legend(detail.passages.flatMap((one) => one.text), "gq");
   for (const one of detail.passages) part.append(passageCard(one));
   for (const [id, tag] of detail.elsewhere) {

@@ -61,6 +61,9 @@ function fillFilters(data) {
   fillSelect("sample", [["*", "any"], ...samples.map((one) => [String(one), String(one)])]);
   byId("cause").parentNode.hidden = !causes.length;
   byId("sample").parentNode.hidden = samples.length < 2;
+  byId("gold").parentNode.hidden = !data.golds.length;
+  byId("said").parentNode.hidden = !data.said.length;
+  byId("gold").closest(".row").hidden = !data.golds.length && !data.said.length;
   byId("sample").closest(".row").hidden = !causes.length && samples.length < 2;
   const orders = Object.entries(ORDERS).filter(([, [, , known]]) => !known || data.rows.some(known));
   fillSelect("sort", orders.map(([key, [name]]) => [key, name]));

@@ -1,0 +1,53 @@
+"""An EVE evolution that is killed at any point, and continued, ends with the same bytes as one that was not."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from eve_evolutions import evolution, small
+from evolve_runs import digests, killed
+
+from factgym.agents.evolve.eve import EveSettings
+
+HERE = Path(__file__).parent
+ITERATIONS = 2
+
+
+def settings(draw: str) -> EveSettings:
+    return small(draw=draw, selector={"clusters": 3, "growth": 1.0} if draw == "selector" else {})
+
+
+@pytest.mark.parametrize("draw", ["uniform", "selector"])
+def test_killed_anywhere_and_continued_it_is_the_same(draw: str, tmp_path: Path) -> None:
+    if draw == "selector":
+        pytest.importorskip("sklearn", reason="needs the extra 'selector'")
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    evolution(whole, settings(draw)).run(ITERATIONS, ITERATIONS)
+    code = (
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "from pathlib import Path\nfrom eve_evolutions import evolution\nfrom test_evolve_eve_resume import settings\n"
+        f"evolution(Path({str(folder)!r}), settings({draw!r})).run({ITERATIONS}, {ITERATIONS}, resume=True)\n"
+    )
+    rng = random.Random(7)
+    kills = 0
+    for _ in range(4):
+        limit = _size(folder) + rng.randint(1, 60_000)
+        if not killed(code, lambda limit=limit: _size(folder) >= limit, rng.random() * 0.05):
+            break
+        kills += 1
+    assert kills >= 2
+    evolution(folder, settings(draw)).run(ITERATIONS, ITERATIONS, resume=True)
+    assert digests(folder) == digests(whole)
+
+
+def _size(folder: Path) -> int:
+    """Bytes in the folder; a file that goes away meanwhile is none."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
