@@ -78,11 +78,13 @@ def test_examples_that_take_long_run_on_less(tmp_path):
         "audit": "-n 10",
         "benchmark profact": "-n 10",
         "benchmark corver": "--only synthetic -n 20",
+        "benchmark eve": "--only synthetic -n 10",
+        "evolve eve": "--iterations 1 --batch 4 --rows 4 --group 2 --prompts 4 --samples 1",
         "filter": "-n 10",
     }
     lines = [line for block in blocks("text") for line in block.strip().splitlines() if line.startswith("factgym")]
     lines = [line for line in lines if "path/to" not in line]
-    assert len(lines) == 7
+    assert len(lines) == 10
     with served() as url:
         for line in lines:
             _, command, name, *_ = line.split()

@@ -17,6 +17,8 @@ from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from factgym.agents.judges import Judge
+    from factgym.benchmarks.question_sets import Plan, Suite
     from factgym.cli.display import Display
 
 _AGENT = (
@@ -43,10 +45,12 @@ class Request:
     predictions: tuple[Path, ...] = ()
     env_settings: Mapping[str, Any] = field(default_factory=dict)
     annotated: Path | None = None
+    judge: str | None = None
+    judge_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def benchmark(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A benchmark: seva, profact, corver.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A benchmark: seva, profact, corver, eve.")],
     paper: Annotated[bool, typer.Option("--paper", help="The paper's tables as well, ours beside theirs.")] = False,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; default FACTGYM_DATA, else generated claims.")
@@ -81,12 +85,21 @@ def benchmark(
     env_settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="profact, corver: a setting of the environment, such as counter=FILE."
+            "--set",
+            metavar="KEY=VALUE",
+            help="profact, corver, eve: a setting of the environment, such as counter=FILE.",
         ),
     ] = None,
     annotated: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="corver: sentences with a verdict, for the calibration of counts."),
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(metavar="AGENT", help="eve: the model that judges evidence; default a stand-in that says so."),
+    ] = None,
+    judge_set: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of the judge; repeatable.")
     ] = None,
 ) -> None:
     """Evaluate agents on a paper's benchmark: tables here, and one page with plots. Runs that are there go on."""
@@ -102,9 +115,15 @@ def benchmark(
         predictions=tuple(predictions or ()),
         env_settings=parse_settings(env_settings or []),
         annotated=annotated,
+        judge=judge,
+        judge_settings=parse_settings(judge_set or [], "--judge-set"),
     )
     if annotated is not None and name != "corver":
         raise ConfigError("--annotated is for corver, whose counts it is about")
+    if request.judge_settings and judge is None:
+        raise ConfigError("--judge-set goes with --judge")
+    if judge is not None and name != "eve":
+        raise ConfigError("--judge is for eve, whose evidence is judged")
     BENCHMARKS[name](request, Console(highlight=False))
 
 
@@ -222,19 +241,11 @@ def _read_corver(request: Request) -> Any:
 
 
 def _play_corver(request: Request, console: Console) -> Any:
-    from factgym.agents.rollout.engine import Limits
-    from factgym.benchmarks.corver import command, suite
+    from factgym.benchmarks.corver import command
+    from factgym.benchmarks.corver.suite import SUITE
 
     out = request.out or Path("runs") / "benchmark-corver"
-    plan = suite.Plan(
-        sets=suite.question_sets(request.data, request.only),
-        agents=suite.chosen_agents(request.agents),
-        n=request.n,
-        seed=request.seed,
-        settings=request.settings,
-        env=request.env_settings,
-        limits=Limits(concurrency=request.concurrency),
-    )
+    plan = _plan(request, SUITE)
     with _playing("corver", out, console) as display:
         return command.play(
             plan,
@@ -245,7 +256,74 @@ def _play_corver(request: Request, console: Console) -> Any:
         )
 
 
+def _eve(request: Request, console: Console) -> None:
+    from factgym.benchmarks.eve import command
+
+    if request.path or request.predictions:
+        raise ConfigError("--path and --predictions are for profact: eve takes a folder or a file with --data")
+    with _judge(request) as judge:
+        found = _read_eve(request, judge) if request.runs else _play_eve(request, console, judge)
+    _show(console, found, command.closing(found))
+
+
+def _read_eve(request: Request, judge: Judge | None) -> Any:
+    from factgym.benchmarks.eve import command
+
+    if request.agents or request.data or request.only or request.n or request.env_settings:
+        raise ConfigError("--run reports on runs that are there: leave out --agent, --data, --only, --set and -n")
+    return command.read(request.runs, request.out, paper=request.paper, judge=judge)
+
+
+def _play_eve(request: Request, console: Console, judge: Judge | None) -> Any:
+    from factgym.benchmarks.eve import command
+    from factgym.benchmarks.eve.suite import SUITE
+
+    out = request.out or Path("runs") / "benchmark-eve"
+    plan = _plan(request, SUITE)
+    with _playing("eve", out, console) as display:
+        return command.play(
+            plan,
+            out,
+            paper=request.paper,
+            judge=judge,
+            on_start=lambda name, agent, progress: display.watch(progress),
+        )
+
+
+@contextmanager
+def _judge(request: Request) -> Iterator[Judge | None]:
+    """The judge that --judge names, with a cache beside the runs; closed at the end."""
+    import asyncio
+
+    if request.judge is None:
+        yield None
+        return
+    from factgym.benchmarks.eve.judging import named_judge
+
+    cache = (request.out or Path("runs") / "benchmark-eve") / "judgements"
+    judge = named_judge(request.judge, request.judge_settings, cache)
+    try:
+        yield judge
+    finally:
+        asyncio.run(judge.close())
+
+
+def _plan(request: Request, suite: Suite) -> Plan:
+    from factgym.agents.rollout.engine import Limits
+    from factgym.benchmarks.question_sets import Plan
+
+    return Plan(
+        sets=suite.question_sets(request.data, request.only),
+        agents=suite.chosen_agents(request.agents),
+        n=request.n,
+        seed=request.seed,
+        settings=request.settings,
+        env=request.env_settings,
+        limits=Limits(concurrency=request.concurrency),
+    )
+
+
 BENCHMARKS: Mapping[str, Callable[[Request, Console], None]] = MappingProxyType(
-    {"seva": _seva, "profact": _profact, "corver": _corver}
+    {"seva": _seva, "profact": _profact, "corver": _corver, "eve": _eve}
 )
 """By name; one function each, which prints to the console and writes into the request's folder."""

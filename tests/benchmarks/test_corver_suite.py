@@ -13,15 +13,8 @@ from rich.console import Console
 from factgym.agents.filtering import Zone, select, write_selection
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.corver import command
-from factgym.benchmarks.corver.suite import (
-    SYNTHETIC,
-    Plan,
-    QuestionSet,
-    baselines,
-    chosen_agents,
-    play_suite,
-    question_sets,
-)
+from factgym.benchmarks.corver.suite import SUITE
+from factgym.benchmarks.question_sets import SYNTHETIC, Plan, QuestionSet
 from factgym.core.errors import ConfigError, DataError
 
 
@@ -75,7 +68,7 @@ def test_the_same_plan_goes_on_where_it_was(tmp_path):
 
 
 def test_everything_prints_in_eighty_columns(tmp_path):
-    found = command.play(Plan(sets=(QuestionSet(SYNTHETIC),), agents=baselines(), n=40), tmp_path, paper=True)
+    found = command.play(Plan(sets=(QuestionSet(SYNTHETIC),), agents=SUITE.baselines(), n=40), tmp_path, paper=True)
     said = shown(found)
     assert all(len(line.rstrip()) <= 80 for line in said.splitlines())
     assert not [line for line in said.splitlines() if "…" in line]
@@ -100,9 +93,9 @@ def test_everything_prints_in_eighty_columns(tmp_path):
 
 
 def test_default_agents_exploit_nothing():
-    assert "oracle" in baselines()
-    assert set(baselines()) < set(chosen_agents(["scripted"]))
-    assert chosen_agents(["refuse", "refuse"]) == ("refuse",)
+    assert "oracle" in SUITE.baselines()
+    assert set(SUITE.baselines()) < set(SUITE.chosen_agents(["scripted"]))
+    assert SUITE.chosen_agents(["refuse", "refuse"]) == ("refuse",)
 
 
 def test_ablations_and_prompts_are_settings_of_the_environment(tmp_path):
@@ -115,12 +108,12 @@ def test_ablations_and_prompts_are_settings_of_the_environment(tmp_path):
 
 
 def test_public_files_are_found_by_folder_and_by_name(data_dir):
-    names = [(one.name, one.source) for one in question_sets(data_dir)]
+    names = [(one.name, one.source) for one in SUITE.question_sets(data_dir)]
     paper = ("triviaqa", "nq-open", "popqa", "simpleqa", "truthfulqa")
     assert names == [(one, one) for one in paper]
-    (one,) = question_sets(data_dir / "corver_official" / "popqa_test.json")
+    (one,) = SUITE.question_sets(data_dir / "corver_official" / "popqa_test.json")
     assert (one.name, one.source) == ("popqa", "popqa")
-    assert [one.name for one in question_sets(data_dir, ["synthetic", "webquestions"])] == [
+    assert [one.name for one in SUITE.question_sets(data_dir, ["synthetic", "webquestions"])] == [
         "synthetic",
         "webquestions",
     ]
@@ -130,8 +123,8 @@ def test_public_files_are_found_by_folder_and_by_name(data_dir):
     ("file", "name", "n"), [("nq_open_validation", "nq-open", 3610), ("truthfulqa", "truthfulqa", 817)]
 )
 def test_the_authors_own_files_play_and_have_the_papers_sizes(data_dir, tmp_path, file, name, n):
-    (one,) = question_sets(data_dir / "corver_official" / f"{file}.json")
-    assert len(one.env({}).tasks) == n
+    (one,) = SUITE.question_sets(data_dir / "corver_official" / f"{file}.json")
+    assert len(SUITE.open(one, {}).tasks) == n
     found = command.play(Plan(sets=(one,), agents=("oracle", "random"), n=25), tmp_path, paper=True)
     oracle, random = found.reports
     assert oracle.scores[name].accuracy.value > 0.9
@@ -142,13 +135,13 @@ def test_the_authors_own_files_play_and_have_the_papers_sizes(data_dir, tmp_path
 
 
 def test_popqa_of_the_authors_has_no_page_views_and_that_is_said(data_dir, tmp_path):
-    (one,) = question_sets(data_dir / "corver_official" / "popqa_test.json")
+    (one,) = SUITE.question_sets(data_dir / "corver_official" / "popqa_test.json")
     found = command.play(Plan(sets=(one,), agents=("refuse",), n=10), tmp_path)
     assert any("without page views" in note for note in found.notes)
     views = QuestionSet("popqa", "popqa", data_dir / "popqa" / "popqa.json")
     with_views = command.play(Plan(sets=(views,), agents=("oracle",)), tmp_path / "views")
     assert with_views.reports[0].popularity is not None
-    assert sum(one.n for one in with_views.reports[0].popularity.quartiles) == len(views.env({}).tasks)
+    assert sum(one.n for one in with_views.reports[0].popularity.quartiles) == len(SUITE.open(views, {}).tasks)
 
 
 @pytest.mark.parametrize(
@@ -164,20 +157,20 @@ def test_popqa_of_the_authors_has_no_page_views_and_that_is_said(data_dir, tmp_p
 def test_missing_data_names_the_fix(place, only, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=says):
-        question_sets(place, only)
+        SUITE.question_sets(place, only)
 
 
 def test_a_file_of_ones_own(tmp_path):
     file = tmp_path / "mine.jsonl"
     file.write_text('{"question": "Who?", "answers": ["Ada Lovelace"]}\n', "utf-8")
-    (one,) = question_sets(file)
+    (one,) = SUITE.question_sets(file)
     assert (one.name, one.source) == ("mine", "file")
     found = command.play(Plan(sets=(one,), agents=("oracle",)), tmp_path / "out")
     assert found.reports[0].scores["mine"].accuracy.value == 1.0
     with pytest.raises(ConfigError, match="one file"):
-        question_sets(file, ["popqa", "nq-open"])
+        SUITE.question_sets(file, ["popqa", "nq-open"])
     with pytest.raises(ConfigError, match="have no file"):
-        question_sets(file, ["synthetic"])
+        SUITE.question_sets(file, ["synthetic"])
 
 
 def test_runs_that_are_there_are_read_compared_and_stand_in_the_papers_tables(tmp_path):
@@ -245,7 +238,7 @@ def test_annotated_sentences_give_a_curve(tmp_path):
 
 def test_a_typo_in_the_last_agent_costs_nothing(tmp_path):
     with pytest.raises(ConfigError, match="Did you mean 'oracle'"):
-        play_suite(synthetic("refuse", "oracel"), tmp_path)
+        SUITE.play(synthetic("refuse", "oracel"), tmp_path)
     assert not list(tmp_path.iterdir())
     assert not Path(tmp_path, SYNTHETIC).exists()
 

@@ -21,15 +21,7 @@ from factgym.benchmarks.corver.page import PageContent, write_page
 from factgym.benchmarks.corver.paper import paper_tables
 from factgym.benchmarks.corver.refusals import Decomposition, decompose
 from factgym.benchmarks.corver.report import CorverReport, evaluate_runs, grouped
-from factgym.benchmarks.corver.suite import (
-    DATA_VARIABLE,
-    SYNTHETIC,
-    OnStart,
-    Plan,
-    baselines,
-    ignore_start,
-    play_suite,
-)
+from factgym.benchmarks.corver.suite import SUITE
 from factgym.benchmarks.corver.terminal import (
     render_comparison,
     render_curve,
@@ -40,6 +32,7 @@ from factgym.benchmarks.corver.terminal import (
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.papers.table import PaperTable
 from factgym.benchmarks.papers.terminal import render_paper
+from factgym.benchmarks.question_sets import DATA_VARIABLE, SYNTHETIC, OnStart, Plan, ignore_start
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import open_counter
 from factgym.rewards.corver import find_extractor
@@ -102,13 +95,13 @@ def play(
     """Play a plan into `out`, evaluate, compare the first agent with the others, and write `report.html` and `report.json` there.
 
     paper: the paper's tables as well. annotated: a file of annotated sentences, for a calibration curve. Runs that are
-    there are continued. Raises what `play_suite` and `read_annotations` raise.
+    there are continued. Raises what `Suite.play` and `read_annotations` raise.
     """
     started = time.perf_counter()
     curves = _curves(annotated, plan.env)
-    runs = play_suite(plan, out, on_start=on_start)
+    runs = SUITE.play(plan, out, on_start=on_start)
     names = list(runs)
-    compared = list(_REFERENCE) if set(_REFERENCE) <= set(baselines()) <= set(names) else names
+    compared = list(_REFERENCE) if set(_REFERENCE) <= set(SUITE.baselines()) <= set(names) else names
     places = [(names.index(compared[0]), names.index(other)) for other in compared[1:]]
     return _outcome(list(runs.values()), out, curves, tuple(_notes(plan)), started, paper, places)
 

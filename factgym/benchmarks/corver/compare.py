@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from factgym.benchmarks.averages import mean_of
 from factgym.benchmarks.corver.answers import Answer
-from factgym.benchmarks.corver.averages import mean_of
 from factgym.benchmarks.corver.popularity import NAMES, bounds_of
 from factgym.benchmarks.corver.report import CorverReport
 from factgym.benchmarks.formats import count

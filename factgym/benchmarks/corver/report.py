@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.runs.read import Run, read_run
+from factgym.benchmarks.averages import mean_of
 from factgym.benchmarks.clusters import POSITIVE, UNIT, Series
 from factgym.benchmarks.corver.answers import GOOD, JUDGES, Answer, Answers, read_answers
-from factgym.benchmarks.corver.averages import mean_of
 from factgym.benchmarks.corver.calibration import CountCalibration, calibrate
 from factgym.benchmarks.corver.label import RunLabel, label_of
 from factgym.benchmarks.corver.popularity import Popularity, by_popularity

@@ -1,0 +1,184 @@
+"""EVE's evaluation of recorded runs: exact match, judged evidence, the joint rate, presence; who judged, and on what.
+
+The numbers are checked against a brute-force count over the same records, and the intervals against SciPy's Wilson.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+from eve_runs import episode, write_run
+from rich.console import Console
+from scipy.stats import binomtest
+
+from factgym.agents.judges import BaseJudge, JudgeError, Judgement
+from factgym.agents.judges.prompt import EVIDENCE_SUPPORT
+from factgym.benchmarks.eve import command, evaluate_runs
+from factgym.benchmarks.eve.judging import named_judge
+from factgym.benchmarks.eve.paper import paper_tables
+from factgym.core.errors import ConfigError, DataError
+
+
+def random_run(folder: Path, n: int, seed: int, benchmark: str = "hotpotqa") -> tuple[Path, list[dict]]:
+    rng = random.Random(seed)
+    spans = ["", "The capital is Paris.", "It rained in Rome.", "Paris"]
+    rows = [
+        episode(f"{benchmark}-{i}", rng.random() < 0.6, benchmark=benchmark, evidence=rng.choice(spans))
+        for i in range(n)
+    ]
+    return write_run(folder, rows, source=benchmark), rows
+
+
+def test_the_shares_are_those_of_a_plain_count(tmp_path):
+    run, rows = random_run(tmp_path / "run", 200, 0)
+    found = evaluate_runs(run).scores["hotpotqa"]
+    metrics = [row["reward"]["metrics"] for row in rows]
+    right = sum(one["em"] for one in metrics)
+    sufficient = sum("Paris" in one["evidence"] for one in metrics)
+    both = sum(one["em"] and "Paris" in one["evidence"] for one in metrics)
+    assert found.em.value == right / 200
+    assert found.evidence.value == sufficient / 200
+    assert found.joint.value == both / 200
+    assert found.presence.value == sum(bool(one["evidence"]) for one in metrics) / 200
+    peer = binomtest(both, 200).proportion_ci(method="wilson")
+    assert (found.joint.low, found.joint.high) == pytest.approx((peer.low, peer.high))
+
+
+def test_the_joint_rate_is_never_above_either_part(tmp_path):
+    for seed in range(5):
+        run, _ = random_run(tmp_path / str(seed), 60, seed)
+        found = evaluate_runs(run).scores["hotpotqa"]
+        assert found.joint.value <= min(found.em.value, found.evidence.value) <= 1
+        assert found.evidence.value <= found.presence.value
+
+
+def test_the_average_counts_each_benchmark_the_same(tmp_path):
+    one, _ = random_run(tmp_path / "a", 10, 1, "nq")
+    other, _ = random_run(tmp_path / "b", 90, 2, "popqa")
+    found = evaluate_runs([one, other])
+    parts = [found.scores[name].em.value for name in ("nq", "popqa")]
+    assert found.average["em"].value == pytest.approx(sum(parts) / 2)
+
+
+def test_any_accepted_answer_in_the_evidence_is_enough_and_words_are_whole(tmp_path):
+    rows = [
+        episode("hotpotqa-0", golds=("Lutetia", "Paris")),
+        episode("hotpotqa-1", golds=("1",), evidence="It was in 1975."),
+        episode("hotpotqa-2", golds=(), evidence="anything"),
+    ]
+    found = evaluate_runs(write_run(tmp_path, rows)).scores["hotpotqa"]
+    assert found.evidence.value == pytest.approx(1 / 3)
+
+
+class Fussy(BaseJudge):
+    """Knows one case, fails on another, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, str]] = []
+
+    async def judge(self, case):
+        self.asked.append(dict(case))
+        if "Rome" in case["evidence"]:
+            raise JudgeError("malformed", "no answer")
+        return Judgement(1.0, "sufficient", "fussy")
+
+    def describe(self):
+        return {
+            "rubric": EVIDENCE_SUPPORT.name,
+            "version": 1,
+            "by": "fussy",
+            "stand_in": False,
+            "prompt_sha256": "0" * 64,
+        }
+
+
+def test_a_judge_is_asked_once_a_span_and_its_failures_are_left_out(tmp_path):
+    rows = [
+        episode("hotpotqa-0", golds=("Lutetia", "Paris")),
+        episode("hotpotqa-1", evidence="It rained in Rome."),
+        episode("hotpotqa-2", evidence="  "),
+    ]
+    judge = Fussy()
+    found = evaluate_runs(write_run(tmp_path, rows), judge=judge)
+    scores = found.scores["hotpotqa"]
+    assert [one["question"] for one in judge.asked] == ["Question hotpotqa-0?", "Question hotpotqa-1?"]
+    assert judge.asked[0]["answer"] == "Lutetia\n(also accepted: Paris)"
+    assert (scores.evidence.value, scores.evidence.n) == (0.5, 2)
+    assert (scores.joint.value, scores.em.n) == (0.5, 3)
+    assert "judged by fussy" in found.judge
+    assert any("1 answer that the judge could not judge" in note for note in found.notes)
+
+
+def test_the_stand_in_says_that_it_is_one(tmp_path):
+    run, _ = random_run(tmp_path, 5, 0)
+    assert "NOT judged by a model" in evaluate_runs(run).judge
+
+
+def test_faults_are_left_out_and_counted(tmp_path):
+    rows = [episode("hotpotqa-0"), episode("hotpotqa-1", error={"cause": "timeout", "message": "…"})]
+    found = evaluate_runs(write_run(tmp_path, rows))
+    assert (found.n, found.errors) == (1, 1)
+
+
+def test_questions_without_gold_evidence_say_so(tmp_path):
+    rows = [episode("nq-0", benchmark="nq", evidence_f1=None)]
+    found = evaluate_runs(write_run(tmp_path, rows, source="nq"))
+    assert found.scores["nq"].evidence_f1.value is None
+    assert any("No gold evidence on nq" in note for note in found.notes)
+
+
+def test_what_is_no_run_of_the_solver_is_refused(tmp_path):
+    strange = episode("hotpotqa-0")
+    del strange["reward"]["metrics"]["em"]
+    with pytest.raises(DataError, match="hotpotqa-0"):
+        evaluate_runs(write_run(tmp_path / "a", [strange]))
+    with pytest.raises(DataError, match="no scored answer"):
+        evaluate_runs(write_run(tmp_path / "b", [episode("hotpotqa-0", error={"cause": "timeout", "message": "…"})]))
+    run = write_run(tmp_path / "c", [episode("hotpotqa-0")])
+    with pytest.raises(DataError, match="twice"):
+        evaluate_runs([run, run])
+
+
+def test_hostile_records_break_nothing(tmp_path):
+    odd = episode("hotpotqa-0")
+    odd["reward"]["metrics"] |= {
+        "gold_answers": [None, 3, "Paris"],
+        "evidence": {"a": 1},
+        "searches": "many",
+        "f1": ["1"],
+        "evidence_f1": True,
+        "evidence_verbatim": 7,
+        "answer": None,
+    }
+    odd["task_view"] = []
+    found = evaluate_runs(write_run(tmp_path, [odd])).scores["hotpotqa"]
+    assert (found.em.value, found.presence.value, found.searches.value, found.f1.value) == (1.0, 0.0, None, None)
+
+
+def test_the_tables_fit_eighty_columns_and_mark_what_the_paper_says(tmp_path):
+    one, _ = random_run(tmp_path / "a", 20, 1, "nq")
+    other, _ = random_run(tmp_path / "b", 20, 2, "2wikimultihopqa")
+    found = command.read([one, other], tmp_path / "out", paper=True)
+    console = Console(width=80, record=True, file=io.StringIO(), highlight=False)
+    for part in found.render():
+        console.print(part)
+    said = console.export_text()
+    assert all(len(line.rstrip()) <= 80 for line in said.splitlines())
+    for part in ("nq: 20 questions", "mean of the benchmarks", "Table 2", "Tables 1, 7", "EVE-Agent", "NOT judged"):
+        assert part in said, part
+    assert (tmp_path / "out" / "report.json").is_file()
+    table_2, table_3, table_4, _ = paper_tables(found.reports)
+    cells = {row.cells[0]: row.cells[1:] for row in table_3.rows}
+    assert cells["Dr. Zero"][4] == "best" and cells["EVE-Agent"][4] == "–"
+    ours = {row.cells[0]: row.cells[1:] for row in table_2.rows}["made-up (ours)"]
+    assert ours[0] != "–" and ours[1] == "–"
+    assert ours[-1] == "–", "the mean of two benchmarks must not stand in the column of the mean of seven"
+    assert {row.cells[0]: row.cells[1:] for row in table_4.rows}["EVE-Agent"] == (*["–"] * 7, "best")
+
+
+def test_a_script_is_no_judge():
+    with pytest.raises(ConfigError, match="a judge is a model"):
+        named_judge("oracle")
