@@ -11,7 +11,7 @@ import pytest
 
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25
-from factgym.corpora.build import SMALL, CheckedIndex, build_index, checked_search
+from factgym.corpora.build import SMALL, CheckedIndex, build_index, check_index, checked_search
 from factgym.corpora.claims import Passage
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.dense import E5, Encoder, preset_of
@@ -87,6 +87,19 @@ def test_a_missing_library_names_its_extra(absent: str, monkeypatch: pytest.Monk
             build_index(PASSAGES, "dense", encoder=FakeEncoder())
         else:
             build_index(PASSAGES, "rank-bm25")
+
+
+def test_a_choice_can_be_checked_without_building_it() -> None:
+    for good, options in (("bm25", {"k1": 2}), ("dense", {"encoder": "no/such/model"}), (Mine([]), {}), (Mine, {})):
+        check_index(good, **options)
+    for bad, options, said in (
+        ("bm26", {}, "Did you mean 'bm25'"),
+        ("bm25", {"k2": 1}, "no option 'k2'"),
+        (Mine([]), {"k1": 1}, "configure your own object"),
+        (None, {}, "index"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            check_index(bad, **options)
 
 
 def test_an_encoder_object_gets_prefixes_and_unit_norm() -> None:

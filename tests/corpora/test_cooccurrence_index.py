@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, CountDetail, Counter, memory_index, open_counter, tokenize
 from factgym.corpora.cooccurrence.brute import brute_count
-from factgym.corpora.cooccurrence.engine import _after_fork, _Loading, has_numba
+from factgym.corpora.cooccurrence.engine import Loading, _after_fork, has_numba
 
 LETTERS = "ABCDE"
 
@@ -226,7 +226,7 @@ def test_counting_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch
     """While the kernels are loaded, NumPy answers; when they are there, they do."""
     ready, called = threading.Event(), []
 
-    class Slow(_Loading):
+    class Slow(Loading):
         def _load(self) -> None:
             ready.wait(60)
             self.found = types.SimpleNamespace(count_batch=lambda *args: called.append(args))
@@ -268,12 +268,11 @@ def test_worked_out_clauses_are_kept_within_the_memory() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_child_process_forked_while_numba_loads_counts_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    loading = _Loading("compiled")
+    loading = Loading("compiled")
     loading._thread = threading.Thread()
     loading._thread.start()
     monkeypatch.setattr("factgym.corpora.cooccurrence.engine.counting", loading)
-    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.words", _Loading("compiled_words"))
-    _after_fork()
+    _after_fork([loading, Loading("compiled_words")])
     assert memory_index(["A B"]).count_many([["A", "B"]] * 2).tolist() == [1, 1]
     with pytest.raises(ConfigError, match="forked while numba was loading"):
         memory_index(["A B"], engine="numba")

@@ -21,7 +21,7 @@ from factgym.corpora.multihop import (
     BENCHMARKS,
     Evidence,
     Triple,
-    anchored,
+    evidence_in,
     find_benchmark,
     read_triples,
     stands,
@@ -353,7 +353,7 @@ ROW = {"schema": 1, "id": "t1", "question": "q", "answer": "x", "answers": ["x"]
         ({"schema": 2}, "line 1: written in schema 2, and 1 is understood"),
         ({"id": ""}, "line 1: 'id' is empty"),
         ({"id": None}, "line 1: 'id' must be a text, and is missing"),
-        ({"answer": None, "answers": []}, "line 1: an answer is a NoneType"),
+        ({"answer": None, "answers": []}, "line 1: 'answer' must be a text, and is missing"),
         ({"answers": "x"}, "line 1: 'answers' must be a list"),
         ({"hops": 0}, "line 1: 'hops' must be a whole number from 1"),
         ({"hops": True}, "line 1: 'hops' must be a whole number from 1"),
@@ -401,13 +401,13 @@ def test_evidence_is_held_against_a_corpus() -> None:
     assert not stands(Evidence("b", 1, 8, "Another"), CORPUS)
     assert not stands(Evidence("c", 0, 7, "Another"), CORPUS)
     assert not stands(Evidence("b", None, None, "Another"), CORPUS)
-    assert anchored(Evidence("b", 3, 10, "Another"), CORPUS) == Evidence("b", 0, 7, "Another")
-    assert anchored(Evidence("", None, None, "fine day"), CORPUS, ("b", "a")) == Evidence("a", 5, 13, "fine\nday")
-    assert anchored(Evidence("a", None, None, "it fits"), CORPUS) == Evidence("a", 14, 20, "it ﬁts")
-    assert anchored(Evidence("a", None, None, "it fit"), CORPUS) is not None  # whole characters of the text
-    assert anchored(Evidence("a", None, None, "It fits"), CORPUS) is None
-    assert anchored(Evidence("b", None, None, "fine day"), CORPUS) is None
-    assert anchored(Evidence("b", None, None, " "), CORPUS) is None
+    assert evidence_in(Evidence("b", 3, 10, "Another"), CORPUS) == Evidence("b", 0, 7, "Another")
+    assert evidence_in(Evidence("", None, None, "fine day"), CORPUS, ("b", "a")) == Evidence("a", 5, 13, "fine\nday")
+    assert evidence_in(Evidence("a", None, None, "it fits"), CORPUS) == Evidence("a", 14, 20, "it ﬁts")
+    assert evidence_in(Evidence("a", None, None, "it fit"), CORPUS) is not None  # whole characters of the text
+    assert evidence_in(Evidence("a", None, None, "It fits"), CORPUS) is None
+    assert evidence_in(Evidence("b", None, None, "fine day"), CORPUS) is None
+    assert evidence_in(Evidence("b", None, None, " "), CORPUS) is None
 
 
 def test_a_triple_keeps_the_evidence_that_the_corpus_has() -> None:

@@ -22,6 +22,7 @@ from factgym.rewards.eve import (
     parse_proposal,
     parse_solution,
     thought_of,
+    words_beside_source,
 )
 from tests.rewards.eve_cases import BYRON, CALL, CASES, GREECE, SOURCE, THINK, WHO, final
 
@@ -174,6 +175,18 @@ def test_a_hop_is_a_search_that_was_used() -> None:
     assert reached(3, *three, BYRON_SEARCH, GREECE_SEARCH) == 1.0
     assert reached(3, *three, BYRON_SEARCH, Search(("zebra",), "A zebra has stripes.")) == pytest.approx(1 / 3)
     assert reached(3, *three, Search(("zebra",), "A zebra has stripes."), GREECE_SEARCH) == pytest.approx(2 / 3)
+
+
+def test_no_hop_was_made_where_the_question_finds_the_evidence_by_itself() -> None:
+    direct = parse_proposal(f"{final('Who died at sea (not Ada)?', 'Missolonghi')}<evidence>{DIED}</evidence>")
+    rollout = Rollout(2, SOURCE, searches=(BYRON_SEARCH,))
+    assert hops_reached(direct, rollout) == 1.0
+    assert hops_reached(direct, rollout, direct=True) == 0.5
+    assert hops_reached(direct, Rollout(1, SOURCE), direct=True) == 1.0
+    assert words_beside_source("Where did the father of Ada's mother, Ada, die?", "Ada is old. Mother is not.") == (
+        "Where did the father of die?"
+    )
+    assert words_beside_source("", "Ada") == words_beside_source("Ada", "Ada") == ""
 
 
 def test_searches_that_nothing_was_used_of_are_no_hops() -> None:

@@ -253,6 +253,28 @@ def test_a_leak_is_every_word_in_any_order() -> None:
     assert not is_leak("Was it the one?", "the")
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Is it B\u200by\u200br\u200bo\u200bn the Lord?",  # zero-width spaces
+        "Is it Lo\u00adrd By\u00adron?",  # soft hyphens
+        "Is it Lörd Býron?",
+        "Is it Ｌｏｒｄ Ｂｙｒｏｎ?",  # full width
+        "Is it LordByron?",
+        "Is it l-o-r-d b.y.r.o.n?",
+        "Is it #lord_byron?",
+    ],
+)
+def test_a_leak_is_seen_through_what_a_reader_reads_over(question: str) -> None:
+    assert is_leak(question, "Lord Byron")
+    assert is_leak(question, "Lórd Byr\u200bon")
+
+
+def test_a_short_answer_that_stands_across_words_by_chance_is_no_leak() -> None:
+    assert not is_leak("Who came from Ecuador?", "Rome")
+    assert not is_leak("What has the prometheus?", "Rome")
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 5), st.floats(0, 1), st.floats(0, 1), st.sampled_from(["", SPAN, BYRON, "Missolonghi", "x"]))
 def test_totals_stay_in_range_and_better_evidence_never_costs(

@@ -62,7 +62,7 @@ def main() -> int:
     reward = commands.add_parser("corver", help="CorVer's whole sentence reward, stage by stage")
     reward.add_argument("--index", type=Path, help="an index file, which needs --text; else one in memory")
     reward.add_argument("--text", type=Path, help="file or folder of the text to draw sentences from; else generated")
-    reward.add_argument("--batches", type=int, default=5, help="of 384 completions each")
+    reward.add_argument("--batches", type=int, default=15, help="of 384 completions each")
     reward.add_argument("--processes", type=int, default=2)
     eve = commands.add_parser("eve", help="scoring a proposer rollout of EVE beyond the policies' calls")
     eve.add_argument("--repeats", type=int, default=7)

@@ -87,6 +87,8 @@ def _measure(plan: Plan, text: Text, folder: Path) -> Iterator[str]:
     peer_seconds = _build_theirs(plan, draw, peer_path) if with_peer else None
     ours = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=1)
     theirs = open_infinigram(peer_path, max_frequency=CAP) if with_peer else None
+    if not 0.9 < ours.tokens / plan.tokens < 1.1:
+        raise ConfigError(f"{folder} holds an index of {ours.tokens:,} tokens: name another folder with --keep")
     yield f"{ours.tokens:,} tokens"
     yield from _sizes(ours, path, seconds, theirs, peer_seconds)
     queries = _queries(draw, plan.queries)

@@ -31,6 +31,7 @@ from factgym.corpora.cooccurrence.compiled_lists import (
     Ints,
     anchors,
     decode,
+    held,
     inner,
     neighbours,
     seek,
@@ -220,8 +221,24 @@ count_batch: Callable[..., None] = numba.njit(
 
 BITS = 1 << 17
 """Of the filter of `_meet`, which fits the processor's first cache."""
-MET = 48
+MET = 8
 """Positions per point up to which `_meet` decodes a list."""
+SPREAD = 128
+"""Positions per point up to which it goes from block to block."""
+
+
+@inner
+def _meet_far(
+    arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
+) -> Any:
+    """`_meet` where the list is much longer: a search for each point."""
+    if (high - low) * BLOCK <= SPREAD * n:
+        return held(arrays, row, low, high, points, n), high
+    kept, high = 0, neighbours(arrays, row, low, points, n, before, after, room)
+    for i in range(n):
+        points[kept] = points[i]
+        kept += after[i] == points[i]
+    return np.int64(DAMAGED) if high == DAMAGED else np.int64(kept), high
 
 
 @inner
@@ -241,11 +258,7 @@ def _meet(
     kept, at, one, six, rest = 0, 0, np.uint64(1), np.uint64(6), np.uint64(63)
     mask = np.uint64(BITS - 1)
     if (high - low) * BLOCK > MET * n:
-        high = neighbours(arrays, row, low, points, n, before, after, room)
-        for i in range(n):
-            points[kept] = points[i]
-            kept += after[i] == points[i]
-        return np.int64(DAMAGED) if high == DAMAGED else np.int64(kept), high
+        return _meet_far(arrays, row, low, high, points, n, before, after, room)
     bits[:] = 0
     for i in range(n):
         place = np.uint64(points[i]) & mask

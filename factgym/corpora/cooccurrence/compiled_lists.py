@@ -20,7 +20,9 @@ BLOCK = 64
 ANCHORS = 2048
 """Anchors taken together: a whole number of blocks."""
 STEP = ANCHORS // BLOCK
-DENSE = 16
+CLOSE = 2
+"""Blocks per point up to which the next point's block is looked for from the last one's on."""
+DENSE = 12
 """Positions per anchor up to which a list is decoded rather than searched."""
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -74,8 +76,8 @@ def seek(firsts: Any, begin: int, end: int, hint: int, x: int) -> int:
 @inline
 def _data_of(offsets: Any, words: int, block: int, count: int) -> tuple[Any, Any]:
     """Where a block of `count` positions has its data, and how many words; -2 where that cannot be."""
-    begin = np.int64(offsets[block])
-    size = np.int64(offsets[block + 1]) - begin
+    begin = np.int64(offsets[np.uint64(block)])
+    size = np.int64(offsets[np.uint64(block + 1)]) - begin
     wrong = size < 0 or size > BLOCK or begin + size >= words or (count < BLOCK and size != count - 1)
     return np.int64(DAMAGED) if wrong else begin, size
 
@@ -103,27 +105,39 @@ def decode(firsts: Any, offsets: Any, data: Any, block: int, count: int, out: In
 
 
 @inline
+def _value(data: Any, source: Any, width: Any, mask: Any, i: Any) -> Any:
+    """Number `i` of those of `width` bits that begin at a word."""
+    bit = i * width
+    k = source + (bit >> np.uint64(5))
+    pair = np.uint64(data[k]) | (np.uint64(data[k + np.uint64(1)]) << np.uint64(32))
+    return np.int64((pair >> (bit & np.uint64(31))) & mask)
+
+
+@inline
 def _search(data: Any, begin: int, size: int, count: int, goal: int) -> tuple[Any, Any]:
-    """In a block, the last difference from its first position below `goal` (0 is), and the next, or FAR."""
+    """In a block, the last difference from its first position below `goal` (0 is), and the next, or FAR.
+
+    Without branches that depend on the data: nobody could foresee them, and so the searches for several points overlap.
+    """
+    source, one, low = np.uint64(begin), np.uint64(1), np.uint64(0)
+    if count < BLOCK:
+        left = np.uint64(count)
+        while left > one:
+            half = left >> one
+            low += half * np.uint64(data[source + low + half - one] < goal)
+            left -= half
+        under = np.int64(data[source + low - one]) if low > 0 else np.int64(0)
+        return under, np.int64(data[source + low]) if np.int64(low) + 1 < count else np.int64(FAR)
     width = np.uint64(size >> 1)
-    mask = (np.uint64(1) << width) - np.uint64(1)
-    source, one = np.uint64(begin), np.uint64(1)
-    low, high = np.uint64(0), np.uint64(count)
-    low_value, high_value = np.int64(0), np.int64(FAR)
-    while high - low > one:
-        middle = (low + high) >> one
-        if count < BLOCK:
-            value = np.int64(data[source + middle - one])
-        else:
-            bit = middle * width
-            k = source + (bit >> np.uint64(5))
-            pair = np.uint64(data[k]) | (np.uint64(data[k + one]) << np.uint64(32))
-            value = np.int64((pair >> (bit & np.uint64(31))) & mask)
-        if value < goal:
-            low, low_value = middle, value
-        else:
-            high, high_value = middle, value
-    return low_value, high_value
+    mask = (one << width) - one
+    half = np.uint64(BLOCK // 2)
+    while half:  # six times: the compiler unrolls it
+        low += half * np.uint64(_value(data, source, width, mask, low + half) < goal)
+        half >>= one
+    under = _value(data, source, width, mask, low)
+    full = low == np.uint64(BLOCK - 1)
+    over = _value(data, source, width, mask, low + np.uint64(not full))
+    return under, np.int64(FAR) if full else over
 
 
 @inner
@@ -144,6 +158,24 @@ def neighbours(
 
 
 @inner
+def _blocks_of(firsts: Any, begin: int, end: int, low: int, high: int, points: Ints, n: int, out: Ints) -> None:
+    """The last block of [low, high] whose first position is below each point, or `low`, which may be none."""
+    block = low
+    if high - low <= CLOSE * n:
+        for i in range(n):
+            x = points[i]
+            while block > low and firsts[np.uint64(block)] >= x:
+                block -= 1
+            while block < high and firsts[np.uint64(block + 1)] < x:
+                block += 1
+            out[i] = block
+        return
+    for i in range(n):
+        block = seek(firsts, begin, end, block, points[i])
+        out[i] = block
+
+
+@inner
 def _probe(
     arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
 ) -> Any:
@@ -155,10 +187,7 @@ def _probe(
     firsts, offsets, data = arrays
     begin, end, tail = row[0], row[1], row[2]
     blocks, starts, sizes = room[:n], room[n : 2 * n], room[2 * n : 3 * n]
-    block = low
-    for i in range(n):
-        block = seek(firsts, begin, end, block, points[i])
-        blocks[i] = block
+    _blocks_of(firsts, begin, end, low, high, points, n, blocks)
     wrong = False
     for i in range(n):
         block = max(blocks[i], begin)
@@ -170,20 +199,21 @@ def _probe(
         return np.int64(DAMAGED)
     touched = np.uint32(0)
     for i in range(n):
-        touched |= data[starts[i]] | data[starts[i] + (sizes[i] >> 1)] | data[starts[i] + sizes[i]]
+        start = np.uint64(starts[i])
+        touched |= data[start] | data[start + np.uint64(sizes[i] >> 1)] | data[start + np.uint64(sizes[i])]
     for i in range(n):
         block = blocks[i]
         if block < begin:
             before[i] = -FAR
-            after[i] = firsts[begin]
+            after[i] = firsts[np.uint64(begin)]
             continue
-        first = np.int64(firsts[block])
+        first = np.int64(firsts[np.uint64(block)])
         count = tail if block == end - 1 else BLOCK
         last, following = _search(data, starts[i], sizes[i], count, points[i] - first)
         before[i] = first + last
         after[i] = first + following
         if following == FAR and block + 1 < end:
-            after[i] = firsts[block + 1]
+            after[i] = firsts[np.uint64(block + 1)]
     # `touched` is all ones for no index; asking keeps the loads above from being dropped.
     return high if touched < np.uint32(0xFFFFFFFF) or high > begin - 2 else high - 1
 
@@ -225,3 +255,38 @@ def anchors(arrays: Arrays, row: Ints, first: int, step: int, out: Ints) -> int:
             return DAMAGED
         n += count
     return n
+
+
+@inner
+def held(arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int) -> int:
+    """Keep of rising points those that blocks [low, high] hold, a few blocks for each at most; how many, or -2."""
+    firsts, offsets, data = arrays
+    begin, end, tail = row[0], row[1], row[2]
+    kept, block, one = 0, max(low, begin), np.uint64(1)
+    for i in range(n):
+        x = points[i]
+        while block < high and firsts[np.uint64(block + 1)] <= x:
+            block += 1
+        last = block == end - 1
+        start, size = _data_of(offsets, data.size, block, tail if last else BLOCK)
+        if start == DAMAGED:
+            return DAMAGED
+        goal = x - np.int64(firsts[np.uint64(block)])
+        source, at = np.uint64(start), np.uint64(0)
+        if last and tail < BLOCK:
+            left = np.uint64(tail)
+            while left > one:
+                half = left >> one
+                at += half * np.uint64(data[source + at + half - one] <= goal)
+                left -= half
+            found = np.int64(data[source + at - one]) if at > 0 else np.int64(0)
+        else:
+            width, half = np.uint64(size >> 1), np.uint64(BLOCK // 2)
+            mask = (one << width) - one
+            while half:
+                at += half * np.uint64(_value(data, source, width, mask, at + half) <= goal)
+                half >>= one
+            found = _value(data, source, width, mask, at)
+        points[np.uint64(kept)] = x
+        kept += found == goal
+    return kept

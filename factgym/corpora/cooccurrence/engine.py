@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
@@ -27,19 +27,22 @@ from factgym.corpora.cooccurrence.store import Store
 
 Engine = Literal["auto", "numba", "numpy"]
 I64 = NDArray[np.int64]
+_all: list[Loading] = []
 
 
-class _Loading:
-    """A module that takes long to import, imported in a thread by whoever asks first."""
+class Loading:
+    """A module that takes long to import as it needs numba, imported in a thread by whoever asks first."""
 
     def __init__(self, module: str) -> None:
-        self._module = f"factgym.corpora.cooccurrence.{module}"
+        self._module = module
+        _all.append(self)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.found: Any = None
         self.failure: Exception | None = None
 
     def start(self) -> None:
+        """Begin, if nobody has."""
         with self._lock:
             if self._thread is None and self.failure is None and has_numba():
                 # Not a daemon: a process that ended in the middle of LLVM's work would crash.
@@ -57,6 +60,7 @@ class _Loading:
         self.failure = self.failure or RuntimeError(why)
 
     def wait(self) -> None:
+        """Until it is there, or has failed."""
         if self._thread is not None:
             self._thread.join()
 
@@ -79,14 +83,14 @@ def has_numba() -> bool:
 
 
 _one_at_a_time = threading.Lock()
-counting = _Loading("compiled")
-words = _Loading("compiled_words")
+counting = Loading("factgym.corpora.cooccurrence.compiled")
+words = Loading("factgym.corpora.cooccurrence.compiled_words")
 
 
-def _after_fork() -> None:
+def _after_fork(loadings: Sequence[Loading] = _all) -> None:
     """In a child process what was being loaded stays half loaded, and is not touched again."""
-    if counting.half_done or words.half_done:
-        for loading in (counting, words):
+    if any(one.half_done for one in loadings):
+        for loading in loadings:
             if loading.found is None:
                 loading.give_up("the process was forked while numba was loading")
 
@@ -106,13 +110,14 @@ def kernel(engine: Engine, worth: bool = True) -> Any:
         counting.start()
         if engine == "numba":
             counting.wait()
-            _need(counting)
+            need(counting, "counting")
     return counting.found
 
 
-def _need(loading: _Loading) -> None:
+def need(loading: Loading, what: str) -> None:
+    """Raise for what was waited for and is not there: ConfigError where numba failed, MissingExtraError without it."""
     if loading.failure is not None:
-        why = f"numba cannot compile the counting kernels ({loading.failure}): use engine='numpy'"
+        why = f"numba cannot compile the {what} kernels ({loading.failure}): use another engine than 'numba'"
         raise ConfigError(why) from loading.failure
     if loading.found is None:
         raise MissingExtraError("engine='numba'", "counting")
@@ -138,7 +143,7 @@ class Batch(NamedTuple):
     """The lists that the index does not have."""
 
 
-_ALONE = 20_000
+_ALONE = 40_000
 """Anchors of a batch below which threads cost more than they save."""
 _SHARES = 8
 _COST_OF_HIT = 16
@@ -190,8 +195,17 @@ def _share_out(part: Callable[[tuple[int, int]], None], costs: I64, threads: int
     if threads == 1 or len(costs) == 1 or int(costs.sum()) < _ALONE:
         part((0, len(costs)))
         return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(part, _spans(costs, threads * _SHARES)))
+    spans = iter(list(_spans(costs, threads * _SHARES)))
+
+    def work() -> None:
+        for span in spans:  # each thread takes the next one
+            part(span)
+
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(work) for _ in range(threads - 1)]
+        work()
+    for one in others:
+        one.result()
 
 
 def _spans(costs: I64, shares: int) -> Iterator[tuple[int, int]]:

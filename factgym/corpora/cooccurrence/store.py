@@ -20,6 +20,10 @@ MAX_POSITIONS = 2**32 - 2**16
 """Positions are 32-bit numbers."""
 
 
+_FEW = 6
+"""Words that are found sooner one by one than together."""
+
+
 class Store(NamedTuple):
     """Lists 0 .. V-1 are the words', ordered by the hash of the word; list V holds the separators' positions."""
 
@@ -41,12 +45,16 @@ class Store(NamedTuple):
 
     def find(self, word: str) -> int:
         """The number of the list of a word, or -1."""
-        spelled = word.encode("utf-8", "surrogatepass")
-        at = int(np.searchsorted(self.keys, np.uint64(word_key(spelled))))
+        return self._find(word.encode("utf-8", "surrogatepass"))
+
+    def _find(self, spelled: bytes) -> int:
+        at = int(self.keys.searchsorted(np.uint64(word_key(spelled))))
         return at if at < len(self.keys) and self.word(at) == spelled else -1
 
     def find_many(self, words: Sequence[bytes]) -> NDArray[np.int64]:
         """The number of the list of each word, given in UTF-8, or -1."""
+        if len(words) <= _FEW:
+            return np.array([self._find(one) for one in words], np.int64)
         keys = word_keys(words)
         numbers = np.searchsorted(self.keys, keys).astype(np.int64)
         there = np.flatnonzero(numbers < len(self.keys))

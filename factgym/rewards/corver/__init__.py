@@ -7,9 +7,9 @@ them, `report_of` writes it down, `token_returns` and `group_returns` hand it to
 
 from __future__ import annotations
 
+from factgym.rewards.corver.format import check_format
 from factgym.rewards.corver.judge import (
     Label,
-    check_format,
     extract_answer,
     gold_answers,
     is_refusal,
@@ -31,6 +31,7 @@ from factgym.rewards.corver.tokens import (
     response_return,
     sentence_returns,
     token_returns,
+    token_returns_many,
 )
 from factgym.rewards.corver.triplet_text import read_triplets
 from factgym.rewards.corver.triplets import (
@@ -85,4 +86,5 @@ __all__ = [
     "sentence_returns",
     "split_sentences",
     "token_returns",
+    "token_returns_many",
 ]

@@ -1,4 +1,4 @@
-"""The response rewards' facts: the answer that was given, whether it is right, and whether the format holds.
+"""The response reward's facts: the answer that was given, and whether it is right.
 
 Two judges. `reference` is the published one: after normalisation the answer equals a gold answer, contains it, or is
 contained in it. That pays for answers that know nothing: "1" stands in "1975", "e" in almost everything, and a list of
@@ -26,20 +26,24 @@ from typing import Literal
 
 from factgym.rewards.corver.query import STOP_WORDS
 from factgym.rewards.corver.rules import DEFAULT_RULES, CorverRules, JudgeRule
-from factgym.rewards.corver.sentences import ANSWER, ANSWER_END, THINK, THINK_END
+from factgym.rewards.corver.sentences import ANSWER, ANSWER_END
 
 Label = Literal["good", "bad", "na"]
 
+_ARTICLES = frozenset(("a", "an", "the"))
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _OTHER = re.compile(r"[^\w\s]")
+_NORMAL = bytes(
+    ord(char.lower()) if char.isalnum() or char == "_" or char.isspace() else ord(" ") for char in map(chr, range(128))
+).ljust(256)
+"""What `_OTHER` and lower case make of ASCII, byte by byte."""
 _MARK_RUN = re.compile(r"[^\w\s\x00-\x7f]{32,}")
 """Sorting a long run of combining marks costs its length squared, and no answer has one."""
 
 _REFUSALS = frozenset(("", "i don't know", "i do not know", "i don’t know"))
 _WIDE_REFUSALS = frozenset(("", "i dont know", "i don t know", "i do not know", "unknown"))
 _MAX_REFUSAL_CHARS = 200
-_LETTER = re.compile(r"[A-Za-z]")
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_LONG_REFUSAL = 1 + max(len(one.split()) for one in _WIDE_REFUSALS)
 _DENIALS = frozenset(("not", "never", "neither", "nor", "except", "isnt", "wasnt", "arent", "werent"))
 _CUT = re.compile(r"[,;/|\n•]|(?<=\w\w\w)\.\s|\band\b|\bor\b|&")
 _MAX_CANDIDATE_WORDS = 5
@@ -47,7 +51,6 @@ _MAX_RUN = 8
 _INTRODUCTIONS = frozenset(("in", "on", "at", "by", "from", "during", "after", "before", "since", "as", "for", "with"))
 _STATES = frozenset(("is", "was", "are", "were", "be", "been", "has", "had", "became"))
 _BETWEEN = STOP_WORDS | {"who", "which", "that", "this", "also", "when", "where", "into", "after", "before", "while"}
-_BLANKS = re.compile(r"\s{9}")
 
 
 def extract_answer(text: str) -> str | None:
@@ -62,10 +65,15 @@ def extract_answer(text: str) -> str | None:
 
 def normalise_answer(text: str) -> str:
     """NFKD, lower case, stand-alone articles and everything but word characters to spaces, single spaces (A.2)."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKD", _MARK_RUN.sub(" ", text))
-    text = _ARTICLE.sub(" ", text.lower().strip())
+    if text.isascii():
+        return " ".join(_kept(text.encode().translate(_NORMAL).decode().split()))
+    text = _ARTICLE.sub(" ", unicodedata.normalize("NFKD", _MARK_RUN.sub(" ", text)).lower().strip())
     return " ".join(_OTHER.sub(" ", text).split())
+
+
+def _kept(words: list[str]) -> list[str]:
+    """Without the articles."""
+    return words if _ARTICLES.isdisjoint(words) else [one for one in words if one not in _ARTICLES]
 
 
 def is_refusal(answer: str, judge: JudgeRule = "reference") -> bool:
@@ -76,7 +84,11 @@ def is_refusal(answer: str, judge: JudgeRule = "reference") -> bool:
     """
     if judge == "reference":
         return answer.lower().strip() in _REFUSALS
-    return len(answer) < _MAX_REFUSAL_CHARS and " ".join(_words(answer)) in _WIDE_REFUSALS
+    return len(answer) < _MAX_REFUSAL_CHARS and _refuses(_words(answer))
+
+
+def _refuses(words: Sequence[str]) -> bool:
+    return len(words) < _LONG_REFUSAL and " ".join(words) in _WIDE_REFUSALS
 
 
 def judge_answer(
@@ -97,8 +109,28 @@ def judge_answer(
     return "na" if is_refusal(answer, judge) else _judge_reference(answer, golds)
 
 
+def both_labels(
+    text: str, answer: str | None, aliases: Sequence[str] | str, rules: CorverRules = DEFAULT_RULES
+) -> dict[JudgeRule, Label]:
+    """The labels of a completion by both judges. answer: from `extract_answer`.
+
+    The published training judge takes the whole text where there is no answer block; the boundary judge does not.
+    """
+    golds = gold_answers(aliases)
+    given = text.strip() if answer is None else answer
+    return {
+        "reference": "na" if is_refusal(given) else _judge_reference(given, golds),
+        "boundary": "na" if answer is None else _judge_boundary(answer, golds, rules),
+    }
+
+
 def gold_answers(aliases: Sequence[str] | str) -> tuple[str, ...]:
     """The gold answers one by one, in order, without empty ones: each alias may hold several, separated by `;`."""
+    return _gold_answers(aliases if isinstance(aliases, str) else tuple(aliases))
+
+
+@lru_cache(maxsize=4_096)
+def _gold_answers(aliases: tuple[str, ...] | str) -> tuple[str, ...]:
     given = (aliases,) if isinstance(aliases, str) else aliases
     return tuple(dict.fromkeys(part.strip() for one in given for part in one.split(";") if part.strip()))
 
@@ -121,7 +153,7 @@ def _normal_gold(gold: str) -> str:
 
 def _judge_boundary(answer: str, golds: Sequence[str], rules: CorverRules) -> Label:
     given = _words(answer)
-    if not given or (len(answer) < _MAX_REFUSAL_CHARS and " ".join(given) in _WIDE_REFUSALS):
+    if not given or (len(answer) < _MAX_REFUSAL_CHARS and _refuses(given)):
         return "na"
     wanted = [one for one in map(_gold_words, golds) if one]
     if tuple(given) in wanted:
@@ -141,11 +173,13 @@ def _judge_boundary(answer: str, golds: Sequence[str], rules: CorverRules) -> La
 
 def _words(text: str) -> list[str]:
     """The words for the boundary judge: marks and apostrophes dropped, articles too unless nothing else is there."""
-    if not text.isascii():
+    if text.isascii():
+        found = text.encode().translate(_NORMAL, b"'").decode().split()
+    else:
         text = unicodedata.normalize("NFKD", _MARK_RUN.sub(" ", text))
         text = "".join(char for char in text if not unicodedata.combining(char)).replace("’", "")
-    found = _OTHER.sub(" ", text.replace("'", "").casefold()).split()
-    return [one for one in found if one not in ("a", "an", "the")] or found
+        found = _OTHER.sub(" ", text.replace("'", "").casefold()).split()
+    return _kept(found) or found
 
 
 @lru_cache(maxsize=65_536)
@@ -161,6 +195,8 @@ def _places(words: Sequence[str], run: Sequence[str]) -> Iterable[int]:
 
 def _stated(given: Sequence[str], gold: Sequence[str]) -> bool:
     """Whether the gold words stand in the answer, neither denied nor beside an "or"."""
+    if gold[0] not in given:
+        return False
     for start in _places(given, gold):
         end = start + len(gold)
         before = given[max(0, start - 2) : start]
@@ -172,7 +208,7 @@ def _stated(given: Sequence[str], gold: Sequence[str]) -> bool:
 
 def _is_large_part(given: Sequence[str], gold: Sequence[str], share: float) -> bool:
     """Whether the answer is a run of the gold answer's words that holds more than `share` of its content words."""
-    if len(given) >= len(gold):
+    if len(given) >= len(gold) or given[0] not in gold:
         return False
     content = [one for one in gold if one not in STOP_WORDS]
     held = [one for one in given if one not in STOP_WORDS]
@@ -230,69 +266,3 @@ def _is_heap(given: Sequence[str], stated: Sequence[tuple[str, ...]]) -> bool:
         return True
     numbers = [one[0] for one in stated if len(one) == 1 and one[0].isdigit()]
     return any(len({word for word in given if word.isdigit() and len(word) == len(one)}) > 2 for one in numbers)
-
-
-def check_format(text: str, *, strict: bool = False, rules: CorverRules = DEFAULT_RULES) -> tuple[str, ...]:
-    """What is wrong with the format, in plain words; empty when nothing is.
-
-    The published rule: `<think>` … `</think>` … `<answer>` (the closing `</answer>` is not asked for, so that a cut
-    output is not punished), and a think block of at least `min_think_chars` characters without white space around
-    them, with a letter, that does not begin with "<".
-
-    strict: in addition nothing but white space outside the two blocks, no tag and no run of white space of more than 8
-    characters inside them (enough of it makes the alignment fail, and with it every penalty go), an answer, and at least
-    `min_think_words` different words of two or more letters in the think block; the exact refusal that the paper's
-    prompt asks for, `<think>unknown</think>` with an answer that refuses, is in order.
-    """
-    start = text.find(THINK)
-    end = text.find(THINK_END, start + len(THINK)) if start >= 0 else -1
-    answer = text.find(ANSWER, end) if end >= 0 else -1
-    if min(start, end, answer) < 0:
-        return ("there is no <think>…</think>…<answer>",)
-    thought = text[start + len(THINK) : end].strip()
-    if not strict:
-        return _thought_faults(thought, rules)
-    faults = _outside_faults(text, start, end, answer)
-    if thought.lower() == "unknown" and is_refusal(extract_answer(text) or "", "boundary"):
-        return faults
-    if not _has_words(thought, rules.min_think_words):
-        faults += (f"the think block has fewer than {rules.min_think_words} different words",)
-    return _thought_faults(thought, rules) + faults
-
-
-def _has_words(text: str, least: int) -> bool:
-    """Whether a text has so many different words; reads no further than it must."""
-    found: set[str] = set()
-    for match in _WORD.finditer(text):
-        found.add(match[0].lower())
-        if len(found) >= least:
-            return True
-    return not least
-
-
-def _thought_faults(thought: str, rules: CorverRules) -> tuple[str, ...]:
-    faults = []
-    if len(thought) < rules.min_think_chars:
-        faults.append(f"the think block has fewer than {rules.min_think_chars} characters")
-    if not _LETTER.search(thought):
-        faults.append("the think block has no letter")
-    if thought.startswith("<"):
-        faults.append("the think block begins with '<'")
-    return tuple(faults)
-
-
-def _outside_faults(text: str, start: int, end: int, answer: int) -> tuple[str, ...]:
-    close = text.find(ANSWER_END, answer)
-    stop = close if close >= 0 else len(text)
-    outside = text[:start] + text[end + len(THINK_END) : answer] + text[stop + len(ANSWER_END) :]
-    blocks = (text[start + len(THINK) : end], text[answer + len(ANSWER) : stop])
-    faults = []
-    if outside.strip():
-        faults.append("there is text outside the two blocks")
-    if any(tag in block for block in blocks for tag in (THINK, THINK_END, ANSWER)):
-        faults.append("there is a tag inside a block")
-    if not blocks[1].strip():
-        faults.append("the answer is empty")
-    if any(_BLANKS.search(block.strip()) for block in blocks):
-        faults.append("a block is stretched with white space")
-    return tuple(faults)

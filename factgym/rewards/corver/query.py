@@ -10,7 +10,7 @@ words there is no query. The relation is not counted, but for the rule "relcheck
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from factgym.rewards.corver.triplets import Triplet
 
@@ -52,8 +52,10 @@ def query_of(triplet: Triplet, *, relation: bool = False) -> Query | None:
     return query
 
 
-def _distinct(words: Iterable[str]) -> Query:
+def _distinct(words: Sequence[str]) -> Query:
     """The words without repetitions, ignoring case; of those the first spelling stays."""
+    if len(set(map(str.lower, words))) == len(words):
+        return tuple(words)
     found: dict[str, str] = {}
     for word in words:
         key = word.lower()

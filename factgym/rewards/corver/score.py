@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from factgym.rewards.corver.judge import Label, check_format, extract_answer, judge_answer
+from factgym.rewards.corver.format import format_faults
+from factgym.rewards.corver.judge import Label, both_labels, extract_answer
 from factgym.rewards.corver.query import Query, query_of
 from factgym.rewards.corver.rules import DEFAULT_RULES, CorverRules, JudgeRule
 from factgym.rewards.corver.sentences import Section, Sentence, sections_of, sentences_in
@@ -121,59 +122,60 @@ def score_many(
         [one for part in parts for one in sentences_in(text, part)]
         for text, parts in zip(texts, sections, strict=True)
     ]
-    sentences = [one.text for group in split for one in group]
-    triplets = _extract(sentences, extractor, rules) if counter is not None else [[] for _ in sentences]
-    found = iter(_look_up(triplets, counter, rules))
+    different = list(dict.fromkeys([one.text for group in split for one in group]))
+    looked_up = [_NOTHING] * len(different)
+    if counter is not None and different:
+        looked_up = _look_up(_extract(different, extractor, rules), counter, rules)
+    found = dict(zip(different, looked_up, strict=True))
     asked = questions if questions is not None else [""] * len(texts)
     return [
-        _score(text, gold, parts, [(one, next(found)) for one in group], counter is not None, rules, question)
+        _score(text, gold, parts, group, [found[one.text] for one in group], counter is not None, rules, question)
         for text, gold, parts, group, question in zip(texts, aliases, sections, split, asked, strict=True)
     ]
 
 
 def _extract(sentences: Sequence[str], extractor: Extractor, rules: CorverRules) -> list[list[Triplet]]:
-    """Each different sentence extracted once, and no further than the rule needs where the extractor can stop."""
-    different = list(dict.fromkeys(sentences))
-    if not different:
-        return []
+    """The triplets of each sentence, no further than the rule needs where the extractor can stop."""
     extract = extractor.extract
     if rules.rule != "min":
         extract = getattr(extractor, "extract_first", extract)
-    found = dict(zip(different, extract(different), strict=True))
-    return [found[one] for one in sentences]
+    return extract(sentences)
 
 
-def _look_up(triplets: Sequence[Sequence[Triplet]], counter: Counter | None, rules: CorverRules) -> list[Finding]:
+def _look_up(triplets: Sequence[Sequence[Triplet]], counter: Counter, rules: CorverRules) -> list[Finding]:
     """What is known of each sentence: two rounds of counting at most, each in one call."""
-    asked = [list(_queries(found, rules)) for found in triplets]
+    asked = [_queries(found, rules) if found else () for found in triplets]
     most = None if rules.exact_counts or rules.rule == "min" else rules.high_count
-    counts = _count((query for found in asked for _, query in found), counter, most)
+    counts = _count([query for found in asked for _, query in found], counter, most)
     findings = []
     for found in asked:
         if not found:
             findings.append(_NOTHING)
             continue
-        triplet, query = min(found, key=lambda one: counts[one[1]])
-        findings.append(Finding(triplet, query, counts[query], rules.reward_of(counts[query])))
+        triplet, query = found[0] if len(found) == 1 else min(found, key=lambda one: counts[one[1]])
+        count = counts[query]
+        findings.append(Finding(triplet, query, count, rules.reward_of(count)))
     return _check_relations(findings, counter, rules) if rules.rule == "relcheck" else findings
 
 
 _NOTHING = Finding(None, None, None, 0.0)
 
 
-def _queries(triplets: Iterable[Triplet], rules: CorverRules) -> Iterable[tuple[Triplet, Query]]:
+def _queries(triplets: Iterable[Triplet], rules: CorverRules) -> list[tuple[Triplet, Query]]:
     """The valid triplets that are counted, with their queries: the first one, or all of them for "min"."""
+    found = []
     for triplet in triplets:
         if not triplet.valid:
             continue
         query = query_of(triplet)
         if query is not None:
-            yield triplet, query
+            found.append((triplet, query))
         if rules.rule != "min":
-            return
+            break
+    return found
 
 
-def _check_relations(findings: Sequence[Finding], counter: Counter | None, rules: CorverRules) -> list[Finding]:
+def _check_relations(findings: Sequence[Finding], counter: Counter, rules: CorverRules) -> list[Finding]:
     """Demote what is well supported without its relation only ("relcheck", B.3)."""
     wanted = {}
     for i, one in enumerate(findings):
@@ -189,10 +191,10 @@ def _check_relations(findings: Sequence[Finding], counter: Counter | None, rules
     return checked
 
 
-def _count(queries: Iterable[Query], counter: Counter | None, most: int | None) -> dict[Query, int]:
+def _count(queries: Iterable[Query], counter: Counter, most: int | None) -> dict[Query, int]:
     """Each different query counted once, in one call; up to `most` where that is given."""
     different = list(dict.fromkeys(queries))
-    if not different or counter is None:
+    if not different:
         return {}
     if most is None:
         return dict(zip(different, counter.count_many(different).tolist(), strict=True))
@@ -206,20 +208,19 @@ def _score(
     text: str,
     aliases: Sequence[str] | str,
     sections: tuple[Section, ...],
-    found: Sequence[tuple[Sentence, Finding]],
+    split: Sequence[Sentence],
+    found: Sequence[Finding],
     counted: bool,
     rules: CorverRules,
     question: str,
 ) -> CorverScore:
     answer = extract_answer(text)
-    labels: dict[JudgeRule, Label] = {
-        # The published training judge takes the whole text where there is no answer block.
-        "reference": judge_answer(text.strip() if answer is None else answer, aliases, "reference", rules),
-        "boundary": judge_answer(answer, aliases, "boundary", rules),
-    }
-    faults, strict_faults = check_format(text, rules=rules), check_format(text, strict=True, rules=rules)
-    strict = strict_rewards(found, question, answer or "", labels["boundary"] == "na", rules) if counted else ()
-    sentences = tuple(_scored(one, it, strict[i] if strict else None) for i, (one, it) in enumerate(found))
+    labels = both_labels(text, answer, aliases, rules)
+    faults, strict_faults = format_faults(text, rules)
+    strict = [(0.0, "")] * len(found)
+    if counted:
+        strict = strict_rewards(split, found, question, answer or "", labels["boundary"] == "na", rules)
+    sentences = tuple(map(_scored, split, found, strict))
     given = {"good": rules.good_reward, "bad": rules.bad_reward, "na": rules.na_reward}
     components = {
         "judge": given[labels["reference"]],
@@ -243,9 +244,9 @@ def _score(
     )
 
 
-def _scored(sentence: Sentence, found: Finding, strict: tuple[float, str] | None) -> ScoredSentence:
+def _scored(sentence: Sentence, found: Finding, strict: tuple[float, str]) -> ScoredSentence:
     triplet, query, count, reward, relation_count = found
-    strict_reward, note = strict or (reward, "")
+    strict_reward, note = strict
     return ScoredSentence(sentence, triplet, query, count, reward, strict_reward, relation_count, note)
 
 
@@ -255,20 +256,20 @@ def _sentence_components(sentences: Sequence[ScoredSentence], chars: int, min_al
     The former are what the masked mean of the tokens' sentence terms is when each character is a token: blocks that
     are white space for the most part fall under the alignment threshold and have none.
     """
-    sums = [0.0, 0.0, 0.0, 0.0]
+    by_chars = strict_by_chars = total = strict_total = 0.0
     aligned = 0
-    for one in sentences:
-        size = one.sentence.end - one.sentence.start
+    for (start, end, _, _), _, _, _, reward, strict_reward, _, _ in sentences:
+        size = end - start
         aligned += size
-        sums[0] += one.reward * size
-        sums[1] += one.strict_reward * size
-        sums[2] += one.reward
-        sums[3] += one.strict_reward
+        by_chars += reward * size
+        strict_by_chars += strict_reward * size
+        total += reward
+        strict_total += strict_reward
     number = len(sentences)
     if not number:
         return dict.fromkeys(_SENTENCE_NAMES, 0.0)
     counted = chars if aligned >= min_alignment * chars else math.inf
-    values = (sums[0] / counted, sums[1] / counted, sums[2] / number, sums[3] / number)
+    values = (by_chars / counted, strict_by_chars / counted, total / number, strict_total / number)
     return dict(zip(_SENTENCE_NAMES, values, strict=True))
 
 

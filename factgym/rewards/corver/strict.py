@@ -23,7 +23,7 @@ class Finding(NamedTuple):
     seen_with_relation: int | None = None
 
 
-REPEATED, SAME_WORDS, UNCHECKED, OFF_TOPIC, TOO_LONG = "repeated", "same words", "unchecked", "off topic", "too long"
+REPEATED, SAME_WORDS, UNCHECKED, OFF_TOPIC, TOO_LONG = ("repeated", "same words", "unchecked", "off topic", "too long")
 """Why a strict reward differs from the published one."""
 
 _PART = re.compile(r"[^\W_]+")
@@ -32,27 +32,32 @@ _DIRECT_WORDS = 8
 
 
 def strict_rewards(
-    found: Sequence[tuple[Sentence, Finding]], question: str, answer: str, refused: bool, rules: CorverRules
+    sentences: Sequence[Sentence],
+    findings: Sequence[Finding],
+    question: str,
+    answer: str,
+    refused: bool,
+    rules: CorverRules,
 ) -> list[tuple[float, str]]:
     """The strict reward of each sentence, and why it differs from the published one ("" where it does not).
 
-    question, answer: set the topic; without a question everything is on it. refused: the answer is a refusal, whose
-    sentences need not be checkable.
+    findings: what was found for each sentence. question, answer: set the topic; without a question everything is on it.
+    refused: the answer is a refusal, whose sentences need not be checkable.
     """
-    if not any(finding.query for _, finding in found) and not refused:
-        return [(rules.none_reward, UNCHECKED) for _ in found]
+    if not refused and all(one.query is None for one in findings):
+        return [(rules.none_reward, UNCHECKED)] * len(findings)
     texts: set[tuple[str, str]] = set()
     queries: set[tuple[str, frozenset[str]]] = set()
     topic = _topic(question, answer) if question else None
     rewards = []
-    for sentence, finding in found:
+    for sentence, finding in zip(sentences, findings, strict=True):
         reward, note = _reward(sentence, finding, topic, answer, refused, rules)
         text = (sentence.block, _folded(sentence.text))
         if text in texts and not refused:
             reward, note = rules.none_reward, REPEATED
         texts.add(text)
         if finding.query is not None:
-            query = (sentence.block, frozenset(word.lower() for word in finding.query))
+            query = (sentence.block, frozenset(map(str.lower, finding.query)))
             if query in queries and reward > 0:
                 reward, note = 0.0, SAME_WORDS
             queries.add(query)
@@ -96,4 +101,9 @@ def _split(word: str) -> tuple[str, ...]:
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.lower().split()).rstrip(".!? ")
+    """In lower case, with single spaces, without the marks that end a sentence."""
+    text = text.lower()
+    # Of all white space a space alone is printable.
+    if "  " in text or not text.isprintable():
+        text = " ".join(text.split())
+    return text.rstrip(".!? ")

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,7 @@ import numpy.typing as npt
 from factgym.core.errors import ConfigError
 from factgym.rewards.advantages import stepwise_advantages
 from factgym.rewards.corver.rubrics import SENTENCE_COMPONENTS, STRICT
-from factgym.rewards.corver.score import CorverScore
+from factgym.rewards.corver.score import CorverScore, ScoredSentence
 from factgym.rewards.rubric import Rubric
 
 Floats = npt.NDArray[np.float64]
@@ -53,12 +55,15 @@ def response_return(score: CorverScore, rubric: Rubric = STRICT) -> float:
 
 def sentence_returns(score: CorverScore, rubric: Rubric = STRICT) -> Floats:
     """(m,) float64: λ_c · r_i, what the tokens of each sentence get in addition."""
-    total = np.zeros(len(score.sentences))
+    return _sentence_returns(score.sentences, rubric)
+
+
+def _sentence_returns(sentences: Sequence[ScoredSentence], rubric: Rubric) -> Floats:
+    total = np.zeros(len(sentences))
     for name, field in SENTENCE_COMPONENTS.items():
         if rubric.weights.get(name):
-            total += rubric.weights[name] * np.array(
-                [getattr(one, field) for one in score.sentences], dtype=np.float64
-            )
+            rewards = map(attrgetter(field), sentences)
+            total += rubric.weights[name] * np.fromiter(rewards, np.float64, len(sentences))
     return total
 
 
@@ -69,17 +74,41 @@ def token_returns(score: CorverScore, offsets: Offsets, rubric: Rubric = STRICT)
     A token without width, such as a special token at (0, 0), belongs to no sentence and does not count for the
     alignment. Raises ConfigError for another shape, or offsets outside the text.
     """
-    places = _checked(offsets, len(score.text))
-    holder = _holders(places, score)
-    aligned, inside = np.count_nonzero(holder >= 0), np.count_nonzero(holder != _OUTSIDE)
-    alignment = aligned / inside if inside else 0.0
-    fallback = not aligned or alignment < score.rules.min_alignment
-    terms = np.zeros(len(score.sentences) + 2)
-    if not fallback:
-        terms[:-2] = sentence_returns(score, rubric)
+    return token_returns_many([score], [offsets], rubric)[0]
+
+
+def token_returns_many(
+    scores: Sequence[CorverScore], offsets: Sequence[Offsets], rubric: Rubric = STRICT
+) -> list[TokenReturns]:
+    """`token_returns` of completions together, a fraction of the time of one by one; offsets one array for each."""
+    if len(scores) != len(offsets):
+        raise ConfigError(f"token returns need offsets for each score: {len(scores)} scores, {len(offsets)} offsets")
+    if not scores:
+        return []
+    given = [_shaped(one) for one in offsets]
+    sizes = np.fromiter(map(len, given), np.int64, len(given))
+    places, ends = np.concatenate(given), np.cumsum(sizes)
+    _check_places(places, np.repeat([len(one.text) for one in scores], sizes))
+    holder = _holders(places, sizes, scores)
+    aligned, inside = _sums(holder >= 0, ends), _sums(holder != _OUTSIDE, ends)
+    alignment = np.divide(aligned, inside, out=np.zeros(len(scores)), where=inside > 0)
+    least = np.array([one.rules.min_alignment for one in scores])
+    fallback = (aligned == 0) | (alignment < least)
     # Tokens of no sentence find the zeros at the end: their numbers are -1 and -2.
-    returns = terms[holder] + response_return(score, rubric)
-    return TokenReturns(returns, np.maximum(holder, -1), alignment, fallback)
+    terms = np.append(_sentence_returns([one for score in scores for one in score.sentences], rubric), (0.0, 0.0))
+    returns = np.where(np.repeat(fallback, sizes), 0.0, terms[holder])
+    returns += np.repeat([response_return(score, rubric) for score in scores], sizes)
+    firsts = list(accumulate((len(one.sentences) for one in scores), initial=0))[:-1]
+    own = np.where(holder < 0, -1, holder - np.repeat(firsts, sizes))
+    bounds = pairwise([0, *ends.tolist()])
+    parts = zip(bounds, alignment.tolist(), fallback.tolist(), strict=True)
+    return [TokenReturns(returns[a:b], own[a:b], share, dropped) for (a, b), share, dropped in parts]
+
+
+def _sums(marks: npt.NDArray[np.bool_], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many are marked of each stretch that ends where `ends` say."""
+    sums = np.append(0, np.cumsum(marks))[ends]
+    return np.diff(sums, prepend=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,55 +151,71 @@ def group_returns(
         raise ConfigError(f"length is {length}, but a completion has {longest} tokens")
     shape = (len(scores), longest if length is None else length)
     returns, mask = np.zeros(shape), np.zeros(shape, dtype=np.bool_)
-    alignment, fallback = np.full(len(scores), np.nan), np.zeros(len(scores), dtype=np.bool_)
-    for i, (score, place) in enumerate(zip(scores, places, strict=True)):
+    alignment, fallback = (np.full(len(scores), np.nan), np.zeros(len(scores), dtype=np.bool_))
+    for i, place in enumerate(places):
         mask[i, : len(place)] = True
-        if score is None:
-            returns[i, : len(place)] = np.nan
-            continue
-        found = token_returns(score, place, rubric)
-        returns[i, : len(place)] = found.returns
+        returns[i, : len(place)] = np.nan
+    there = [i for i, score in enumerate(scores) if score is not None]
+    scored = [score for score in scores if score is not None]
+    for i, found in zip(there, token_returns_many(scored, [places[i] for i in there], rubric), strict=True):
+        returns[i, : len(places[i])] = found.returns
         alignment[i], fallback[i] = found.alignment, found.fallback
     advantages = stepwise_advantages(returns, mask, eps=eps, scale=scale) if shape[1] else np.zeros(shape)
     return GroupReturns(returns, mask, advantages, alignment, fallback)
 
 
-def _checked(offsets: Offsets, chars: int) -> npt.NDArray[np.int64]:
+def _shaped(offsets: Offsets) -> npt.NDArray[np.int64]:
     try:
         places = np.asarray(offsets)
     except ValueError:
         raise ConfigError("offsets must be whole numbers of shape (T, 2), a start and an end for each token") from None
     if places.size == 0:
-        places = np.empty((0, 2), dtype=np.int64)
+        return np.empty((0, 2), dtype=np.int64)
     if places.ndim != 2 or places.shape[1] != 2 or places.dtype.kind not in "iu":
         raise ConfigError(f"offsets must be whole numbers of shape (T, 2), not {places.dtype} of shape {places.shape}")
-    if len(places) and (places.min() < 0 or places.max() > chars or np.count_nonzero(places[:, 0] > places[:, 1])):
+    return places.astype(np.int64, copy=False)
+
+
+def _check_places(places: npt.NDArray[np.int64], chars: npt.NDArray[np.int64]) -> None:
+    """Raise for a token that does not lie in its text, which has so many characters."""
+    wrong = (places[:, 0] < 0) | (places[:, 1] > chars) | (places[:, 0] > places[:, 1])
+    if wrong.any():
         raise ConfigError(
-            f"offsets must lie in the completion's {chars} characters, start before end; "
+            f"offsets must lie in the completion's {chars[wrong.argmax()]} characters, start before end; "
             "they are taken from the completion alone, without its prompt"
         )
-    return places.astype(np.int64, copy=False)
 
 
 _OUTSIDE, _BETWEEN = -1, -2
 
 
-def _holders(places: npt.NDArray[np.int64], score: CorverScore) -> npt.NDArray[np.int64]:
-    """For each token the number of its sentence, _BETWEEN for a gap between two of a block, else _OUTSIDE.
+def _holders(
+    places: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], scores: Sequence[CorverScore]
+) -> npt.NDArray[np.int64]:
+    """For each token the number of its sentence among all, _BETWEEN for a gap between two of a block, else _OUTSIDE.
 
-    The sentences' bounds cut the text into 2 m + 1 stretches, of which every other one is a sentence; twice the
-    midpoint is a whole number, and is looked up among twice the bounds. A block begins and ends with a sentence.
+    places: of all completions' tokens; sizes: how many each has. The texts are laid end to end. The sentences' bounds
+    cut them into 2 m + 1 stretches, of which every other one is a sentence; twice the midpoint is a whole number, and is
+    looked up among twice the bounds. A block begins and ends with a sentence.
     """
-    sentences = [one.sentence for one in score.sentences]
     bounds: list[int] = []
-    labels, block = [_OUTSIDE], ""
-    for number, one in enumerate(sentences):
-        if one.block == block:
-            labels[-1] = _BETWEEN
-        bounds += (2 * one.start, 2 * one.end)
-        labels += (number, _OUTSIDE)
-        block = one.block
-    stretch = np.searchsorted(np.array(bounds, dtype=np.int64), places[:, 0] + places[:, 1], side="right")
-    found = np.array(labels, dtype=np.int64)[stretch]
+    labels = [_OUTSIDE]
+    shifts = []
+    number = shift = 0
+    for score in scores:
+        block: str = ""
+        shifts.append(2 * shift)
+        for (start, end, _, where), *_ in score.sentences:
+            if where == block:
+                labels[-1] = _BETWEEN
+            bounds += (2 * (shift + start), 2 * (shift + end))
+            labels += (number, _OUTSIDE)
+            block = where
+            number += 1
+        # One more than the text is long: a token at its end does not meet the next one's first sentence.
+        shift += len(score.text) + 1
+    middles = places[:, 0] + places[:, 1] + np.repeat(shifts, sizes)
+    stretch = np.searchsorted(np.array(bounds, dtype=np.int64), middles, side="right")
+    found: npt.NDArray[np.int64] = np.array(labels, dtype=np.int64)[stretch]
     found[places[:, 0] == places[:, 1]] = _OUTSIDE
     return found
