@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from corver_runs import episode, random_episodes, write_run
 
-from factgym.benchmarks.corver.averages import mean_of
+from factgym.benchmarks.averages import mean_of
 from factgym.benchmarks.corver.compare import compare
 from factgym.benchmarks.corver.refusals import decompose
 from factgym.benchmarks.corver.report import evaluate_runs
