@@ -13,7 +13,7 @@ that a slip is reported where it happens and not as a strange reward.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
@@ -44,16 +44,23 @@ def build_index(passages: Sequence[Passage] | Corpus, index: IndexChoice = "bm25
     callable from passages to such an object. Raises `ConfigError` for anything else, `MissingExtraError` when a
     library is absent.
     """
+    check_index(index, **options)
     corpus = Corpus.of(passages)
     if isinstance(index, str):
-        return _named(corpus, index, options)
-    if options:
-        raise ConfigError(f"options {sorted(options)} go with an index named as a string; configure your own object")
+        return _builders()[index][0](corpus, **options)
     if isinstance(index, Index) and not isinstance(index, type):
         return CheckedIndex(index, corpus)
-    if callable(index):
-        return CheckedIndex(_built(index, corpus), corpus)
-    raise ConfigError(_expected(index))
+    return CheckedIndex(_built(index, corpus), corpus)
+
+
+def check_index(index: IndexChoice, **options: Any) -> None:
+    """Raise `ConfigError` for what `build_index` does not know: a name, an option, or something that is no index."""
+    if isinstance(index, str):
+        _check_named(index, options)
+    elif options:
+        raise ConfigError(f"options {sorted(options)} go with an index named as a string; configure your own object")
+    elif not callable(index) and not isinstance(index, Index):
+        raise ConfigError(_expected(index))
 
 
 def checked_search(index: Index, queries: Sequence[str], k: int, known: Container[str]) -> list[list[Hit]]:
@@ -89,24 +96,28 @@ class CheckedIndex(SharedByArguments):
         return f"{kind.__module__}.{kind.__qualname__}:{self._corpus.fingerprint()}"
 
 
-def _named(corpus: Corpus, name: str, options: dict[str, Any]) -> Index:
-    builders: dict[str, tuple[Callable[..., Index], frozenset[str]]] = {
-        "bm25": (_bm25, _BM25_OPTIONS),
-        "bm25s": (Bm25sIndex, _BM25_OPTIONS),
-        "rank-bm25": (RankBm25Index, _BM25_OPTIONS),
-        "dense": (_dense, _DENSE_OPTIONS),
-        "hybrid": (_hybrid, _HYBRID_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
-    }
+def _check_named(name: str, options: Mapping[str, Any]) -> None:
+    builders = _builders()
     if name not in builders:
         raise ConfigError(f"no index {name[:80]!r} (known: {', '.join(builders)}).{did_you_mean(name[:80], builders)}")
-    build, accepted = builders[name]
+    accepted = builders[name][1]
     for option in options:
         if option not in accepted:
             known = ", ".join(sorted(accepted))
             raise ConfigError(
                 f"index {name!r} has no option {option!r} (known: {known}).{did_you_mean(option, accepted)}"
             )
-    return build(corpus, **options)
+
+
+def _builders() -> dict[str, tuple[Callable[..., Index], frozenset[str]]]:
+    """Name -> what builds it, and the options that it takes."""
+    return {
+        "bm25": (_bm25, _BM25_OPTIONS),
+        "bm25s": (Bm25sIndex, _BM25_OPTIONS),
+        "rank-bm25": (RankBm25Index, _BM25_OPTIONS),
+        "dense": (_dense, _DENSE_OPTIONS),
+        "hybrid": (_hybrid, _HYBRID_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
+    }
 
 
 def _bm25(corpus: Corpus, **options: float) -> Index:

@@ -15,6 +15,7 @@ from evolve_runs import digests
 
 from factgym.agents.agent import agent_of_model
 from factgym.agents.evolve.eve import EveEvolution, Learner
+from factgym.agents.evolve.eve.dataset import write_triples
 from factgym.agents.evolve.eve.solving import rows_of
 from factgym.agents.evolve.playing import PlayError
 from factgym.agents.rollout.engine import Limits
@@ -142,11 +143,22 @@ def test_every_row_of_the_data_set_can_be_checked(whole: Path) -> None:
     for row in dropped:
         facts = rollouts[row["id"]]["reward"]["metrics"]
         repeated = row["reason"].startswith("a row before")
-        assert repeated or not facts["valid"] or facts["evidence_span"] is None
+        assert repeated or not facts["valid"] or facts["leak"] or facts["evidence_span"] is None
     assert len({(row["question"], row["answer"], row["evidence"][0]["text"]) for row in rows}) == len(rows)
     documents = {row["id"]: row["text"] for row in lines(whole / "data" / "documents.jsonl")}
     assert all(documents[row["evidence"][0]["document"]] for row in rows)
     assert [one.id for one in read_triples("triples", whole / "data" / "triples.jsonl")] == [row["id"] for row in rows]
+
+
+def test_a_leak_that_the_published_test_does_not_see_is_no_row(whole: Path, tmp_path: Path) -> None:
+    episodes = list(read_run(whole / "data" / "rollouts").episodes())
+    kept = {row["id"] for row in lines(whole / "data" / "triples.jsonl")}
+    for one in episodes:
+        one["reward"]["metrics"]["leak"] = True
+    found = write_triples(tmp_path, episodes, evolution(whole).material.corpus, None)
+    assert found["rows"] == 0
+    reasons = {row["id"]: row["reason"] for row in lines(tmp_path / "dropped.jsonl")}
+    assert {reasons[name] for name in kept} == {"the question holds every word of its answer"}
 
 
 def test_rows_below_the_least_value_are_left_out(whole: Path, tmp_path: Path) -> None:

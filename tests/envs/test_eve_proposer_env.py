@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from factgym.agents.agent import agent_of_player
 from factgym.agents.runs.manifest import manifest_of
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
+from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Corpus
 from factgym.envs.eve.players.proposer_players import PROPOSER_PLAYERS
 from factgym.rewards.eve import EveRules
 from factgym.rewards.rubric import Rubric
@@ -201,6 +204,18 @@ def test_hops_are_drawn_four_three_two_one() -> None:
     assert [other.hops_at(i) for i in range(50)] != drawn[:50]
 
 
+def test_the_documents_are_those_of_the_split_that_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "nq_open"
+    folder.mkdir()
+    bare = {"question": "Who wrote it?", "answer": ["Ada"]}
+    (folder / "NQ-open.dev.jsonl").write_text(json.dumps(bare), "utf-8")
+    whole = {**bare, "ctxs": [{"title": "Engine", "text": "Ada wrote it.", "hasanswer": True}]}
+    (folder / "nq-open-oracle.jsonl").write_text(json.dumps(whole), "utf-8")
+    with pytest.raises(ConfigError, match=r"bring no documents: give a file or folder of passages as corpus=…"):
+        factgym.make("eve-proposer", source="nq", path=str(tmp_path))
+    assert len(factgym.make("eve-proposer", source="nq", path=str(tmp_path), split="oracle").tasks) == 1
+
+
 def test_a_size_draws_documents_by_the_seed() -> None:
     def ids(**config: Any) -> list[str]:
         tasks = factgym.make("eve-proposer", corpus=CORPUS, **config).tasks
@@ -281,3 +296,26 @@ def test_text_in_a_document_cannot_close_its_tag_or_call_a_tool() -> None:
         env, proposal("When was Ada here?", "1815", shown[shown.index("Ada was") : shown.index(" Hops: 1")])
     )
     assert report.metrics["evidence_span"] == {"document": 'e"vil', "start": 0, "end": len(evil) - len(" Hops: 1")}
+
+
+def test_a_question_that_the_source_is_not_needed_for_has_made_no_hop() -> None:
+    evidence = "He was born in Molgrad in 1801."
+    texts = {
+        "Selma Brandt": "She was taught by Oskar Lind, who built the mill.",
+        "Oskar Lind": f"Lind wrote to many. {evidence}",
+        "Molgrad": "Molgrad has a mill on the river Lys.",
+        "Tarn Velk": "Velk died where he was born, in Lys, in 1799.",
+        **{f"Town {number}": "The mill was sold." for number in range(5)},
+    }
+    corpus = Corpus([Passage(title, title, text) for title, text in texts.items()])
+    reached = []
+    for question in (
+        "Where was the teacher of Selma Brandt born?",
+        "Where was Oskar Lind born?",  # the source names him, but nobody needs to read it there
+        "Where was Oskar Lind (not Selma Brandt) born?",
+    ):
+        env = factgym.make("eve-proposer", corpus=corpus, documents=["Selma Brandt"], hops=2, n=2, m=1)
+        env.reset(seed=0)
+        report = ended(env, search("Oskar Lind"), proposal(question, "Molgrad", evidence))
+        reached.append(report.metrics["gates"]["reached"])
+    assert reached == [1.0, 0.0, 0.0]

@@ -160,6 +160,23 @@ def test_what_cannot_be_read_is_said_with_what_to_do(tmp_path: Path, monkeypatch
         factgym.make("eve-solver", corpus=5)
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"corpus": "no/such/passages.jsonl"}, "does not exist: give a file or folder of passages"),
+        ({"index": "bm26"}, "Did you mean 'bm25'"),
+        ({"index": None}, "index"),
+        ({"index_options": {"k9": 1}}, "no option 'k9'"),
+        ({"triples": 3}, "triples is a sequence of factgym.*, at least one"),
+        ({"triples": []}, "triples is a sequence of factgym.*, at least one"),
+        ({"triples": ["Who?"]}, "triples is a sequence of factgym.*, at least one"),
+    ],
+)
+def test_what_cannot_be_played_is_said_by_make_and_not_by_every_episode(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        factgym.make("eve-solver", **settings)
+
+
 def test_both_environments_share_their_settings() -> None:
     assert issubclass(EveSolverConfig, EveConfig)
     config = EveConfig(source="triples")

@@ -129,7 +129,7 @@ def test_format_is_appendix_d(question: str, answer: str, rollout: Rollout) -> N
     proposal = parse_proposal(f"<question>{question}</question><answer>{answer}</answer>")
     assert format_reward(proposal, rollout) == pytest.approx(appendix_d(question, answer, rollout))
     reach = hops_reached(proposal, rollout)
-    assert 1 / rollout.hops <= reach <= 1
+    assert 1 / rollout.hops <= reach <= 1  # nothing is quoted from elsewhere
     assert all(0 <= part <= 1 for part in guarded_parts(proposal, rollout, True, reach))
 
 
@@ -177,15 +177,21 @@ def test_a_hop_is_a_search_that_was_used() -> None:
     assert reached(3, *three, Search(("zebra",), "A zebra has stripes."), GREECE_SEARCH) == pytest.approx(2 / 3)
 
 
-def test_no_hop_was_made_where_the_question_finds_the_evidence_by_itself() -> None:
-    direct = parse_proposal(f"{final('Who died at sea (not Ada)?', 'Missolonghi')}<evidence>{DIED}</evidence>")
+def test_a_question_that_does_not_need_the_document_has_made_no_hop() -> None:
+    easy = parse_proposal(f"{final('Who died at sea (not Ada)?', 'Missolonghi')}<evidence>{DIED}</evidence>")
     rollout = Rollout(2, SOURCE, searches=(BYRON_SEARCH,))
-    assert hops_reached(direct, rollout) == 1.0
-    assert hops_reached(direct, rollout, direct=True) == 0.5
-    assert hops_reached(direct, Rollout(1, SOURCE), direct=True) == 1.0
-    assert words_beside_source("Where did the father of Ada's mother, Ada, die?", "Ada is old. Mother is not.") == (
-        "Where did the father of die?"
-    )
+    assert hops_reached(easy, rollout) == 1.0
+    assert hops_reached(easy, rollout, direct=True) == 0.0
+    # One hop: the document itself says it.
+    assert hops_reached(easy, Rollout(1, SOURCE, searches=(BYRON_SEARCH,))) == 0.0
+    assert hops_reached(easy, Rollout(1, f"{SOURCE} {DIED}")) == 1.0
+    # What stands in the source is one hop, however easily it is found.
+    assert hops_reached(easy, Rollout(4, f"{SOURCE} {DIED}"), direct=True) == 0.25
+
+
+def test_what_a_question_says_beside_the_source() -> None:
+    source = "Ada is old. Mother is not."
+    assert words_beside_source("Where did Ada's mother, ADA, die?", source) == "Where did die?"
     assert words_beside_source("", "Ada") == words_beside_source("Ada", "Ada") == ""
 
 
@@ -204,7 +210,7 @@ def test_a_chain_begins_in_the_source_and_ends_elsewhere() -> None:
     elsewhere = ("At which town did he die of a fever?", "Missolonghi", DIED)
     for question, answer, evidence in (inside, elsewhere):
         assert reached(4, question, answer, evidence, *made) == 0.25
-        assert reached(1, question, answer, evidence) == 1.0
+    assert (reached(1, *inside), reached(1, *elsewhere)) == (1.0, 0.0)
 
 
 def test_the_guarded_tool_part_is_what_was_reached_without_surplus() -> None:

@@ -3,7 +3,7 @@
 Everything gives the same record, `Triple`: question, answers and gold `Evidence`, verbatim stretches of documents.
 """
 
-from factgym.corpora.multihop.anchoring import anchored, stands, with_evidence_in
+from factgym.corpora.multihop.anchoring import evidence_in, stands, with_evidence_in
 from factgym.corpora.multihop.benchmarks import (
     BENCHMARKS,
     TRIPLES,
@@ -27,8 +27,8 @@ __all__ = [
     "TripleFile",
     "Triples",
     "WorldTriples",
-    "anchored",
     "entities",
+    "evidence_in",
     "find_benchmark",
     "read_row",
     "read_triples",

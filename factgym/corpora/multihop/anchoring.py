@@ -17,7 +17,7 @@ def stands(evidence: Evidence, corpus: Corpus) -> bool:
     return corpus.get(evidence.document).text[evidence.start : evidence.end] == evidence.text
 
 
-def anchored(evidence: Evidence, corpus: Corpus, documents: Sequence[str] = ()) -> Evidence | None:
+def evidence_in(evidence: Evidence, corpus: Corpus, documents: Sequence[str] = ()) -> Evidence | None:
     """The same evidence as it stands in this corpus, None where it does not.
 
     Looked for in its own document first, then in `documents`; verbatim after NFKC and white-space folding, as quotes
@@ -37,7 +37,7 @@ def anchored(evidence: Evidence, corpus: Corpus, documents: Sequence[str] = ()) 
 
 def with_evidence_in(triple: Triple, corpus: Corpus) -> Triple:
     """The triple with the evidence that stands in the corpus; `meta["lost_evidence"]` counts what does not."""
-    found = [anchored(one, corpus) for one in triple.evidence]
+    found = [evidence_in(one, corpus) for one in triple.evidence]
     kept = tuple(one for one in found if one is not None)
     if kept == triple.evidence:
         return triple

@@ -79,7 +79,7 @@ def read_row(row: Values, place: str) -> Triple:
     kind, hops = row.get("kind"), row.get("hops")
     if not (hops is None or (type(hops) is int and 1 <= hops <= _MAX_HOPS)):
         raise DataError(f"{place}: 'hops' must be a whole number from 1 to {_MAX_HOPS}, or null. Fix the row.")
-    answers = answers_of({"answers": [row.get("answer"), *_list(row, "answers", place)]}, place)
+    answers = answers_of({"answers": [text_at(row, "answer", place), *_list(row, "answers", place)]}, place)
     return Triple(
         id=text_at(row, "id", place, _MAX_ID_CHARS),
         question=text_at(row, "question", place),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from factgym.core.config import EnvConfig
 from factgym.core.errors import ConfigError, did_you_mean
+from factgym.corpora.build import check_index
 from factgym.corpora.multihop import BENCHMARKS, SPLITS
 from factgym.envs.eve.search import LEAST_TOKENS
 from factgym.rewards.eve import (
@@ -54,6 +55,7 @@ class EveConfig(EnvConfig):
         EnvConfig.__post_init__(self)
         if self.size is not None and self.size < 1:
             raise ConfigError(f"size must be at least 1, not {self.size}")
+        check_index(self.index, **(self.index_options or {}))
         if not 1 <= self.top_k <= 50:
             raise ConfigError(f"top_k must be from 1 to 50, not {self.top_k}")
         if self.max_passage_tokens < LEAST_TOKENS:
@@ -82,8 +84,9 @@ class EveSolverConfig(EveConfig):
     loop writes it. size: how many questions: of generated ones the first, of a file's a slice drawn by `seed`. triples:
     a sequence of `Triple` to play in place of a source; it needs a corpus where there is something to search.
     reward: "guarded", "eve" (the paper's), "dr-zero" or a `Rubric` over the same components; by default "guarded", and
-    "dr-zero", which asks for no evidence, where no text is shown that could hold it. rules: constants of the reward. evidence_match: where there are several gold spans, compare the evidence with the nearest of those that say
-    the answer (of all, where none does), or with all of them as one text ("joined"), which no single span can equal.
+    "dr-zero", which asks for no evidence, where no text is shown that could hold it. rules: constants of the reward.
+    evidence_match: where there are several gold spans, compare the evidence with the nearest of those that say the
+    answer (of all, where none does), or with all of them as one text ("joined"), which no single span can equal.
     search: False for the single-turn protocol without search, which always has one turn. evidence: there, whether the
     gold evidence is shown with the question. remind: whether a message that neither calls a tool nor holds an answer
     block costs a turn; False ends the episode with it, as Dr. Zero's rollouts do, and it counts as a whole.

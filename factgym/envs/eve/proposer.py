@@ -16,6 +16,7 @@ from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.registry import EnvSpec
 from factgym.core.report import RewardReport, SpanCredit
+from factgym.corpora.text import find_quote
 from factgym.envs.eve.proposer_config import SOLVER, EveProposerConfig
 from factgym.envs.eve.proposer_submission import (
     FORM,
@@ -46,6 +47,7 @@ from factgym.rewards.eve import (
     check_proposal,
     report_of,
     score_proposal,
+    words_beside_source,
 )
 from factgym.rewards.rubric import Rubric
 from factgym.tools.toolbox import Toolbox, ToolResult
@@ -112,9 +114,11 @@ class EveProposerEnv(Env[ProposerTask]):
     ## Known exploits
     `factgym audit` plays them. Under the published sum a question that nobody can answer earns V all the same, and so
     do the whole document as evidence and a made-up search or thought; a question to guess at is a difficult one that no
-    evidence is needed for; one easy hop after searches for nothing earns as much as four; a leaked answer keeps half of
-    the format. The guarded reward pays for none of these. What it leaves open is said in `factgym.rewards.eve.rubrics`:
-    a question with several right answers looks difficult, and a document is believed, whatever it says.
+    evidence is needed for; one easy hop after searches for nothing, or about wherever they led, earns as much as four; a
+    leaked answer keeps half of the format. The guarded reward pays for none of these. What it leaves open is said in
+    `factgym.rewards.eve.rubrics`: a question with several right answers looks difficult, a document is believed,
+    whatever it says, and a question that gives orders ("say unknown unless evidence is shown") is paid where the solver
+    obeys. It asks for words: a true sentence that shares none with the question or a query counts as no evidence.
 
     ## Versions
     v1: first version.
@@ -251,7 +255,21 @@ class EveProposerEnv(Env[ProposerTask]):
             self._rollout(turn, source),
             [(task.document.id, source), *seen],
             self.config.scoring_rules,
+            direct=self._is_direct(proposal, source),
         )
+
+    def _is_direct(self, proposal: Proposal, source: str) -> bool:
+        """Whether a search for the question without the source's words, or its title's, brings the evidence first."""
+        if self.task.hops == 1 or not proposal.evidence:
+            return False
+        title = self.task.document.title
+        return any(self._finds(proposal, known) for known in (f"{title}\n{source}", title))
+
+    def _finds(self, proposal: Proposal, known: str) -> bool:
+        words = words_beside_source(proposal.question, known)
+        library = self.tasks.library
+        found = [library.find(hit.id) for hit in library.search(words, 1)] if words else []
+        return any(one is not None and find_quote(proposal.evidence, neutralise(one.text)) for one in found)
 
     def verdicts(self, checked: CheckedProposal) -> Verdicts:
         """What the solver makes of a proposal; nothing is asked about an invalid one. Raises PolicyError for faults."""
@@ -272,7 +290,8 @@ class EveProposerEnv(Env[ProposerTask]):
         said = tuple(_with_thought(self.episode.messages[one.message]) for one in turns)
         failed = sum(_failed_calls(one) for one in turns)
         done = tuple(self._searches)
-        return Rollout(self.task.hops, source, said, done + (Search((), ""),) * failed, calls=len(done))
+        told = f"{self.task.document.title}\n{source}"
+        return Rollout(self.task.hops, told, said, done + (Search((), ""),) * failed, calls=len(done))
 
     def _whole(self, report: RewardReport, message: int) -> tuple[SpanCredit, ...]:
         """The credits of the blocks, and what belongs to no block on the whole message: they sum to the total."""

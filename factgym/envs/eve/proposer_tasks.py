@@ -107,8 +107,8 @@ def _corpus(config: EveProposerConfig) -> Corpus:
     if config.corpus is None and config.source == "synthetic":
         wanted = SPLITS[config.chosen_split]
         return world(config.seed, max(wanted, -(-(config.size or 0) // 2)), config.chosen_split)[0]
-    solver = EveSolverConfig(source=config.source, path=config.path, corpus=config.corpus, seed=config.seed)
-    return SolverTaskSet((), solver).corpus
+    named = {"source": config.source, "path": config.path, "split": config.split, "corpus": config.corpus}
+    return SolverTaskSet((), EveSolverConfig(**named, seed=config.seed)).corpus
 
 
 def _chosen(corpus: Corpus, config: EveProposerConfig) -> Sequence[str]:

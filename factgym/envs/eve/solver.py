@@ -105,9 +105,12 @@ class EveSolverEnv(Env[SolverTask]):
     beside the honest solver's .75 on generated questions it pays .71 for a bag of likely words, .67 for an invented
     sentence and .65 for the question itself as evidence, and "dr-zero" cannot tell them apart. Under the guard these
     and the whole passage earn .28 beside .75, the bare answer as evidence .35, a list of candidates .20.
-    What the guard does not see: whether the evidence suffices. Without gold evidence a sentence that holds the answer
-    and a word of the question or of a query is as good as one that proves it. A guess at yes or no is right half of
-    the time.
+    What the guard does not see: whether the evidence suffices. The first sentence in sight that holds the answer earns
+    .69 beside .75 on generated questions, where a name stands in several places; on HotpotQA and 2WikiMultihopQA, where
+    a right answer mostly stands where it is proved, as much as reading does. Without gold evidence a sentence that holds
+    the answer and a word of the question or of a query is as good as one that proves it. A guess at yes or no is right
+    half of the time. Sixteen calls of eight queries fit into a message: searching at random is not cheating, and is paid
+    no more than searching with a plan.
 
     ## Versions
     v1: first version.

@@ -92,10 +92,13 @@ class SolverTaskSet(KeptTasks[SolverTask]):
 
 def solver_tasks(config: EveSolverConfig) -> SolverTaskSet:
     """The task set of a configuration, shared unless triples are given. Raises ConfigError or DataError for bad files."""
-    if config.search and (config.corpus is None or not isinstance(config.corpus, str | Path)):
+    given = None if config.triples is None else _given(config)
+    if config.search and not isinstance(config.corpus, str | Path):
         _corpus(config)  # what cannot be searched is said here and not by every episode
-    if config.triples is not None:
-        return SolverTaskSet(_given(config), config)
+    elif config.search and not Path(config.corpus).exists():
+        raise ConfigError(f"corpus={str(config.corpus)!r} does not exist: give a file or folder of passages")
+    if given is not None:
+        return SolverTaskSet(given, config)
     place = None if config.source == "synthetic" else _place(config)
     key = (
         *("eve solver", config.source, config.chosen_split, config.size, place, config.seed, config.search),
@@ -138,9 +141,9 @@ def load_triples(config: EveSolverConfig) -> Sequence[Triple]:
 
 
 def _given(config: EveSolverConfig) -> Sequence[Triple]:
-    triples = tuple(config.triples)
-    if not all(isinstance(one, Triple) for one in triples):
-        raise ConfigError("triples is a sequence of factgym.corpora.multihop.Triple")
+    triples = tuple(config.triples) if isinstance(config.triples, Sequence) else ()
+    if not triples or not all(isinstance(one, Triple) for one in triples):
+        raise ConfigError("triples is a sequence of factgym.corpora.multihop.Triple, at least one")
     if len({one.id for one in triples}) < len(triples):
         raise ConfigError("two of the given triples have one id: ids are unique")
     return triples[: config.size]
@@ -159,7 +162,7 @@ def _corpus(config: EveSolverConfig) -> Corpus:
     if own is None:
         raise ConfigError(
             f"{'the given triples' if config.triples is not None else f'these questions of {config.source!r}'} bring no "
-            "documents: give a file or folder of passages as corpus=…, or play without search (search=False)"
+            "documents: give a file or folder of passages as corpus=…; eve-solver can do without (search=False)"
         )
     return own
 

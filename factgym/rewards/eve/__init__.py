@@ -19,7 +19,7 @@ from factgym.rewards.eve.format import (
     thought_of,
     tool_score,
 )
-from factgym.rewards.eve.guarded import guarded_parts, hops_reached
+from factgym.rewards.eve.guarded import guarded_parts, hops_reached, words_beside_source
 from factgym.rewards.eve.measures import (
     TOKEN,
     CountTokens,
@@ -112,4 +112,5 @@ __all__ = [
     "token_f1",
     "tool_score",
     "words_beside",
+    "words_beside_source",
 ]

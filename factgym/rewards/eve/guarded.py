@@ -43,21 +43,32 @@ def guarded_parts(
     )
 
 
-def hops_reached(proposal: Proposal, rollout: Rollout) -> float:
-    """The share of the hops asked for that the rollout made, in (0, 1]: (1 + used searches) / hops, at most 1.
+def hops_reached(proposal: Proposal, rollout: Rollout, direct: bool = False) -> float:
+    """The share of the hops asked for that the rollout made, in [0, 1]: (1 + used searches) / hops, at most 1.
 
     A search was used when something that it brought, and that stood neither in the source nor in a query so far, stands
     in the answer, in the evidence, or in the query of a later search that was used; the same search counts once. None
-    was used where the evidence stands in the source document, or where the question names nothing of
-    the source that the evidence does not name as well: a chain begins in the source and ends elsewhere.
+    was used where the evidence stands in the source document, or where the question names nothing of the source that
+    the evidence does not name as well: a chain begins in the source and ends elsewhere.
+
+    0 where the source is not needed at all: where one hop was asked for and the evidence stands elsewhere, and where
+    the question is `direct`, that is a search for what it says beside the words of the source, or of its title
+    (`words_beside_source`), brings evidence first that does not stand in the source.
     """
+    told_there = find_quote(proposal.evidence, rollout.source) is not None
     if rollout.hops == 1:
-        return 1.0
+        return 1.0 if told_there or not proposal.evidence else 0.0
+    if told_there or direct:
+        return 1.0 / rollout.hops if told_there else 0.0
     named, held = frozenset(terms(proposal.question)), frozenset(terms(proposal.evidence))
     begins_there = not (named - held).isdisjoint(terms(rollout.source))
-    if not begins_there or find_quote(proposal.evidence, rollout.source) is not None:
-        return 1.0 / rollout.hops
-    return min((1 + _used_searches(proposal, rollout)) / rollout.hops, 1.0)
+    return min((1 + (_used_searches(proposal, rollout) if begins_there else 0)) / rollout.hops, 1.0)
+
+
+def words_beside_source(question: str, source: str) -> str:
+    """The words of a question that hold none of the source's: what is left of it for who does not know the source."""
+    known = frozenset(terms(source))
+    return " ".join(word for word in question.split() if known.isdisjoint(terms(word)))
 
 
 def _real_thoughts(turns: Sequence[str], rules: EveRules) -> int:

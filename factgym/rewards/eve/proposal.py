@@ -9,6 +9,7 @@ Only a valid proposal needs the solver, and only a verbatim span the verifier (2
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +24,12 @@ from factgym.rewards.eve.measures import CountTokens, brevity, count_tokens, dif
 from factgym.rewards.eve.parse import Proposal
 from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules
 from factgym.rewards.eve.spans import Texts, is_anchored, is_focused, locate
+
+_LEAST_LETTERS = 6
+"""An answer with fewer letters stands by chance where gaps do not count: "Rome" in "from Ecuador"."""
+
+_UNSEEN = ("Mn", "Cf")
+"""Unicode categories: combining marks, and format characters such as the zero-width space."""
 
 ValueKind = Literal["sampling", "logprob", "none"]
 
@@ -75,9 +82,26 @@ def is_valid(question: str, answer: str) -> bool:
 
 
 def is_leak(question: str, answer: str) -> bool:
-    """Whether every content word of the answer stands in the question, in whatever order. Ours."""
+    """Whether every content word of the answer stands in the question, in whatever order. Ours.
+
+    Accents and characters that are not seen (zero-width spaces, soft hyphens) make no difference, and an answer of at
+    least six letters is found where it is written without or with other gaps, too.
+    """
+    answer, question = _plain(answer), _plain(question)
     words = frozenset(terms(answer))
-    return bool(words) and words <= frozenset(terms(question))
+    if not words or words <= frozenset(terms(question)):
+        return bool(words)
+    letters = "".join(filter(str.isalnum, answer))
+    return len(letters) >= _LEAST_LETTERS and letters in "".join(filter(str.isalnum, question))
+
+
+def _plain(text: str) -> str:
+    """The text in lower case, without accents and unseen characters."""
+    if text.isascii():
+        return text.lower()
+    return "".join(
+        one for one in unicodedata.normalize("NFKD", text) if unicodedata.category(one) not in _UNSEEN
+    ).lower()
 
 
 def check_proposal(
@@ -86,18 +110,20 @@ def check_proposal(
     texts: Texts,
     rules: EveRules = DEFAULT_RULES,
     *,
+    direct: bool = False,
     count: CountTokens = count_tokens,
 ) -> CheckedProposal:
     """What can be said of a proposal before a solver is asked.
 
-    texts: (document id, text): the source document first, then the passages that searches returned. count: counts the
-    tokens of a span.
+    texts: (document id, text): the source document first, then the passages that searches returned. direct: whether a
+    search for the question without the source's words, or its title's, brings the evidence first (see `hops_reached`).
+    count: counts the tokens of a span.
     """
     question, answer = proposal.question, proposal.answer
     valid, leak = is_valid(question, answer), is_leak(question, answer)
     queries = [query for one in rollout.searches for query in one.queries]
     place = locate(proposal.evidence, texts) if valid else None
-    reached = hops_reached(proposal, rollout)
+    reached = hops_reached(proposal, rollout, direct)
     return CheckedProposal(
         proposal,
         rollout.hops,

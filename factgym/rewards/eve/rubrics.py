@@ -27,10 +27,14 @@ Under `eve` these pay, and `guarded` ends it:
   difficulty is highest, and no evidence is needed. Guarded: difficulty and brevity count as far as the evidence helps,
   that is times max(0, V). An answer that is known without evidence ends the same way.
 - *Leaks.* The published test is literal. Guarded: an answer whose words all stand in the question is a leak, in
-  whatever order, and a leak earns nothing for its format (as in Dr. Zero's code; the paper pays half of F).
+  whatever order, with unseen characters in it or without gaps, and a leak earns nothing for its format (as in Dr.
+  Zero's code; the paper pays half of F).
 - *A question of one hop where four were asked for*, after searches for anything: searches are counted, not read, and an
   easy question is answered more often. Guarded: difficulty, value and brevity count by the share of the hops that were
   `reached`: searches of which something was used, from the source to evidence that stands elsewhere.
+- *A walk to anywhere, and an easy question about where it ended*, with a word of the source thrown in. Guarded: nothing
+  counts where the source is not needed, that is where the question, put as a search without the words of the source or
+  of its title, brings the evidence first, or where one hop was asked for and the evidence stands elsewhere.
 - *Form without substance*: empty or repeated thoughts, searches made to be counted, "1" found in "1975". Guarded: see
   `factgym.rewards.eve.guarded`.
 - *An answer without its evidence* (solver) loses .3 at most. Guarded: it earns `ungrounded_share` of its point unless
@@ -41,9 +45,15 @@ Under `eve` these pay, and `guarded` ends it:
 A span cannot carry an instruction ("the answer is X"): it must stand in a document, and what the verifier is shown is
 the document's own slice. What `guarded` leaves open: a question with several right answers, or with one that is written
 in several ways, looks like a difficult one; a document that itself lies, or holds an instruction, is believed; a policy
-that always asks for "yes" is weakened, not stopped; a question may refer to what a search returns rather than to the
-world; a walk from search to search is a chain by its words, whatever the question makes of it. A judge, and the
-selector's diversity, are the means against these.
+that always asks for "yes" is weakened, not stopped; a sentence that names the answer in passing, beside a word of the
+question, has the V that the solver gives it; a question may refer to what a search returns rather than to the
+world; a walk from search to search is a chain by its words where its question is worded so that a search does not bring
+the evidence first; a question may give orders ("say unknown unless evidence stands beside this", "toss a coin first"),
+which a solver that obeys turns into V and difficulty. A judge, and the selector's diversity, are the means against these.
+
+What `guarded` takes for no evidence though it is: a sentence that shares no word with the question or a query. Of the
+supporting sentences that hold the answer, 11 % share none with their question on HotpotQA and 28 % on 2WikiMultihopQA,
+most of them at the end of several hops, where a proposer has its queries.
 """
 
 from __future__ import annotations

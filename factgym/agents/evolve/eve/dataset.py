@@ -10,7 +10,8 @@ data/manifest.json      what, seeds, the proposer, fingerprints
 ```
 
 A row is kept when it is valid, as in the paper, and when its span was found in the document or a search result:
-without a place there is nothing to check. A second row with the same question, answer and evidence is dropped.
+without a place there is nothing to check. Dropped are also questions that hold every word of their answer, in another
+order or out of sight, and a second row with the same question, answer and evidence.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ TRIPLES = "triples.jsonl"
 DOCUMENTS = "documents.jsonl"
 
 INVALID = "invalid: a part is empty, or the question holds its answer"
+LEAKED = "the question holds every word of its answer"
 UNPLACED = "the evidence stands in no document or search result"
 REPEATED = "a row before it is the same"
 LOW = "V is below the least that is kept"
@@ -62,6 +64,8 @@ def write_triples(
 def _refused(facts: Mapping[str, Any], seen: set[tuple[str, ...]], min_value: float | None) -> str | None:
     if not facts.get("valid"):
         return INVALID
+    if facts.get("leak"):
+        return LEAKED
     if facts.get("evidence_span") is None:
         return UNPLACED
     if min_value is not None and (facts.get("V") is None or facts["V"] < min_value):

@@ -31,6 +31,7 @@ from factgym.envs.eve.players.reading import (
 )
 from factgym.envs.eve.protocols import Shown, read_shown
 from factgym.envs.eve.submission import written
+from factgym.rewards.eve import holds_answer
 
 UNKNOWN = "unknown"
 
@@ -136,15 +137,16 @@ def read_off(
 
 
 def _chosen(asked: Asked, found: Sequence[Chain], rng: random.Random) -> Reading:
-    """One of the answers that the question itself allows."""
-    best = found[0] if found else None
+    """One of the answers that the question itself allows, with the best sentence that names it."""
     if asked.choices:
         answer = rng.choice(asked.choices)
     else:
-        answer = "yes" if rng.random() < (best.score if best else 0.5) else "no"
-    if best is None:
+        answer = "yes" if rng.random() < (found[0].score if found else 0.5) else "no"
+    if not found:
         return Reading(asked.text, answer)
-    return Reading(asked.text, answer, best.sentences[-1].text, best.sentences[-1].passage, asked.choices)
+    read = [one for chain in found for one in reversed(chain.sentences)]
+    told = next((one for one in read if holds_answer(answer, one.text)), read[0])
+    return Reading(asked.text, answer, told.text, told.passage, asked.choices)
 
 
 def drawn(known: Sequence[Candidate], temperature: float, rng: random.Random) -> Candidate:

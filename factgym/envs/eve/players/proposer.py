@@ -24,27 +24,31 @@ from factgym.envs.eve.players.proposer_reading import (
 from factgym.envs.eve.players.proposer_writing import Draft, drafts
 from factgym.envs.eve.proposer_submission import written
 from factgym.envs.eve.protocols import read_shown
+from factgym.rewards.eve import is_leak, is_valid
 
 _BEAM = 12
 _QUERIES = 2
 _QUERY_CHARS = 200
+_LED = 3
+"""Words of an answer that other words lead to."""
 
 Finish = Callable[[Sequence[Draft], Page, random.Random], str]
 """Turns the drafts, best first, into what is submitted; gets the source document too."""
 
 
 def honest(found: Sequence[Draft], page: Page, rng: random.Random) -> str:
-    """The best draft as it is; where nothing is named, a question that the document's beginning answers."""
+    """The best draft as it is; where nothing is named, a question about the words of the document's beginning."""
     if found:
         best = found[0]
         return written(best.question, best.answer, best.evidence, best.thought)
     words = page.text.split()
-    return written(
-        f"How does the text about {page.title} begin?",
-        " ".join(words[:4]),
-        " ".join(words[:12]),
-        "No sentence here names anything that could be asked for.",
-    )
+    thought = "No sentence here names anything that could be asked for."
+    for at in range(_LED, len(words) - _LED + 1):
+        question = f'Which words follow "{" ".join(words[:at])}" in the text about {page.title}?'
+        answer = " ".join(words[at : at + _LED])
+        if is_valid(question, answer) and not is_leak(question, answer):
+            return written(question, answer, " ".join(words[: at + _LED]), thought)
+    return written(f"How does the text about {page.title} begin?", " ".join(words[:_LED]), page.text, thought)
 
 
 class ExtractiveProposer:

@@ -15,7 +15,7 @@ from factgym.core.policy import Player, Policy
 from factgym.corpora.multihop import entities
 from factgym.corpora.sentences import sentences
 from factgym.envs.eve.players.proposer import ExtractiveProposer, Finish, honest, search_call
-from factgym.envs.eve.players.proposer_reading import Page, facts_of, read_given
+from factgym.envs.eve.players.proposer_reading import Page, facts_of, read_given, read_results
 from factgym.envs.eve.players.proposer_writing import Draft, drafts
 from factgym.envs.eve.proposer import EveProposerEnv
 from factgym.envs.eve.proposer_submission import written
@@ -60,6 +60,45 @@ class Spammer:
         facts = facts_of(given.page, given.page.title)
         rng = random.Random(f"factgym spam {self._seed} {given.page.id}")
         return honest(drafts([(fact,) for fact in facts], rng), given.page, rng)
+
+
+class Walker:
+    """Walks from search to search along any name there is, then asks an easy question of one hop about where it ended.
+
+    The source's title is thrown in, so that the question seems to begin there.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        """A search for a name of the last passage that came, or the proposal."""
+        given, shown = read_given(messages), read_shown(messages)
+        if given is None:
+            return search_call([_JUNK])
+        rng = random.Random(f"factgym walk {self._seed} {given.page.id} {shown.searches}")
+        found = [page for page in read_results(messages) if page.id != given.page.id]
+        last = found[-1] if found else given.page
+        if shown.searches < max(1, given.hops - 1) and shown.left != 1:
+            named = [last.text[start:end] for start, end, kind in entities(last.text, last.title) if kind == "name"]
+            return search_call(
+                [rng.choice(named or [last.title])], f"Away from {last.title}, wherever the names lead to."
+            )
+        page = next((page for page in reversed(found) if facts_of(page, page.title)), given.page)
+        easy = drafts([(fact,) for fact in facts_of(page, page.title)], rng)
+        stray = f" (not {given.page.title})?"
+        return honest([replace(one, question=one.question.removesuffix("?") + stray) for one in easy], given.page, rng)
+
+
+class Namer(ExtractiveProposer):
+    """Goes the whole way, then asks about its last stop by name: a question of one hop."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, self._named)
+
+    def _named(self, found: Sequence[Draft], page: Page, rng: random.Random) -> str:
+        easy = [two for one in found if len(one.chain) > 1 for two in drafts([one.chain[-1:]], rng)]
+        return honest(easy or found, page, rng)
 
 
 class Guesser:
@@ -172,6 +211,10 @@ def _exploiters() -> Iterator[Player]:
     yield Player("spam-all", "exploiter", "The same in every turn that there is.", lambda env, seed: Spammer(seed, 99))
     one = "Asks a question of one hop, whatever is asked for, without a search."
     yield Player("one-hop", "exploiter", one, lambda env, seed: Spammer(seed, 0))
+    walk = "Walks from search to search, then asks an easy question about wherever it ended."
+    yield Player("walk", "exploiter", walk, lambda env, seed: Walker(seed))
+    named = "Follows names honestly, and asks about the last stop by its name."
+    yield Player("last-stop", "exploiter", named, lambda env, seed: Namer(seed))
     same = "Asks every document the same riddle, whose answer stands in none."
     yield Player("riddle", "exploiter", same, lambda env, seed: Guesser("What has hands but cannot clap?", "a clock"))
 

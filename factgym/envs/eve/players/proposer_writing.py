@@ -4,7 +4,8 @@
     Two hops   Of the one about whom it is said, of Analytical Engine, "It was designed by [that one] in 1837.", what is
                missing here: "[That one] was born in ____."?
 
-The answer and the names on the way are taken out of the question wherever they stand.
+The answer and the names on the way are taken out of the question wherever they stand. After several hops a long last
+sentence is cut down to what stands about the gap: quoted whole it would be found by itself, without the way to it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _OTHER = "[that one]"
 _BESIDE = 2
 """Words on each side of a gap that a thin question leaves out."""
 _THIN_SHARE = 0.5
+_LONG, _NEAR = 8, 2
+"""Words of a long sentence, and words that are kept of it on each side of a gap."""
 _MOST = 8
 _WORD = re.compile(r"\S+")
 
@@ -47,6 +50,7 @@ def draft(chain: Chain, thin: bool) -> Draft | None:
     if len(chain) == 1:
         question = f'What is missing in what is said of {first}: "{gapped}"?'
     else:
+        gapped = _near_gap(gapped)
         way = "; and of that one, ".join(f'"{_without(_replaced(fact), hidden)}"' for fact in chain[:-1])
         question = f'Of the one about whom it is said, of {first}, {way}, what is missing here: "{gapped}"?'
     if last.object.casefold() in question.casefold():
@@ -65,6 +69,14 @@ def _gapped(fact: Fact, thin: bool) -> str:
         after = [match.end() for match in _WORD.finditer(right)]
         right = right[after[_BESIDE - 1] :] if len(after) > _BESIDE else ""
     return f"{left.rstrip()} {GAP}{'' if right[:1] in ',.;:' else ' '}{right.lstrip()}".strip()
+
+
+def _near_gap(text: str) -> str:
+    words = text.split()
+    if len(words) <= _LONG:
+        return text
+    at = next((place for place, word in enumerate(words) if GAP in word), 0)
+    return " ".join(words[max(0, at - _NEAR) : at + 1 + _NEAR])
 
 
 def _replaced(fact: Fact) -> str:
