@@ -127,9 +127,9 @@ def test_supporting_facts_without_a_context_are_kept_by_name(data_dir: Path) -> 
 def test_evidence_of_one_file_is_found_in_the_corpus_of_another(data_dir: Path) -> None:
     corpus = read_passages(data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json")
     moved = [with_evidence_in(one, corpus) for one in read_triples("2wikimultihopqa", data_dir)]
-    lost = sum(one.meta.get("lost_evidence", 0) for one in moved)
-    kept = [one for triple in moved for one in triple.evidence]
-    assert len(kept) + lost == 414 and len(kept) == 85  # the two files are different samples
+    evidence = [one for triple in moved for one in triple.evidence]
+    kept = [one for one in evidence if one.is_placed]
+    assert len(evidence) == 414 and len(kept) == 85  # the two files are different samples
     assert all(stands(one, corpus) for one in kept)
 
 
@@ -410,9 +410,8 @@ def test_evidence_is_held_against_a_corpus() -> None:
     assert evidence_in(Evidence("b", None, None, " "), CORPUS) is None
 
 
-def test_a_triple_keeps_the_evidence_that_the_corpus_has() -> None:
+def test_evidence_that_the_corpus_has_not_keeps_its_text_and_no_place() -> None:
     triple = Triple("t", "q", ("x",), (Evidence("b", 0, 7, "Another"), Evidence("a", 0, 5, "Never")))
     kept = with_evidence_in(triple, CORPUS)
-    assert kept.evidence == (Evidence("b", 0, 7, "Another"),)
-    assert kept.meta["lost_evidence"] == 1
+    assert kept.evidence == (Evidence("b", 0, 7, "Another"), Evidence("", None, None, "Never"))
     assert with_evidence_in(kept, CORPUS) is kept

@@ -183,3 +183,15 @@ def test_both_environments_share_their_settings() -> None:
     assert (config.splits, config.chosen_split) == ((), "")
     assert EveConfig(source="hotpotqa").chosen_split == "distractor"
     assert BORN in CORPUS.get("dolvin").text
+
+
+def test_gold_evidence_is_placed_in_the_corpus_that_is_searched(data_dir: Path) -> None:
+    """A benchmark's places are those of its own documents: in another corpus they are looked up, or left open."""
+    corpus = data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json"
+    path = str(data_dir / "2wikimultihopqa" / "2wiki_dev_sample_migres.json")
+    env = factgym.make("eve-solver", source="2wikimultihopqa", path=path, corpus=str(corpus))
+    evidence = [one for index in range(60) for one in env.tasks[index].triple.evidence]
+    placed = [one for one in evidence if one.is_placed]
+    assert placed and len(placed) < len(evidence)
+    assert all(stands(one, env.tasks.corpus) for one in placed)
+    assert all(one.text and not one.document for one in evidence if not one.is_placed)

@@ -36,10 +36,6 @@ def evidence_in(evidence: Evidence, corpus: Corpus, documents: Sequence[str] = (
 
 
 def with_evidence_in(triple: Triple, corpus: Corpus) -> Triple:
-    """The triple with the evidence that stands in the corpus; `meta["lost_evidence"]` counts what does not."""
-    found = [evidence_in(one, corpus) for one in triple.evidence]
-    kept = tuple(one for one in found if one is not None)
-    if kept == triple.evidence:
-        return triple
-    lost = len(found) - len(kept)
-    return replace(triple, evidence=kept, meta={**triple.meta, **({"lost_evidence": lost} if lost else {})})
+    """The triple with its evidence as it stands in the corpus; what does not stand there keeps its text and no place."""
+    found = tuple(evidence_in(one, corpus) or Evidence("", None, None, one.text) for one in triple.evidence)
+    return triple if found == triple.evidence else replace(triple, evidence=found)

@@ -16,7 +16,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.kept import KeptTasks
 from factgym.core.shared import SharedByArguments, shared
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file, world
+from factgym.corpora.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file, with_evidence_in, world
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.library import identity, open_corpus, open_library
 from factgym.tools.library import PassageLibrary
@@ -55,6 +55,8 @@ class SolverTaskSet(KeptTasks[SolverTask]):
     def make(self, index: int) -> SolverTask:
         """A task made anew."""
         triple = self._triples[index]
+        if self._config.search and self._config.corpus is not None:  # the file's places are those of its own documents
+            triple = with_evidence_in(triple, self.corpus)
         return SolverTask(triple.id, triple, (self, index))
 
     @cached_property
