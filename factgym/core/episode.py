@@ -36,7 +36,10 @@ class Turn:
     @property
     def error(self) -> str | None:
         """The first error of the turn, or None."""
-        return next((reply.error for reply in self.replies if reply.error), None)
+        for reply in self.replies:
+            if reply.error:
+                return reply.error
+        return None
 
 
 @dataclass(slots=True)

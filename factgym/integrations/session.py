@@ -29,9 +29,10 @@ OVER = "The episode is over; this call was not done."
 
 _MOST = 1e300
 _LONGEST_KEY = 2 * MAX_NAME_CHARS
-_MAX_NAMES = 2000
-_names: dict[tuple[str, Any], str] = {}
-"""Names that have been made plain, and are looked up after every episode."""
+_MAX_PREFIXES = 100
+_MAX_NAMES = 1000
+_names: dict[str, dict[Any, str]] = {}
+"""Prefix -> key -> the plain name: what has been made once and is looked up after every episode."""
 _NO_NUMBERS = frozenset({str, list, tuple, type(None)})
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_]+")
 
@@ -64,7 +65,7 @@ class Session:
 
         After the end nothing is played: each call in it is answered with that, and a text with one user message.
         """
-        if self.done:
+        if self.env.episode.stop is not None:
             return self._refused(message)
         info = self.env.step(message)[4]
         new: list[Message] = info["messages"]
@@ -147,9 +148,12 @@ class Session:
 
     def turn_rewards(self) -> list[float]:
         """What the spans credit to each of the policy's messages, in their order; zeros while the episode runs."""
-        place = {turn.message: number for number, turn in enumerate(self.env.episode.turns)}
-        found = [0.0] * len(place)
-        for span in self.spans:
+        episode = self.env.episode
+        found = [0.0] * len(episode.turns)
+        if episode.report is None or not episode.report.spans:
+            return found
+        place = {turn.message: number for number, turn in enumerate(episode.turns)}
+        for span in episode.report.spans:
             if span.message in place:
                 found[place[span.message]] += span.value
         return found
@@ -159,12 +163,12 @@ class Session:
 
         Beside the report's: turns, errors (turns that were answered with one), truncated and scored (0 or 1).
         """
-        turns = self.env.episode.turns
-        found = flat_metrics(self.report)
-        found["turns"] = float(len(turns))
-        found["errors"] = float(sum([turn.error is not None for turn in turns]))
-        found["truncated"] = float(self.done and self.stop != "submitted")
-        found["scored"] = float(self.report is not None and self.report.status == "scored")
+        episode = self.env.episode
+        found = flat_metrics(episode.report)
+        found["turns"] = float(len(episode.turns))
+        found["errors"] = float(sum([turn.error is not None for turn in episode.turns]))
+        found["truncated"] = float(episode.stop not in (None, "submitted"))
+        found["scored"] = float(episode.report is not None and episode.report.status == "scored")
         return found
 
 
@@ -179,20 +183,23 @@ def flat_metrics(report: RewardReport | None) -> dict[str, float]:
 
 
 def _add_numbers(found: dict[str, float], prefix: str, values: Mapping[Any, Any]) -> None:
+    known = _names.get(prefix)
+    if known is None:
+        known = _names.setdefault(prefix, {}) if len(_names) < _MAX_PREFIXES and len(prefix) < _LONGEST_KEY else {}
     for key, value in values.items():
         kind = type(value)
         if kind is float or kind is int or kind is bool:
-            name = _names.get((prefix, key)) or _plain_name(prefix, key)
+            name = known.get(key) or _plain_name(known, prefix, key)
             if -_MOST < value < _MOST and name not in found:
-                found[name] = float(value)
-        elif not prefix and kind not in _NO_NUMBERS and isinstance(value, Mapping):
+                found[name] = value if kind is float else float(value)
+        elif not prefix and kind not in _NO_NUMBERS and (kind is dict or isinstance(value, Mapping)):
             _add_numbers(found, f"{key}_", value)
 
 
-def _plain_name(prefix: str, key: Any) -> str:
+def _plain_name(known: dict[Any, str], prefix: str, key: Any) -> str:
     name = _NOT_IN_A_NAME.sub("_", f"{prefix}{key}"[:_LONGEST_KEY]).strip("_")[:MAX_NAME_CHARS] or "unnamed"
-    if len(_names) < _MAX_NAMES and type(key) is str and len(key) < _LONGEST_KEY:
-        _names[prefix, key] = name
+    if len(known) < _MAX_NAMES and type(key) is str and len(key) < _LONGEST_KEY:
+        known[key] = name
     return name
 
 

@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import factgym
 from factgym.core.errors import ConfigError
@@ -90,19 +92,49 @@ def test_what_is_no_setting_is_refused_in_words(said: dict[str, object], complai
         keywords("claimcheck-multihop", said)
 
 
-def test_the_table_of_doors_names_what_exists() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+def extras() -> dict[str, list[Requirement]]:
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    return {name: [Requirement(one) for one in wanted] for name, wanted in found.items()}
+
+
+def table() -> list[tuple[str, str, str, str]]:
     lines = [line for line in (ROOT / ".ci" / "doors").read_text("utf-8").splitlines() if line and line[0] != "#"]
-    names = []
+    found = []
     for line in lines:
         name, python, arguments, files = (cell.strip() for cell in line.split("|"))
+        found.append((name, python, arguments, files))
+    return found
+
+
+def pins(arguments: str) -> dict[str, Version]:
+    return {name: Version(pin) for name, pin in re.findall(r"([\w-]+)==([\w.]+)", arguments)}
+
+
+def test_the_table_of_doors_names_what_exists() -> None:
+    names = []
+    for name, python, arguments, files in table():
         names.append(name)
         assert re.fullmatch(r"default|3\.\d+", python)
         (extra,) = re.findall(r"-e \.\[([\w,-]+)\]", arguments)
-        assert set(extra.split(",")) <= extras.keys(), line
-        assert all(list(ROOT.glob(pattern)) for pattern in files.split()), line
+        assert set(extra.split(",")) <= extras().keys(), name
+        assert all(list(ROOT.glob(pattern)) for pattern in files.split()), name
     assert len(set(names)) == len(names)
     assert {path.stem for path in (ROOT / "docs" / "guides" / "doors").glob("*.md")} <= set(names) | {"session"}
+
+
+def test_the_lowest_lines_are_at_the_lower_bounds_and_the_others_are_free() -> None:
+    lines = {name: arguments for name, _, arguments, _ in table()}
+    lowest = [name for name in lines if name.endswith("-lowest")]
+    assert lowest
+    for name in lowest:
+        extra = name.removesuffix("-lowest")
+        wanted = {one.name: one.specifier for one in extras()[extra]}
+        here, newest = pins(lines[name]), pins(lines[extra])
+        assert extras()[extra][0].name in here, f"{name} must pin the framework"
+        assert not newest.keys() & wanted.keys(), f"{extra} must take the newest versions that its bounds allow"
+        for package, version in here.items() - {("torch", Version("2.13.0"))}:
+            (bound,) = (Version(one.version) for one in wanted[package] if one.operator == ">=")
+            assert version == bound, f"{name} pins {package} to {version}; pyproject.toml begins at {bound}"
 
 
 def test_a_missing_framework_is_named_with_its_extra() -> None:

@@ -38,10 +38,11 @@ SMALLER = {
 
 def test_the_page_runs(tiny: str, tmp_path: Path) -> None:
     said = [done.stdout for _, done in run_page("trl", tmp_path, {"Qwen/Qwen3-0.6B": tiny, **SMALLER})]
-    reward, turns = said[0].splitlines()[-1].split()
+    assert said[0].splitlines()[-1].startswith("0."), said[0]
+    reward, turns = said[1].splitlines()[-1].split()
     assert 0.0 <= float(reward) <= 1.0
     assert float(turns) >= 1
-    prompt, completion = (int(word) for word in said[1].split())
+    prompt, completion = (int(word) for word in said[2].split())
     assert prompt > 300
     assert completion > 300
 

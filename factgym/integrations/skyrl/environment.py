@@ -68,18 +68,23 @@ class FactTextEnv(BaseTextEnv):
         At the end "metadata" holds stop, report and turn_rewards, what the spans credit to each message. Raises
         EpisodeFaultError where the infrastructure broke the episode.
         """
-        new = self.session.say(action)
-        self.turns = len(self.session.env.episode.turns)
-        if not self.session.done and self.turns >= self.max_turns:
-            self.session.close("turn_limit")
-        reward = 0.0
-        if self.session.done and not self.paid:
+        session = self.session
+        new = session.say(action)
+        episode = session.env.episode
+        self.turns = len(episode.turns)
+        if self.turns >= self.max_turns and episode.stop is None:
+            session.close("turn_limit")
+        done, reward = episode.stop is not None, 0.0
+        if done and not self.paid:
             reward, self.paid = self.total(), True
+        told: dict[str, Any] = {"stage": session.env.stage, "error": episode.turns[-1].error}
+        if done:
+            told |= {"stop": episode.stop, "report": session.close().to_dict(), "turn_rewards": session.turn_rewards()}
         return BaseTextEnvStepOutput(
             observations=[{"role": one["role"], "content": one["content"] or ""} for one in new],
             reward=reward,
-            done=self.session.done,
-            metadata=self._metadata(),
+            done=done,
+            metadata=told,
         )
 
     def total(self) -> float:
@@ -91,13 +96,6 @@ class FactTextEnv(BaseTextEnv):
                 f"({report.status}: {report.error or 'no reason given'}); `FactGenerator` plays such an episode again"
             )
         return report.total
-
-    def _metadata(self) -> dict[str, Any]:
-        episode, report = self.session.env.episode, self.session.report
-        told: dict[str, Any] = {"stage": self.session.env.stage, "error": episode.turns[-1].error}
-        if report is not None:
-            told |= {"stop": episode.stop, "report": report.to_dict(), "turn_rewards": self.session.turn_rewards()}
-        return told
 
     def get_metrics(self) -> dict[str, Any]:
         """Every component and numeric metric, logged as `environment/NAME`; a rollout that was cut is ended here."""

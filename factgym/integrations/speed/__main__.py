@@ -31,7 +31,7 @@ def main() -> int:
     doors = commands.add_parser("doors", help="what each in-process door adds to an episode's own cost")
     doors.add_argument("doors", nargs="*", help="all by default: " + ", ".join(DOORS))
     doors.add_argument("--episodes", type=int, default=100)
-    doors.add_argument("--repeats", type=int, default=15)
+    doors.add_argument("--repeats", type=int, default=40)
     whole = commands.add_parser("vf-eval", help="the whole command of verifiers, and what tool servers would cost")
     whole.add_argument("--episodes", type=int, default=128)
     whole.add_argument("--servers", type=int, default=16, help="episodes where each rollout starts a tool server")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
@@ -10,7 +9,7 @@ from typing import Any
 
 from factgym.core.errors import FactgymError
 from factgym.core.messages import Message
-from factgym.integrations.speed.frame import Door, Recorded
+from factgym.integrations.speed.frame import Door, Recorded, awaited_one_by_one
 
 
 def door(env_id: str) -> Door:
@@ -69,15 +68,11 @@ def door(env_id: str) -> Door:
         value: Any = score_of(state.store, names).value
         return float(value[REWARD])
 
-    async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
-        return [await episode(one) for one in recorded]
-
     def whole(recorded: Sequence[Recorded]) -> list[float]:
         """`inspect eval` itself, its log included."""
         return _evaluated(env_id, {one.task: framework(one)[1] for one in recorded})
 
-    loop = asyncio.new_event_loop()
-    return Door(lambda recorded: loop.run_until_complete(all_of_them(recorded)), loop.close, whole)
+    return Door(awaited_one_by_one(episode), run=whole)
 
 
 def _evaluated(env_id: str, outputs: Mapping[str, Sequence[Any]]) -> list[float]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Sequence
 
-from factgym.integrations.speed.frame import Door, Recorded
+from factgym.integrations.speed.frame import Door, Recorded, awaited_one_by_one
 
 
 def door(env_id: str) -> Door:
@@ -16,7 +14,6 @@ def door(env_id: str) -> Door:
 
     episodes = Episodes(env_id)
     tasks = episodes.template.env.tasks
-    loop = asyncio.new_event_loop()
 
     async def episode(recorded: Recorded) -> float:
         play = Play(episodes, Job(tasks.index_of(recorded.task)))
@@ -26,7 +23,4 @@ def door(env_id: str) -> Door:
         play.leave()
         return play.session.reward or 0.0
 
-    async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
-        return [await episode(one) for one in recorded]
-
-    return Door(lambda recorded: loop.run_until_complete(all_of_them(recorded)), loop.close)
+    return Door(awaited_one_by_one(episode))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, Self
 
-from factgym.integrations.speed.frame import Door, Recorded
+from factgym.integrations.speed.frame import Door, Recorded, awaited_one_by_one
 
 
 class _Replies:
-    """In the place of the model's client: the recorded messages, one by one."""
+    """In the place of the model's client: a server's answers, one by one."""
 
     def __init__(self) -> None:
-        self.left: list[Any] = []
+        self.left: Iterator[Any] = iter(())
 
     async def __aenter__(self) -> Self:
         return self
@@ -23,12 +22,27 @@ class _Replies:
         return None
 
     async def post(self, path: str, *, cast_to: Any, body: dict[str, Any]) -> Any:
-        """The next message, as a server's answer."""
-        return {"choices": [{"message": self.left.pop(0)}]}
+        """The next answer."""
+        return next(self.left)
 
 
-class _Trace(SimpleNamespace):
+class _State:
+    """What the door touches of a trace's state."""
+
+    __slots__ = ("actions", "key", "result", "task")
+
+    def __init__(self) -> None:
+        self.result = None
+
+
+class _Trace:
     """What the door touches of a trace."""
+
+    __slots__ = ("id", "info", "state", "stop_condition")
+
+    def __init__(self) -> None:
+        self.id, self.state, self.stop_condition = "0", _State(), ""
+        self.info: dict[str, Any] = {}
 
     def stop(self, condition: str) -> None:
         """Keep why the episode ended."""
@@ -40,20 +54,19 @@ def door(env_id: str) -> Door:
     from factgym.integrations.verifiers import FactData, FactHarness, FactHarnessConfig, FactTask
 
     replies = _Replies()
-    tasks: dict[str, FactTask] = {}
+    made: dict[str, tuple[FactTask, list[Any]]] = {}
     harness = FactHarness(FactHarnessConfig(id=env_id))
     harness._client = lambda endpoint, secret: replies  # type: ignore[assignment,return-value,method-assign]
-    loop = asyncio.new_event_loop()
     nothing: Any = None
     ctx: Any = SimpleNamespace(model="recorded")
 
     async def episode(recorded: Recorded) -> float:
-        if recorded.task not in tasks:  # a task and its trace are the framework's to make
-            tasks[recorded.task] = FactTask(FactData(env=env_id, task=recorded.task, max_turns=0))
-        task = tasks[recorded.task]
-        state = SimpleNamespace(key="", task={}, actions=[], result=None)
-        trace: Any = _Trace(id="0", state=state, info={}, stop_condition=None)
-        replies.left = list(recorded.messages)
+        if recorded.task not in made:  # a task is the framework's to make, and an answer the server's
+            answers = [{"choices": [{"message": message}]} for message in recorded.messages]
+            made[recorded.task] = FactTask(FactData(env=env_id, task=recorded.task, max_turns=0)), answers
+        task, answers = made[recorded.task]
+        trace: Any = _Trace()
+        replies.left = iter(answers)
         await task.setup(trace, nothing)
         await harness.launch(ctx, trace, nothing, "http://127.0.0.1/v1", "", {}, task.data)
         await task.finalize(trace, nothing)
@@ -61,7 +74,4 @@ def door(env_id: str) -> Door:
         rewards: dict[str, float] = await task.reward(trace)
         return rewards.get("reward", 0.0)
 
-    async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
-        return [await episode(one) for one in recorded]
-
-    return Door(lambda recorded: loop.run_until_complete(all_of_them(recorded)), loop.close)
+    return Door(awaited_one_by_one(episode))

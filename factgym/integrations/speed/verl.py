@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from factgym.integrations.speed.frame import Door, Recorded
+from factgym.integrations.speed.frame import Door, Recorded, awaited_one_by_one
 
 
 def door(env_id: str) -> Door:
@@ -52,11 +50,7 @@ def door(env_id: str) -> Door:
             session.turn_rewards()
             return report.total or 0.0
 
-    async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
-        return [await episode(one) for one in recorded]
-
-    loop = asyncio.new_event_loop()
-    return Door(lambda recorded: loop.run_until_complete(all_of_them(recorded)), loop.close)
+    return Door(awaited_one_by_one(episode))
 
 
 def _sampled(message: Any) -> tuple[str, Any]:

@@ -90,15 +90,28 @@ def _certificates() -> ssl.SSLContext:
 
 
 async def _play(chat: AsyncOpenAI, model: str, shown: _Shown, trace: vf.Trace) -> None:
-    """Ask and step until the episode is over, or a limit of the run's refuses a request."""
+    """Ask and step until the episode is over, or a limit of the run's refuses a request.
+
+    The run's sampling is put in by the endpoint. Requests go out as they stand, and messages come in as the server sent
+    them: checking every message against the client's types takes longer than the episode.
+    """
     session = shown.session
-    while not session.done:
+    env, episode = session.env, session.env.episode
+    slow = env.slow_steps
+    while episode.stop is None:
+        body: dict[str, Any] = {"model": model, "messages": shown.messages()}
+        if tools := env.open_tools():
+            body["tools"] = tools
         try:
-            message = await _reply(chat, model, shown.messages(), session)
+            answer: Any = await chat.post("/chat/completions", cast_to=object, body=body)
         except APIStatusError as error:
             session.close(_limit(error, trace))
             return
-        await session.say_async(message)
+        message = answer["choices"][0]["message"]
+        if slow:
+            await session.say_async(message)
+        else:
+            session.say(message)
 
 
 class _Shown:
@@ -108,29 +121,18 @@ class _Shown:
         self.session = session
         first = session.messages[0]
         self._own = first["content"] if first["role"] == "system" else None
-        self._given = system_prompt
+        self._given = None if system_prompt == self._own else system_prompt
 
     def messages(self) -> list[Message]:
         """The messages of the next request."""
-        own, given, shown = self._own, self._given, self.session.messages
-        if given is None or given == own:
+        own, given, shown = self._own, self._given, self.session.env.policy_prompt()
+        if given is None:
             return shown
         if own is None:
             return [{"role": "system", "content": given}, *shown]
         return [
             {**one, "content": given} if one["role"] == "system" and one["content"] == own else one for one in shown
         ]
-
-
-async def _reply(chat: AsyncOpenAI, model: str, messages: list[Message], session: Session) -> Any:
-    """The model's message as the server sent it. The run's sampling is put in by the endpoint.
-
-    The request goes out as it stands: checking every message against the client's types takes longer than the episode.
-    """
-    tools = session.tools()
-    body = {"model": model, "messages": messages, **({"tools": tools} if tools else {})}
-    answer: Any = await chat.post("/chat/completions", cast_to=object, body=body)
-    return answer["choices"][0]["message"]
 
 
 def _limit(error: APIStatusError, trace: vf.Trace) -> Stop:
