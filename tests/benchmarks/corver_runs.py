@@ -53,6 +53,14 @@ def episode(
         "cooccurrence_mean": 0.03,
         "cooccurrence_strict_mean": 0.02,
     }
+    view = {"question": question or f"Question {task}?", "answer": "Paris", "gold": {"answers": ["Paris"]}}
+    return recorded("corver-qa", task, sample, total, components, metrics, view, error)
+
+
+def recorded(
+    env: str, task: str, sample: int, total: float, components: Json, metrics: Json, view: Json, error: Json | None
+) -> Json:
+    """The record of one episode that was scored, or ended by a fault."""
     reward = {
         "total": total,
         "status": "scored",
@@ -65,7 +73,7 @@ def episode(
     }
     return {
         "schema": 1,
-        "env": "corver-qa",
+        "env": env,
         "version": 1,
         "task": task,
         "index": int(task.rpartition("-")[2]),
@@ -77,7 +85,7 @@ def episode(
         "reward": None if error else reward,
         "stop": "error" if error else "submitted",
         "error": error,
-        "task_view": {"question": question or f"Question {task}?", "answer": "Paris", "gold": {"answers": ["Paris"]}},
+        "task_view": view,
     }
 
 

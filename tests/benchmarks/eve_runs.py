@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from corver_runs import recorded
 from corver_runs import write_run as write_corver_run
 
 Json = dict[str, Any]
@@ -38,32 +39,8 @@ def episode(
         "searches": searches,
         "benchmark": benchmark,
     }
-    reward = {
-        "total": total,
-        "status": "scored",
-        "components": {"answer": float(em)},
-        "weights": {},
-        "gates": {},
-        "spans": [],
-        "metrics": metrics,
-        "error": None,
-    }
-    return {
-        "schema": 1,
-        "env": "eve-solver",
-        "version": 1,
-        "task": task,
-        "index": int(task.rpartition("-")[2]),
-        "sample": sample,
-        "attempt": 1,
-        "agent": "made-up",
-        "messages": [],
-        "turns": [],
-        "reward": None if error else reward,
-        "stop": "error" if error else "submitted",
-        "error": error,
-        "task_view": {"question": f"Question {task}?", "gold_answers": list(golds)},
-    }
+    view = {"question": f"Question {task}?", "gold_answers": list(golds)}
+    return recorded("eve-solver", task, sample, total, {"answer": float(em)}, metrics, view, error)
 
 
 def write_run(folder: Path, episodes: Sequence[Json], *, source: str = "hotpotqa", agent: str = "made-up") -> Path:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from factgym.core.action import CallError, ParsedAction, ToolCall
+from factgym.core.locate import in_json
 from factgym.core.messages import Message
-from factgym.envs.eve.locate import in_json
 from factgym.rewards.eve import Solution, parse_solution
 from factgym.tools.schema import Text
 from factgym.tools.toolbox import tool

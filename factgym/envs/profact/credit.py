@@ -7,9 +7,9 @@ to what the stage adds to the total.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from factgym.core.locate import in_json
 from factgym.core.messages import Message, message_text
 from factgym.core.report import SpanCredit
 from factgym.envs.profact.desk import Desk
@@ -50,18 +50,9 @@ def _on_questions(
 ) -> Iterator[SpanCredit]:
     text = message_text(messages[message])
     for place, value in parts:
-        start, end = _locate(desk.work[place].question, text) or (0, len(text))
+        start, end = in_json(desk.work[place].question, text) or (0, len(text))
         yield SpanCredit(message, start, end, value)
 
 
 def _whole(messages: Sequence[Message], message: int, value: float) -> SpanCredit:
     return SpanCredit(message, 0, len(message_text(messages[message])), value)
-
-
-def _locate(question: str, text: str) -> tuple[int, int] | None:
-    """Where a question stands in JSON text: plain, or escaped in either of the two usual ways."""
-    for form in (question, json.dumps(question)[1:-1], json.dumps(question, ensure_ascii=False)[1:-1]):
-        start = text.find(form)
-        if start >= 0:
-            return start, start + len(form)
-    return None
