@@ -6,6 +6,7 @@ The numbers are checked against a brute-force count over the same records, and t
 from __future__ import annotations
 
 import io
+import json
 import random
 from pathlib import Path
 
@@ -13,12 +14,14 @@ import pytest
 from eve_runs import episode, write_run
 from rich.console import Console
 from scipy.stats import binomtest
+from typer.testing import CliRunner
 
 from factgym.agents.judges import BaseJudge, JudgeError, Judgement
 from factgym.agents.judges.prompt import EVIDENCE_SUPPORT
 from factgym.benchmarks.eve import command, evaluate_runs
 from factgym.benchmarks.eve.judging import named_judge
 from factgym.benchmarks.eve.paper import paper_tables
+from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 
 
@@ -182,3 +185,29 @@ def test_the_tables_fit_eighty_columns_and_mark_what_the_paper_says(tmp_path):
 def test_a_script_is_no_judge():
     with pytest.raises(ConfigError, match="a judge is a model"):
         named_judge("oracle")
+
+
+JUDGE = """
+class Strict:
+    def __init__(self, word="Paris"):
+        self.word = word
+
+    def act(self, messages, tools):
+        said = messages[-1]["content"].partition("<evidence>")[2].partition("</evidence>")[0]
+        label = "sufficient" if self.word in said else "insufficient"
+        return '{"reason": "looked for the word", "label": "%s"}' % label
+"""
+
+
+def test_a_judge_of_ones_own_judges_at_the_command_line(tmp_path):
+    (tmp_path / "judge.py").write_text(JUDGE, "utf-8")
+    spans = ("The capital is Paris.", "It rained in Rome.", "")
+    run = write_run(tmp_path / "run", [episode(f"hotpotqa-{i}", evidence=one) for i, one in enumerate(spans)])
+    given = ["benchmark", "eve", "--run", str(run), "--out", str(tmp_path / "out")]
+    judge = ["--judge", f"{tmp_path / 'judge.py'}:Strict", "--judge-set", "word=Rome"]
+    found = CliRunner().invoke(app, [*given, *judge])
+    assert found.exit_code == 0, found.output
+    (report,) = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["reports"]
+    assert report["benchmarks"]["hotpotqa"]["evidence"]["value"] == pytest.approx(1 / 3)
+    assert "judge.py:Strict" in report["judge"]
+    assert "NOT judged" not in report["judge"]
