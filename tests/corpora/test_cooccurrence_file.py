@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.core.errors import DataError
-from factgym.corpora.cooccurrence import build_index, memory_index, open_index
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.cooccurrence import build_index, memory_index, open_index, preload
 from factgym.corpora.cooccurrence.blocks import PostingList, decode, encode
 from factgym.corpora.cooccurrence.container import HEADER_BYTES, open_container, write_container
 from factgym.corpora.cooccurrence.store import running
@@ -72,6 +74,38 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
     write_container(tmp_path / "run", "cooccurrence-run", {}, {"firsts": [np.arange(3, dtype=np.uint32)]})
     with pytest.raises(DataError, match="holds 'cooccurrence-run'"):
         open_index(tmp_path / "run")
+
+
+def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
+    whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All bytes but the header's, at once for a small file and in a thread for a large one; counts are the same."""
+    read: list[tuple[str, int]] = []
+    touch = preload.touch
+
+    def noted(arrays: list[np.ndarray]) -> None:
+        read.append((threading.current_thread().name, sum(array.nbytes for array in arrays)))
+        touch(arrays)
+
+    monkeypatch.setattr(preload, "touch", noted)
+    main, size = threading.current_thread().name, whole.stat().st_size
+    plain = open_index(whole, preload=False)
+    assert not read
+    plain.preload()
+    assert open_index(whole).count(["w1", "w2"]) == plain.count(["w1", "w2"])
+    assert [name for name, _ in read] == [main, main]
+    assert all(size - HEADER_BYTES - 64 * 9 <= found <= size - HEADER_BYTES for _, found in read)
+    monkeypatch.setattr(preload, "_memory", lambda: 3 * size)
+    assert pickle.loads(pickle.dumps(open_index(whole)))._options["preload"] is None
+    assert len(read) == 2
+    monkeypatch.setattr(preload, "_AT_ONCE", 100)
+    open_index(whole, preload=True)
+    for thread in threading.enumerate():
+        if thread.name == "preload":
+            thread.join()
+    assert read[-1] == ("preload", read[0][1])
+    with pytest.raises(ConfigError, match="preload is True, False or None"):
+        open_index(whole, preload="yes")
 
 
 def test_a_later_version_is_told_apart(whole: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, CountDetail, Counter, memory_index, open_counter, tokenize
+from factgym.corpora.cooccurrence import engine as engine_module
 from factgym.corpora.cooccurrence.brute import brute_count
 from factgym.corpora.cooccurrence.engine import Loading, _after_fork, has_numba
 
@@ -220,6 +221,29 @@ def test_threads_count_alike(engine: str) -> None:
     for worker in workers:
         worker.join()
     assert answers == [expected] * 4
+
+
+@pytest.mark.parametrize("semantics", ["infini-gram", "window"])
+def test_a_dear_query_is_cut_into_pieces_for_the_threads(semantics: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts with pieces of a block of anchors and more are those of one thread, which never cuts."""
+    pytest.importorskip("numba", reason="needs the extra 'counting'")
+    texts = long_documents(8, 40_000)
+    alone, together = (
+        memory_index(texts, semantics=semantics, window=20, engine="numba", threads=threads) for threads in (1, 3)
+    )
+    words = sorted((f"w{i}" for i in range(200)), key=alone.frequency)[-40:]
+    queries = [[one, other, "w7-w8"][: 2 + (n % 2)] for n, (one, other) in enumerate(itertools.pairwise(words))]
+    queries += [[words[-1]], ["nowhere", words[0]], [words[-1], words[-1]], words[-5:]]
+    monkeypatch.setattr("factgym.corpora.cooccurrence.engine._ALONE", 50)
+    cut: list[int] = []
+    pieces = engine_module._pieces
+    monkeypatch.setattr(engine_module, "_pieces", lambda rows, wanted: cut.append(wanted) or pieces(rows, wanted))
+    for most in (3, 90, 10**12):
+        expected = alone.count_up_to(queries, most).tolist()
+        assert together.count_up_to(queries, most).tolist() == expected, most
+        assert [together.count_up_to([query], most).item() for query in queries] == expected, most
+    assert max(cut) > 20
+    assert max(expected) > 500
 
 
 def test_counting_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

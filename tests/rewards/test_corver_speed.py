@@ -22,6 +22,7 @@ def test_every_stage_has_its_row(tmp_path: Path) -> None:
         lines = list(measure_corver(Plan(index, text, batches=1, processes=1)))
         assert re.search(r"384 completions, 1,[0-9]{3} sentences each; an index of [0-9]+ tokens", lines[0])
         names = [
+            "sentences, new",
             "first batch",
             "whole reward",
             "whole, again",

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from factgym.benchmarks.speed.cooccurrence import Plan, measure_cooccurrence, parse_tokens
 from factgym.benchmarks.speed.corver import Plan as RewardPlan
@@ -23,6 +24,17 @@ from factgym.core.errors import FactgymError
 
 def main() -> int:
     """Run the chosen benchmark and print its table."""
+    try:
+        for line in _lines(_parser().parse_args()):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+    except FactgymError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m factgym.benchmarks.speed", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True)
     env = commands.add_parser("env", help="steps per second, and where the time goes")
@@ -50,6 +62,14 @@ def main() -> int:
     meteor.add_argument("--repeats", type=int, default=5)
     meteor.add_argument("--path", help="AVeriTeC's dev.json: measure on its texts")
     meteor.add_argument("--predictions", help="predictions for it, to be compared with its texts")
+    _add_corver(commands)
+    eve = commands.add_parser("eve", help="scoring a proposer rollout of EVE beyond the policies' calls")
+    eve.add_argument("--repeats", type=int, default=7)
+    eve.add_argument("--passages", type=Path, help="file of passages; else a generated world's")
+    return parser
+
+
+def _add_corver(commands: Any) -> None:
     counting = commands.add_parser("cooccurrence", help="counts of words together, infini-gram beside ours")
     counting.add_argument("--tokens", default="50M", help="how large the corpus is, e.g. 500k, 50M")
     counting.add_argument("--text", type=Path, help="file or folder of text to draw sentences from; else generated")
@@ -58,23 +78,13 @@ def main() -> int:
     counting.add_argument("--memory-mb", type=int, default=2048, help="of each build")
     counting.add_argument("--keep", type=Path, help="folder for the indexes, which are used again if they are there")
     counting.add_argument("--no-peer", action="store_true", help="ours alone")
+    counting.add_argument("--mapped", action="store_true", help="neither index is brought into memory beforehand")
     counting.add_argument("--clock", choices=["cpu", "wall"], default="cpu", help="which time of a query")
     reward = commands.add_parser("corver", help="CorVer's whole sentence reward, stage by stage")
     reward.add_argument("--index", type=Path, help="an index file, which needs --text; else one in memory")
     reward.add_argument("--text", type=Path, help="file or folder of the text to draw sentences from; else generated")
     reward.add_argument("--batches", type=int, default=15, help="of 384 completions each")
     reward.add_argument("--processes", type=int, default=2)
-    eve = commands.add_parser("eve", help="scoring a proposer rollout of EVE beyond the policies' calls")
-    eve.add_argument("--repeats", type=int, default=7)
-    eve.add_argument("--passages", type=Path, help="file of passages; else a generated world's")
-    try:
-        for line in _lines(parser.parse_args()):
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
-    except FactgymError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
 
 
 def _lines(args: argparse.Namespace) -> Iterable[str]:
@@ -91,7 +101,7 @@ def _lines(args: argparse.Namespace) -> Iterable[str]:
         return measure_meteor(args.repeats, pairs)
     if args.what == "cooccurrence":
         size, peer = parse_tokens(args.tokens), not args.no_peer
-        how = (args.text, args.queries, args.workers, args.memory_mb, args.keep, peer, args.clock)
+        how = (args.text, args.queries, args.workers, args.memory_mb, args.keep, peer, args.clock, args.mapped)
         return measure_cooccurrence(Plan(size, *how))
     if args.what == "corver":
         return measure_corver(RewardPlan(args.index, args.text, args.batches, args.processes))

@@ -3,9 +3,13 @@
 Both are built from the same documents. Ours starts from text, infini-gram's from tokens that are cut already, as its own
 tokenizer would take much longer than ours. Then queries of two to five words are asked, whose words all have a frequency
 of one band; half of them have words of one sentence, so that there is something to count. Each query is asked once,
-after others of its kind; of each row first ours, then theirs, so that neither works in the other's caches. Times are processor time of all threads of the process
-(infini-gram starts several a query), which other work on the machine hardly disturbs, or the wall's. Counts are compared
-where infini-gram is exact: where no word is over its cap. Files are in the system's cache.
+after others of its kind; of each row first ours, then theirs, so that neither works in the other's caches. Times are
+processor time of all threads of the process (infini-gram starts several a query), which other work on the machine hardly
+disturbs, or the wall's. Counts are compared where infini-gram is exact: where no word is over its cap.
+
+Both indexes are in memory: infini-gram is told to load its files, ours are read by `preload`, again before every row, as
+a system may drop what was not used for some seconds. With `--mapped` neither is: files are in the system's cache, and
+queries pay for the pages that they touch first.
 """
 
 from __future__ import annotations
@@ -46,7 +50,8 @@ _LEAST = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured. queries: for each band and number of words. keep: a folder for the files, else a temporary one."""
+    """What is measured. queries: for each band and number of words. keep: a folder for the files, else a temporary one.
+    mapped: neither index is brought into memory."""
 
     tokens: int
     text: Path | None = None
@@ -56,6 +61,7 @@ class Plan:
     keep: Path | None = None
     peer: bool = True
     clock: str = "cpu"
+    mapped: bool = False
 
 
 def parse_tokens(text: str) -> int:
@@ -85,17 +91,23 @@ def _measure(plan: Plan, text: Text, folder: Path) -> Iterator[str]:
     seconds = _build_ours(plan, draw, folder, path)
     with_peer = plan.peer and find_spec("infini_gram") is not None
     peer_seconds = _build_theirs(plan, draw, peer_path) if with_peer else None
-    ours = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=1)
-    theirs = open_infinigram(peer_path, max_frequency=CAP) if with_peer else None
+    ours = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=1, preload=False)
+    theirs = open_infinigram(peer_path, max_frequency=CAP, load_to_ram=not plan.mapped) if with_peer else None
     if not 0.9 < ours.tokens / plan.tokens < 1.1:
         raise ConfigError(f"{folder} holds an index of {ours.tokens:,} tokens: name another folder with --keep")
     yield f"{ours.tokens:,} tokens"
     yield from _sizes(ours, path, seconds, theirs, peer_seconds)
     queries = _queries(draw, plan.queries)
-    for file in (path, *(peer_path.glob("*.0") if with_peer else ())):
-        _warm(file)
-    yield from _latencies(ours, theirs, queries, _CLOCKS[plan.clock])
-    yield from _batches(path, ours, theirs, peer_path, queries)
+
+    def bring() -> None:
+        for file in (path, *(peer_path.glob("*.0") if with_peer and plan.mapped else ())):
+            _warm(file)
+        if not plan.mapped:
+            ours.preload()
+
+    yield from _latencies(ours, theirs, queries, _CLOCKS[plan.clock], bring)
+    bring()
+    yield from _batches(path, ours, theirs, queries)
     yield from _first_query(path, queries)
     if plan.peer and theirs is None:
         yield "  infini-gram: not measured; it needs the extra infini-gram"
@@ -182,10 +194,15 @@ def _warm(file: Path) -> None:
 
 
 def _latencies(
-    ours: CooccurrenceIndex, theirs: InfinigramCounter | None, queries: Queries, clock: Clock
+    ours: CooccurrenceIndex,
+    theirs: InfinigramCounter | None,
+    queries: Queries,
+    clock: Clock,
+    bring: Callable[[], None],
 ) -> Iterator[str]:
     yield "  occurrences of each word   words   ours p50 / p95 ms     infini-gram p50 / p95 ms    ratios      n   equal of exact"
     for (band, size), (warm, measured) in queries.items():
+        bring()
         mine = _ask(ours, warm, measured, clock, float("inf"))
         other = [] if theirs is None else _ask(theirs, warm, measured, clock, _PATIENCE)
         exact = [theirs.is_exact(query) for query in measured[: len(other)]] if theirs is not None else []
@@ -237,22 +254,22 @@ def _p(values: Sequence[float], percent: int) -> float:
     return ordered[min(len(ordered) - 1, round(percent / 100 * (len(ordered) - 1)))]
 
 
-def _batches(
-    path: Path, one: CooccurrenceIndex, theirs: InfinigramCounter | None, peer_path: Path, queries: Queries
-) -> Iterator[str]:
+def _batches(path: Path, one: CooccurrenceIndex, theirs: InfinigramCounter | None, queries: Queries) -> Iterator[str]:
     """Queries a second of `count_many`, over every band and number of words, on one thread and on two."""
     rng = random.Random(1)
     batch = [query for _, measured in queries.values() for query in measured]
     rng.shuffle(batch)
-    two = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=2)
+    two = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=2, preload=False)
+    two.preload()
     two.count_many(batch[:2])
     found = [statistics.median(_seconds(index, batch) for _ in range(3)) for index in (one, two)]
     rates = [len(batch) / seconds for seconds in found]
     yield f"  count_many of {len(batch):,}: {rates[0]:,.0f} queries/s on one thread, {rates[1]:,.0f} on two, {rates[1] / rates[0]:.2f} ×"
     if theirs is not None:
         some = batch[:_PEER_BATCH]
-        again = open_infinigram(peer_path, max_frequency=CAP, threads=2)
-        rates = [len(some) / _seconds(engine, some) for engine in (theirs, again)]
+        alone = len(some) / _seconds(theirs, some)
+        theirs.threads = 2
+        rates = [alone, len(some) / _seconds(theirs, some)]
         yield f"  infini-gram, {len(some):,}: {rates[0]:,.0f} queries/s, {rates[1]:,.0f} with two at a time"
 
 

@@ -1,14 +1,16 @@
-"""CorVer's whole sentence reward a second: split, extract by rule, count, judge, check the format, align to tokens.
+"""CorVer's sentence reward a second: split, extract by rule, count, align to tokens; and the whole that it is part of.
 
 A batch is a training step's: 24 questions with 16 completions each, three sentences of thought and one of answer, which
-are drawn from a text. In the row "whole reward" every sentence is drawn for itself; in "whole, groups" the completions
-of a question share a pool of 16 sentences, as samples of one policy repeat each other. Completions are scored together,
-as `score_many` does, and aligned with tokens of four characters under the strict rubric. Counting stops at the highest
-tier, as in training; the rows "exact" count in full, as environments and evaluation do.
+are drawn from a text; tokens are of four characters. "sentences, new" is those four stages together. The rows "whole"
+are all that a completion is scored by, as `score_many` does it: the judge of its answer, its format, refusals and the
+strict rubric as well. Every sentence is drawn for itself; in "whole, groups" the completions of a question share a pool
+of 16, as samples of one policy repeat each other. Counting stops at the highest tier, as in training; the rows "exact"
+count in full, as environments and evaluation do.
 
 Nothing is cached from one batch to the next by the reward, but an index remembers the words that it looked up. "first
-batch" opens the index anew for each batch, so that it knows none; "whole reward" is what a run sees, batch after batch
-over one index, every sentence new; "whole, again" and the stages by themselves come after the whole of the same batch.
+batch" opens the index anew for each batch, so that it knows none (its file is in memory). "sentences, new" and "whole
+reward" are what a run sees, batch after batch over one index, every sentence new; "whole, again" and the stages by
+themselves come after the whole of the same batch.
 
 The rows of one core are medians over batches of the processor time of one thread, counting included, which is pinned to
 one core; beside them stands the wall's time. What the process held before is left out of garbage collection (a trainer
@@ -51,6 +53,8 @@ from factgym.rewards.corver import (
 _QUESTIONS, _GROUP, _SENTENCES = 24, 16, 4
 _POOL = 16
 _TOKEN_CHARS = 4
+_OTHERS = 1_000_000
+"""Seeds of further batches begin here."""
 _PER_DOCUMENT = 25
 _TARGET = 20_000
 _PATIENCE = 600.0
@@ -105,7 +109,8 @@ def measure_corver(plan: Plan) -> Iterator[str]:
     with _one_core():
         for number, batch in enumerate(batches):
             fresh = counter if plan.index is None else _counter(plan.index, sentences)
-            rates = _rates(batch, _batch(sentences, -1 - number, _POOL), counter, fresh)
+            grouped, other = _batch(sentences, -1 - number, _POOL), _batch(sentences, _OTHERS + number)
+            rates = _rates(batch, grouped, other, counter, fresh)
             for name, rate in (
                 rates.items() if number else ()
             ):  # the first one warms up what is mapped at its first use
@@ -154,7 +159,9 @@ def _name(rng: random.Random) -> str:
 
 def _counter(path: Path | None, sentences: Sequence[str]) -> CooccurrenceIndex:
     if path is not None:
-        return open_index(path, engine=_engine(), threads=1)
+        index = open_index(path, engine=_engine(), threads=1, preload=False)
+        index.preload()
+        return index
     documents = (" ".join(sentences[i : i + _PER_DOCUMENT]) for i in range(0, len(sentences), _PER_DOCUMENT))
     return memory_index(documents, engine=_engine(), threads=1)
 
@@ -200,6 +207,21 @@ class Rate(NamedTuple):
     wall: float
 
 
+def _sentence_part(batch: Batch, counter: CooccurrenceIndex) -> Rate:
+    """Seconds of a batch that is new: split, extract, count; and align, for which it is scored in between."""
+    looked_up = _seconds(lambda: _looked_up(batch, counter))
+    scores = score_many(batch.texts, batch.aliases, counter, _extractor(), _TRAINING)
+    aligned = _seconds(lambda: token_returns_many(scores, batch.offsets))
+    return Rate(*(sum(both) for both in zip(looked_up, aligned, strict=True)))
+
+
+def _looked_up(batch: Batch, counter: CooccurrenceIndex) -> object:
+    texts = list(dict.fromkeys(one.text for text in batch.texts for one in split_sentences(text)))
+    found = _extractor().extract_first(texts)
+    queries = [query for one in found for triplet in one if triplet.valid and (query := query_of(triplet))]
+    return counter.count_up_to(queries, _TRAINING.high_count)
+
+
 def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) -> dict[str, Rate]:
     """Seconds of each stage by itself, and of the whole. fresh: a counter that knows no word yet."""
     first = _seconds(lambda: _reward(batch, fresh))
@@ -222,9 +244,12 @@ def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) 
     }
 
 
-def _rates(batch: Batch, grouped: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) -> dict[str, Rate]:
-    """Sentences a second of each row."""
-    seconds = {name: (batch.sentences, spent) for name, spent in _stages(batch, counter, fresh).items()}
+def _rates(
+    batch: Batch, grouped: Batch, other: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex
+) -> dict[str, Rate]:
+    """Sentences a second of each row. other: a batch for the row of the sentences alone."""
+    seconds = {"sentences, new": (other.sentences, _sentence_part(other, counter))}
+    seconds |= {name: (batch.sentences, spent) for name, spent in _stages(batch, counter, fresh).items()}
     seconds["whole, groups"] = grouped.sentences, _seconds(lambda: _reward(grouped, counter))
     return {name: Rate(*(size / max(one, 1e-9) for one in spent)) for name, (size, spent) in seconds.items()}
 
@@ -238,7 +263,9 @@ def _seconds(work: Callable[[], object]) -> Rate:
 def _line(name: str, rates: Sequence[Rate]) -> str:
     cpu, wall = (statistics.median(column) for column in zip(*rates, strict=True))
     slowest, fastest = min(one.cpu for one in rates), max(one.cpu for one in rates)
-    goal = f"   {cpu / _TARGET:.2f} × the {_TARGET:,} wanted" if name.startswith(("whole", "first")) else ""
+    goal = (
+        f"   {cpu / _TARGET:.2f} × the {_TARGET:,} wanted" if name.startswith(("sentences", "whole", "first")) else ""
+    )
     spread = f"[{slowest:,.0f} – {fastest:,.0f}]"
     return f"  {name:14} {cpu:12,.0f} sentences/s on one core  {spread}, wall time {wall:,.0f}{goal}"
 

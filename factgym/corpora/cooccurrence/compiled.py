@@ -24,8 +24,8 @@ from factgym.corpora.cooccurrence.compiled_lists import (
     ANCHORS,
     BLOCK,
     DAMAGED,
-    DENSE,
     FAR,
+    ROOM,
     STEP,
     Arrays,
     Ints,
@@ -190,7 +190,7 @@ def _count_batch(
     longest = 1
     for q in range(lo, hi):
         longest = max(longest, starts[q + 1] - starts[q])
-    room = np.empty((5 + (0 if chained else 2 * longest) + DENSE + 2, ANCHORS), np.int64)
+    room = np.empty((5 + (0 if chained else 2 * longest) + ROOM, ANCHORS), np.int64)
     order = np.empty(longest, np.int64)
     for q in range(lo, hi):
         rows = lists[starts[q] : starts[q + 1]]
@@ -221,18 +221,18 @@ count_batch: Callable[..., None] = numba.njit(
 
 BITS = 1 << 17
 """Of the filter of `_meet`, which fits the processor's first cache."""
-MET = 8
-"""Positions per point up to which `_meet` decodes a list."""
-SPREAD = 128
-"""Positions per point up to which it goes from block to block."""
+MET = 1
+"""Positions per point up to which `_meet` filters a list."""
+MERGED, SPREAD = 16, 128
+"""Positions per point between which it goes from block to block."""
 
 
 @inner
 def _meet_far(
     arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
 ) -> Any:
-    """`_meet` where the list is much longer: a search for each point."""
-    if (high - low) * BLOCK <= SPREAD * n:
+    """`_meet` where the list is longer: a search for each point."""
+    if MERGED * n < (high - low) * BLOCK <= SPREAD * n:
         return held(arrays, row, low, high, points, n), high
     kept, high = 0, neighbours(arrays, row, low, points, n, before, after, room)
     for i in range(n):
@@ -287,7 +287,7 @@ def _find_phrases(
     lists: a row per word of every phrase, in its order; starts: each phrase's first row. found: how many, or -1 where
     the file is damaged.
     """
-    room, bits = np.empty((3 + DENSE + 2, ANCHORS), np.int64), np.empty(BITS >> 6, np.uint64)
+    room, bits = np.empty((3 + ROOM, ANCHORS), np.int64), np.empty(BITS >> 6, np.uint64)
     points, before, after, decoded = room[0], room[1], room[2], room[3:].reshape(-1)
     for p in range(lo, hi):
         rows = lists[starts[p] : starts[p + 1]]

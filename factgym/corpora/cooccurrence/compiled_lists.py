@@ -13,6 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from factgym.corpora.cooccurrence.compiled_lanes import LANES, advance
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 FAR = 1 << 40
@@ -22,8 +24,12 @@ ANCHORS = 2048
 STEP = ANCHORS // BLOCK
 CLOSE = 2
 """Blocks per point up to which the next point's block is looked for from the last one's on."""
-DENSE = 12
+DENSE = 24
 """Positions per anchor up to which a list is decoded rather than searched."""
+ROOM = DENSE // 2 + 1
+"""Rows of ANCHORS numbers of 64 bits that `neighbours` needs to work in."""
+NONE = np.uint32(0xFFFFFFFF)
+"""Above every position."""
 
 Ints: TypeAlias = NDArray[np.int64]
 Arrays: TypeAlias = tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]
@@ -83,7 +89,7 @@ def _data_of(offsets: Any, words: int, block: int, count: int) -> tuple[Any, Any
 
 
 @inline
-def decode(firsts: Any, offsets: Any, data: Any, block: int, count: int, out: Ints, at: int) -> bool:
+def decode(firsts: Any, offsets: Any, data: Any, block: int, count: int, out: Any, at: int) -> bool:
     """Write a block's `count` positions to out[at:]; whether the block lies inside the data."""
     begin, size = _data_of(offsets, data.size, block, count)
     if begin == DAMAGED:
@@ -144,15 +150,19 @@ def _search(data: Any, begin: int, size: int, count: int, goal: int) -> tuple[An
 def neighbours(
     arrays: Arrays, row: Ints, hint: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
 ) -> Any:
-    """For n points the last position before each and the first at or after it; the block to go on from, or -2."""
+    """For n points the last position before each and the first at or after it; the block to go on from, or -2.
+
+    room: at least ROOM x ANCHORS numbers to work in.
+    """
     firsts = arrays[0]
     begin, end = row[0], row[1]
-    lowest, highest = points[0], points[0]
-    for i in range(n):
+    lowest, highest, falls = points[0], points[0], 0
+    for i in range(1, n):
+        falls += points[i] < points[i - 1]
         lowest, highest = min(lowest, points[i]), max(highest, points[i])
     low = seek(firsts, begin, end, hint, lowest)
     high = seek(firsts, begin, end, low, highest)
-    if (high - low) * BLOCK <= DENSE * n:
+    if falls == 0 and (high - low) * BLOCK <= DENSE * n:
         return _merge(arrays, row, low, high, points, n, before, after, room)
     return _probe(arrays, row, low, high, points, n, before, after, room)
 
@@ -212,8 +222,8 @@ def _probe(
         last, following = _search(data, starts[i], sizes[i], count, points[i] - first)
         before[i] = first + last
         after[i] = first + following
-        if following == FAR and block + 1 < end:
-            after[i] = firsts[np.uint64(block + 1)]
+        if following == FAR:
+            after[i] = firsts[np.uint64(block + 1)] if block + 1 < end else FAR
     # `touched` is all ones for no index; asking keeps the loads above from being dropped.
     return high if touched < np.uint32(0xFFFFFFFF) or high > begin - 2 else high - 1
 
@@ -222,26 +232,72 @@ def _probe(
 def _merge(
     arrays: Arrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints, room: Ints
 ) -> Any:
-    """`neighbours` over blocks [low, high], decoded into `room`."""
+    """`neighbours` of rising points over blocks [low, high], decoded into `room`.
+
+    Four quarters of the points at the same time: each one's search begins where the last one's ended, so that a single
+    row of them would wait for one after the other. `full` bounds what a damaged block may say.
+    """
+    one, flat = np.uint64(1), room.view(np.uint32)
+    full = np.uint64(_flatten(arrays, row, low, high, flat))
+    if full == 0:
+        return np.int64(DAMAGED)
+    part = np.uint64(n >> 2)
+    second, third, fourth, rest = part, 2 * part, 3 * part, 4 * part
+    a = b = c = d = one
+    if part > 0:
+        b = _rank(flat, full, np.uint32(points[second]))
+        c = _rank(flat, full, np.uint32(points[third]))
+        d = _rank(flat, full, np.uint32(points[fourth]))
+    for i in range(part):
+        a = min(advance(flat, a, np.uint32(points[i])), full)
+        b = min(advance(flat, b, np.uint32(points[second + i])), full)
+        c = min(advance(flat, c, np.uint32(points[third + i])), full)
+        d = min(advance(flat, d, np.uint32(points[fourth + i])), full)
+        before[i], after[i] = flat[a - one], flat[a]
+        before[second + i], after[second + i] = flat[b - one], flat[b]
+        before[third + i], after[third + i] = flat[c - one], flat[c]
+        before[fourth + i], after[fourth + i] = flat[d - one], flat[d]
+    for i in range(rest, np.uint64(n)):
+        d = min(advance(flat, d, np.uint32(points[i])), full)
+        before[i], after[i] = flat[d - one], flat[d]
+    if low < row[0] or high + 1 >= row[1]:
+        for i in range(n):
+            before[i] = before[i] if before[i] > 0 or low >= row[0] else -FAR
+            after[i] = after[i] if after[i] < np.int64(NONE) else FAR
+    return high
+
+
+@inner
+def _flatten(arrays: Arrays, row: Ints, low: int, high: int, flat: NDArray[np.uint32]) -> int:
+    """Decode blocks [low, high] to flat[1:], with 0 before them and what follows after them; the place after the last
+    of them, or 0 for a damaged one.
+
+    No word stands at 0: a separator does.
+    """
     firsts, offsets, data = arrays
     begin, end, tail = row[0], row[1], row[2]
-    held = 0
+    flat[0], at = 0, 1
     for block in range(max(low, begin), high + 1):
         count = tail if block == end - 1 else BLOCK
-        if not decode(firsts, offsets, data, block, count, room, held):
-            return np.int64(DAMAGED)
-        held += count
-    beyond = np.int64(firsts[high + 1]) if high + 1 < end else np.int64(FAR)
-    at, one, full = np.uint64(0), np.uint64(1), np.uint64(held)
-    for i in range(np.uint64(n)):
-        x = points[i]
-        while at > 0 and room[at - one] >= x:
-            at -= one
-        while at < full and room[at] < x:
-            at += one
-        before[i] = room[at - one] if at > 0 else -FAR
-        after[i] = room[at] if at < full else beyond
-    return high
+        if not decode(firsts, offsets, data, block, count, flat, at):
+            return 0
+        at += count
+    flat[at] = firsts[high + 1] if high + 1 < end else NONE
+    for i in range(LANES):
+        flat[at + 1 + i] = NONE
+    return at
+
+
+@inner
+def _rank(flat: NDArray[np.uint32], full: Any, x: Any) -> Any:
+    """The first place from 1 on, `full` at most, whose number is not below x."""
+    low, one = np.uint64(0), np.uint64(1)
+    left = full
+    while left > one:
+        half = left >> one
+        low += half * np.uint64(flat[low + half] < x)
+        left -= half
+    return low + one
 
 
 @inner

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, MissingExtraError
+from factgym.corpora.cooccurrence.blocks import BLOCK
 from factgym.corpora.cooccurrence.known import Arrays
 from factgym.corpora.cooccurrence.numbering import Kernels
 from factgym.corpora.cooccurrence.plain import NO_LIMIT
@@ -160,16 +161,59 @@ class Rules(NamedTuple):
 
 def run_batch(compiled: Any, store: Store, separators: I64, batch: Batch, rules: Rules, threads: int) -> I64:
     """Counts of a batch by the compiled kernel; -1 where the index is damaged."""
-    queries = len(batch.starts) - 1
-    out = np.zeros(queries, np.int64)
+    costs = np.minimum(np.minimum.reduceat(batch.lists[:, 3], batch.starts[:-1]), _COST_OF_HIT * rules.most)
+    pieces = None if threads == 1 else _cut(batch, costs)
+    if pieces is None:
+        return _run(compiled, store, separators, batch, rules, costs, threads)
+    cut, owners = pieces
+    counts = _run(compiled, store, separators, cut, rules, costs[owners] // np.bincount(owners)[owners], threads)
+    begins = np.searchsorted(owners, np.arange(len(costs)))
+    summed = np.minimum(np.add.reduceat(counts, begins), rules.most)
+    return np.where(np.minimum.reduceat(counts, begins) < 0, -1, summed)
+
+
+def _run(compiled: Any, store: Store, separators: I64, batch: Batch, rules: Rules, costs: I64, threads: int) -> I64:
+    out = np.zeros(len(costs), np.int64)
     main = (store.firsts, store.offsets, store.data)
 
     def part(span: tuple[int, int]) -> None:
         compiled.count_batch(main, batch.made, batch.lists, batch.starts, separators, *rules, *span, out)
 
-    costs = np.minimum.reduceat(batch.lists[:, 3], batch.starts[:-1])
-    _share_out(part, np.minimum(costs, _COST_OF_HIT * rules.most), threads)
+    _share_out(part, costs, threads)
     return out
+
+
+def _cut(batch: Batch, costs: I64) -> tuple[Batch, I64] | None:
+    """The batch with its dear queries cut into pieces, each with some of the anchors, and the query of each piece.
+
+    None where no query is dear enough. A piece keeps the frequencies, so that its clauses are sorted as the whole's are.
+    """
+    starts = batch.starts
+    parts = np.where(np.diff(starts) > 1, costs // _ALONE, 1)
+    if parts.max() < 2:
+        return None
+    lists: list[I64] = []
+    owners: list[int] = []
+    for query, wanted in enumerate(parts.tolist()):
+        rows = batch.lists[starts[query] : starts[query + 1]]
+        made = _pieces(rows, wanted) if wanted > 1 else [rows]
+        lists.extend(made)
+        owners.extend([query] * len(made))
+    lengths = [0, *map(len, lists)]
+    return Batch(np.concatenate(lists), np.cumsum(lengths), batch.made), np.array(owners, np.int64)
+
+
+def _pieces(rows: I64, wanted: int) -> list[I64]:
+    """A query's rows, several times, each with some blocks of its anchors."""
+    anchors = int(rows[:, 3].argmin())
+    begin, end, tail = rows[anchors, :3].tolist()
+    edges = np.linspace(begin, end, min(wanted, end - begin) + 1).astype(np.int64).tolist()
+    pieces: list[I64] = []
+    for low, high in itertools.pairwise(edges):
+        piece = rows.copy()
+        piece[anchors, :3] = low, high, tail if high == end else BLOCK
+        pieces.append(piece)
+    return pieces
 
 
 def run_phrases(compiled: Any, store: Store, lists: I64, starts: I64, threads: int) -> tuple[NDArray[np.uint32], I64]:

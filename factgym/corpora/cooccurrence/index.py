@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.corpora.cooccurrence import plain
+from factgym.corpora.cooccurrence import preload as preloading
 from factgym.corpora.cooccurrence.clauses import DAMAGED, Clause, Lexicon
 from factgym.corpora.cooccurrence.engine import LARGE, Batch, Engine, Rules, kernel, run_batch
 from factgym.corpora.cooccurrence.files import open_store
@@ -57,10 +58,14 @@ class CooccurrenceIndex:
         memory_mb: int = MEMORY_MB,
         threads: int | None = None,
         engine: Engine = "auto",
+        preload: bool | None = None,
     ) -> None:
         self._store = store
         self._path = path
-        self._options = _check(semantics, window, max_frequency, memory_mb, threads, engine)
+        checked = _check(semantics, window, max_frequency, memory_mb, threads, engine)
+        self._options: Mapping[str, Any] = {**checked, "preload": preload}
+        if path is not None:
+            preloading.begin(store.arrays(), preload)
         self._window = window
         self._chained = semantics == "infini-gram"
         self._engine: Engine = engine
@@ -71,6 +76,10 @@ class CooccurrenceIndex:
         self._separator_row = self._lexicon.separators()
         self._asked = 0
         self._kernel(0)
+
+    def preload(self) -> None:
+        """Read the whole index now, so that no query waits for a page of it: as long as the disk takes, or the cache."""
+        preloading.touch(self._store.arrays())
 
     def _kernel(self, queries: int) -> Any:
         """The compiled kernels, if they are there; a small index does not ask for it before many queries."""
@@ -249,6 +258,7 @@ def open_index(
     memory_mb: int = MEMORY_MB,
     threads: int | None = None,
     engine: Engine = "auto",
+    preload: bool | None = None,
     verify: bool = False,
 ) -> CooccurrenceIndex:
     """Map an index file that `build_index` wrote.
@@ -257,6 +267,8 @@ def open_index(
     estimates; marks counts, changes none. memory_mb: working memory of all threads together while counting; the file
     itself is mapped and counts as the system's cache. threads: of `count_many`; all cores by default. engine: "auto"
     compiles in the background (extra "counting") while NumPy answers, "numba" waits for it, "numpy" does without.
+    preload: read the file in the background, so that queries do not wait for its pages; by default where it takes at
+    most a quarter of the machine's memory. `CooccurrenceIndex.preload` waits for it.
     verify: read the whole file and compare its checksums. Raises `DataError` for a file that is missing, cut off, damaged or foreign.
     """
     where = Path(path).absolute()
@@ -270,4 +282,5 @@ def open_index(
         memory_mb=memory_mb,
         threads=threads,
         engine=engine,
+        preload=preload,
     )

@@ -44,7 +44,8 @@ class InfinigramCounter:
     is sampled, and the engine's counts are no longer exact: see `is_exact`. threads: that `count_many` uses, None for
     all cores.
     drop_leading: a token that is dropped from the start of each encoded word, None for none.
-    eos_token_id: only for a tokenizer that names none.
+    eos_token_id: only for a tokenizer that names none. load_to_ram: read the index into memory of the process, where
+    queries wait for no page of a file; by default it is mapped.
     Raises MissingExtraError without the package, DataError for files that are no such index or not whole, ConfigError
     for a setting.
     """
@@ -62,17 +63,23 @@ class InfinigramCounter:
         threads: int | None = 1,
         drop_leading: int | None = LLAMA_SPACE,
         eos_token_id: int | None = None,
+        load_to_ram: bool = False,
     ) -> None:
         _check(semantics, window, max_frequency, threads)
         self.path, self.window, self.max_frequency = Path(path), window, max_frequency
         self.threads = threads or os.cpu_count() or 1
         self._options = {"semantics": semantics, "window": window, "max_frequency": max_frequency, "threads": threads}
         self._options |= {"tokenizer": tokenizer, "drop_leading": drop_leading, "eos_token_id": eos_token_id}
+        self._options |= {"load_to_ram": load_to_ram}
         engine = _engine_class()
         self.shards: Shards = read_shards(self.path)
         self._encode, eos, size, self._says = _encoder(self.path, self.shards, tokenizer, drop_leading, eos_token_id)
         self._engine = engine(
-            index_dir=str(self.path), eos_token_id=eos, vocab_size=size, token_dtype=f"u{8 * self.shards.width}"
+            index_dir=str(self.path),
+            eos_token_id=eos,
+            vocab_size=size,
+            token_dtype=f"u{8 * self.shards.width}",
+            load_to_ram=load_to_ram,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

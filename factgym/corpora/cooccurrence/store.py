@@ -82,6 +82,10 @@ class Store(NamedTuple):
         """The positions of the separators."""
         return self.postings(len(self.keys))
 
+    def arrays(self) -> list[NDArray[Any]]:
+        """All of them, without `meta`."""
+        return [field for field in self if isinstance(field, np.ndarray)]
+
 
 def word_key(spelled: bytes) -> int:
     """The 64-bit hash by which the dictionary is ordered."""
