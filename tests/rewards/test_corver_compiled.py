@@ -20,6 +20,7 @@ from factgym.rewards.corver import (
     CorverRules,
     RuleExtractor,
     Triplet,
+    rule_extractor,
     score_completion,
     score_many,
     token_returns,
@@ -27,6 +28,7 @@ from factgym.rewards.corver import (
 )
 from factgym.rewards.corver import fast_rules as fast
 from factgym.rewards.corver.lexicon import JOINERS, KINDS, MONTHS, ROLES
+from factgym.rewards.corver.stand_ins import CAPITALS, OTHER, StandIns
 from factgym.rewards.corver.triplets import PRONOUNS
 from tests.rewards.corver_paper import CASES, FIGURE_7
 
@@ -34,7 +36,7 @@ needs_numba = pytest.mark.skipif(not has_numba(), reason="compiled rules need th
 
 NAMES = ["Paris", "France", "Ann O'Brien", "James'", "Ann's", "King", "Bank of England", "It's", "He's", "U.S.", "A-1"]
 NUMBERS = ["3", "12", "1989", "1,000", "1,0000", "12,345,678", "1980-1985", "007", "4th", "1.5"]
-OTHER = [
+ODD = [
     "boils",
     "cities",
     "glass",
@@ -51,7 +53,44 @@ OTHER = [
     "/",
     "-",
 ]
-WORDS = sorted({*KINDS, *JOINERS, *MONTHS, *ROLES, *PRONOUNS, *NAMES, *NUMBERS, *OTHER, "APRIL", "The", "His", "May,"})
+FOREIGN = [
+    "Élodie",
+    "São Paulo",
+    "O’Brien",
+    "Ann’s",
+    "James’",
+    "It’s",
+    "he’s",
+    "s’",
+    "3–2",
+    "10–12",
+    "1980–1985",
+    "12–",
+    "—",
+]
+FOREIGN += [
+    "été",
+    "naïvely",
+    "ÉTÉLY",
+    "Øs",
+    "walkés",
+    "ünaled",
+    "東京",
+    "東京ing",
+    "ǅ",
+    "“",
+    "…",
+    "x²",
+    "½",
+    "٣",
+    "\u212a",
+    "\u212aofi",
+    "İs",
+    "ſ",
+]
+WORDS = sorted(
+    {*FOREIGN, *KINDS, *JOINERS, *MONTHS, *ROLES, *PRONOUNS, *NAMES, *NUMBERS, *ODD, "APRIL", "The", "His", "May,"}
+)
 SPACES = [" ", " ", " ", " ", ", ", "  ", "\n", ""]
 sentences = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(SPACES)), max_size=24).map(
     lambda parts: "".join(word + space for word, space in parts)
@@ -85,6 +124,46 @@ def test_compiled_and_plain_rules_find_the_same(found: list[str]) -> None:
 def test_any_text_is_read_by_one_or_the_other(found: list[str]) -> None:
     asked = padded(found)
     assert RuleExtractor("numba").extract_first(asked) == first_valid(RuleExtractor("python").extract(asked))
+
+
+FEW = st.lists(st.tuples(st.sampled_from([*FOREIGN, "led", "of", "The", "May", "3", ","]), st.sampled_from(SPACES)))
+
+
+@needs_numba
+@given(st.lists(FEW.map(lambda parts: "".join(map("".join, parts))), min_size=1, max_size=20))
+@settings(max_examples=300, deadline=None)
+def test_sentences_beyond_ascii_are_read_alike(found: list[str]) -> None:
+    asked = padded(found)
+    assert RuleExtractor("numba").extract_first(asked) == first_valid(RuleExtractor("python").extract(asked))
+
+
+def test_stand_ins_give_back_what_they_stand_for() -> None:
+    """Capitals and other letters have bytes of their own kind, as many as there are; what parts words shares one."""
+    text = "Éa’b–c—d “x” … Éé東ǅ"
+    stand_ins = StandIns()
+    encoded = stand_ins.encode(text)
+    assert encoded is not None
+    assert len(encoded) == len(text)
+    assert encoded.encode("latin-1")[0] == CAPITALS
+    assert [encoded[text.index(char)] for char in "“”…"] == [chr(OTHER)] * 3
+    assert stand_ins.decode(encoded) == "Éa’b–c—d \xe3x\xe3 \xe3 Éé東ǅ"
+    assert stand_ins.encode("plain") == "plain"
+    assert [StandIns().encode(char) for char in ("²", "½", "٣", "\u212a", "İ")] == [None] * 5
+    letters = [chr(0x4E00 + i) for i in range(65)]
+    assert stand_ins.encode("".join(letters)) is None
+    assert StandIns().encode("".join(letters[:64])) is not None
+    assert StandIns().encode("".join(map(chr, range(0x410, 0x430)))) is not None
+    assert StandIns().encode("".join(map(chr, range(0x410, 0x430))) + "É") is None
+
+
+@needs_numba
+def test_a_batch_of_many_scripts_leaves_the_rest_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [f"{chr(0x4E00 + i)}{chr(0x5E00 + i)} met Élodie in Paris." for i in range(60)]
+    read: list[str] = []
+    plain = rule_extractor._first
+    monkeypatch.setattr(rule_extractor, "_first", lambda one: read.append(one) or plain(one))
+    assert RuleExtractor("numba").extract_first(asked) == [plain(one) for one in asked]
+    assert 20 <= len(read) <= 40
 
 
 @needs_numba

@@ -1,4 +1,4 @@
-"""The rule extractor compiled with numba: the first valid triplet of many sentences in ASCII, as `rule_extractor` finds it.
+"""The rule extractor compiled with numba: the first valid triplet of many sentences, as `rule_extractor` finds it.
 
 Each function here and in the modules `compiled_…` is the twin of the one of its name there, over numbers in place of
 texts. Imported by `fast_rules` alone, in the background, as importing numba takes a second and compiling takes some
@@ -60,7 +60,7 @@ from factgym.rewards.corver.lexicon import (
     WH,
 )
 
-VERSION = 1
+VERSION = 2
 MAX_CHARS = 2_000
 """Of a sentence; room for so many words is taken once."""
 BYTES_PER_CHAR = 6

@@ -1,4 +1,4 @@
-"""The words of a sentence in ASCII, classified by compiled code: what `units` does with a regular expression and tables.
+"""The words of a sentence in bytes (see `stand_ins`), classified by compiled code: what `units` does with a regular expression and tables.
 
 Imported by `compiled_rules` alone. A word is a place in the text, a kind, and bits that say what the rules ask of its
 spelling. The lexicon is one hash table from words in lower case to kinds and bits.
@@ -27,6 +27,7 @@ from factgym.rewards.corver.lexicon import (
     ROLES,
     VERB,
 )
+from factgym.rewards.corver.stand_ins import CAPITALS, EM_DASH, EN_DASH, LETTERS, QUOTE
 from factgym.rewards.corver.triplets import PRONOUNS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,8 +39,8 @@ OF, FOR, JOINER, AS, THAN, ALSO = (1 << bit for bit in range(6, 12))
 (DIGITS, VALUE, GENITIVE, PLURAL_GENITIVE, QUOTED, PRESENT, IN_LY, BARE_PRONOUN, IS_COMMA) = (
     1 << bit for bit in range(12, 21)
 )
-"""Digits alone; a digit at the end; "'s", "s'", "'" at the end; an "s" that a verb may have; "ly"; a pronoun without its
-"'s" or "'"; a comma."""
+"""Digits alone; a digit at the end of no short range; "'s", "s'", "'" at the end (or with ’); an "s" that a verb may
+have; "ly"; a pronoun without its "'s" or "'"; a comma."""
 
 _SPELLED = OF | FOR | JOINER | AS | THAN | ALSO
 _OTHER_BYTE, _WORD_BYTE, _INNER_BYTE, _MARK_BYTE = range(4)
@@ -82,12 +83,12 @@ def _bits() -> Mapping[str, int]:
 def make_table() -> Table:
     """The lexicon's table."""
     bits = _bits()
-    words = sorted(one for one in {*KINDS, *bits} if one.isascii())
+    words = sorted({*KINDS, *bits})
     entries = np.array([(KINDS.get(one, 0), bits.get(one, 0)) for one in words], np.int64)
     spelling = np.zeros((len(words), _LONGEST), np.uint8)
     slots = np.zeros(_SLOTS, np.int64)
     for number, word in enumerate(words):
-        raw = np.frombuffer(word.encode(), np.uint8)
+        raw = np.frombuffer(word.replace("—", chr(EM_DASH)).encode("latin-1"), np.uint8)
         spelling[number, : len(raw)] = raw
         slot = int(_hash(raw, 0, len(raw))) & (_SLOTS - 1)
         while slots[slot]:
@@ -98,6 +99,9 @@ def make_table() -> Table:
         char = chr(code)
         inside = _INNER_BYTE if char in "'/-" else _MARK_BYTE if char in ",;:()&" else _OTHER_BYTE
         classes[code] = _WORD_BYTE if char.isalnum() or char == "_" else inside
+    classes[CAPITALS:QUOTE] = _WORD_BYTE
+    classes[[QUOTE, EN_DASH]] = _INNER_BYTE
+    classes[EM_DASH] = _MARK_BYTE
     return Table(slots, spelling, entries, classes)
 
 
@@ -178,7 +182,7 @@ def _word_end(table: Any, text: Any, at: int, end: int) -> int:
 def _guess(text: Any, begin: int, end: int) -> int:
     """As `units._guess`."""
     first, size, last, other = (text[begin], end - begin, text[end - 1], text[max(begin, end - 2)])
-    if first >= 65 and first <= 90:
+    if (first >= 65 and first <= 90) or (first >= CAPITALS and first < LETTERS):
         return ENT
     if _is_digit(first):
         return NUM
@@ -200,20 +204,33 @@ def _has_digits_only(text: Any, begin: int, end: int) -> bool:
 
 
 @inner
+def _is_quote(byte: Any) -> Any:
+    return byte == 39 or byte == QUOTE
+
+
+@inner
+def _number_bits(text: Any, begin: int, end: int) -> int:
+    """Of a word with a digit at its end. One such as "3–2", with a dash and under six characters, has no value."""
+    if end - begin < 6:
+        for i in range(begin, end):
+            if text[i] == EN_DASH:
+                return 0
+    return VALUE | DIGITS if _has_digits_only(text, begin, end) else VALUE
+
+
+@inner
 def _shape(text: Any, begin: int, end: int) -> int:
     """The bits that a word's spelling gives."""
     last, other = text[end - 1], text[end - 2] if end - begin > 1 else np.uint8(0)
     bits = 0
     if _is_digit(last):
-        bits |= VALUE
-        if _has_digits_only(text, begin, end):
-            bits |= DIGITS
+        bits |= _number_bits(text, begin, end)
     elif last == 115:
-        if other == 39:
+        if _is_quote(other):
             bits |= GENITIVE
         if other not in (115, 117, 105, 97, 111):
             bits |= PRESENT
-    elif last == 39:
+    elif _is_quote(last):
         bits |= QUOTED
         if other == 115:
             bits |= PLURAL_GENITIVE

@@ -1,8 +1,8 @@
 """Whether the rules are compiled: the first valid triplets of many sentences by numba, where it is there and worth it.
 
 numba takes a second to load the compiled rules and, the first time on a machine, some twenty to compile them. That
-happens in a thread, and only for who asks for many sentences; Python reads the sentences until then, and those that
-are not ASCII in any case. Both find the same.
+happens in a thread, and only for who asks for many sentences; Python reads the sentences until then, and the few that
+have no stand-ins (see `stand_ins`) in any case. Both find the same.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.corpora.cooccurrence.engine import Loading, need
+from factgym.rewards.corver.stand_ins import StandIns
 from factgym.rewards.corver.triplets import Triplet
 
 Engine = Literal["auto", "numba", "python"]
@@ -53,20 +54,30 @@ def _lexicon(compiled: Any) -> Any:
 
 
 def first_triplets(compiled: Any, sentences: Sequence[str]) -> list[list[Triplet] | None]:
-    """The first valid triplet of each sentence, or nothing; None for a sentence that is not ASCII."""
+    """The first valid triplet of each sentence, or nothing; None for a sentence that the compiled rules cannot read."""
     most = compiled.MAX_CHARS
-    texts = ["" if one[-1:] == "?" or not one.isascii() else one[:most] for one in sentences]
-    text = np.frombuffer("".join(texts).encode(), np.uint8)
+    texts = ["" if one[-1:] == "?" else one[:most] for one in sentences]
+    stand_ins = StandIns()
+    others = [i for i, one in enumerate(texts) if not one.isascii()]
+    unread = [i for i in others if not _put(texts, i, stand_ins.encode(texts[i]))]
+    text = np.frombuffer("".join(texts).encode("latin-1"), np.uint8)
     bounds = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=bounds[1:])
     out = np.empty(compiled.BYTES_PER_CHAR * len(text) + 1, np.uint8)
     places = np.zeros((len(texts), 4), np.int64)
     compiled.read_many(_lexicon(compiled), text, bounds, out, places)
-    written = out[: places.max(initial=0)].tobytes().decode("ascii")
+    written = out[: places.max(initial=0)].tobytes().decode("latin-1")
     found: list[list[Triplet] | None] = [
         [Triplet(written[a:b], written[b:c], written[c:d])] if d else [] for a, b, c, d in places.tolist()
     ]
-    for i, one in enumerate(sentences):
-        if not one.isascii():
-            found[i] = None
+    for i in others:
+        found[i] = [Triplet(*map(stand_ins.decode, one)) for one in found[i] or ()]
+    for i in unread:
+        found[i] = None
     return found
+
+
+def _put(texts: list[str], i: int, encoded: str | None) -> bool:
+    """Set a text, to nothing where there is none; whether there is one."""
+    texts[i] = encoded or ""
+    return encoded is not None
