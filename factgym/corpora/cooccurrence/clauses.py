@@ -21,7 +21,7 @@ from factgym.corpora.cooccurrence.blocks import BLOCK, PostingList, block_counts
 from factgym.corpora.cooccurrence.engine import run_phrases
 from factgym.corpora.cooccurrence.known import NOWHERE, ClauseKey, Known
 from factgym.corpora.cooccurrence.plain import chunks, contains
-from factgym.corpora.cooccurrence.store import Store, running
+from factgym.corpora.cooccurrence.store import FEW, Store, running
 from factgym.corpora.cooccurrence.tokens import Case, tokenize, tokenize_bytes
 
 UNKNOWN = -1
@@ -143,6 +143,8 @@ class Lexicon:
 
         Raises `DataError` where a damaged file leads astray.
         """
+        if len(numbers) <= FEW:
+            return np.array(list(map(self._row, numbers)), np.int64).reshape(-1, 5)
         lists = np.array(numbers, np.int64)
         rows = np.zeros((len(lists), 5), np.int64)
         rows[:, 0], rows[:, 1] = self._store.block_starts[lists], self._store.block_starts[lists + 1]
@@ -152,6 +154,14 @@ class Lexicon:
         if np.any(wrong | (rows[:, 2] < 1) | (rows[:, 2] > BLOCK)):
             raise DataError(DAMAGED)
         return rows
+
+    def _row(self, number: int) -> tuple[int, int, int, int, int]:
+        begin, end = self._store.block_starts[number : number + 2].tolist()
+        frequency = int(self._store.frequencies[number])
+        tail = frequency - (end - begin - 1) * BLOCK
+        if begin >= end or end > len(self._store.firsts) or not 1 <= tail <= BLOCK:
+            raise DataError(DAMAGED)
+        return begin, end, tail, frequency, 0
 
     def separators(self) -> NDArray[np.int64]:
         """The row of the separators; all zeros where the corpus is empty."""

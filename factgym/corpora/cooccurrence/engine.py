@@ -161,8 +161,10 @@ class Rules(NamedTuple):
 
 def run_batch(compiled: Any, store: Store, separators: I64, batch: Batch, rules: Rules, threads: int) -> I64:
     """Counts of a batch by the compiled kernel; -1 where the index is damaged."""
+    if threads == 1:
+        return _run(compiled, store, separators, batch, rules, None, 1)
     costs = np.minimum(np.minimum.reduceat(batch.lists[:, 3], batch.starts[:-1]), _COST_OF_HIT * rules.most)
-    pieces = None if threads == 1 else _cut(batch, costs)
+    pieces = _cut(batch, costs)
     if pieces is None:
         return _run(compiled, store, separators, batch, rules, costs, threads)
     cut, owners = pieces
@@ -172,14 +174,20 @@ def run_batch(compiled: Any, store: Store, separators: I64, batch: Batch, rules:
     return np.where(np.minimum.reduceat(counts, begins) < 0, -1, summed)
 
 
-def _run(compiled: Any, store: Store, separators: I64, batch: Batch, rules: Rules, costs: I64, threads: int) -> I64:
-    out = np.zeros(len(costs), np.int64)
+def _run(
+    compiled: Any, store: Store, separators: I64, batch: Batch, rules: Rules, costs: I64 | None, threads: int
+) -> I64:
+    """costs: of each query, to share them out; None where one thread does them all."""
+    out = np.zeros(len(batch.starts) - 1, np.int64)
     main = (store.firsts, store.offsets, store.data)
 
     def part(span: tuple[int, int]) -> None:
         compiled.count_batch(main, batch.made, batch.lists, batch.starts, separators, *rules, *span, out)
 
-    _share_out(part, costs, threads)
+    if costs is None:
+        part((0, len(out)))
+    else:
+        _share_out(part, costs, threads)
     return out
 
 

@@ -27,7 +27,7 @@ class Known:
     was made and lies in `made()`.
     """
 
-    __slots__ = ("_blocks", "_data", "_firsts", "_offsets", "_words", "count", "index", "rows")
+    __slots__ = ("_blocks", "_data", "_firsts", "_made", "_offsets", "_words", "count", "index", "rows")
 
     def __init__(self) -> None:
         self.index: dict[ClauseKey, int] = {}
@@ -35,6 +35,7 @@ class Known:
         self.count = 1
         self._firsts, self._offsets, self._data = (np.zeros(256, np.uint32) for _ in range(3))
         self._blocks = self._words = 0
+        self._made = _unwritable(self._firsts, self._offsets, self._data)
 
     @property
     def nbytes(self) -> int:
@@ -43,10 +44,7 @@ class Known:
 
     def made(self) -> Arrays:
         """The made lists' arrays; read them after the rows that point into them."""
-        arrays = (self._firsts.view(), self._offsets.view(), self._data.view())
-        for array in arrays:
-            array.setflags(write=False)
-        return arrays
+        return self._made
 
     def add(self, rows: I64) -> int:
         """Note rows; the number of the first."""
@@ -69,11 +67,20 @@ class Known:
         self._firsts[block : block + len(lists.firsts)] = lists.firsts
         self._offsets[block + 1 : block + 1 + len(ends)] = word + ends
         self._data[word : word + len(lists.data)] = lists.data
+        self._made = _unwritable(self._firsts, self._offsets, self._data)
         self._blocks, self._words = block + len(lists.firsts), word + len(lists.data)
         counts = block_counts(lengths)
         list_ends = block + np.cumsum(counts)
         tails = lengths - (counts - 1) * BLOCK
         return self.add(np.stack([list_ends - counts, list_ends, tails, frequencies, np.ones_like(counts)], axis=1))
+
+
+def _unwritable(firsts: NDArray[np.uint32], offsets: NDArray[np.uint32], data: NDArray[np.uint32]) -> Arrays:
+    """Views that the kernels take as they take the index's arrays."""
+    arrays = (firsts.view(), offsets.view(), data.view())
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
 
 
 def _with_room(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -20,8 +20,8 @@ MAX_POSITIONS = 2**32 - 2**16
 """Positions are 32-bit numbers."""
 
 
-_FEW = 6
-"""Words that are found sooner one by one than together."""
+FEW = 6
+"""Words that are looked up sooner one by one than together."""
 
 
 class Store(NamedTuple):
@@ -53,7 +53,7 @@ class Store(NamedTuple):
 
     def find_many(self, words: Sequence[bytes]) -> NDArray[np.int64]:
         """The number of the list of each word, given in UTF-8, or -1."""
-        if len(words) <= _FEW:
+        if len(words) <= FEW:
             return np.array([self._find(one) for one in words], np.int64)
         keys = word_keys(words)
         numbers = np.searchsorted(self.keys, keys).astype(np.int64)
