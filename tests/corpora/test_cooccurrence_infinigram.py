@@ -111,6 +111,7 @@ def test_counts_and_what_is_said_of_them(folder):
     assert counts.dtype == np.int64
     assert counts.tolist() == [*expected, 0]
     assert open_infinigram(folder, window=50, threads=2).count_many(queries).tolist() == counts.tolist()
+    assert open_infinigram(folder, window=50, load_to_ram=True).count_many(queries).tolist() == counts.tolist()
     says = counter.describe()
     assert json.loads(json.dumps(says)) == says
     assert (says["kind"], says["documents"], says["tokens"]) == ("infini-gram", 4, 27)
