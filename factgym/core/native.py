@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from json import JSONEncoder
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # typeshed leaves the first out
 from typing import Any, cast
 
 from factgym.core.calls import (
@@ -33,7 +34,21 @@ _MAX_ID_CHARS = 256
 _MAX_SERVER_NAME_CHARS = 64
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
-encode_json = JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_ENCODER = JSONEncoder(ensure_ascii=False, allow_nan=False)
+_PIECES = c_make_encoder and c_make_encoder(
+    None, _ENCODER.default, encode_basestring, None, ": ", ", ", False, False, False
+)
+"""What `JSONEncoder.encode` makes anew for every value, which takes longer than most values do; None without C."""
+
+
+def encode_json(value: object) -> str:
+    """A value as JSON text, not escaped to ASCII. Raises TypeError or ValueError for what JSON has not, NaN among it."""
+    if _PIECES is not None:
+        try:
+            return "".join(_PIECES(value, 0))
+        except RecursionError:  # a value that holds itself, perhaps, which the whole encoder tells from a deep one
+            pass
+    return _ENCODER.encode(value)
 
 
 def string_keyed(value: object) -> dict[str, object]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from factgym.core.action import parse_action
 from factgym.core.env import Env
-from factgym.core.episode import Stop
+from factgym.core.episode import Stop, Turn
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.native import encode_json
@@ -65,10 +65,10 @@ class Session:
 
         After the end nothing is played: each call in it is answered with that, and a text with one user message.
         """
-        if self.env.episode.stop is not None:
+        env = self.env
+        if env.episode.stop is not None:
             return self._refused(message)
-        info = self.env.step(message)[4]
-        new: list[Message] = info["messages"]
+        new: list[Message] = env.step(message)[4]["messages"]
         return new
 
     async def say_async(self, message: Message | Mapping[str, Any] | str) -> list[Message]:
@@ -152,10 +152,11 @@ class Session:
         found = [0.0] * len(episode.turns)
         if episode.report is None or not episode.report.spans:
             return found
-        place = {turn.message: number for number, turn in enumerate(episode.turns)}
+        places = {turn.message: number for number, turn in enumerate(episode.turns)}
         for span in episode.report.spans:
-            if span.message in place:
-                found[place[span.message]] += span.value
+            place = places.get(span.message)
+            if place is not None:
+                found[place] += span.value
         return found
 
     def metrics(self) -> dict[str, float]:
@@ -166,34 +167,43 @@ class Session:
         episode = self.env.episode
         found = flat_metrics(episode.report)
         found["turns"] = float(len(episode.turns))
-        found["errors"] = float(sum([turn.error is not None for turn in episode.turns]))
+        found["errors"] = float(_count_errors(episode.turns))
         found["truncated"] = float(episode.stop not in (None, "submitted"))
         found["scored"] = float(episode.report is not None and episode.report.status == "scored")
         return found
 
 
+def _count_errors(turns: Sequence[Turn]) -> int:
+    count = 0
+    for turn in turns:
+        for reply in turn.replies:
+            if reply.error:
+                count += 1
+                break
+    return count
+
+
 def flat_metrics(report: RewardReport | None) -> dict[str, float]:
     """The components and the numeric metrics of a report, flat: letters, digits and underscores, components first."""
-    if report is None:
-        return {}
     found: dict[str, float] = {}
-    _add_numbers(found, "", report.components)
-    _add_numbers(found, "", report.metrics)
+    if report is not None:
+        _add_numbers(found, "", (report.components, report.metrics))
     return dict(islice(found.items(), MAX_METRICS)) if len(found) > MAX_METRICS else found
 
 
-def _add_numbers(found: dict[str, float], prefix: str, values: Mapping[Any, Any]) -> None:
+def _add_numbers(found: dict[str, float], prefix: str, several: Sequence[Mapping[Any, Any]]) -> None:
     known = _names.get(prefix)
     if known is None:
         known = _names.setdefault(prefix, {}) if len(_names) < _MAX_PREFIXES and len(prefix) < _LONGEST_KEY else {}
-    for key, value in values.items():
-        kind = type(value)
-        if kind is float or kind is int or kind is bool:
-            name = known.get(key) or _plain_name(known, prefix, key)
-            if -_MOST < value < _MOST and name not in found:
-                found[name] = value if kind is float else float(value)
-        elif not prefix and kind not in _NO_NUMBERS and (kind is dict or isinstance(value, Mapping)):
-            _add_numbers(found, f"{key}_", value)
+    for values in several:
+        for key, value in values.items():
+            kind = type(value)
+            if kind is float or kind is int or kind is bool:
+                name = known.get(key) or _plain_name(known, prefix, key)
+                if -_MOST < value < _MOST and name not in found:
+                    found[name] = value if kind is float else float(value)
+            elif not prefix and kind not in _NO_NUMBERS and (kind is dict or isinstance(value, Mapping)):
+                _add_numbers(found, f"{key}_", (value,))
 
 
 def _plain_name(known: dict[Any, str], prefix: str, key: Any) -> str:

@@ -190,5 +190,8 @@ def test_the_measurement_of_the_doors_runs_and_refuses_other_rewards() -> None:
 
     (line,) = measure_door("session", door, episodes=3, repeats=1)
     assert "3 episodes" in line and "overhead" in line
+    three = Door(door("claimcheck-multihop").play, by_hand=door("claimcheck-multihop").play)
+    lines = list(measure_door("session", lambda env_id: three, episodes=3, repeats=1))
+    assert "overhead above what is done by hand" in lines[0] and "together" in lines[1]
     with pytest.raises(UnequalError):
         list(measure_door("wrong", lambda env_id: Door(lambda recorded: [2.0] * len(recorded)), 2, 1))

@@ -95,6 +95,29 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
         env.close()
 
 
+def test_the_slot_of_a_rollout_that_was_closed_is_used_again_and_no_other() -> None:
+    name = register_skyrl(CLAIMS, name="claims of its own", size=13)
+    first = skyrl_gym.make(name, extras={"task": 0})
+    first.init([])
+    first.step("no call")
+    slot, played = first.session, first.session.env.episode.messages
+    others = [skyrl_gym.make(name, extras={"task": 1}) for _ in range(3)]
+    assert len({id(one.session) for one in (first, *others)}) == 4
+    before = (first.get_metrics(), first.session.turn_rewards(), list(played), first.session.stop)
+    first.close()
+    first.close()
+    again = skyrl_gym.make(name, extras={"task": 1})
+    assert again.session is slot
+    assert again.init([])[1] == {"task": slot.env.tasks[1].id}
+    assert skyrl_gym.make(name, extras={"task": 1}).session is not slot
+    again.step("another thing")
+    assert (first.get_metrics(), first.session.turn_rewards(), list(played), first.session.stop) == before
+    assert first.session.env.episode.messages is played is not slot.env.episode.messages
+    again.close()
+    other = register_skyrl(CLAIMS, name="more claims of its own", size=14)
+    assert skyrl_gym.make(other, extras={"task": 0}).session is not slot
+
+
 def test_registering_twice_is_nothing_and_another_under_the_name_is_refused() -> None:
     assert register_skyrl(CLAIMS, size=12) == CLAIMS
     assert register_skyrl(CLAIMS, size=12) == CLAIMS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from inspect_ai.model import ChatMessage, ModelOutput, get_model
@@ -11,14 +11,12 @@ from inspect_ai.tool import ToolInfo
 from inspect_ai.util import LimitExceededError, StoreModel
 from pydantic import Field
 
-from factgym.core.episode import Stop
+from factgym.core.episode import Episode, Reply, Stop
 from factgym.core.messages import message_text
+from factgym.core.report import RewardReport
 from factgym.integrations.inspect.messages import Talk, ToolInfos, said
 from factgym.integrations.session import Session
 from factgym.integrations.settings import keywords, settings_of
-
-PLAYED = "Played:"
-"""What the names of a finished episode begin with in a store."""
 
 MAX_IDLE = 64
 MAX_ANSWER_CHARS = 2_000
@@ -26,7 +24,7 @@ MAX_ANSWER_CHARS = 2_000
 _STOPS: Mapping[str, Stop] = {"message": "turn_limit", "turn": "turn_limit"}
 """Inspect's limit -> our word for the stop; any other limit is one of length."""
 
-Ask = Callable[[list[ChatMessage], list[ToolInfo]], Awaitable[ModelOutput]]
+Ask = Callable[[list[ChatMessage], Sequence[ToolInfo]], Awaitable[ModelOutput]]
 
 
 class Played(StoreModel):
@@ -72,16 +70,18 @@ def play_episode(env: str, settings: dict[str, Any] | None = None) -> Solver:
     return solve
 
 
-async def _ask(messages: list[ChatMessage], tools: list[ToolInfo]) -> ModelOutput:
+async def _ask(messages: list[ChatMessage], tools: Sequence[ToolInfo]) -> ModelOutput:
     return await get_model().generate(messages, tools=tools)
 
 
 async def play_through(session: Session, state: TaskState, ask: Ask, infos: ToolInfos) -> None:
     """Play the sample's task to its end, and leave it in the state's store. Raises for a fault of the infrastructure."""
-    session.start(str(state.metadata["task"]))
-    talk = Talk(session)
+    session.env.reset(options={"task": str(state.metadata["task"])})
+    talk = Talk(session.env)
     try:
-        state.messages = talk.news(given=state.messages)
+        first = talk.begun(state.messages)
+        if first is not None:
+            state.messages = first
         await _turns(session, talk, state, ask, infos)
     except LimitExceededError as error:
         session.close(_STOPS.get(error.type, "length_limit"))
@@ -90,51 +90,52 @@ async def play_through(session: Session, state: TaskState, ask: Ask, infos: Tool
         session.fail(f"{type(error).__name__}: {error}")
         raise
     finally:
-        session.close("length_limit")  # what is still running was cancelled: by a limit of time
-        _keep(session, state)
-    report = session.close()
+        report = session.close("length_limit")  # what is still running was cancelled: by a limit of time
+        _keep(session, report, state.store.set)
     if report.status == "error":
         raise RuntimeError(f"the environment failed: {report.error}")
     state.completed = True
 
 
 async def _turns(session: Session, talk: Talk, state: TaskState, ask: Ask, infos: ToolInfos) -> None:
-    while not session.done:
-        output = await ask(talk.prompt(), [infos.of(schema) for schema in session.tools()])
+    env, episode = session.env, session.env.episode
+    slow = env.slow_steps
+    while episode.stop is None:
+        output = await ask(talk.prompt(), infos.of(env.open_tools()))
         state.output = output
         if output.empty:
             raise RuntimeError(f"the model returned no message: {output.error}")
         if output.stop_reason == "model_length":
             session.close("context_limit")
             return
-        await session.say_async(said(output.message))
-        state.messages.extend(talk.news(output.message))
+        message = output.message
+        if slow:
+            await session.say_async(said(message))
+        else:
+            env.step(said(message))
+        for one in talk.answered(message):
+            state.messages.append(one)
 
 
-def _keep(session: Session, state: TaskState) -> None:
-    """Write the episode to the store at once: each field set through `Played` would validate all of it again."""
-    report = session.close()
-    turns = session.env.episode.turns
-    found = {
-        "env": session.env.env_spec.versioned,
-        "task": session.task,
-        "stop": session.stop,
-        "answer": _answer(session),
-        "report": report.to_dict(),
-        "metrics": session.metrics(),
-        "turn_rewards": session.turn_rewards(),
-        "calls": [[_call(one) for one in turn.replies if one.tool] for turn in turns],
-        "task_view": session.env.view_task(session.env.task),
-    }
-    for name, value in found.items():
-        state.store.set(PLAYED + name, value)
+def _keep(session: Session, report: RewardReport, keep: Callable[[str, Any], None]) -> None:
+    """Write the episode to a store at once: each field set through `Played` would validate all of it again."""
+    env, episode = session.env, session.env.episode
+    keep("Played:env", env.env_spec.versioned)
+    keep("Played:task", episode.task.id)
+    keep("Played:stop", episode.stop)
+    keep("Played:answer", _answer(episode))
+    keep("Played:report", report.to_dict())
+    keep("Played:metrics", session.metrics())
+    keep("Played:turn_rewards", session.turn_rewards())
+    keep("Played:calls", [_calls(turn.replies) for turn in episode.turns])
+    keep("Played:task_view", env.view_task(episode.task))
 
 
-def _call(reply: Any) -> dict[str, Any]:
-    return {"tool": reply.tool, "arguments": reply.arguments, "error": reply.error}
+def _calls(replies: Sequence[Reply]) -> list[dict[str, Any]]:
+    return [{"tool": one.tool, "arguments": one.arguments, "error": one.error} for one in replies if one.tool]
 
 
-def _answer(session: Session) -> str:
+def _answer(episode: Episode[Any]) -> str:
     """What the policy said last."""
-    turns = session.env.episode.turns
-    return message_text(session.env.episode.messages[turns[-1].message]).strip()[:MAX_ANSWER_CHARS] if turns else ""
+    turns = episode.turns
+    return message_text(episode.messages[turns[-1].message]).strip()[:MAX_ANSWER_CHARS] if turns else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from secrets import token_hex
 from typing import Any
 
 from inspect_ai import Task, task
@@ -75,6 +76,6 @@ def _samples(env_id: str, arguments: Mapping[str, Any]) -> Iterator[Sample]:
     for row in rows(env_id, arguments):
         yield Sample(
             id=row["task"],
-            input=[chat_message(message, {}) for message in row["prompt"]],
+            input=[chat_message(message, {}, token_hex(11)) for message in row["prompt"]],
             metadata={"env": row["env"], "task": row["task"], "index": row["index"]},
         )

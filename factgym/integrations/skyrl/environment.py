@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
@@ -18,10 +19,16 @@ from factgym.core.registry import make, spec
 from factgym.integrations import session as sessions
 from factgym.integrations.session import Session
 
+_T = TypeVar("_T")
 ENTRY_POINT = "factgym.integrations.skyrl.environment:FactTextEnv"
 _MAX_HEADS = 64
 _heads: dict[tuple[Any, ...], tuple[Sequence[ToolSchema], list[Message]]] = {}
 """System messages with tools in them; the schemas are held too, so that no other object gets the id of one."""
+
+_MAX_IDLE = 256
+_PLAIN = (str, int, float, bool, type(None))
+_idle: defaultdict[tuple[Any, ...], list[Session]] = defaultdict(list)
+"""Slots of rollouts that were closed, by environment and settings: SkyRL makes an environment for every rollout."""
 
 SLOT = "factgym_envs"
 """The key of a rollout's extras in which `FactGenerator` finds its environment again."""
@@ -50,9 +57,9 @@ class FactTextEnv(BaseTextEnv):
         given = extras or {}
         if "task" not in given:
             raise ConfigError(f'a row for {env_id!r} has no "task": make the data set with `write_rows`')
-        self.session = Session(env_id, **(config or {}))
+        self._idle, self.session = _slot(env_id, config or {})
         self.max_turns = _limit(given.get("max_turns"), self.session.env.config.max_turns)
-        self.paid = False
+        self.paid = self._closed = False
         self._task = given["task"]
         if SLOT in given:
             given[SLOT].append(self)
@@ -70,22 +77,22 @@ class FactTextEnv(BaseTextEnv):
         """
         session = self.session
         new = session.say(action)
-        episode = session.env.episode
+        env, episode = session.env, session.env.episode
         self.turns = len(episode.turns)
         if self.turns >= self.max_turns and episode.stop is None:
             session.close("turn_limit")
         done, reward = episode.stop is not None, 0.0
-        if done and not self.paid:
-            reward, self.paid = self.total(), True
-        told: dict[str, Any] = {"stage": session.env.stage, "error": episode.turns[-1].error}
+        told: dict[str, Any] = {"stage": env.stage, "error": episode.turns[-1].error}
         if done:
+            if not self.paid:
+                reward, self.paid = self.total(), True
             told |= {"stop": episode.stop, "report": session.close().to_dict(), "turn_rewards": session.turn_rewards()}
-        return BaseTextEnvStepOutput(
-            observations=[{"role": one["role"], "content": one["content"] or ""} for one in new],
-            reward=reward,
-            done=done,
-            metadata=told,
-        )
+        return {
+            "observations": [{"role": one["role"], "content": one["content"] or ""} for one in new],
+            "reward": reward,
+            "done": done,
+            "metadata": told,
+        }
 
     def total(self) -> float:
         """The episode's total; one that still runs is ended, and scored as it stands. Raises EpisodeFaultError."""
@@ -99,9 +106,33 @@ class FactTextEnv(BaseTextEnv):
 
     def get_metrics(self) -> dict[str, Any]:
         """Every component and numeric metric, logged as `environment/NAME`; a rollout that was cut is ended here."""
-        if not self.session.done:
-            self.session.close("context_limit")
         return {"reward": self.total(), **self.session.metrics()}
+
+    def close(self) -> None:
+        """Leave the slot to another rollout, as SkyRL asks for when it has the metrics. What was played can still be read."""
+        if not self._closed and len(self._idle) < _MAX_IDLE:
+            slot, self.session = self.session, _twin(self.session)
+            self.session.env = _twin(slot.env)  # the slot's next episode is an object of its own
+            self._idle.append(slot)
+        self._closed = True
+
+
+def _twin(thing: _T) -> _T:
+    """Another object with the same attributes: what `copy.copy` makes of it, in a tenth of the time."""
+    twin = object.__new__(type(thing))
+    twin.__dict__.update(thing.__dict__)
+    return twin
+
+
+def _slot(env_id: str, config: Mapping[str, Any]) -> tuple[list[Session], Session]:
+    """A slot, and where it belongs when its rollout is over."""
+    if not all(type(value) in _PLAIN for value in config.values()):
+        return [], Session(env_id, **config)
+    idle = _idle[(env_id, *((name, type(value), value) for name, value in config.items()))]
+    session = idle.pop() if idle else None
+    if session is None or session.env.env_spec is not spec(env_id):  # somebody may register another under its name
+        session = Session(env_id, **config)
+    return idle, session
 
 
 def _with_tools(first: list[Message], tools: Sequence[ToolSchema]) -> list[Message]:

@@ -2,15 +2,20 @@
 
 An episode's own cost is what the environment spends on it: reset, every step, the score. A door's overhead is what it
 spends on top: from the framework's hands to the environment and back, without the model, the network and the
-framework's own loop. Both are CPU time of this process, in turns of a few episodes, and of every few the least of all
-repeats, so that a busy machine does not decide. The rewards of both ways must be equal, or the measurement is refused.
+framework's own loop. Both are CPU time of this process, in turns of a few episodes; what a way takes longer than the
+environment alone is the median over the repeats of the difference in the same repeat, so that a machine that is busy
+now and then does not decide. The rewards of all ways must be equal, or the measurement is refused.
+
+Where a framework wants objects of its own for every message, whatever plays the episode, a third way is measured beside
+the two: the least that can be written by hand in that framework around `reset` and `step`, without a line of the door's.
+Then the door's overhead is what it costs above that, and the framework's part is printed too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import math
+import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -48,10 +53,15 @@ Play = Callable[[Sequence[Recorded]], list[float] | Awaitable[list[float]]]
 class Door:
     """play(recorded): whole episodes through the door, one after the other; their rewards. close(): free what it holds.
 
-    run(recorded): the same within the whole framework, with a model that answers at once, where that can be had.
+    written(message): what a policy of the framework's writes for a recorded message, where that is no native call; the
+    environment alone is given the same. by_hand(recorded): the least that the framework wants, without the door, where
+    that is more than a call or two. run(recorded): the same within the whole framework, with a model that answers at
+    once, where that can be had.
     """
 
     play: Play
+    written: Callable[[Message], Any] | None = None
+    by_hand: Play | None = None
     close: Callable[[], None] = lambda: None
     run: Callable[[Sequence[Recorded]], list[float]] | None = None
 
@@ -101,11 +111,11 @@ def awaited_one_by_one(play: Callable[[Recorded], Awaitable[float]]) -> Play:
     return all_of_them
 
 
-def play_alone(env: Env[Any], recorded: Recorded) -> float:
-    """The episode through `reset` and `step`; its reward."""
+def play_alone(env: Env[Any], recorded: Recorded, actions: Sequence[Any] | None = None) -> float:
+    """The episode through `reset` and `step`; its reward. actions: in the place of the recorded messages."""
     env.reset(options={"task": recorded.task})
-    for message in recorded.messages:
-        reward, over, cut = env.step(message)[1:4]
+    for action in recorded.messages if actions is None else actions:
+        reward, over, cut = env.step(action)[1:4]
         if over or cut:
             return float(reward)
     return env.truncate("turn_limit").total or 0.0
@@ -118,47 +128,75 @@ def measure_door(
     env = make(env_id)
     recorded = record(env, episodes)
     door = open_door(env_id)
+    write = door.written or (lambda message: message)
+    actions = {one.task: [write(message) for message in one.messages] for one in recorded}
+    alone_way = one_by_one(lambda one: play_alone(env, one, actions[one.task]))
+    ways = [alone_way, door.play, *([door.by_hand] if door.by_hand else [])]
     framework = 0.0
     gc.collect()
     gc.freeze()  # else a big framework's modules are searched for garbage whenever an episode happens to set it off
     try:
-        own, whole = asyncio.run(_measured(name, env, door, recorded, repeats))
+        alone, through, *by_hand = asyncio.run(_measured(name, ways, recorded, repeats))
         if door.run is not None:
-            framework = min(_timed_run(door.run, recorded) for _ in range(_RUNS))
+            framework = min(_timed_run(door.run, recorded) for _ in range(_RUNS)) / len(recorded)
     finally:
         gc.unfreeze()
         door.close()
     turns = sum(len(one.messages) for one in recorded) / len(recorded)
+    base = by_hand[0] if by_hand else alone
+    parts = [f"the environment alone {_ms(alone)}"]
+    if by_hand:
+        parts.append(f"by hand in the framework's own types {_ms(base)}")
+    parts.append(f"through the door {_ms(through)} of CPU an episode")
+    above = "what is done by hand" if by_hand else "the environment alone"
     yield (
-        f"{name:>10}  {len(recorded)} episodes of {turns:.1f} calls: alone {own / len(recorded) * 1e3:.3f} ms, "
-        f"through the door {whole / len(recorded) * 1e3:.3f} ms of CPU an episode, "
-        f"overhead {whole / own - 1:+.1%} (goal under {GOAL:.0%}, least of {repeats} repeats)"
+        f"{name:>10}  {len(recorded)} episodes of {turns:.1f} calls: {', '.join(parts)}, overhead above {above} "
+        f"{(through - base) / alone:+.1%} of the environment's cost (goal under {GOAL:.0%}, median of {repeats} repeats)"
     )
+    if by_hand:
+        yield (
+            f"{'':>10}  by hand: the framework's messages and score around reset and step, which any code for it makes; "
+            f"that adds {base / alone - 1:+.1%}, the door and that together {through / alone - 1:+.1%}"
+        )
     if framework:
         yield (
-            f"{'':>10}  an episode in the whole framework, its model answering at once: {framework / len(recorded) * 1e3:.2f} ms "
-            f"of CPU, of which the door is {(whole - own) / framework:.1%}"
+            f"{'':>10}  an episode in the whole framework, its model answering at once: {framework * 1e3:.2f} ms "
+            f"of CPU, of which the door is {(through - base) / framework:.1%}"
         )
 
 
-async def _measured(
-    name: str, env: Env[Any], door: Door, recorded: Sequence[Recorded], repeats: int
-) -> tuple[float, float]:
-    """Seconds alone and through the door. One event loop runs for all: to start one takes longer than a door does."""
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms"
+
+
+async def _measured(name: str, ways: Sequence[Play], recorded: Sequence[Recorded], repeats: int) -> list[float]:
+    """Seconds of an episode, each way; the first is the environment alone.
+
+    One event loop runs for all: to start one takes longer than a door does. The first round counts for nothing.
+    """
     few = [recorded[start : start + _FEW] for start in range(0, len(recorded), _FEW)]
-    alone_way = one_by_one(lambda one: play_alone(env, one))
-    alone, through = [math.inf] * len(few), [math.inf] * len(few)
-    for repeat in range(repeats + 1):
-        for place, some in enumerate(few):
-            if repeat % 2:  # neither way is always the one that finds the tasks in the caches
-                (last, theirs), (first, ours) = await _timed(door.play, some), await _timed(alone_way, some)
-            else:
-                (first, ours), (last, theirs) = await _timed(alone_way, some), await _timed(door.play, some)
-            alone[place] = min(alone[place], first)
-            through[place] = min(through[place], last)
-            if ours != theirs:
-                raise UnequalError(f"{name} pays other rewards than reset and step do: {theirs[:3]} {ours[:3]}")
-    return sum(alone), sum(through)
+    rounds = [[await _round(name, ways, some, repeat) for some in few] for repeat in range(repeats + 1)][1:]
+    alone = _medians([[spent[0] for spent in one] for one in rounds])
+    more = [_medians([[spent[way] - spent[0] for spent in one] for one in rounds]) for way in range(1, len(ways))]
+    return [seconds / len(recorded) for seconds in (alone, *(alone + one for one in more))]
+
+
+def _medians(rounds: Sequence[Sequence[float]]) -> float:
+    """The sum over the few of the medians over the rounds."""
+    return float(sum(statistics.median(one) for one in zip(*rounds, strict=True)))
+
+
+async def _round(name: str, ways: Sequence[Play], some: Sequence[Recorded], repeat: int) -> list[float]:
+    """Seconds of a few episodes each way, in an order of the repeat's: no way always finds the tasks in the caches."""
+    size, turned = len(ways), repeat % len(ways)
+    order = [*range(turned, size), *range(turned)]
+    spent, paid = [0.0] * size, [[0.0]] * size
+    for way in order[::-1] if repeat // size % 2 else order:
+        spent[way], paid[way] = await _timed(ways[way], some)
+    for theirs in paid:
+        if theirs != paid[0]:
+            raise UnequalError(f"{name} pays other rewards than reset and step do: {theirs[:3]} {paid[0][:3]}")
+    return spent
 
 
 async def _timed(play: Play, recorded: Sequence[Recorded]) -> tuple[float, list[float]]:

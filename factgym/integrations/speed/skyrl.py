@@ -1,4 +1,4 @@
-"""What the SkyRL door adds: init with its prompt, each step, the metrics; without the generator, its engine and tokens."""
+"""What the SkyRL door adds: init with its prompt, each step, the metrics, the end; without the generator, its engine and tokens."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ def door(env_id: str) -> Door:
             step = env.step(text)
             if step["done"]:
                 break
-        return float(env.get_metrics()["reward"])
+        reward = float(env.get_metrics()["reward"])
+        env.close()
+        return reward
 
-    return Door(one_by_one(play))
+    return Door(one_by_one(play), written=_text)
 
 
 def _text(message: Message | Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,32 +18,24 @@ def door(env_id: str) -> Door:
     from factgym.integrations.verl.reading import Reader
     from factgym.integrations.verl.slots import RowTask, slot
 
-    class Parsed(Reader):
-        """With the calls of the turn at hand, which are a tool parser's to find."""
-
-        calls: Any = None
-
-        async def _calls(self, *_: Any) -> tuple[str, list[dict[str, Any]]]:
-            return "", self.calls
-
     env = Session(env_id).env.env_spec.versioned
     tokenizer: Any = SimpleNamespace(decode=lambda ids, **_: "")
-    reader = Parsed(tokenizer, "hermes")
-    sampled: dict[int, list[tuple[str, Any]]] = {}
+    reader = Reader(tokenizer, "hermes")
+    sampled: dict[int, list[str]] = {}
 
     async def episode(recorded: Recorded) -> float:
         turns = sampled.get(id(recorded))
-        if turns is None:  # what the model, the tokenizer and the parser have done before the door is asked
+        if turns is None:  # what the model and the tokenizer have done before the door is asked
             turns = sampled[id(recorded)] = [_sampled(message) for message in recorded.messages]
         told = {"env": env, "task": recorded.task, "settings": "{}"}
         async with slot(RowTask.of(told)) as session:
             known = []
-            for number, (text, reader.calls) in enumerate(turns):
+            for number, text in enumerate(turns):
                 if session.done:
                     break
                 message = await reader.read(session.env, text, (), (), number, False)
                 known.append(Turn(len(session.env.episode.messages), 0, (), text, message))
-                await session.say_async(message)
+                session.say(message)
             report = session.close()
             session.metrics()
             session.turn_rewards()
@@ -53,7 +44,6 @@ def door(env_id: str) -> Door:
     return Door(awaited_one_by_one(episode))
 
 
-def _sampled(message: Any) -> tuple[str, Any]:
+def _sampled(message: Any) -> str:
     (function,) = (call["function"] for call in message["tool_calls"])
-    text = f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {function["arguments"]}}}\n</tool_call>'
-    return text, [{"function": {"name": function["name"], "arguments": json.loads(function["arguments"])}}]
+    return f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {function["arguments"]}}}\n</tool_call>'

@@ -47,18 +47,21 @@ class FactEnvironment:
         Raises ConfigError for a row without a task, and for one of another environment.
         """
         self._turns, self._seen, self._logged = [], False, False
-        if row.get("task") is None:
+        task, own = row.get("task"), row.get("env")
+        if task is None:
             raise ConfigError(
                 f"a row for {self._env_id} needs a column 'task', so that all members of a group play the same one; "
                 f"it has {', '.join(row) or 'nothing'}. factgym.integrations.trl.dataset makes such rows."
             )
-        own = self._session.env.env_spec.versioned
-        if row.get("env") not in (None, own):
-            raise ConfigError(f"a row of {row['env']} was given to {own}: make the dataset for the same environment")
-        first = self._session.start(row["task"])
+        env = self._session.env
+        if own is not None and own != env.env_spec.versioned:
+            raise ConfigError(
+                f"a row of {own} was given to {env.env_spec.versioned}: make the dataset for the same environment"
+            )
+        env.reset(options={"task": task})
         if row.get("prompt"):
             return None
-        return "\n\n".join(message["content"] or "" for message in first)
+        return "\n\n".join(message["content"] or "" for message in env.policy_prompt())
 
     def get_reward(self) -> float | None:
         """The report's total; None where a fault of the infrastructure left the episode without a score.
@@ -91,12 +94,15 @@ class FactEnvironment:
     def _play(self, parsed: Mapping[str, Any], ids: Sequence[int], first: int, tokenizer: Any) -> list[Message]:
         """Play one turn as TRL parsed it; the messages that answer it. first: place of its first token."""
         self._seen = True
-        if self._session.done:
+        env, turns = self._session.env, self._turns
+        episode = env.episode
+        if episode.stop is not None:
             return []
         text = decode(tokenizer, ids)
-        message = read_message(parsed, text, len(self._turns))
-        self._turns.append(Turn(len(self._session.env.episode.messages), first, ids, text, message))
-        return self._session.say(message)
+        message = read_message(parsed, text, len(turns))
+        turns.append(Turn(len(episode.messages), first, ids, text, message))
+        answers: list[Message] = env.step(message)[4]["messages"]
+        return answers
 
     def _show(self, completion: Any) -> None:
         """Take what the policy said last, where it is text and no trainer of ours has played it."""

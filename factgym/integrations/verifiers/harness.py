@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ import verifiers.v1 as vf
 from openai import APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient
 
 from factgym.agents.endpoint.faults import fault_of_status
+from factgym.core.env import Env
 from factgym.core.episode import Stop
 from factgym.core.messages import Message
 from factgym.integrations.session import Session
@@ -56,7 +58,7 @@ class FactHarness(vf.Harness[FactHarnessConfig]):
         session = task.open()
         try:
             async with self._client(endpoint, secret) as chat:
-                await _play(chat, ctx.model, _Shown(session, task.system_prompt), trace)
+                await _play(chat, ctx.model, session, _shown_by(session.env, task.system_prompt), trace)
         except asyncio.CancelledError:
             if not session.env.slow_steps:  # a step of those may still run in its thread
                 session.close("turn_limit")
@@ -89,17 +91,18 @@ def _certificates() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-async def _play(chat: AsyncOpenAI, model: str, shown: _Shown, trace: vf.Trace) -> None:
+async def _play(
+    chat: AsyncOpenAI, model: str, session: Session, shown: Callable[[], list[Message]], trace: vf.Trace
+) -> None:
     """Ask and step until the episode is over, or a limit of the run's refuses a request.
 
     The run's sampling is put in by the endpoint. Requests go out as they stand, and messages come in as the server sent
     them: checking every message against the client's types takes longer than the episode.
     """
-    session = shown.session
     env, episode = session.env, session.env.episode
     slow = env.slow_steps
     while episode.stop is None:
-        body: dict[str, Any] = {"model": model, "messages": shown.messages()}
+        body: dict[str, Any] = {"model": model, "messages": shown()}
         if tools := env.open_tools():
             body["tools"] = tools
         try:
@@ -111,28 +114,31 @@ async def _play(chat: AsyncOpenAI, model: str, shown: _Shown, trace: vf.Trace) -
         if slow:
             await session.say_async(message)
         else:
-            session.say(message)
+            env.step(message)
 
 
-class _Shown:
-    """What the policy is shown: the environment's messages, with the system prompt that the run puts in its place."""
+def _shown_by(env: Env[Any], system_prompt: str | None) -> Callable[[], list[Message]]:
+    """The messages of the next request: the environment's, with the system prompt that the run puts in its place."""
+    first = env.policy_prompt()[0]
+    own = first["content"] if first["role"] == "system" else None
+    if system_prompt is None or system_prompt == own:
+        return env.policy_prompt
 
-    def __init__(self, session: Session, system_prompt: str | None) -> None:
-        self.session = session
-        first = session.messages[0]
-        self._own = first["content"] if first["role"] == "system" else None
-        self._given = None if system_prompt == self._own else system_prompt
-
-    def messages(self) -> list[Message]:
-        """The messages of the next request."""
-        own, given, shown = self._own, self._given, self.session.env.policy_prompt()
-        if given is None:
-            return shown
+    def shown() -> list[Message]:
+        messages = env.policy_prompt()
         if own is None:
-            return [{"role": "system", "content": given}, *shown]
+            return [{"role": "system", "content": system_prompt}, *messages]
         return [
-            {**one, "content": given} if one["role"] == "system" and one["content"] == own else one for one in shown
+            _with(one, system_prompt) if one["role"] == "system" and one["content"] == own else one for one in messages
         ]
+
+    return shown
+
+
+def _with(message: Message, content: str | None) -> Message:
+    changed = message.copy()
+    changed["content"] = content
+    return changed
 
 
 def _limit(error: APIStatusError, trace: vf.Trace) -> Stop:

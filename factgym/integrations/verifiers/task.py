@@ -45,7 +45,7 @@ class FactData(vf.TaskData):
         """A session at the start of this task; `release` takes it back when it is done with."""
         idle = _idle[self._slot]
         session = idle.pop() if idle else Session(self.env, **keywords(self.env, self.settings))
-        session.start(self.task)
+        session.env.reset(options={"task": self.task})
         return session
 
     def release(self, session: Session) -> None:
@@ -70,12 +70,12 @@ class FactState(vf.State):
 
 def result_of(session: Session) -> dict[str, Any]:
     """A finished episode as JSON data."""
-    report = session.close()
+    report, env = session.close(), session.env
     return {
         "factgym": factgym.__version__,
-        "env": session.env.env_spec.versioned,
+        "env": env.env_spec.versioned,
         "task": session.task,
-        "stop": session.stop,
+        "stop": env.episode.stop,
         "report": report.to_dict(),
         "metrics": session.metrics(),
         "turn_rewards": session.turn_rewards(),

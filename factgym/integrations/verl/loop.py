@@ -156,6 +156,8 @@ class _Rollout:
         self.loop, self.session = loop, session
         self.contexts: list[Context] = []
         self.metrics = AgentLoopMetrics(num_preempted=-1)
+        self._slow = session.env.slow_steps
+        self._tails: dict[tuple[int, ...], bool] = {}
         self._isolated = type(session.env).policy_prompt is not Env.policy_prompt
         self._prompt = None if prompt is None or self._isolated else [dict(message) for message in prompt]
         self._id = uuid4().hex
@@ -248,7 +250,7 @@ class _Rollout:
     async def _played(self, context: Context, ids: list[int], logprobs: list[float] | None) -> None:
         """Append what the policy said, and play it."""
         env, tokenizer = self.session.env, self.loop.tokenizer
-        opened = decode(tokenizer, context.tokens[-8:]).rstrip().endswith("<think>")
+        opened = self._opened(context.tokens[-8:])
         context.merged(self.loop._builder, self.loop._builder.merge_assistant_tokens(context.tokens, ids), logprobs)
         text = decode(tokenizer, ids)
         number = len(env.episode.turns)
@@ -256,8 +258,19 @@ class _Rollout:
         first = len(context.response) - len(ids)
         context.turns.append(Turn(len(env.episode.messages), first, ids, text, message))
         begin = time.perf_counter()
-        await self.session.say_async(message)
+        if self._slow:
+            await self.session.say_async(message)
+        else:
+            self.session.say(message)
         self.metrics.tool_calls += time.perf_counter() - begin
+
+    def _opened(self, tail: list[int]) -> bool:
+        """Whether a prompt with these last tokens ends inside a `<think>`; most end alike, and decoding takes long."""
+        known = self._tails.get(tuple(tail))
+        if known is None:
+            known = decode(self.loop.tokenizer, tail).rstrip().endswith("<think>")
+            self._tails[tuple(tail)] = known
+        return known
 
     async def _off_the_loop(self, work: Any) -> Any:
         return await self.loop.loop.run_in_executor(None, work)

@@ -12,7 +12,7 @@ from factgym.core.action import ToolCall, parse_action
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.messages import Message, ToolSchema
-from factgym.integrations.turns import read_message
+from factgym.integrations.turns import read_hermes, read_message
 
 HERMES = "hermes"
 _BLOCK = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
@@ -46,6 +46,8 @@ class Reader:
         ids: the tokens of the text. number: of the turn, for the ids of the calls. opened: whether the prompt ended
         inside a `<think>`.
         """
+        if self.format == HERMES and not opened and (message := read_hermes(text, number)):
+            return message
         reasoning, answer = split_reasoning(text, opened)
         content, calls = await self._calls(env, text, answer, ids, schemas)
         parsed: dict[str, Any] = {"content": content, "tool_calls": calls}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,28 +26,36 @@ class RowTask:
     @classmethod
     def of(cls, extra_info: Any) -> RowTask:
         """From the column `extra_info`. Raises ConfigError for a row that `rows.table` did not write."""
-        known = dict(extra_info) if isinstance(extra_info, Mapping) else {}
+        known = extra_info if isinstance(extra_info, Mapping) else {}
+        env, task, settings = known.get("env"), known.get("task"), known.get("settings")
+        if isinstance(env, str) and isinstance(task, str) and isinstance(settings, str):
+            return cls(env, task, settings)
         missing = [name for name in ("env", "task", "settings") if not isinstance(known.get(name), str)]
-        if missing:
-            raise ConfigError(
-                f"a row's extra_info lacks {', '.join(missing)}. Write the rows with "
-                "`python -m factgym.integrations.verl rows ENV FILE.parquet`."
-            )
-        return cls(known["env"], known["task"], known["settings"])
+        raise ConfigError(
+            f"a row's extra_info lacks {', '.join(missing)}. Write the rows with "
+            "`python -m factgym.integrations.verl rows ENV FILE.parquet`."
+        )
 
     def session(self) -> Session:
         """A new slot. Raises what `make` raises, for rows of another version of the environment too."""
         return Session(self.env, **json.loads(self.settings))
 
 
-@asynccontextmanager
-async def slot(row: RowTask) -> AsyncIterator[Session]:
-    """A slot for the row's environment, with its task started."""
-    key = (row.env, row.settings)
-    free = _free.setdefault(key, [])
-    # The first one may build an index, which must not hold up the other rollouts of this process.
-    session = free.pop() if free else await asyncio.to_thread(row.session)
-    session.start(row.task)
-    yield session
-    if len(free) < _MAX_FREE:
-        free.append(session)
+class slot:  # noqa: N801 - used as a function is; a generator's context manager takes as long as a turn
+    """`async with slot(row) as session`: a slot for the row's environment, with its task started."""
+
+    __slots__ = ("_free", "_row", "_session")
+
+    def __init__(self, row: RowTask) -> None:
+        self._row = row
+        self._free = _free.setdefault((row.env, row.settings), [])
+
+    async def __aenter__(self) -> Session:
+        # The first one may build an index, which must not hold up the other rollouts of this process.
+        self._session = self._free.pop() if self._free else await asyncio.to_thread(self._row.session)
+        self._session.env.reset(options={"task": self._row.task})
+        return self._session
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and len(self._free) < _MAX_FREE:
+            self._free.append(self._session)
