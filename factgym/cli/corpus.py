@@ -173,7 +173,9 @@ def _open(index: str, tokenizer: Path | None, **options: Any) -> Any:
         raise ConfigError("--tokenizer goes with infini-gram:FOLDER; an index of factgym counts words")
     if engine and options.pop("verify", False):
         raise ConfigError("--verify reads checksums, which an infini-gram index does not have")
-    return open_counter(index, **options, **({"tokenizer": tokenizer} if engine else {"engine": "numpy", "preload": False}))
+    return open_counter(
+        index, **options, **({"tokenizer": tokenizer} if engine else {"engine": "numpy", "preload": False})
+    )
 
 
 def _warn(counter: Any, frequencies: dict[str, int]) -> None:
