@@ -58,8 +58,9 @@ def first_triplets(compiled: Any, sentences: Sequence[str]) -> list[list[Triplet
     most = compiled.MAX_CHARS
     texts = ["" if one[-1:] == "?" else one[:most] for one in sentences]
     stand_ins = StandIns()
-    others = [i for i, one in enumerate(texts) if not one.isascii()]
-    unread = [i for i in others if not _put(texts, i, stand_ins.encode(texts[i]))]
+    others = {i: stand_ins.encode(one) for i, one in enumerate(texts) if not one.isascii()}
+    for i, encoded in others.items():
+        texts[i] = encoded or ""
     text = np.frombuffer("".join(texts).encode("latin-1"), np.uint8)
     bounds = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=bounds[1:])
@@ -70,14 +71,7 @@ def first_triplets(compiled: Any, sentences: Sequence[str]) -> list[list[Triplet
     found: list[list[Triplet] | None] = [
         [Triplet(written[a:b], written[b:c], written[c:d])] if d else [] for a, b, c, d in places.tolist()
     ]
-    for i in others:
-        found[i] = [Triplet(*map(stand_ins.decode, one)) for one in found[i] or ()]
-    for i in unread:
-        found[i] = None
+    for i, encoded in others.items():
+        decoded = [Triplet(*map(stand_ins.decode, one)) for one in found[i] or ()]
+        found[i] = None if encoded is None else decoded
     return found
-
-
-def _put(texts: list[str], i: int, encoded: str | None) -> bool:
-    """Set a text, to nothing where there is none; whether there is one."""
-    texts[i] = encoded or ""
-    return encoded is not None
