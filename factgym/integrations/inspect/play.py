@@ -18,6 +18,9 @@ from factgym.integrations.inspect.messages import Talk, ToolInfos, said
 from factgym.integrations.session import Session
 from factgym.integrations.settings import keywords, settings_of
 
+PLAYED = "Played:"
+"""What the names of a finished episode begin with in a store."""
+
 MAX_IDLE = 64
 MAX_ANSWER_CHARS = 2_000
 
@@ -120,15 +123,19 @@ async def _turns(session: Session, talk: Talk, state: TaskState, ask: Ask, infos
 def _keep(session: Session, report: RewardReport, keep: Callable[[str, Any], None]) -> None:
     """Write the episode to a store at once: each field set through `Played` would validate all of it again."""
     env, episode = session.env, session.env.episode
-    keep("Played:env", env.env_spec.versioned)
-    keep("Played:task", episode.task.id)
-    keep("Played:stop", episode.stop)
-    keep("Played:answer", _answer(episode))
-    keep("Played:report", report.to_dict())
-    keep("Played:metrics", session.metrics())
-    keep("Played:turn_rewards", session.turn_rewards())
-    keep("Played:calls", [_calls(turn.replies) for turn in episode.turns])
-    keep("Played:task_view", env.view_task(episode.task))
+    found = {
+        "env": env.env_spec.versioned,
+        "task": episode.task.id,
+        "stop": episode.stop,
+        "answer": _answer(episode),
+        "report": report.to_dict(),
+        "metrics": session.metrics(),
+        "turn_rewards": session.turn_rewards(),
+        "calls": [_calls(turn.replies) for turn in episode.turns],
+        "task_view": env.view_task(episode.task),
+    }
+    for name, value in found.items():
+        keep(PLAYED + name, value)
 
 
 def _calls(replies: Sequence[Reply]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import Store
 
 from factgym.agents.players import players_of
+from factgym.integrations.inspect.play import PLAYED
 from factgym.integrations.session import Session
 
 REWARD = "reward"
@@ -52,15 +53,15 @@ def episode_reward(names: list[str] | None = None) -> Scorer:
 
 def score_of(store: Store, names: Sequence[str] | None = None) -> Score:
     """The score of the episode in a store; unscored where the environment gave none, or where there is no episode."""
-    kept = store.get
-    report, answer = kept("Played:report"), kept("Played:answer")
+    kept = {name: store.get(PLAYED + name) for name in ("report", "metrics", "answer", "stop", "turn_rewards")}
+    report, answer = kept["report"], kept["answer"]
     if report is None or report["total"] is None:
         why = "the episode was not played by factgym's solver" if report is None else report["error"]
         return Score.unscored(reason="scoring_failed", answer=answer, explanation=why)
-    values, stop = {REWARD: report["total"], **kept("Played:metrics")}, kept("Played:stop")
+    values, stop = {REWARD: report["total"], **kept["metrics"]}, kept["stop"]
     return Score(
         value={name: float(values.get(name, math.nan)) for name in names or values},
         answer=answer,
         explanation=f"stop: {stop}",
-        metadata={"stop": stop, "turn_rewards": kept("Played:turn_rewards"), "report": report},
+        metadata={"stop": stop, "turn_rewards": kept["turn_rewards"], "report": report},
     )
