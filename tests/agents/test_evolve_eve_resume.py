@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from eve_evolutions import evolution, small
-from evolve_runs import digests, killed
+from eve_evolutions import PHASES, evolution, learner, small
+from evolve_runs import digests, killed, stopped_after_each_file
 
 from factgym.agents.evolve.eve import EveSettings
 
@@ -40,6 +40,16 @@ def test_killed_anywhere_and_continued_it_is_the_same(draw: str, tmp_path: Path)
     assert kills >= 2
     evolution(folder, settings(draw)).run(ITERATIONS, ITERATIONS, resume=True)
     assert digests(folder) == digests(whole)
+
+
+@pytest.mark.parametrize("trainer", ["none", "check"])
+def test_stopped_between_any_two_files_and_continued_it_is_the_same(trainer: str, tmp_path: Path) -> None:
+    whole, folder = tmp_path / "whole", tmp_path / "stopped"
+    learners = {role: learner(role, trainer=trainer) for role in PHASES}
+    evolution(whole, **learners).run(ITERATIONS, ITERATIONS)
+    for last in stopped_after_each_file(whole, folder):
+        evolution(folder, **learners).run(ITERATIONS, ITERATIONS, resume=True)
+        assert digests(folder) == digests(whole), f"stopped after {last}"
 
 
 def _size(folder: Path) -> int:

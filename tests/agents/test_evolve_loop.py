@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evolve_runs import digests, evolution, killed, small
+from evolve_runs import digests, evolution, killed, small, stopped_after_each_file
 
 from factgym.agents.evolve import ARMS, EvolveSettings, find_trainer
 from factgym.agents.evolve.playing import PlayError
@@ -159,6 +159,15 @@ def test_killed_anywhere_and_continued_it_is_the_same(whole: Path, tmp_path: Pat
     assert kills >= 3
     evolution(tmp_path).run(ARMS, ROUNDS, resume=True)
     assert digests(tmp_path) == digests(whole)
+
+
+def test_stopped_between_any_two_files_and_continued_it_is_the_same(tmp_path: Path) -> None:
+    whole, folder = tmp_path / "whole", tmp_path / "stopped"
+    settings = small(benchmarks=("generated-validation",), size=30)
+    evolution(whole, settings).run(["weakness"], 2)
+    for last in stopped_after_each_file(whole, folder):
+        evolution(folder, settings).run(["weakness"], 2, resume=True)
+        assert digests(folder) == digests(whole), f"stopped after {last}"
 
 
 def test_the_seed_decides(whole: Path, tmp_path: Path) -> None:

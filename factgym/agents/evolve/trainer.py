@@ -62,6 +62,7 @@ class Trainer(Protocol):
         """The model after training on the data set. `folder` is empty and the trainer's to fill.
 
         `model` is the one before, closed, so that its memory is free: what it describes of itself can be relied on.
+        In EVE's loop `model` itself, given back, says that nothing was learned; `load` is then never called.
         What it raises ends the evolution; the round can be continued, and then begins training anew.
         """
         ...

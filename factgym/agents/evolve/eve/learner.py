@@ -48,6 +48,8 @@ class Learner:
         """The learner after training, closed before it; None where it stays as it was and may need opening again."""
         model = _model_of(agent)
         await agent.close()
+        if _trained(folder) and not _learned(folder):
+            return None  # the run was stopped after a training that left no model to load
         found = await train_once(self.trainer, model, dataset, folder, seed)
         return None if found is model else self._agent(found)
 
@@ -61,9 +63,12 @@ class Learner:
         return agent_of_model(self.name, model, threads=getattr(model, "threads", 0))
 
 
+def _trained(folder: Path) -> bool:
+    return (folder / files.TRAINED).exists()
+
+
 def _learned(folder: Path) -> bool:
-    path = folder / files.TRAINED
-    return path.exists() and bool(files.read_json(path).get("learned", True))
+    return _trained(folder) and bool(files.read_json(folder / files.TRAINED).get("learned", True))
 
 
 def _model_of(agent: Agent) -> Model:
