@@ -28,7 +28,6 @@ _HEAD = re.compile(
 )
 _TAIL = re.compile(r"[ \t\n\r]*\}\s*</tool_call>\s*\Z")
 _TRIES = 64
-_WAIT = 8
 
 Offsets = npt.NDArray[np.int64]
 
@@ -186,38 +185,3 @@ def _written(arguments: Any) -> str:
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
     """The text of token ids without special tokens, not tidied up."""
     return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
-
-def token_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> Offsets:
-    """(T, 2): where each token begins and ends in `text`, the decoded ids.
-
-    Tokens that share a character share its place; special tokens have no width.
-    """
-    special = set(tokenizer.all_special_ids)
-    core = list(ids)
-    while core and core[-1] in special:
-        core.pop()
-    found: list[tuple[int, int]] | None = None
-    if getattr(tokenizer, "is_fast", False):
-        again = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        if list(again["input_ids"]) == core:
-            found = [tuple(one) for one in again["offset_mapping"]]
-    if found is None:  # sampled tokens need not be those that the tokenizer would have chosen
-        found = _step_by_step(tokenizer, core)
-    found += [(len(text), len(text))] * (len(ids) - len(core))
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
-
-
-def _step_by_step(tokenizer: Any, ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Offsets from what each token adds to the text, with the tokens before it as context."""
-    found: list[tuple[int, int]] = []
-    context = read = place = 0
-    for i in range(len(ids)):
-        before, after = decode(tokenizer, ids[context:read]), decode(tokenizer, ids[context : i + 1])
-        last = i + 1 == len(ids)
-        if after.endswith("\ufffd") and i - read < _WAIT and not last:
-            continue  # part of a character
-        end = place + max(len(after) - len(before), 0)
-        found += [(place, end)] * (i + 1 - read)
-        context, read, place = read, i + 1, end
-    return found

@@ -15,11 +15,13 @@ DOORS: Mapping[str, str] = {
     "session": "factgym.integrations.speed.session:door",
     "verifiers": "factgym.integrations.speed.verifiers:door",
     "trl": "factgym.integrations.speed.trl:door",
+    "trl-rollout": "factgym.integrations.speed.trl_rollout:door",
     "inspect": "factgym.integrations.speed.inspect:door",
     "mcp": "factgym.integrations.speed.mcp:door",
     "openenv": "factgym.integrations.speed.openenv:door",
     "skyrl": "factgym.integrations.speed.skyrl:door",
     "verl": "factgym.integrations.speed.verl:door",
+    "verl-rollout": "factgym.integrations.speed.verl_rollout:door",
 }
 """Name -> `door(env_id)`. A missing framework raises MissingExtraError there, and its line says so."""
 

@@ -6,9 +6,10 @@ framework's own loop. Both are CPU time of this process, in turns of a few episo
 environment alone is the median over the repeats of the difference in the same repeat, so that a machine that is busy
 now and then does not decide. The rewards of all ways must be equal, or the measurement is refused.
 
-Where a framework wants objects of its own for every message, whatever plays the episode, a third way is measured beside
+Where a framework does work of its own for every message, whatever plays the episode, a third way is measured beside
 the two: the least that can be written by hand in that framework around `reset` and `step`, without a line of the door's.
-Then the door's overhead is what it costs above that, and the framework's part is printed too.
+Then the door's overhead is what it costs above that, and the framework's part is printed too. Whole rollouts with
+tokens (NAME-rollout) are measured so: the framework's own loop, around tools that are written by hand, is the third way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import asyncio
 import gc
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,21 +54,25 @@ Play = Callable[[Sequence[Recorded]], list[float] | Awaitable[list[float]]]
 class Door:
     """play(recorded): whole episodes through the door, one after the other; their rewards. close(): free what it holds.
 
+    ready(recorded): what the framework does before it asks anybody, done before each way and not measured.
+
     written(message): what a policy of the framework's writes for a recorded message, where that is no native call; the
     environment alone is given the same. by_hand(recorded): the least that the framework wants, without the door, where
-    that is more than a call or two. run(recorded): the same within the whole framework, with a model that answers at
-    once, where that can be had.
+    that is more than a call or two; hand: what it is. run(recorded): the same within the whole framework, with a model
+    that answers at once, where that can be had.
     """
 
     play: Play
     written: Callable[[Message], Any] | None = None
     by_hand: Play | None = None
+    hand: str = "by hand in the framework's own types"
+    ready: Callable[[Sequence[Recorded]], None] = lambda recorded: None
     close: Callable[[], None] = lambda: None
     run: Callable[[Sequence[Recorded]], list[float]] | None = None
 
 
 class UnequalError(FactgymError):
-    """A door paid another reward than `reset` and `step`: its speed means nothing."""
+    """A door paid another reward than `reset` and `step`, or made other tokens: its speed means nothing."""
 
 
 def record(env: Env[Any], episodes: int) -> list[Recorded]:
@@ -95,6 +100,14 @@ def _calls(env: Env[Any], action: Any) -> Iterator[Message]:
             "content": None,
             "tool_calls": [{"id": "call_0", "type": "function", "function": function}],
         }
+
+
+def hermes(message: Message | Mapping[str, Any]) -> str:
+    """A message's calls as models write them in Hermes' form."""
+    return "\n".join(
+        f'<tool_call>\n{{"name": "{one["name"]}", "arguments": {one["arguments"]}}}\n</tool_call>'
+        for one in (call["function"] for call in message.get("tool_calls") or [])
+    )
 
 
 def one_by_one(play: Callable[[Recorded], float]) -> Play:
@@ -136,32 +149,42 @@ def measure_door(
     gc.collect()
     gc.freeze()  # else a big framework's modules are searched for garbage whenever an episode happens to set it off
     try:
-        alone, through, *by_hand = asyncio.run(_measured(name, ways, recorded, repeats))
+        alone, through, *by_hand = asyncio.run(_measured(name, ways, recorded, repeats, door.ready))
         if door.run is not None:
             framework = min(_timed_run(door.run, recorded) for _ in range(_RUNS)) / len(recorded)
     finally:
         gc.unfreeze()
         door.close()
-    turns = sum(len(one.messages) for one in recorded) / len(recorded)
+    yield from _report(name, door, recorded, repeats, [alone, through, *by_hand], framework)
+
+
+def _report(
+    name: str, door: Door, recorded: Sequence[Recorded], repeats: int, spent: Sequence[float], framework: float
+) -> Iterator[str]:
+    """spent: seconds of an episode, alone, through the door and by hand. framework: in the whole of it, 0 without."""
+    alone, through, *by_hand = spent
     base = by_hand[0] if by_hand else alone
+    turns = sum(len(one.messages) for one in recorded) / len(recorded)
     parts = [f"the environment alone {_ms(alone)}"]
     if by_hand:
-        parts.append(f"by hand in the framework's own types {_ms(base)}")
+        parts.append(f"{door.hand} {_ms(base)}")
     parts.append(f"through the door {_ms(through)} of CPU an episode")
     above = "what is done by hand" if by_hand else "the environment alone"
     yield (
-        f"{name:>10}  {len(recorded)} episodes of {turns:.1f} calls: {', '.join(parts)}, overhead above {above} "
+        f"{name:>14}  {len(recorded)} episodes of {turns:.1f} calls: {', '.join(parts)}, overhead above {above} "
         f"{(through - base) / alone:+.1%} of the environment's cost (goal under {GOAL:.0%}, median of {repeats} repeats)"
     )
     if by_hand:
         yield (
-            f"{'':>10}  by hand: the framework's messages and score around reset and step, which any code for it makes; "
-            f"that adds {base / alone - 1:+.1%}, the door and that together {through / alone - 1:+.1%}"
+            f"{'':>14}  what is done by hand is more than the environment's cost by {base / alone - 1:+.1%}, the door "
+            f"and that together by {through / alone - 1:+.1%}; the door beside all that is done by hand "
+            f"{through / base - 1:+.1%}"
         )
     if framework:
         yield (
-            f"{'':>10}  an episode in the whole framework, its model answering at once: {framework * 1e3:.2f} ms "
-            f"of CPU, of which the door is {(through - base) / framework:.1%}"
+            f"{'':>14}  an episode in the whole framework, its model answering at once: {_ms(framework)} of CPU, of "
+            f"which the door is {(through - base) / framework:.1%}, with what is done by hand "
+            f"{(through - alone) / framework:.1%}"
         )
 
 
@@ -169,13 +192,19 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3f} ms"
 
 
-async def _measured(name: str, ways: Sequence[Play], recorded: Sequence[Recorded], repeats: int) -> list[float]:
+async def _measured(
+    name: str,
+    ways: Sequence[Play],
+    recorded: Sequence[Recorded],
+    repeats: int,
+    ready: Callable[[Sequence[Recorded]], None],
+) -> list[float]:
     """Seconds of an episode, each way; the first is the environment alone.
 
     One event loop runs for all: to start one takes longer than a door does. The first round counts for nothing.
     """
     few = [recorded[start : start + _FEW] for start in range(0, len(recorded), _FEW)]
-    rounds = [[await _round(name, ways, some, repeat) for some in few] for repeat in range(repeats + 1)][1:]
+    rounds = [[await _round(name, ways, some, repeat, ready) for some in few] for repeat in range(repeats + 1)][1:]
     alone = _medians([[spent[0] for spent in one] for one in rounds])
     more = [_medians([[spent[way] - spent[0] for spent in one] for one in rounds]) for way in range(1, len(ways))]
     return [seconds / len(recorded) for seconds in (alone, *(alone + one for one in more))]
@@ -186,12 +215,19 @@ def _medians(rounds: Sequence[Sequence[float]]) -> float:
     return float(sum(statistics.median(one) for one in zip(*rounds, strict=True)))
 
 
-async def _round(name: str, ways: Sequence[Play], some: Sequence[Recorded], repeat: int) -> list[float]:
+async def _round(
+    name: str,
+    ways: Sequence[Play],
+    some: Sequence[Recorded],
+    repeat: int,
+    ready: Callable[[Sequence[Recorded]], None],
+) -> list[float]:
     """Seconds of a few episodes each way, in an order of the repeat's: no way always finds the tasks in the caches."""
     size, turned = len(ways), repeat % len(ways)
     order = [*range(turned, size), *range(turned)]
     spent, paid = [0.0] * size, [[0.0]] * size
     for way in order[::-1] if repeat // size % 2 else order:
+        ready(some)
         spent[way], paid[way] = await _timed(ways[way], some)
     for theirs in paid:
         if theirs != paid[0]:

@@ -27,7 +27,12 @@ def door(env_id: str) -> Door:
         """`inspect eval` itself, its log included."""
         return _evaluated(env_id, {one.task: given.to(one)[1] for one in recorded})
 
-    return Door(awaited_one_by_one(_through(given)), by_hand=awaited_one_by_one(_by_hand(given, env_id)), run=whole)
+    return Door(
+        awaited_one_by_one(_through(given)),
+        by_hand=awaited_one_by_one(_by_hand(given, env_id)),
+        ready=given.ready,
+        run=whole,
+    )
 
 
 class _Given:
@@ -40,6 +45,7 @@ class _Given:
         self.session = Session(env_id)
         self._state, self._model = TaskState, ModelName("mockllm/model")
         self._made: dict[str, tuple[list[Any], list[Any]]] = {}
+        self._ready: dict[str, tuple[Any, Any]] = {}
 
     def to(self, recorded: Recorded) -> tuple[list[Any], list[Any]]:
         """The first messages and the replies."""
@@ -48,8 +54,15 @@ class _Given:
         first = [chat_message(message, {}, token_hex(11)) for message in self.session.start(recorded.task)]
         return first, [_output(message) for message in recorded.messages]
 
+    def ready(self, recorded: Sequence[Recorded]) -> None:
+        """Make the state of a sample of its own for each, as Inspect does before it calls a solver."""
+        self._ready = {one.task: self._sample(one) for one in recorded}
+
     def sample(self, recorded: Recorded) -> tuple[Any, Any]:
-        """The state of a sample of its own, and the model."""
+        """The state of the sample, and the model."""
+        return self._ready[recorded.task]
+
+    def _sample(self, recorded: Recorded) -> tuple[Any, Any]:
         made = self._made.get(recorded.task)
         first, outputs = made or self._made.setdefault(recorded.task, self.to(recorded))
         task = {"task": recorded.task}

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from factgym.core.messages import Message
 from factgym.integrations.session import Session
-from factgym.integrations.speed.frame import Door, Recorded, one_by_one
+from factgym.integrations.speed.frame import Door, Recorded, hermes, one_by_one
 
 
 def door(env_id: str) -> Door:
@@ -20,7 +16,7 @@ def door(env_id: str) -> Door:
     def play(recorded: Recorded) -> float:
         texts = written.get(id(recorded))
         if texts is None:  # what a policy of SkyRL's writes, from the recorded calls
-            texts = written[id(recorded)] = [_text(message) for message in recorded.messages]
+            texts = written[id(recorded)] = [hermes(message) for message in recorded.messages]
         env = FactTextEnv({}, {"task": recorded.task}, env_id=session.env.env_spec.id)
         env.init([])
         for text in texts:
@@ -31,11 +27,4 @@ def door(env_id: str) -> Door:
         env.close()
         return reward
 
-    return Door(one_by_one(play), written=_text)
-
-
-def _text(message: Message | Mapping[str, Any]) -> str:
-    calls = [call["function"] for call in message.get("tool_calls") or []]
-    return "\n".join(
-        f'<tool_call>\n{{"name": "{one["name"]}", "arguments": {one["arguments"]}}}\n</tool_call>' for one in calls
-    )
+    return Door(one_by_one(play), written=hermes)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from factgym.integrations.speed.frame import Door, Recorded, one_by_one
+from factgym.integrations.speed.frame import Door, Recorded, hermes, one_by_one
 
 
 class _Decoded:
@@ -42,5 +42,6 @@ def door(env_id: str) -> Door:
 def _sampled(message: Any) -> tuple[dict[str, Any], str]:
     (function,) = (call["function"] for call in message["tool_calls"])
     parsed = {"name": function["name"], "arguments": json.loads(function["arguments"])}
-    text = f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {function["arguments"]}}}\n</tool_call>'
-    return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": parsed}]}, text
+    return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": parsed}]}, hermes(
+        message
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from factgym.integrations.speed.frame import Door, Recorded, awaited_one_by_one
+from factgym.integrations.speed.frame import Door, Recorded, awaited_one_by_one, hermes
 
 
 def door(env_id: str) -> Door:
@@ -26,7 +26,7 @@ def door(env_id: str) -> Door:
     async def episode(recorded: Recorded) -> float:
         turns = sampled.get(id(recorded))
         if turns is None:  # what the model and the tokenizer have done before the door is asked
-            turns = sampled[id(recorded)] = [_sampled(message) for message in recorded.messages]
+            turns = sampled[id(recorded)] = [hermes(message) for message in recorded.messages]
         told = {"env": env, "task": recorded.task, "settings": "{}"}
         async with slot(RowTask.of(told)) as session:
             known = []
@@ -42,8 +42,3 @@ def door(env_id: str) -> Door:
             return report.total or 0.0
 
     return Door(awaited_one_by_one(episode))
-
-
-def _sampled(message: Any) -> str:
-    (function,) = (call["function"] for call in message["tool_calls"])
-    return f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {function["arguments"]}}}\n</tool_call>'

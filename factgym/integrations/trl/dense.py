@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.integrations.credit import FORMS, Credit, Floats, Row, spread, token_advantages
+from factgym.integrations.offsets import token_offsets
 from factgym.integrations.trl.environment import FactEnvironment
 from factgym.integrations.trl.loop import StopWhenDone
-from factgym.integrations.turns import token_offsets
 
 
 class DenseCredit(StopWhenDone):

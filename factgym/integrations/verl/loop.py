@@ -27,8 +27,9 @@ from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.integrations.credit import spread
+from factgym.integrations.offsets import token_offsets
 from factgym.integrations.session import Session
-from factgym.integrations.turns import Turn, decode, token_offsets
+from factgym.integrations.turns import Turn, decode
 from factgym.integrations.verl.context import Context, as_answered, as_said, merger
 from factgym.integrations.verl.output import KL_IN_REWARD, FactOutput, Layout, form_of
 from factgym.integrations.verl.reading import Reader

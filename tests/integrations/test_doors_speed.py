@@ -1,0 +1,25 @@
+"""The measurement of every door runs, pays the rewards of `reset` and `step`, and makes the framework's own tokens.
+
+Both are refused by the measurement itself where they are not so. What is not installed is skipped.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from factgym.core.errors import MissingExtraError
+from factgym.core.registry import load_attribute
+from factgym.integrations.speed.__main__ import DOORS
+from factgym.integrations.speed.frame import measure_door
+
+pytestmark = pytest.mark.filterwarnings("default")  # the frameworks' own
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_the_door_is_measured(name: str) -> None:
+    try:
+        first, *more = measure_door(name, load_attribute(DOORS[name]), episodes=2, repeats=1)
+    except MissingExtraError as missing:
+        pytest.skip(str(missing))
+    assert first.split()[:3] == [name, "2", "episodes"]
+    assert ("by hand" in first) == bool(more)
