@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from factgym.core.errors import MissingExtraError
+from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.registry import load_attribute
 from factgym.integrations.speed.__main__ import DOORS
 from factgym.integrations.speed.frame import measure_door
@@ -23,3 +23,8 @@ def test_the_door_is_measured(name: str) -> None:
         pytest.skip(str(missing))
     assert first.split()[:3] == [name, "2", "episodes"]
     assert ("by hand" in first) == bool(more)
+
+
+def test_an_environment_that_is_answered_in_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="of seva answers in text: take --env claimcheck-multihop"):
+        list(measure_door("session", load_attribute(DOORS["session"]), 1, 1, "seva"))

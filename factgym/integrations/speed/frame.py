@@ -25,7 +25,7 @@ from typing import Any
 from factgym.agents.players import find_player
 from factgym.core.action import ToolCall, parse_action
 from factgym.core.env import Env
-from factgym.core.errors import FactgymError
+from factgym.core.errors import ConfigError, FactgymError
 from factgym.core.messages import Message
 from factgym.core.native import encode_json
 from factgym.core.registry import make
@@ -76,7 +76,10 @@ class UnequalError(FactgymError):
 
 
 def record(env: Env[Any], episodes: int) -> list[Recorded]:
-    """The oracle's episodes of the first tasks, which are made here once and for all."""
+    """The oracle's episodes of the first tasks, which are made here once and for all.
+
+    Raises ConfigError where it says texts: doors are measured on calls, which all of them hand on.
+    """
     player = find_player(env.env_spec.id, "oracle")
     found = []
     for index in range(min(episodes, len(env.tasks))):
@@ -93,7 +96,11 @@ def record(env: Env[Any], episodes: int) -> list[Recorded]:
 
 def _calls(env: Env[Any], action: Any) -> Iterator[Message]:
     for item in parse_action(action, tags=env.tags, implicit=env.implicit).items:
-        assert isinstance(item, ToolCall), "the oracle writes calls only"
+        if not isinstance(item, ToolCall):
+            raise ConfigError(
+                f"doors are measured on episodes of calls, and the oracle of {env.env_spec.id} answers in text: "
+                f"take --env {ENV}"
+            )
         function: Any = {"name": item.name, "arguments": encode_json(item.arguments)}
         yield {
             "role": "assistant",

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.env import Env
+from factgym.core.errors import ConfigError
 from factgym.core.registry import make
-from factgym.integrations.speed.frame import Door, Recorded, UnequalError, awaited_one_by_one
+from factgym.integrations.speed.frame import ENV, Door, Recorded, UnequalError, awaited_one_by_one
 from factgym.integrations.speed.tokens import sampled, tokenizer
 
 _TEMPLATE = """\
@@ -119,6 +120,11 @@ class _Rollouts:
         sampled_ids, row = self._known.get(one.task) or self._known.setdefault(one.task, self._row(one))
         self._client.left = iter(sampled_ids)
         output = await loop.run({"temperature": 1.0}, **row)
+        if isinstance(output, list):
+            raise ConfigError(
+                f"{self.env.env_spec.id} is several rows of verl's an episode, which its own loop cannot make: "
+                f"take --env {ENV}"
+            )
         if self._made.setdefault(one.task, output.response_ids) != output.response_ids:
             raise UnequalError(f"verl's own loop and the door's make other tokens of {one.task}")
         return output
