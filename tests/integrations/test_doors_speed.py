@@ -26,5 +26,5 @@ def test_the_door_is_measured(name: str) -> None:
 
 
 def test_an_environment_that_is_answered_in_text_is_refused() -> None:
-    with pytest.raises(ConfigError, match="of seva answers in text: take --env claimcheck-multihop"):
-        list(measure_door("session", load_attribute(DOORS["session"]), 1, 1, "seva"))
+    with pytest.raises(ConfigError, match="of corver-qa answers in text: take --env claimcheck-multihop"):
+        list(measure_door("session", load_attribute(DOORS["session"]), 1, 1, "corver-qa"))
