@@ -181,10 +181,15 @@ class Play:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[types.CallToolResult, bool]:
         """Play a call; its result, and whether other tools are open now."""
         async with self._one_at_a_time:
-            before = [tool.name for tool in self.tools()]
+            before = self._open()
             text = await self._turn(name, arguments)
             self._end_if_over()
-            return self._result(text), before != [tool.name for tool in self.tools()]
+            return self._result(text), before != self._open()
+
+    def _open(self) -> list[str] | None:
+        """The names of the tools that are open; None when the episode is over."""
+        env = self.session.env
+        return None if self.session.done else [schema["function"]["name"] for schema in env.open_tools()]
 
     async def _turn(self, name: str, arguments: Mapping[str, Any]) -> str:
         session = self.session

@@ -58,7 +58,8 @@ class Door:
 
     written(message): what a policy of the framework's writes for a recorded message, where that is no native call; the
     environment alone is given the same. by_hand(recorded): the least that the framework wants, without the door, where
-    that is more than a call or two; hand: what it is. run(recorded): the same within the whole framework, with a model
+    that is more than a call or two; hand: what it is. served: whether the door is a server's, behind a protocol of its
+    own, for which there is no goal. run(recorded): the same within the whole framework, with a model
     that answers at once, where that can be had.
     """
 
@@ -66,6 +67,7 @@ class Door:
     written: Callable[[Message], Any] | None = None
     by_hand: Play | None = None
     hand: str = "by hand in the framework's own types"
+    served: bool = False
     ready: Callable[[Sequence[Recorded]], None] = lambda recorded: None
     close: Callable[[], None] = lambda: None
     run: Callable[[Sequence[Recorded]], list[float]] | None = None
@@ -177,9 +179,10 @@ def _report(
         parts.append(f"{door.hand} {_ms(base)}")
     parts.append(f"through the door {_ms(through)} of CPU an episode")
     above = "what is done by hand" if by_hand else "the environment alone"
+    goal = "beside its protocol, which is not measured" if door.served else f"goal under {GOAL:.0%}"
     yield (
         f"{name:>14}  {len(recorded)} episodes of {turns:.1f} calls: {', '.join(parts)}, overhead above {above} "
-        f"{(through - base) / alone:+.1%} of the environment's cost (goal under {GOAL:.0%}, median of {repeats} repeats)"
+        f"{(through - base) / alone:+.1%} of the environment's cost ({goal}, median of {repeats} repeats)"
     )
     if by_hand:
         yield (

@@ -23,4 +23,4 @@ def door(env_id: str) -> Door:
         play.leave()
         return play.session.reward or 0.0
 
-    return Door(awaited_one_by_one(episode))
+    return Door(awaited_one_by_one(episode), served=True)

@@ -19,4 +19,4 @@ def door(env_id: str) -> Door:
                 break
         return float(result.reward or 0.0)
 
-    return Door(one_by_one(play))
+    return Door(one_by_one(play), served=True)
