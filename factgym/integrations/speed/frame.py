@@ -103,12 +103,17 @@ def _calls(env: Env[Any], action: Any) -> Iterator[Message]:
                 f"doors are measured on episodes of calls, and the oracle of {env.env_spec.id} answers in text: "
                 f"take --env {ENV}"
             )
-        function: Any = {"name": item.name, "arguments": encode_json(item.arguments)}
-        yield {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "call_0", "type": "function", "function": function}],
-        }
+        yield called(item.name, item.arguments)
+
+
+def called(name: str, arguments: Mapping[str, Any]) -> Message:
+    """A message that is one native call and nothing else."""
+    function: Any = {"name": name, "arguments": encode_json(arguments)}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_0", "type": "function", "function": function}],
+    }
 
 
 def hermes(message: Message | Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ rewards and advantages are TRL's. No parameter is touched.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 from factgym.core.errors import MissingExtraError
 from factgym.core.registry import make
-from factgym.integrations.speed.frame import Door, Recorded
+from factgym.integrations.speed.frame import Door, Recorded, UnequalError, called
 from factgym.integrations.speed.tokens import sampled, tokenizer
 
 _LONG = 500_000
@@ -45,6 +44,8 @@ class _Batches:
         template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text("utf-8")
         self._tokenizer = tokenizer(self.env, template)
         self._known: dict[str, tuple[list[list[int]], dict[str, Any]]] = {}
+        self._made: dict[str, list[int]] = {}
+        self._seen: set[tuple[Any, str]] = set()
         self._folder = tempfile.TemporaryDirectory()
         self._ours = self._trainer(type("Ours", (_Scripted, DenseCredit, GRPOTrainer), {}), factory)
         by_hand = type("ByHand", (_Scripted, GRPOTrainer), {})
@@ -79,8 +80,19 @@ class _Batches:
         given = [self._known.get(one.task) or self._known.setdefault(one.task, self._row(one)) for one in some]
         trainer.scripts = [ids + more for ids, _ in given]
         trainer.num_generations = len(some)
-        trainer._generate_and_score_completions([row for _, row in given])
+        found = trainer._generate_and_score_completions([row for _, row in given])
+        for one, ids, kept in zip(some, found["completion_ids"], found["completion_mask"], strict=True):
+            if (trainer, one.task) not in self._seen:
+                self._seen.add((trainer, one.task))
+                self._compare(one.task, ids[kept.bool()].tolist())
         return [environment.get_reward() for environment in trainer.environments]
+
+    def _compare(self, task: str, ids: list[int]) -> None:
+        """Raises UnequalError where the two make other tokens; TRL's own loop appends the last answer, too."""
+        known = self._made.setdefault(task, ids)
+        length = min(len(known), len(ids))
+        if known[:length] != ids[:length]:
+            raise UnequalError(f"TRL's own loop and the door's make other tokens of {task}")
 
     def _row(self, one: Recorded) -> tuple[list[list[int]], dict[str, Any]]:
         from factgym.integrations.session import rows
@@ -115,10 +127,7 @@ def _environment(env_id: str) -> type[Any]:
             return self._reward
 
         def _call(self, name: str, arguments: dict[str, Any]) -> str:
-            function = {"name": name, "arguments": json.dumps(arguments)}
-            call = {"id": "call_0", "type": "function", "function": function}
-            message = {"role": "assistant", "content": None, "tool_calls": [call]}
-            _, self._reward, _, _, info = self._env.step(message)
+            _, self._reward, _, _, info = self._env.step(called(name, arguments))
             return str(info["messages"][0]["content"])
 
     for schema in make(env_id).all_tools():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import tempfile
 import warnings
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
-from factgym.integrations.speed.frame import ENV, Door, Recorded, UnequalError, awaited_one_by_one
+from factgym.integrations.speed.frame import ENV, Door, Recorded, UnequalError, awaited_one_by_one, called
 from factgym.integrations.speed.tokens import sampled, tokenizer
 
 _TEMPLATE = """\
@@ -146,9 +145,7 @@ def _tools(env: Env[Any]) -> list[Any]:
         async def execute(
             self, instance_id: str, parameters: dict[str, Any], **_: Any
         ) -> tuple[Any, float, dict[str, Any]]:
-            function = {"name": self.name, "arguments": json.dumps(parameters)}
-            call = {"id": "call_0", "type": "function", "function": function}
-            info = env.step({"role": "assistant", "content": None, "tool_calls": [call]})[4]
+            info = env.step(called(self.name, parameters))[4]
             return ToolResponse(text=info["messages"][0]["content"]), 0.0, {}
 
     with contextlib.redirect_stdout(io.StringIO()):  # each prints its schema
