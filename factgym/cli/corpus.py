@@ -24,6 +24,9 @@ REFRESH_SECONDS = 0.25
 LOG_SECONDS = 30.0
 """How often a line is printed where there is no terminal to draw on."""
 
+PATIENCE = 1.0
+"""Seconds that compiled code may take to load, before a word is said of it."""
+
 
 class Kind(StrEnum):
     """What is built."""
@@ -104,6 +107,7 @@ def index(
     from rich.console import Console
 
     from factgym.corpora.cooccurrence import build_index
+    from factgym.corpora.cooccurrence.engine import settled
     from factgym.corpora.cooccurrence.sources import open_source
 
     if out.exists() and not force:
@@ -121,6 +125,8 @@ def index(
         console.print("Stopped. The same command goes on where this one was.")
         raise typer.Exit(130) from None
     _tell(built, time.monotonic() - started)
+    if not settled(PATIENCE):
+        console.print("numba compiles the code that counts, once after an installation: some seconds more")
 
 
 @corpus_app.command("count")

@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from factgym.cli.corpus import status
+from factgym.cli.main import app
 from factgym.corpora.cooccurrence import Progress, open_index
 
 TEXTS = [
@@ -70,6 +72,15 @@ def test_what_the_build_says(lines):
     assert "1 file, 0.0 MB, in 1 part\n" in done.stderr
     assert done.stdout.startswith("c.cooc: 3 documents, 27 tokens, 23 words\n")
     assert "bytes a token" in done.stdout
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_build_says_what_it_still_waits_for(lines, monkeypatch, settled):
+    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.settled", lambda seconds: settled)
+    done = CliRunner().invoke(app, ["corpus", "index", str(lines / "c.jsonl"), "--out", str(lines / "c.cooc")])
+    assert done.exit_code == 0, done.output
+    assert ("numba compiles" in done.stderr) == (not settled)
+    assert "numba" not in done.stdout
 
 
 def test_an_index_that_is_there_is_kept(built):

@@ -19,7 +19,7 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, CountDetail, Counter, memory_index, open_counter, tokenize
 from factgym.corpora.cooccurrence import engine as engine_module
 from factgym.corpora.cooccurrence.brute import brute_count
-from factgym.corpora.cooccurrence.engine import Loading, _after_fork, has_numba
+from factgym.corpora.cooccurrence.engine import Loading, _after_fork, has_numba, settled
 
 LETTERS = "ABCDE"
 
@@ -263,8 +263,10 @@ def test_counting_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch
     assert index.count(["A", "B"]) == 1
     assert loading._thread is not None
     assert loading._thread.is_alive()
+    assert not settled(0.01)
     ready.set()
     loading.wait()
+    assert settled(0)
     index.count(["A", "B"])
     assert len(called) == 1
 

@@ -60,10 +60,10 @@ class Loading:
         self._lock = threading.Lock()
         self.failure = self.failure or RuntimeError(why)
 
-    def wait(self) -> None:
-        """Until it is there, or has failed."""
+    def wait(self, seconds: float | None = None) -> None:
+        """Until it is there, or has failed; no longer than `seconds`."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(seconds)
 
     def _load(self) -> None:
         try:
@@ -98,6 +98,13 @@ def _after_fork(loadings: Sequence[Loading] = _all) -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def settled(seconds: float) -> bool:
+    """Whether nothing is being loaded, once each module had at most so many seconds more; before, no process can end."""
+    for one in _all:
+        one.wait(seconds)
+    return not any(one.half_done for one in _all)
 
 
 def kernel(engine: Engine, worth: bool = True) -> Any:
