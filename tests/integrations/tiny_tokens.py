@@ -5,42 +5,24 @@ from __future__ import annotations
 from functools import cache
 
 import same_room
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from factgym.agents.players import find_player
 from factgym.core.messages import Message
 from factgym.integrations.session import Session
-
-SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-MARKS = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"]
+from factgym.integrations.speed import tiny
 
 
 @cache
 def tokenizer(template: str, vocabulary: int = 1500) -> PreTrainedTokenizerFast:
     """Byte-level BPE over prompts of ours, with a chat template."""
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
     texts = [
         message["content"] or ""
         for env in ("claimcheck-multihop", "seva", "profact", "corver-qa")
         for task in range(3)
         for message in Session(env).start(task)
     ]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    core.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(
-            vocab_size=vocabulary, show_progress=False, initial_alphabet=alphabet, special_tokens=SPECIAL
-        ),
-    )
-    core.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in MARKS])
-    found = PreTrainedTokenizerFast(
-        tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>", padding_side="left"
-    )
-    found.chat_template = template
-    return found
+    return tiny.tokenizer(texts, template, vocabulary)
 
 
 def written(message: Message, known: PreTrainedTokenizerFast) -> str:

@@ -11,10 +11,11 @@ from typing import Any
 import tiny_tokens
 import torch
 import trl
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from factgym.core.messages import Message
+from factgym.integrations.speed import tiny
 from factgym.integrations.trl import DenseCredit, FactEnvironment, StopWhenDone, dataset, environment_factory
 
 
@@ -25,22 +26,7 @@ def tokenizer(vocabulary: int = 1500) -> PreTrainedTokenizerFast:
 
 def model(size: int = 16) -> Qwen3ForCausalLM:
     torch.manual_seed(0)
-    known = tokenizer()
-    config = Qwen3Config(
-        vocab_size=len(known),
-        hidden_size=size,
-        intermediate_size=size,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        max_position_embeddings=1_000_000,
-        tie_word_embeddings=True,
-        eos_token_id=known.eos_token_id,
-        pad_token_id=known.pad_token_id,
-        bos_token_id=None,
-    )
-    return Qwen3ForCausalLM(config)
+    return tiny.model(tokenizer(), size)
 
 
 def arguments(folder: Path, **more: Any) -> GRPOConfig:

@@ -25,31 +25,12 @@ with warnings.catch_warnings():
 
     from factgym.core.messages import Message
     from factgym.integrations import verl as door
+    from factgym.integrations.speed.tiny import CHATML
     from factgym.integrations.verl.config import config_text
     from factgym.integrations.verl.loop import FactAgentLoop
     from factgym.integrations.verl.rows import table
 
     door.register()
-
-CHATML = """\
-{%- if tools %}{{ '<|im_start|>system\\n' }}{%- if messages[0].role == 'system' %}{{ messages[0].content + '\\n\\n' }}
-{%- endif %}{{ '# Tools\\n<tools>' }}{%- for tool in tools %}{{ '\\n' }}{{ tool | tojson }}{%- endfor %}
-{{- '\\n</tools>\\nFor each call write\\n<tool_call>\\n{"name": ..., "arguments": ...}\\n</tool_call><|im_end|>\\n' }}
-{%- elif messages[0].role == 'system' %}{{ '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
-{%- for message in messages %}
-{%- if message.role == 'user' or (message.role == 'system' and not loop.first) %}
-{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
-{%- elif message.role == 'assistant' %}{{ '<|im_start|>assistant' }}
-{%- if message.content %}{{ '\\n' + message.content }}{%- endif %}
-{%- for call in message.tool_calls or [] %}{{ '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
-{%- if call.function.arguments is string %}{{ call.function.arguments }}{%- else %}
-{{- call.function.arguments | tojson }}{%- endif %}{{ '}\\n</tool_call>' }}{%- endfor %}{{ '<|im_end|>\\n' }}
-{%- elif message.role == 'tool' %}
-{%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{ '<|im_start|>user' }}{%- endif %}
-{{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
-{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{ '<|im_end|>\\n' }}{%- endif %}
-{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}"""
-"""ChatML with Hermes' calls, as the Qwen 2.5 family writes them."""
 
 LONG = [
     "data.max_prompt_length=100000",

@@ -13,25 +13,19 @@ from factgym.benchmarks.speed.corver import Plan as RewardPlan
 from factgym.benchmarks.speed.corver import measure_corver
 from factgym.benchmarks.speed.environment import measure_env
 from factgym.benchmarks.speed.eve import measure_eve
+from factgym.benchmarks.speed.lines import tell
 from factgym.benchmarks.speed.memory import measure_memory
 from factgym.benchmarks.speed.meteor import averitec_pairs, measure_meteor
 from factgym.benchmarks.speed.rollouts import measure_rollouts
 from factgym.benchmarks.speed.seva import measure_seva_reward
 from factgym.benchmarks.speed.startup import measure_startup
 from factgym.benchmarks.speed.statistics import measure_statistics
-from factgym.core.errors import FactgymError
 
 
 def main() -> int:
     """Run the chosen benchmark and print its table."""
-    try:
-        for line in _lines(_parser().parse_args()):
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
-    except FactgymError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
+    args = _parser().parse_args()
+    return tell(lambda: _lines(args), sys.stdout, sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-from factgym.core.errors import ConfigError, FactgymError, MissingExtraError, did_you_mean
+from factgym.benchmarks.speed.lines import tell
+from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
 from factgym.core.registry import load_attribute
 from factgym.integrations.speed.frame import ENV, measure_door
 from factgym.integrations.speed.vf_eval import measure_vf_eval
@@ -40,14 +41,8 @@ def main() -> int:
     whole.add_argument("--repeats", type=int, default=3)
     for one in (doors, whole):
         one.add_argument("--env", default=ENV)
-    try:
-        for line in _lines(parser.parse_args()):
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
-    except FactgymError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
+    args = parser.parse_args()
+    return tell(lambda: _lines(args), sys.stdout, sys.stderr)
 
 
 def _lines(args: argparse.Namespace) -> Iterable[str]:
@@ -63,7 +58,7 @@ def _doors(args: argparse.Namespace) -> Iterator[str]:
         try:
             yield from measure_door(name, load_attribute(DOORS[name]), args.episodes, args.repeats, args.env)
         except MissingExtraError as error:
-            yield f"{name:>10}  not measured: {error}"
+            yield f"{name:>14}  not measured: {error}"
 
 
 if __name__ == "__main__":

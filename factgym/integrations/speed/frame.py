@@ -20,7 +20,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from factgym.agents.players import find_player
 from factgym.core.action import ToolCall, parse_action
@@ -158,12 +158,12 @@ def measure_door(
     write = door.written or (lambda message: message)
     actions = {one.task: [write(message) for message in one.messages] for one in recorded}
     alone_way = one_by_one(lambda one: play_alone(env, one, actions[one.task]))
-    ways = [alone_way, door.play, *([door.by_hand] if door.by_hand else [])]
+    ways = _Ways(name, [alone_way, door.play, *([door.by_hand] if door.by_hand else [])], door.ready)
     framework = 0.0
     gc.collect()
     gc.freeze()  # else a big framework's modules are searched for garbage whenever an episode happens to set it off
     try:
-        alone, through, *by_hand = asyncio.run(_measured(name, ways, recorded, repeats, door.ready))
+        alone, through, *by_hand = asyncio.run(_measured(ways, recorded, repeats))
         if door.run is not None:
             framework = min(_timed_run(door.run, recorded) for _ in range(_RUNS)) / len(recorded)
     finally:
@@ -207,21 +207,25 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3f} ms"
 
 
-async def _measured(
-    name: str,
-    ways: Sequence[Play],
-    recorded: Sequence[Recorded],
-    repeats: int,
-    ready: Callable[[Sequence[Recorded]], None],
-) -> list[float]:
+class _Ways(NamedTuple):
+    """Whose they are; the environment alone first; and what is done before each."""
+
+    name: str
+    plays: Sequence[Play]
+    ready: Callable[[Sequence[Recorded]], None]
+
+
+async def _measured(ways: _Ways, recorded: Sequence[Recorded], repeats: int) -> list[float]:
     """Seconds of an episode, each way; the first is the environment alone.
 
     One event loop runs for all: to start one takes longer than a door does. The first round counts for nothing.
     """
     few = [recorded[start : start + _FEW] for start in range(0, len(recorded), _FEW)]
-    rounds = [[await _round(name, ways, some, repeat, ready) for some in few] for repeat in range(repeats + 1)][1:]
+    rounds = [[await _round(ways, some, repeat) for some in few] for repeat in range(repeats + 1)][1:]
     alone = _medians([[spent[0] for spent in one] for one in rounds])
-    more = [_medians([[spent[way] - spent[0] for spent in one] for one in rounds]) for way in range(1, len(ways))]
+    more = [
+        _medians([[spent[way] - spent[0] for spent in one] for one in rounds]) for way in range(1, len(ways.plays))
+    ]
     return [seconds / len(recorded) for seconds in (alone, *(alone + one for one in more))]
 
 
@@ -230,23 +234,18 @@ def _medians(rounds: Sequence[Sequence[float]]) -> float:
     return float(sum(statistics.median(one) for one in zip(*rounds, strict=True)))
 
 
-async def _round(
-    name: str,
-    ways: Sequence[Play],
-    some: Sequence[Recorded],
-    repeat: int,
-    ready: Callable[[Sequence[Recorded]], None],
-) -> list[float]:
+async def _round(ways: _Ways, some: Sequence[Recorded], repeat: int) -> list[float]:
     """Seconds of a few episodes each way, in an order of the repeat's: no way always finds the tasks in the caches."""
-    size, turned = len(ways), repeat % len(ways)
+    size = len(ways.plays)
+    turned = repeat % size
     order = [*range(turned, size), *range(turned)]
     spent, paid = [0.0] * size, [[0.0]] * size
     for way in order[::-1] if repeat // size % 2 else order:
-        ready(some)
-        spent[way], paid[way] = await _timed(ways[way], some)
+        ways.ready(some)
+        spent[way], paid[way] = await _timed(ways.plays[way], some)
     for theirs in paid:
         if theirs != paid[0]:
-            raise UnequalError(f"{name} pays other rewards than reset and step do: {theirs[:3]} {paid[0][:3]}")
+            raise UnequalError(f"{ways.name} pays other rewards than reset and step do: {theirs[:3]} {paid[0][:3]}")
     return spent
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from factgym.core.errors import MissingExtraError
 from factgym.core.registry import make
 from factgym.integrations.speed.frame import Door, Recorded, UnequalError, called
-from factgym.integrations.speed.tokens import sampled, tokenizer
+from factgym.integrations.speed.tiny import model, sampled, texts_of, tokenizer
 
 _LONG = 500_000
 
@@ -42,7 +42,7 @@ class _Batches:
 
         self.env_id, self.env = env_id, make(env_id)
         template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text("utf-8")
-        self._tokenizer = tokenizer(self.env, template)
+        self._tokenizer = tokenizer(texts_of(self.env), template)
         self._known: dict[str, tuple[list[list[int]], dict[str, Any]]] = {}
         self._made: dict[str, list[int]] = {}
         self._seen: set[tuple[Any, str]] = set()
@@ -68,7 +68,7 @@ class _Batches:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return kind(
-                model=_model(self._tokenizer),
+                model=model(self._tokenizer),
                 args=_arguments(self._folder.name),
                 train_dataset=dataset(self.env_id, limit=2),
                 processing_class=self._tokenizer,
@@ -142,26 +142,6 @@ def _tool(name: str) -> Any:
 
     call.__name__ = name
     return call
-
-
-def _model(known: Any) -> Any:
-    """Only to be held: nothing is computed with it."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    config = Qwen3Config(
-        vocab_size=len(known),
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        max_position_embeddings=_LONG,
-        eos_token_id=known.eos_token_id,
-        pad_token_id=known.pad_token_id,
-        bos_token_id=None,
-    )
-    return Qwen3ForCausalLM(config)
 
 
 def _arguments(folder: str) -> Any:

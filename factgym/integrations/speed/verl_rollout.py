@@ -17,26 +17,7 @@ from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
 from factgym.integrations.speed.frame import ENV, Door, Recorded, UnequalError, awaited_one_by_one, called
-from factgym.integrations.speed.tokens import sampled, tokenizer
-
-_TEMPLATE = """\
-{%- if tools %}{{ '<|im_start|>system\\n' }}{%- if messages[0].role == 'system' %}{{ messages[0].content + '\\n\\n' }}
-{%- endif %}{{ '# Tools\\n<tools>' }}{%- for tool in tools %}{{ '\\n' }}{{ tool | tojson }}{%- endfor %}
-{{- '\\n</tools><|im_end|>\\n' }}
-{%- elif messages[0].role == 'system' %}{{ '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
-{%- for message in messages %}
-{%- if message.role == 'user' or (message.role == 'system' and not loop.first) %}
-{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
-{%- elif message.role == 'assistant' %}{{ '<|im_start|>assistant' }}
-{%- if message.content %}{{ '\\n' + message.content }}{%- endif %}
-{%- for call in message.tool_calls or [] %}{{ '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
-{{- call.function.arguments | tojson }}{{ '}\\n</tool_call>' }}{%- endfor %}{{ '<|im_end|>\\n' }}
-{%- elif message.role == 'tool' %}
-{%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{ '<|im_start|>user' }}{%- endif %}
-{{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
-{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{ '<|im_end|>\\n' }}{%- endif %}
-{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}"""
-"""ChatML with Hermes' calls, as the Qwen 2.5 family writes them."""
+from factgym.integrations.speed.tiny import CHATML, sampled, texts_of, tokenizer
 
 _LONG = ("data.max_prompt_length=100000", "data.max_response_length=500000")
 
@@ -93,7 +74,7 @@ class _Rollouts:
         self.schemas = [dict(schema) for schema in self.env.all_tools()]
         self.tools = ToolListWrap(_tools(self.env))
         self._client = _Client()
-        self._tokenizer = tokenizer(self.env, _TEMPLATE)
+        self._tokenizer = tokenizer(texts_of(self.env), CHATML)
         self._known: dict[str, tuple[list[list[int]], dict[str, Any]]] = {}
         self._made: dict[str, list[int]] = {}
         config = _composed(env_id)
