@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import fake_runs
 import pytest
 from chrome import Chromium
 
 from factgym.benchmarks.viewer import write_page
 
-
-def _fake_runs() -> ModuleType:
-    path = Path(__file__).resolve().parents[1] / "fake_runs.py"
-    found = importlib.util.spec_from_file_location("fake_runs_for_browser", path)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module  # dataclasses look their module up by name
-    found.loader.exec_module(module)
-    return module
-
-
-fake_runs = _fake_runs()
 N = 300
 TASKS, K = 30, 4
 
