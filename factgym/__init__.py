@@ -17,17 +17,17 @@ from factgym.core.registry import EnvSpec, list_envs, make, provide, register, s
 
 if TYPE_CHECKING:
     from factgym.core.env import Env
-    from factgym.core.policy import Player, Policy
+    from factgym.core.policy import Policy, ScriptedAgent
     from factgym.core.report import RewardReport, SpanCredit
     from factgym.core.task import Task, TaskSet
 
 __version__ = "0.1.0"
 
-provide("policies", "factgym.agents.choose:agent_from")
+provide("policies", "factgym.agents.resolve:agent_from")
 
 _LAZY = {
     "Env": "factgym.core.env",
-    "Player": "factgym.core.policy",
+    "ScriptedAgent": "factgym.core.policy",
     "Policy": "factgym.core.policy",
     "RewardReport": "factgym.core.report",
     "SpanCredit": "factgym.core.report",
@@ -38,9 +38,9 @@ _LAZY = {
 __all__ = [
     "Env",
     "EnvSpec",
-    "Player",
     "Policy",
     "RewardReport",
+    "ScriptedAgent",
     "SpanCredit",
     "Task",
     "TaskSet",

@@ -14,7 +14,7 @@ ADDRESS = "http://127.0.0.1:8000/v1"
 @contextmanager
 def served() -> Iterator[str]:
     """The address of a server that plays a fixed script."""
-    command = [sys.executable, "-m", "factgym.benchmarks.speed.server", "--port", "0", "--delay-ms", "0"]
+    command = [sys.executable, "-m", "factgym.agents.script_server", "--port", "0", "--delay-ms", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -21,12 +21,16 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("core",),
     ("corpora",),
+    ("datasets",),
+    ("generators",),
     ("rewards",),
     ("tools",),
+    ("baselines",),
     ("envs",),
     ("agents",),
     ("benchmarks",),
     ("integrations",),
+    ("training",),
     ("cli",),
 )
 """Each may import those before it and itself; those in one row do not import each other."""

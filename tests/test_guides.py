@@ -12,7 +12,7 @@ from test_readme import factgym, run
 
 GUIDES = sorted((Path(__file__).resolve().parents[1] / "docs" / "guides").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-NEEDS_MORE = re.compile(r"pip install|vllm serve|sglang|hf:path|--ray|benchmarks\.speed")
+NEEDS_MORE = re.compile(r"pip install|vllm serve|sglang|hf:path|--ray|-m perf")
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)

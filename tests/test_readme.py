@@ -94,7 +94,7 @@ def test_examples_that_take_long_run_on_less(tmp_path):
 
 
 def test_the_benchmarks_run(tmp_path):
-    (session,) = [block for block in blocks("text") if "benchmarks.speed" in block]
+    (session,) = [block for block in blocks("text") if "-m perf" in block]
     small = {
         "env": ["--episodes", "5", "--repeats", "1"],
         "startup": ["--repeats", "1"],

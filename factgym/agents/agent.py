@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from factgym.core.policy import Player, Policy
+from factgym.core.policy import Policy, ScriptedAgent
 
 StartPolicy = Callable[[Any, int], Policy]
 """`start(env, seed)`: a policy for the episode that `env` has just been reset to."""
@@ -60,12 +60,12 @@ class Agent:
     policy: Any = None
 
 
-def agent_of_player(player: Player) -> Agent:
+def agent_from_script(agent: ScriptedAgent) -> Agent:
     """A scripted player as an agent."""
-    return Agent(player.name, player.start, lambda: {"kind": "scripted", "role": player.role})
+    return Agent(agent.name, agent.start, lambda: {"kind": "scripted", "role": agent.role})
 
 
-def agent_of_model(name: str, model: Model, *, threads: int = 0) -> Agent:
+def agent_from_model(name: str, model: Model, *, threads: int = 0) -> Agent:
     """A model as an agent: it sees messages and tools only. A model's own async `prepare()` is used where it has one."""
     prepare = getattr(model, "prepare", _nothing)
     return Agent(name, lambda env, seed: model.start(seed), model.describe, prepare, model.close, threads, model)

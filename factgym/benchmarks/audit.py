@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from factgym.agents.players import players_of
 from factgym.agents.rollout import play_many, task_order
+from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.audit_table import AuditRow, Judgement, judge
 from factgym.benchmarks.intervals import Estimate, mean_interval
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
-from factgym.core.policy import Player
+from factgym.core.policy import ScriptedAgent
 from factgym.rewards.rubric import Rubric
 
 OnEpisode = Callable[[str, int], None]
@@ -73,7 +73,7 @@ def run_audit(
     env: Env[Any],
     n: int = 200,
     seed: int = 0,
-    players: Mapping[str, Player] | None = None,
+    agents: Mapping[str, ScriptedAgent] | None = None,
     on_episode: OnEpisode | None = None,
 ) -> Audit:
     """Let each agent play the same `n` tasks (all of a smaller split), and compare what they earn.
@@ -87,12 +87,12 @@ def run_audit(
     order = task_order(len(env.tasks), n, seed)
     played: dict[str, dict[str, list[float]]] = {}
     rows = []
-    for player in (players_of(env.env_spec.id) if players is None else players).values():
-        scores = _play(env, player, order, seed, on_episode)
-        played[player.name] = totals = {
+    for agent in (scripted_agents(env.env_spec.id) if agents is None else agents).values():
+        scores = _play(env, agent, order, seed, on_episode)
+        played[agent.name] = totals = {
             name: [_total(rubric, one) for one in scores] for name, rubric in rubrics.items()
         }
-        rows.append(_row(player, scores, totals, len(order)))
+        rows.append(_row(agent, scores, totals, len(order)))
     split = str(getattr(env.config, "chosen_split", ""))
     found = Audit(env.env_spec.id, split, len(order), seed, judged, tuple(rows), rubrics)
     margins = _margins(rows, {name: totals[judged] for name, totals in played.items()}, found.judgement().baseline)
@@ -103,16 +103,16 @@ _Score = Mapping[str, Mapping[str, float]]
 
 
 def _play(
-    env: Env[Any], player: Player, order: Sequence[int], seed: int, on_episode: OnEpisode | None
+    env: Env[Any], agent: ScriptedAgent, order: Sequence[int], seed: int, on_episode: OnEpisode | None
 ) -> list[_Score]:
     """Components and gates of each scored episode, in order; one that a fault ended is left out."""
     scores: list[_Score] = []
-    for number, episode in enumerate(play_many(env, player, order, seed), 1):
+    for number, episode in enumerate(play_many(env, agent, order, seed), 1):
         report = episode["reward"]
         if report is not None and report["status"] == "scored":
             scores.append({"components": report["components"], "gates": report["metrics"]["gates"]})
         if on_episode is not None:
-            on_episode(player.name, number)
+            on_episode(agent.name, number)
     return scores
 
 
@@ -120,16 +120,18 @@ def _total(rubric: Rubric, score: _Score) -> float:
     return rubric.total(score["components"], score["gates"])
 
 
-def _row(player: Player, scores: Sequence[_Score], totals: Mapping[str, Sequence[float]], planned: int) -> AuditRow:
+def _row(
+    agent: ScriptedAgent, scores: Sequence[_Score], totals: Mapping[str, Sequence[float]], planned: int
+) -> AuditRow:
     names = list(scores[0]["components"]) if scores else []
     return AuditRow(
-        agent=player.name,
-        role=player.role,
+        agent=agent.name,
+        role=agent.role,
         rewards={name: mean_interval(values) for name, values in totals.items()},
         components={name: mean_interval([one["components"][name] for one in scores]) for name in names},
         n=len(scores),
         errors=planned - len(scores),
-        summary=player.summary,
+        summary=agent.summary,
     )
 
 

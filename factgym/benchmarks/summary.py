@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.benchmarks.clusters import UNIT, Series
+from factgym.benchmarks.diagnostics import Surface, separate
 from factgym.benchmarks.groups import GroupSummary, GroupTally
 from factgym.benchmarks.intervals import Estimate, macro_interval
 from factgym.benchmarks.prices import PriceTable
@@ -26,7 +27,6 @@ from factgym.benchmarks.records import (
     shares,
     verdict_of,
 )
-from factgym.benchmarks.surfaces import Surface, separate
 from factgym.benchmarks.usage import UsageSummary, UsageTally
 from factgym.corpora.claims import VERDICTS
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from factgym.agents.agent import Agent, agent_of_player
-from factgym.agents.choose import find_agent
-from factgym.agents.players import players_of
+from factgym.agents.agent import Agent, agent_from_script
+from factgym.agents.resolve import find_agent
+from factgym.agents.scripted import scripted_agents
 from factgym.core.errors import DataError
 
 EVERY_SCRIPT = "scripted"
@@ -22,21 +22,21 @@ _MAX_NAME_CHARS = 60
 
 def baselines(env_id: str) -> tuple[str, ...]:
     """The scripted agents that are played by default: all that exploit nothing, with the oracle as the ceiling."""
-    return tuple(name for name, player in players_of(env_id).items() if player.role != "exploiter")
+    return tuple(name for name, agent in scripted_agents(env_id).items() if agent.role != "exploiter")
 
 
 def chosen_agents(env_id: str, named: Sequence[str]) -> tuple[str, ...]:
     """The agents to play: the baselines where none is named, every scripted one for `EVERY_SCRIPT`; each once."""
     found: list[str] = []
     for name in named or baselines(env_id):
-        found += players_of(env_id) if name == EVERY_SCRIPT else [name]
+        found += scripted_agents(env_id) if name == EVERY_SCRIPT else [name]
     return tuple(dict.fromkeys(found))
 
 
 def agent_named(name: str, env_id: str, settings: Mapping[str, Any]) -> Agent:
     """The agent of a name; a scripted one beside a model takes none of the model's settings."""
-    player = players_of(env_id).get(name)
-    return find_agent(name, env_id, settings) if player is None else agent_of_player(player)
+    agent = scripted_agents(env_id).get(name)
+    return find_agent(name, env_id, settings) if agent is None else agent_from_script(agent)
 
 
 def folder_name(agent: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from factgym.benchmarks.bars import Meter
 from factgym.benchmarks.formats import count, decimal, interval, percent, printable
 from factgym.benchmarks.groups import GroupSummary
 from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.meters import Meter
 from factgym.benchmarks.plain import add, number_columns, plain_table
 from factgym.benchmarks.units import amount, duration, whole, whole_interval
 from factgym.benchmarks.usage import TOKEN_KINDS, UNNAMED, Money, UsageSummary

@@ -33,7 +33,7 @@ def audit(
             world, n=n, seed=seed, on_episode=lambda name, done: progress.update(bar, description=f"{name} {done}/{n}")
         )
     console.print(render_audit(found.rows, found.judged, found.title, found.margins))
-    for note in world.caveats():
+    for note in world.warnings():
         console.print(f"\n{note}", markup=False, style="yellow")
     if not found.passed:
         raise typer.Exit(1)

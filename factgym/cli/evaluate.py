@@ -71,20 +71,20 @@ def evaluate(
     """Play episodes and show what they earned. One JSON line per episode goes to the run's folder."""
     from rich.console import Console
 
-    from factgym.agents.choose import find_agent
-    from factgym.agents.players import honest_player
+    from factgym.agents.resolve import find_agent
     from factgym.agents.rollout.engine import Limits
     from factgym.agents.runs.collect import collect
     from factgym.agents.runs.read import read_run
     from factgym.agents.runs.write import free_folder, last_folder
+    from factgym.agents.scripted import honest_baseline
     from factgym.benchmarks.sweep import folder_name
     from factgym.cli.display import Display
     from factgym.core.errors import FactgymError
 
     given = {"base_url": base_url, "temperature": temperature, "max_tokens": max_tokens, "tools": tools}
     values = parse_settings(agent_set or [], "--agent-set") | {k: v for k, v in given.items() if v is not None}
-    agent = agent or honest_player(env)
-    player = find_agent(agent, env, values)
+    agent = agent or honest_baseline(env)
+    chosen = find_agent(agent, env, values)
     world = chosen_tasks(make_env(env, settings, split=split, reward=reward, path=path), tasks, ray)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     table = price_table(prices)
@@ -102,7 +102,7 @@ def evaluate(
         try:
             collect(
                 world,
-                player,
+                chosen,
                 folder,
                 n=n,
                 k=k,
@@ -138,7 +138,7 @@ def _show(console: Any, run: Any, prices: Any, *, short_of: int | None, total: i
     summary = summarise(run.episodes(), prices, model=model_of(run.manifest))
     if not summary.n:
         return
-    notes = [*run.notes, *run.caveats]
+    notes = [*run.notes, *run.warnings]
     if short_of is not None:
         notes.append(f"The split has {total} tasks, fewer than the {short_of} asked for.")
     console.print(render_summary(summary, notes))

@@ -13,7 +13,7 @@ from factgym.cli.options import Seed, parse_settings
 from factgym.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from factgym.agents.evolve.eve import EveSettings, Learner
+    from factgym.training.eve import EveSettings, Learner
 
 _POLICY = "as `factgym eval` takes it"
 
@@ -102,9 +102,9 @@ def eve(
     """
     from rich.console import Console
 
-    from factgym.agents.evolve import Watch
-    from factgym.agents.evolve.eve import EveEvolution
     from factgym.agents.rollout.engine import Limits
+    from factgym.training import Watch
+    from factgym.training.eve import EveEvolution
 
     settings = _built(
         passages=passages,
@@ -146,7 +146,7 @@ def eve(
 
 
 def _built(**values: Any) -> EveSettings:
-    from factgym.agents.evolve.eve import EveSettings
+    from factgym.training.eve import EveSettings
 
     return EveSettings(**values)
 
@@ -159,9 +159,9 @@ def _weights(text: str) -> tuple[float, ...]:
 
 
 def _learner(role: str, text: str, settings: list[str], trainer: str, trained: dict[str, Any]) -> Learner:
-    from factgym.agents.choose import find_agent
-    from factgym.agents.evolve import find_trainer
-    from factgym.agents.evolve.eve import EVE_TRAINERS, Learner
+    from factgym.agents.resolve import find_agent
+    from factgym.training import find_trainer
+    from factgym.training.eve import EVE_TRAINERS, Learner
 
     env_id = f"eve-{role}"
     values = parse_settings(settings, f"--{role}-set")
@@ -180,8 +180,8 @@ def _scoring(solver: str, settings: list[str], auxiliary: str | None, cache: str
 
 
 def _show(console: Any, out: Path) -> None:
-    from factgym.agents.evolve.eve import summary_of
     from factgym.benchmarks.eve.phases import render_phases
+    from factgym.training.eve import summary_of
 
     console.print(render_phases(summary_of(out)))
     console.print(f"Numbers: {out / 'summary.json'}", markup=False, soft_wrap=True)

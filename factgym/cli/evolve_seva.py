@@ -14,8 +14,8 @@ from factgym.cli.options import Seed, parse_settings
 from factgym.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from factgym.agents.evolve import EvolveSettings
-    from factgym.benchmarks.seva.rounds import Rounds
+    from factgym.training import EvolveSettings
+    from factgym.training.seva.rounds import Rounds
 
 TABLE, CHART = "rounds.json", "rounds.svg"
 
@@ -79,8 +79,9 @@ def seva(
     """
     from rich.console import Console
 
-    from factgym.agents.evolve import Evolution, Watch, find_model, find_trainer
+    from factgym.agents.models import find_model
     from factgym.agents.rollout.engine import Limits
+    from factgym.training import Evolution, Watch, find_trainer
 
     settings = _settings(benchmarks, source, mix, budget, path) | {
         "size": size,
@@ -109,7 +110,7 @@ def seva(
 
 
 def _built(settings: dict[str, Any]) -> EvolveSettings:
-    from factgym.agents.evolve import EvolveSettings
+    from factgym.training import EvolveSettings
 
     return EvolveSettings(**settings)
 
@@ -120,8 +121,8 @@ def _settings(
     """The settings that depend on whether data is at hand."""
     import os
 
-    from factgym.agents.evolve.settings import EMBEDDED, PUBLIC
     from factgym.envs.seva.tasks import DATA_VARIABLE
+    from factgym.training.seva.settings import EMBEDDED, PUBLIC
 
     at_hand = path is not None or bool(os.environ.get(DATA_VARIABLE))
     return {
@@ -164,8 +165,8 @@ def _arms(arms: str | None, probes: Probes, mix: str | None) -> list[str]:
 
 
 def _judge(text: str | None, out: Path) -> Any:
-    from factgym.agents.evolve import find_model
     from factgym.agents.judges import judge_from
+    from factgym.agents.models import find_model
 
     if text is None:
         return judge_from(None, "probe-check")
@@ -173,17 +174,17 @@ def _judge(text: str | None, out: Path) -> Any:
 
 
 def _proposer(text: str | None, seed: int) -> Any:
-    from factgym.agents.evolve import find_model
-    from factgym.agents.probes import PolicyProposer
+    from factgym.agents.models import find_model
+    from factgym.training.seva.probes import PolicyProposer
 
     return None if text is None else PolicyProposer(find_model(text), seed=seed)
 
 
 def _show(console: Any, out: Path) -> None:
-    from factgym.agents.evolve.artefacts import write_bytes, write_json
-    from factgym.benchmarks.seva.rounds import read_rounds
-    from factgym.benchmarks.seva.rounds_chart import rounds_svg
-    from factgym.benchmarks.seva.rounds_table import render_rounds
+    from factgym.agents.runs.artifacts import write_bytes, write_json
+    from factgym.training.seva.rounds import read_rounds
+    from factgym.training.seva.rounds_chart import rounds_svg
+    from factgym.training.seva.rounds_table import render_rounds
 
     found: Rounds = read_rounds(out)
     write_json(out / TABLE, found.to_dict())

@@ -30,7 +30,8 @@ from factgym.core.errors import ConfigError, FactgymError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factgym.agents.filtering import Rule, Zone
+    from factgym.agents.difficulty.band import DifficultyBand
+    from factgym.agents.difficulty.rules import Rule
     from factgym.agents.rollout.progress import Progress
     from factgym.core.env import Env
 
@@ -80,26 +81,27 @@ def filter_command(
     """
     from rich.console import Console
 
-    from factgym.agents.choose import find_agent
-    from factgym.agents.filtering import Zone, find_rule
+    from factgym.agents.difficulty.band import DifficultyBand
+    from factgym.agents.difficulty.rules import find_rule
+    from factgym.agents.resolve import find_agent
     from factgym.agents.rollout.engine import Limits
 
-    zone = Zone.parse(keep, samples=samples, anchors=anchors, seed=seed)
+    zone = DifficultyBand.parse(keep, samples=samples, anchors=anchors, seed=seed)
     rule = find_rule(correct)
     given = {"base_url": base_url, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
     values = _settings(agent, given, agent_set or [])
-    player = find_agent(agent, env, values)
+    chosen = find_agent(agent, env, values)
     world = chosen_tasks(_world(env, settings, split=split, reward=reward, path=path), tasks, ray)
     engine = engine_of(ray, agent, values, ray_workers, ray_gpus)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     options = {"n": n, "seed": seed, "limits": limits, "resume": resume, "engine": engine}
-    _run(Console(highlight=False), world, player, out, zone, rule, **options)
+    _run(Console(highlight=False), world, chosen, out, zone, rule, **options)
 
 
 def _settings(agent: str, given: dict[str, Any], more: list[str]) -> dict[str, Any]:
     """Of the agent; a model samples as the paper's filter does unless told otherwise."""
-    from factgym.agents.choose import is_model
-    from factgym.agents.filtering.zone import SAMPLING
+    from factgym.agents.difficulty.band import SAMPLING
+    from factgym.agents.resolve import is_model
 
     values = parse_settings(more, "--agent-set") | {key: one for key, one in given.items() if one is not None}
     return {**SAMPLING, **values} if is_model(agent) else values
@@ -115,20 +117,22 @@ def _world(env: str, settings: list[str] | None, **named: str | None) -> Env[Any
     return make_env(env, [*(settings or []), *prompt], **named)
 
 
-def _run(console: Console, world: Env[Any], player: Any, out: Path, zone: Zone, rule: Rule, **options: Any) -> None:
-    from factgym.agents.filtering import filter_tasks
+def _run(
+    console: Console, world: Env[Any], agent: Any, out: Path, zone: DifficultyBand, rule: Rule, **options: Any
+) -> None:
     from factgym.cli.display import Display
+    from factgym.training.filtering import filter_tasks
 
     stopped: FactgymError | None = None
     interrupted = False
-    with Display(console, f"{world.env_spec.id} · {player.name}") as display, Termination() as termination:
+    with Display(console, f"{world.env_spec.id} · {agent.name}") as display, Termination() as termination:
 
         def watch(progress: Progress) -> None:
             display.watch(progress)
             termination.watch()
 
         try:
-            selection = filter_tasks(world, player, out, zone, rule, on_start=watch, **options)
+            selection = filter_tasks(world, agent, out, zone, rule, on_start=watch, **options)
         except (KeyboardInterrupt, asyncio.CancelledError):
             if display.progress is None:  # nothing was begun
                 raise typer.Exit(130) from None
@@ -140,37 +144,37 @@ def _run(console: Console, world: Env[Any], player: Any, out: Path, zone: Zone, 
                 raise
             stopped = error
     if interrupted or stopped is not None:
-        _show_partial(console, world, player, out, zone, rule)
+        _show_partial(console, world, agent, out, zone, rule)
     if interrupted:
         said = f"Stopped. What was finished is in {out}; continue with --resume"
         console.print(said, markup=False, soft_wrap=True)
         raise typer.Exit(130)
     if stopped is not None:
         raise FactgymError(f"{stopped}. Continue with --resume") from stopped
-    _show(console, selection, player, world)
+    _show(console, selection, agent, world)
     console.print(_closing(out, selection), markup=False, soft_wrap=True)
 
 
-def _show(console: Console, selection: Any, player: Any, world: Env[Any]) -> None:
+def _show(console: Console, selection: Any, agent: Any, world: Env[Any]) -> None:
     from factgym.benchmarks.corver.zones import render_selection
 
-    console.print(render_selection(selection, player.name, world.env_spec.id))
+    console.print(render_selection(selection, agent.name, world.env_spec.id))
 
 
-def _show_partial(console: Console, world: Env[Any], player: Any, out: Path, zone: Zone, rule: Rule) -> None:
+def _show_partial(console: Console, world: Env[Any], agent: Any, out: Path, zone: DifficultyBand, rule: Rule) -> None:
     """What is known so far; nothing is kept of it."""
-    from factgym.agents.filtering import select
+    from factgym.agents.difficulty.select import select
     from factgym.agents.runs.read import read_run
 
     run = read_run(out)
     found = select(run.episodes(), zone, rule)
     if found.buckets.pool:
-        _show(console, found, player, world)
+        _show(console, found, agent, world)
     for note in run.notes:
         console.print(note, markup=False, style="yellow")
 
 
 def _closing(out: Path, selection: Any) -> str:
-    from factgym.agents.filtering import KEPT, TASKS
+    from factgym.training.filtering import KEPT, TASKS
 
     return f"Kept:    {len(selection.kept):,} questions in {out / KEPT}, their ids in {out / TASKS}\nSamples: factgym view {out}"

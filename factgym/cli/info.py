@@ -16,7 +16,7 @@ def info(env: EnvId) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from factgym.agents.players import players_of
+    from factgym.agents.scripted import scripted_agents
     from factgym.core.registry import spec
 
     entry = spec(env)
@@ -30,7 +30,9 @@ def info(env: EnvId) -> None:
     out.print()
     _table(out, ("setting", "default", "meaning"), _settings(entry, cls.Config))
     out.print()
-    _table(out, ("agent", "role", "what it does"), [(p.name, p.role, p.summary) for p in players_of(env).values()])
+    _table(
+        out, ("agent", "role", "what it does"), [(p.name, p.role, p.summary) for p in scripted_agents(env).values()]
+    )
 
 
 def _settings(entry: Any, config: type) -> list[tuple[str, str, str]]:

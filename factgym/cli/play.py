@@ -22,7 +22,7 @@ _COMMANDS = {
 
 def _help(world: Any) -> str:
     """The commands for the tools that are open."""
-    names = [tool["function"]["name"] for tool in world.open_tools()]
+    names = [tool["function"]["name"] for tool in world.available_tools()]
     lines = [_COMMANDS[name] for name in _COMMANDS if name in names]
     if not any(line.startswith("submit") for line in lines):  # a reply in words is the submission
         lines.append(_COMMANDS["submit"])

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from factgym.core.action_text import Item, parse_text, visible_text
 from factgym.core.calls import CallError, ErrorCode, ToolCall, call_error, call_from_object, json_error
+from factgym.core.json_sanitize import StrictJsonError, clean_text, plain_json, type_name
 from factgym.core.limits import DEFAULT_LIMITS, Limits
 from factgym.core.messages import Message
-from factgym.core.native import HEAD_CHARS, content_text, encode_json, native_calls, reasoning_text
-from factgym.core.plain import StrictJsonError, clean_text, plain_json, type_name
+from factgym.core.openai_messages import HEAD_CHARS, content_text, encode_json, native_calls, reasoning_text
 
 __all__ = [
     "DEFAULT_LIMITS",

@@ -71,7 +71,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         self.render_mode = render_mode
         self.tasks: TaskSet[TaskT] = self.load_tasks()
         self.observation_space = UnicodeText()
-        self.action_space = ActionSpace(self.open_tools)
+        self.action_space = ActionSpace(self.available_tools)
         self._episode: Episode[TaskT] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -79,27 +79,27 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         memo[id(self)] = new
         for name, value in vars(self).items():
             setattr(new, name, value if name in _SHARED else copy.deepcopy(value, memo))
-        new.action_space.tools = new.open_tools
+        new.action_space.tools = new.available_tools
         return new
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.action_space.tools = self.open_tools
+        self.action_space.tools = self.available_tools
 
     @abstractmethod
     def load_tasks(self) -> TaskSet[TaskT]:
         """The shared task set of this configuration."""
 
     @abstractmethod
-    def begin(self, task: TaskT) -> list[Message]:
+    def initial_messages(self, task: TaskT) -> list[Message]:
         """Set up the episode's own state and return its first messages."""
 
     @abstractmethod
-    def open_tools(self) -> Sequence[ToolSchema]:
+    def available_tools(self) -> Sequence[ToolSchema]:
         """Schemas of the tools that may be called now."""
 
     @abstractmethod
-    def answer(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> Reply:
         """Do a call. Calls `self.finish()` when it ends the episode; never raises for what a policy said."""
 
     @abstractmethod
@@ -108,7 +108,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
     def all_tools(self) -> Sequence[ToolSchema]:
         """Schemas of every tool that may be open at some stage, for frameworks that want them before an episode."""
-        return self.open_tools()
+        return self.available_tools()
 
     @property
     def slow_steps(self) -> bool:
@@ -127,7 +127,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         """
         return {}, ""
 
-    def compose(self, ask: Callable[[str, Sequence[str]], str]) -> Any:
+    def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> Any:
         """A submission asked for part by part, for a person who plays; None where there is no such form.
 
         ask(what, options): the person's answer, one of `options` unless there are none.
@@ -138,11 +138,11 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         """What is true of the task, line by line, for a person who has played it."""
         return []
 
-    def caveats(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What must be said beside every result of this configuration, a sentence each."""
         return []
 
-    def guests(self) -> dict[str, Any]:
+    def auxiliary_policies(self) -> dict[str, Any]:
         """The other policies that this configuration asks, by what for, as JSON data for manifests; none by default."""
         return {}
 
@@ -210,7 +210,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         index = self._choose(options or {})
         task = self.tasks[index]
         self._episode = None
-        first = self.begin(task)
+        first = self.initial_messages(task)
         obs = "\n\n".join(message["content"] or "" for message in first)
         self._episode = Episode(task, index, list(first), chars=len(obs))
         return obs, self._info(first, None)
@@ -281,7 +281,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
     def _answer_safely(self, call: ToolCall) -> Reply:
         try:
-            return self.answer(call)
+            return self.call_tool(call)
         except Exception as fault:  # noqa: BLE001 - the boundary to indexes, servers and users' tools
             _log.exception("tool %r of %s failed", call.name[:80], self.env_spec.id)
             self.episode.fault = f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS]
@@ -320,7 +320,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         episode = self.episode
         return {
             "messages": [message.copy() for message in new],
-            "tools": list(self.open_tools()),
+            "tools": list(self.available_tools()),
             "stage": self.stage,
             "error": error,
             "task": episode.task.id,

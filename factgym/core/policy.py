@@ -78,7 +78,7 @@ Role = Literal["oracle", "honest", "baseline", "exploiter", "random"]
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
+class ScriptedAgent:
     """A scripted agent of an environment family.
 
     role: "oracle" knows the gold; "honest" is the baseline that no exploiter may reach; "exploiter" goes for a hole
@@ -91,7 +91,7 @@ class Player:
     start: Callable[[Any, int], Policy]
 
 
-class Guest(Protocol):
+class AuxiliaryPolicy(Protocol):
     """A policy that an environment takes as an argument and lets play episodes of its own (an `Agent`)."""
 
     @property
@@ -130,12 +130,12 @@ class Guest(Protocol):
         ...
 
 
-def policy_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = None) -> Guest:
-    """Who plays, from what a configuration holds: a text as in `--agent`, a player, a model, anything with `act`.
+def policy_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = None) -> AuxiliaryPolicy:
+    """Who plays, from what a configuration holds: a text as in `--agent`, a agent, a model, anything with `act`.
 
     env_id: the environment whose episodes it is to play. settings: of a model that is named by text. Raises
     ConfigError for what is no policy.
     """
     from factgym.core.registry import provided
 
-    return cast(Guest, provided("policies")(value, env_id, settings))
+    return cast(AuxiliaryPolicy, provided("policies")(value, env_id, settings))

@@ -30,8 +30,8 @@ _ENTRY_POINT = "factgym.core.registry:_make_for_gymnasium"
 class EnvSpec:
     """One registered environment.
 
-    id: the name without a version. entry_point and players: `"module:attribute"`, imported on use; `players` names a
-    mapping from a scripted agent's name to a `factgym.core.policy.Player`. kwargs: this id's own defaults, which a
+    id: the name without a version. entry_point and players: `"module:attribute"`, imported on use; `agents` names a
+    mapping from a scripted agent's name to a `factgym.core.policy.ScriptedAgent`. kwargs: this id's own defaults, which a
     caller may override unless they are `fixed`. Immutable: copies are the entry itself.
     """
 
@@ -41,7 +41,7 @@ class EnvSpec:
     version: int = 1
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
-    players: str | None = None
+    agents: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kwargs", MappingProxyType(dict(self.kwargs)))
@@ -50,7 +50,7 @@ class EnvSpec:
         return self
 
     def __reduce__(self) -> tuple[type[EnvSpec], tuple[Any, ...]]:
-        own = (self.id, self.entry_point, self.summary, self.version, dict(self.kwargs), self.fixed, self.players)
+        own = (self.id, self.entry_point, self.summary, self.version, dict(self.kwargs), self.fixed, self.agents)
         return EnvSpec, own
 
     @property
@@ -79,7 +79,7 @@ def register(
     version: int = 1,
     kwargs: Mapping[str, Any] | None = None,
     fixed: frozenset[str] = frozenset(),
-    players: str | None = None,
+    agents: str | None = None,
     replace: bool = False,
 ) -> EnvSpec:
     """Make an environment known to `make` and to Gymnasium.
@@ -94,10 +94,10 @@ def register(
         )
     if version < 0:
         raise ConfigError(f"{id!r}: a version is 0 or more, not {version}")
-    for reference in (entry_point, players):
+    for reference in (entry_point, agents):
         if reference is not None and not all(reference.partition(":")):
             raise ConfigError(f"{id!r}: {reference!r} must have the form 'module:attribute'")
-    new = EnvSpec(id, entry_point, summary, version, kwargs or {}, fixed, players)
+    new = EnvSpec(id, entry_point, summary, version, kwargs or {}, fixed, agents)
     old = _specs.get(id)
     if old is not None and old != new and not replace:
         raise ConfigError(f"the id {id!r} is taken by {old.entry_point}: choose another id, or pass replace=True")

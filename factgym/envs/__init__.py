@@ -6,12 +6,12 @@ To add an environment: a folder here, and a `register` call below.
 from factgym.core.registry import register
 
 _CLAIMCHECK = "factgym.envs.claimcheck.env:ClaimCheckEnv"
-_PLAYERS = "factgym.envs.claimcheck.players:PLAYERS"
+_AGENTS = "factgym.envs.claimcheck.agents:AGENTS"
 _SOURCE = frozenset({"source"})
 
 
 def _claimcheck(id: str, summary: str, **kwargs: object) -> None:
-    register(id, _CLAIMCHECK, summary, kwargs=kwargs, fixed=_SOURCE, players=_PLAYERS)
+    register(id, _CLAIMCHECK, summary, kwargs=kwargs, fixed=_SOURCE, agents=_AGENTS)
 
 
 _claimcheck("claimcheck", "Check an answer against policy documents; all generated splits.", source="mixed")
@@ -27,11 +27,11 @@ _claimcheck(
 )
 
 _SEVA = "factgym.envs.seva.env:SevaEnv"
-_SEVA_PLAYERS = "factgym.envs.seva.players:PLAYERS"
+_SEVA_AGENTS = "factgym.envs.seva.agents:AGENTS"
 
 
 def _seva(id: str, summary: str, **kwargs: object) -> None:
-    register(id, _SEVA, summary, kwargs=kwargs, fixed=_SOURCE, players=_SEVA_PLAYERS)
+    register(id, _SEVA, summary, kwargs=kwargs, fixed=_SOURCE, agents=_SEVA_AGENTS)
 
 
 _seva("seva", "Is a claim attributable to its source? Structured verdicts over generated claims.", source="synthetic")
@@ -49,13 +49,13 @@ _seva("seva-clearfacts", "Attribution of ClearFacts and GrayFacts statements (pa
 _seva("seva-anli", "Attribution of ANLI hypotheses to their premises (path=…).", source="anli")
 
 _PROFACT = "factgym.envs.profact.env:ProFactEnv"
-_PROFACT_PLAYERS = "factgym.envs.profact.players:PLAYERS"
+_PROFACT_AGENTS = "factgym.envs.profact.agents:AGENTS"
 
 register(
     "profact",
     _PROFACT,
     "Question, search, verdict on fact-checked claims, with a reward at every stage; over AVeriTeC's files with path=….",
-    players=_PROFACT_PLAYERS,
+    agents=_PROFACT_AGENTS,
 )
 register(
     "profact-noprocess",
@@ -63,12 +63,12 @@ register(
     "The same, rewarded for the verdict alone.",
     kwargs={"reward": "noprocess"},
     fixed=frozenset({"reward"}),
-    players=_PROFACT_PLAYERS,
+    agents=_PROFACT_AGENTS,
 )
 
 _CORVER = "factgym.envs.corver.env:CorverEnv"
-_CORVER_PLAYERS = "factgym.envs.corver.players:PLAYERS"
-_CORVER_SEARCH_PLAYERS = "factgym.envs.corver.players:SEARCH_PLAYERS"
+_CORVER_AGENTS = "factgym.envs.corver.agents:AGENTS"
+_CORVER_SEARCH_AGENTS = "factgym.envs.corver.agents:SEARCH_AGENTS"
 _SEARCH = frozenset({"search"})
 
 register(
@@ -76,7 +76,7 @@ register(
     _CORVER,
     "Factual questions, closed book; each sentence is looked up in a corpus (source=… for public files).",
     fixed=_SEARCH,
-    players=_CORVER_PLAYERS,
+    agents=_CORVER_AGENTS,
 )
 register(
     "corver-qa-search",
@@ -84,18 +84,18 @@ register(
     "The same questions with a search tool over the corpus.",
     kwargs={"search": True, "max_turns": 8},
     fixed=_SEARCH,
-    players=_CORVER_SEARCH_PLAYERS,
+    agents=_CORVER_SEARCH_AGENTS,
 )
 
 register(
     "eve-solver",
     "factgym.envs.eve.solver:EveSolverEnv",
     "Questions of one to four hops answered from a corpus, with the evidence; benchmarks with source=… and path=….",
-    players="factgym.envs.eve.players:SOLVER_PLAYERS",
+    agents="factgym.envs.eve.agents:SOLVER_AGENTS",
 )
 register(
     "eve-proposer",
     "factgym.envs.eve.proposer:EveProposerEnv",
     "Questions with their evidence, written for a solver to learn from; the solver is any policy (solver=…).",
-    players="factgym.envs.eve.players.proposer_players:PROPOSER_PLAYERS",
+    agents="factgym.envs.eve.agents.proposer_players:PROPOSER_AGENTS",
 )

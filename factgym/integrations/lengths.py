@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from factgym.agents.players import players_of
+from factgym.agents.scripted import scripted_agents
 from factgym.core.messages import Message
 from factgym.core.registry import make
 
@@ -31,14 +31,14 @@ def episode_tokens(
     where there is no oracle.
     """
     env = make(env_id, **(config or {}))
-    oracle = next((one for one in players_of(env.env_spec.id).values() if one.role == "oracle"), None)
+    oracle = next((one for one in scripted_agents(env.env_spec.id).values() if one.role == "oracle"), None)
     longest = EpisodeTokens(0, 0)
     for index in range(min(tasks, len(env.tasks))):
         env.reset(options={"task": index})
         first = len(env.episode.messages)
         policy = oracle.start(env, 0) if oracle is not None else None
         while policy is not None and env.episode.stop is None:
-            action: Any = policy.act(env.policy_prompt(), env.open_tools())
+            action: Any = policy.act(env.policy_prompt(), env.available_tools())
             env.step(action)
         said = env.episode.messages if policy is None else env.episode.messages[:-1]  # what is said after the end
         sizes = [_tokens(count, part) for part in (said[:first], said[first:])]

@@ -23,15 +23,15 @@ from typing import Any
 
 import factgym
 from factgym.agents.agent import Agent
-from factgym.agents.players import players_of
 from factgym.agents.rollout.order import Job, jobs_of, task_order
 from factgym.agents.rollout.record import Act, Log, record
 from factgym.agents.runs.manifest import manifest_of
 from factgym.agents.runs.write import RunWriter
+from factgym.agents.scripted import scripted_agents
 from factgym.core.action import ToolCall, parse_action
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.messages import Message
-from factgym.core.native import encode_json
+from factgym.core.openai_messages import encode_json
 from factgym.integrations.http import serve_app
 from factgym.integrations.session import Session
 
@@ -148,7 +148,7 @@ def _text_is_the_answer(template: Session) -> bool:
     session = copy.copy(template)
     session.env = copy.deepcopy(template.env)
     session.start(0)
-    oracle = next((one for one in players_of(session.env.env_spec.id).values() if one.role == "oracle"), None)
+    oracle = next((one for one in scripted_agents(session.env.env_spec.id).values() if one.role == "oracle"), None)
     if oracle is None:
         return not session.tools()
     policy = oracle.start(session.env, 0)
@@ -189,7 +189,7 @@ class Play:
     def _open(self) -> list[str] | None:
         """The names of the tools that are open; None when the episode is over."""
         env = self.session.env
-        return None if self.session.done else [schema["function"]["name"] for schema in env.open_tools()]
+        return None if self.session.done else [schema["function"]["name"] for schema in env.available_tools()]
 
     async def _turn(self, name: str, arguments: Mapping[str, Any]) -> str:
         session = self.session

@@ -19,7 +19,7 @@ from factgym.core.env import Env
 from factgym.core.episode import Stop, Turn
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.native import encode_json
+from factgym.core.openai_messages import encode_json
 from factgym.core.registry import list_envs, make
 from factgym.core.report import RewardReport, SpanCredit
 
@@ -54,7 +54,7 @@ class Session:
 
     def tools(self) -> list[ToolSchema]:
         """Schemas of the tools that are open now."""
-        return list(self.env.open_tools())
+        return list(self.env.available_tools())
 
     def all_tools(self) -> list[ToolSchema]:
         """Schemas of every tool that this environment may open, for frameworks that want them before an episode."""

@@ -30,7 +30,7 @@ _MAX_ERRORS = 8
 """Errors of one call that are weighed against each other for the one that is told."""
 
 
-class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not an error of the program
+class Refusal(Exception):
     """Raised inside a tool: the call was well formed but cannot be done."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -168,14 +168,14 @@ class Toolbox:
         if len(self._by_name) != len(self.tools):
             raise ConfigError(f"two tools have one name: {', '.join(one.name for one in self.tools)}")
 
-    def schemas(self, open_tools: Collection[str] | None = None) -> list[ToolSchema]:
+    def schemas(self, available_tools: Collection[str] | None = None) -> list[ToolSchema]:
         """The OpenAI schemas of the tools that are open, in order."""
-        return [one.schema for one in self.tools if open_tools is None or one.name in open_tools]
+        return [one.schema for one in self.tools if available_tools is None or one.name in available_tools]
 
-    def call(self, desk: Any, call: ToolCall, open_tools: Collection[str] | None = None) -> ToolResult:
+    def call(self, desk: Any, call: ToolCall, available_tools: Collection[str] | None = None) -> ToolResult:
         """Validate a call and do it. Never raises for a bad call; what a tool itself raises passes through."""
         found = self._by_name.get(call.name)
-        names = [one.name for one in self.tools if open_tools is None or one.name in open_tools]
+        names = [one.name for one in self.tools if available_tools is None or one.name in available_tools]
         if found is None or found.name not in names:
             listed = ", ".join(names)
             return failed(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import factgym
-from factgym.agents.players import find_player
 from factgym.agents.rollout import play_episode
+from factgym.agents.scripted import find_scripted_agent
 
 Json = dict[str, Any]
 
@@ -17,11 +17,11 @@ ENV = "claimcheck-multihop"
 
 
 def played(
-    player: str = "oracle", task: int = 0, sample: int = 0, env: str = ENV, seed: int = 0, **config: Any
+    agent: str = "oracle", task: int = 0, sample: int = 0, env: str = ENV, seed: int = 0, **config: Any
 ) -> Json:
     """An episode of a scripted player, with every clock at a fixed value."""
     world = factgym.make(env, **config)
-    record = json.loads(json.dumps(play_episode(world, find_player(env, player), task, seed)))
+    record = json.loads(json.dumps(play_episode(world, find_scripted_agent(env, agent), task, seed)))
     record |= {"sample": sample, "seconds": 1.5}
     for turn in record["turns"]:
         turn["seconds"] = {"model": 0.25, "tool": 0.125, "environment": 0.0625}
@@ -66,10 +66,10 @@ class NativePolicy:
 
 def native(task: int = 0, sample: int = 0, reward: float = 1.0, **policy: Any) -> Json:
     """An episode played with native tool calls, with the reward that a test wants it to have."""
-    from factgym.core.policy import Player
+    from factgym.core.policy import ScriptedAgent
 
-    player = Player("model", "baseline", "a stand-in", lambda env, seed: NativePolicy(**policy))
-    record = json.loads(json.dumps(play_episode(factgym.make(ENV), player, task)))
+    agent = ScriptedAgent("model", "baseline", "a stand-in", lambda env, seed: NativePolicy(**policy))
+    record = json.loads(json.dumps(play_episode(factgym.make(ENV), agent, task)))
     return with_reward(record | {"sample": sample, "seconds": 1.5}, reward)
 
 

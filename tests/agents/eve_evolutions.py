@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.choose import find_agent
-from factgym.agents.evolve import find_trainer
-from factgym.agents.evolve.eve import EVE_TRAINERS, EveEvolution, EveSettings, Learner
+from factgym.agents.resolve import find_agent
+from factgym.training import find_trainer
+from factgym.training.eve import EVE_TRAINERS, EveEvolution, EveSettings, Learner
 
 PHASES = ("proposer", "solver")
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.evolve import Evolution, EvolveSettings, find_model, find_trainer
+from factgym.agents.models import find_model
+from factgym.training import Evolution, EvolveSettings, find_trainer
 
 
 def small(**changes: Any) -> EvolveSettings:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from email.utils import formatdate
 from typing import Any
 
-from factgym.benchmarks.speed.server import Connection, Request, ScriptServer
-from factgym.benchmarks.speed.server.script import completion, scripted_reply
+from factgym.agents.script_server import Connection, Request, ScriptServer
+from factgym.agents.script_server.script import completion, scripted_reply
 
 Fault = Callable[["FaultServer", Connection, Request], None]
 

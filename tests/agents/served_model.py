@@ -67,7 +67,7 @@ def _texts() -> list[str]:
     """What the models will read."""
     env = factgym.make("claimcheck-multihop", split="test")
     texts = [env.reset(seed=seed)[0] for seed in range(20)]
-    return [*texts, json.dumps(list(env.open_tools()))]
+    return [*texts, json.dumps(list(env.available_tools()))]
 
 
 def build_model(folder: Path, kind: str) -> str:

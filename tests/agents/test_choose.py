@@ -9,7 +9,7 @@ import pytest
 from test_engine import many, run
 
 import factgym
-from factgym.agents.choose import find_agent
+from factgym.agents.resolve import find_agent
 from factgym.core.errors import ConfigError
 
 ENV = "claimcheck-multihop"

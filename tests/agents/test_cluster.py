@@ -23,9 +23,9 @@ import gymnasium
 import pytest
 
 import factgym
-from factgym.agents.choose import find_agent
 from factgym.agents.cluster import on_ray
 from factgym.agents.cluster.recipe import build, recipe_of
+from factgym.agents.resolve import find_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError
 from factgym.agents.rollout.order import Job
 from factgym.agents.runs import EPISODES
@@ -184,16 +184,16 @@ def play(cluster, tmp_path):
     def run(agent, settings=None, folder="run", *, limits=None, env=None, options=None, **rest):
         engine = on_ray(cluster, agent, settings, **{"workers": 2, **(options or {})})
         env = env or factgym.make(ENV, max_turns=2)
-        player = find_agent(agent, env.env_spec.id, settings)
-        return collect(env, player, tmp_path / folder, engine=engine, limits=limits or Limits(concurrency=8), **rest)
+        agent = find_agent(agent, env.env_spec.id, settings)
+        return collect(env, agent, tmp_path / folder, engine=engine, limits=limits or Limits(concurrency=8), **rest)
 
     return run
 
 
 def alone(agent, settings, folder, **rest):
     """`collect` in this process."""
-    player = find_agent(agent, ENV, settings)
-    return collect(factgym.make(ENV, max_turns=2), player, folder / "run", limits=Limits(concurrency=8), **rest)
+    agent = find_agent(agent, ENV, settings)
+    return collect(factgym.make(ENV, max_turns=2), agent, folder / "run", limits=Limits(concurrency=8), **rest)
 
 
 def timeless(value):
@@ -377,7 +377,7 @@ def test_what_a_worker_cannot_build_is_said(cluster, policy, tmp_path):
 def own_env():
     """An environment that only this process has registered."""
     like = factgym.spec("claimcheck-docs")
-    kwargs = {"kwargs": like.kwargs, "fixed": like.fixed, "players": like.players}
+    kwargs = {"kwargs": like.kwargs, "fixed": like.fixed, "players": like.agents}
     mine = factgym.register("only-here", like.entry_point, "For a test.", **kwargs)
     yield mine.id
     del registry._specs[mine.id]
@@ -408,8 +408,8 @@ def test_a_cluster_of_its_own(cluster, tmp_path):
     """ "local" starts one and ends it; SIGTERM is answered as before."""
     ray = importlib.import_module("ray")
     before = signal.getsignal(signal.SIGTERM)
-    player = find_agent("nli", ENV)
-    run = collect(factgym.make(ENV), player, tmp_path / "run", n=4, engine=on_ray("local", "nli", workers=1))
+    agent = find_agent("nli", ENV)
+    run = collect(factgym.make(ENV), agent, tmp_path / "run", n=4, engine=on_ray("local", "nli", workers=1))
     assert len(keys(run)) == 4
     assert not ray.is_initialized()
     assert signal.getsignal(signal.SIGTERM) is before

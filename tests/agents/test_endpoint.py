@@ -13,8 +13,8 @@ from fault_server import FaultServer, call, error, message, reply
 import factgym
 from factgym.agents.agent import Model
 from factgym.agents.endpoint import Endpoint, EndpointSettings
+from factgym.agents.script_server.script import completion
 from factgym.agents.seeds import derive
-from factgym.benchmarks.speed.server.script import completion
 from factgym.core.action import parse_action
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError
@@ -87,7 +87,7 @@ def test_bytes_that_are_kept_between_turns_say_the_same_as_fresh_ones():
             policy = endpoint.start(1)
             while env.episode.stop is None:
                 prompts.append(json.loads(json.dumps(env.policy_prompt())))
-                env.step(await policy.act(env.policy_prompt(), env.open_tools()))
+                env.step(await policy.act(env.policy_prompt(), env.available_tools()))
             await endpoint.close()
         return prompts
 

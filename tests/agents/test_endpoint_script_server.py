@@ -13,8 +13,8 @@ import pytest
 
 import factgym
 from factgym.agents.endpoint import Endpoint
-from factgym.benchmarks.speed.server import MODEL, ScriptServer
-from factgym.benchmarks.speed.server.script import scripted_reply
+from factgym.agents.script_server import MODEL, ScriptServer
+from factgym.agents.script_server.script import scripted_reply
 
 
 def played(policy_of, tasks=(0, 1, 2)):
@@ -56,7 +56,7 @@ def test_the_script_plays_episodes_through_the_endpoint(mode):
         endpoint = Endpoint(MODEL, url, tools=mode)
 
         async def act(env):
-            said = await endpoint.act(env.policy_prompt(), env.open_tools())
+            said = await endpoint.act(env.policy_prompt(), env.available_tools())
             assert said["completion"]["usage"]["prompt_tokens"] > 100
             return said
 
@@ -73,7 +73,7 @@ def test_the_script_plays_episodes_through_the_plain_openai_client(native):
         client = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
 
         async def act(env):
-            tools = {"tools": env.open_tools()} if native else {}
+            tools = {"tools": env.available_tools()} if native else {}
             reply = await client.chat.completions.create(model=MODEL, messages=env.policy_prompt(), **tools)
             return reply.choices[0].message.model_dump(exclude_none=True)
 
@@ -144,7 +144,7 @@ def test_requests_in_pieces_and_in_a_row_are_answered_in_order():
 
 
 def test_the_command_prints_its_url_and_serves():
-    command = [sys.executable, "-m", "factgym.benchmarks.speed.server", "--port", "0", "--delay-ms", "0"]
+    command = [sys.executable, "-m", "factgym.agents.script_server", "--port", "0", "--delay-ms", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             url = server.stdout.readline().strip()

@@ -11,13 +11,13 @@ import pytest
 from timeless import timeless
 
 import factgym
-from factgym.agents.agent import Agent, agent_of_player
-from factgym.agents.players import find_player
+from factgym.agents.agent import Agent, agent_from_script
 from factgym.agents.rollout.engine import Limits, RunAbortedError, run_jobs
 from factgym.agents.rollout.order import Job, jobs_of, task_order
 from factgym.agents.rollout.play import play_episode
 from factgym.agents.rollout.progress import Progress
 from factgym.agents.runs.schema import validate
+from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError
 
@@ -27,10 +27,10 @@ def agent(policy, name="mine", **kwargs):
     return Agent(name, (lambda env, seed: start(seed)) if start else (lambda env, seed: policy), **kwargs)
 
 
-def run(env, player, jobs, **limits):
+def run(env, agent, jobs, **limits):
     found = []
     progress = Progress(len(jobs))
-    asyncio.run(run_jobs(env, player, jobs, found.append, limits=Limits(**limits), progress=progress))
+    asyncio.run(run_jobs(env, agent, jobs, found.append, limits=Limits(**limits), progress=progress))
     for one in found:
         validate(one)
     return found, progress
@@ -56,9 +56,9 @@ def test_the_concurrency_changes_no_episode(env):
 
 
 def test_the_engine_and_the_plain_loop_give_the_same_records(env):
-    player = find_player("claimcheck-multihop", "nli")
-    found, _ = run(env, agent_of_player(player), [Job(index, 0, 5) for index in range(20)], concurrency=8)
-    alone = [play_episode(env, player, index, 5) for index in range(20)]
+    agent = find_scripted_agent("claimcheck-multihop", "nli")
+    found, _ = run(env, agent_from_script(agent), [Job(index, 0, 5) for index in range(20)], concurrency=8)
+    alone = [play_episode(env, agent, index, 5) for index in range(20)]
     assert by_job(found) == by_job(alone)
 
 

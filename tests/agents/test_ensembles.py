@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import factgym
-from factgym.agents.agent import Model, agent_of_model
+from factgym.agents.agent import Model, agent_from_model
 from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, JudgeScore, MajorityVote, MeanLogprob
 from factgym.agents.ensembles.vote import count
 from factgym.agents.judges import NEXT_STEP, BaseJudge, JudgeError, Judgement, PolicyJudge
-from factgym.agents.players import find_player
+from factgym.agents.scripted import find_scripted_agent
 from factgym.agents.seeds import derive
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
@@ -330,7 +330,7 @@ def test_members_are_prepared_before_a_run():
         prepared.append("one")
 
     one.prepare = prepare
-    run(agent_of_model("both", BestOf([MajorityVote(one, 3), two, one], 3, score=lambda *_: 1.0)).prepare())
+    run(agent_from_model("both", BestOf([MajorityVote(one, 3), two, one], 3, score=lambda *_: 1.0)).prepare())
     assert prepared == ["one", "one"]
 
 
@@ -343,7 +343,7 @@ def test_an_ensemble_is_a_model_that_describes_and_closes_its_own():
     assert json.loads(json.dumps(about)) == about
     assert (about["kind"], about["n"], about["quorum"]) == ("best-of", 4, 3)
     assert about["models"][0]["models"] == [{"kind": "test", "name": "m0"}]
-    agent = agent_of_model("both", outer)
+    agent = agent_from_model("both", outer)
     assert agent.describe() == about
     two.bad_close = OSError("stuck")
     with pytest.raises(OSError, match="stuck"):
@@ -472,7 +472,7 @@ class Noisy:
         self.wrong = wrong
 
     def start(self, seed):
-        inner = find_player("claimcheck-multihop", "oracle").start(self.env, 0)
+        inner = find_scripted_agent("claimcheck-multihop", "oracle").start(self.env, 0)
         rng = random.Random(seed)
         wrong = self.wrong
 
@@ -499,7 +499,7 @@ async def episode(env, policy, task):
     env.reset(seed=0, options={"task": task})
     policy = policy()
     while env.episode.stop is None:
-        reply = policy.act(env.policy_prompt(), env.open_tools())
+        reply = policy.act(env.policy_prompt(), env.available_tools())
         env.step(await reply if asyncio.iscoroutine(reply) else reply)
     return env.episode.report.total
 

@@ -12,15 +12,15 @@ import pytest
 from fault_server import OK, FaultServer, error, message
 
 import factgym
-from factgym.agents.agent import agent_of_player
-from factgym.agents.players import find_player
+from factgym.agents.agent import agent_from_script
 from factgym.agents.rollout.engine import Limits, RunAbortedError, run_jobs
 from factgym.agents.rollout.order import Job
 from factgym.agents.rollout.play import play_episode
 from factgym.agents.runs.schema import validate
+from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError
 
-HONEST = find_player("eve-proposer", "extractive")
+HONEST = find_scripted_agent("eve-proposer", "extractive")
 
 
 LONDON = message({"role": "assistant", "content": "<answer>London</answer>"})
@@ -42,7 +42,7 @@ def served(url, **config):
 async def run(env, count, **limits):
     found = []
     await run_jobs(
-        env, agent_of_player(HONEST), [Job(index, 0, index) for index in range(count)], found.append,
+        env, agent_from_script(HONEST), [Job(index, 0, index) for index in range(count)], found.append,
         limits=Limits(concurrency=64, **limits),
     )  # fmt: skip
     for one in found:

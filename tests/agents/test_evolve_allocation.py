@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factgym.agents.evolve import ceiling_allocation, random_allocation, weakness_weights
-from factgym.agents.evolve.allocation import split_by_share
-from factgym.agents.evolve.probing import quotas_of
 from factgym.core.errors import ConfigError
-from factgym.corpora.attribution import ERROR_TYPES
+from factgym.datasets.attribution import ERROR_TYPES
+from factgym.training import ceiling_allocation, random_allocation, weakness_weights
+from factgym.training.seva.allocation import split_by_share
+from factgym.training.seva.probing import quotas_of
 
 COUNTS = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted)
 

@@ -13,18 +13,18 @@ import pytest
 from eve_evolutions import PHASES, evolution, learner, small
 from evolve_runs import digests
 
-from factgym.agents.agent import agent_of_model
-from factgym.agents.evolve.eve import EveEvolution, Learner
-from factgym.agents.evolve.eve.dataset import write_triples
-from factgym.agents.evolve.eve.solving import rows_of
-from factgym.agents.evolve.playing import PlayError
+from factgym.agents.agent import agent_from_model
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.schema import validate
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.policy import PolicyError
-from factgym.corpora.multihop import read_triples
+from factgym.datasets.multihop import read_triples
+from factgym.training.eve import EveEvolution, Learner
+from factgym.training.eve.dataset import write_triples
+from factgym.training.eve.solving import rows_of
+from factgym.training.playing import PlayError
 
 ITERATIONS = 2
 
@@ -263,7 +263,7 @@ class Away(Rote):
 
 def test_a_fault_of_the_infrastructure_is_never_a_score(tmp_path: Path) -> None:
     def of(model: Rote) -> EveEvolution:
-        return evolution(tmp_path, solver=Learner("solver", lambda: agent_of_model("rote", model)))
+        return evolution(tmp_path, solver=Learner("solver", lambda: agent_from_model("rote", model)))
 
     with pytest.raises(PlayError, match=r"of solver 1 were ended by the infrastructure .*connection.*--resume"):
         of(Away()).run(1, 1)
@@ -278,7 +278,7 @@ def test_a_fault_of_the_infrastructure_is_never_a_score(tmp_path: Path) -> None:
 
 
 def test_without_a_valid_row_phase_b_has_nothing_to_play(tmp_path: Path) -> None:
-    own = evolution(tmp_path, proposer=Learner("proposer", lambda: agent_of_model("rote", Rote())))
+    own = evolution(tmp_path, proposer=Learner("proposer", lambda: agent_from_model("rote", Rote())))
     with pytest.raises(ConfigError, match="the proposer wrote no valid row"):
         own.run(1, 1)
     found = load(tmp_path / "summary.json")

@@ -9,7 +9,7 @@ import pytest
 from eve_evolutions import PHASES, evolution, learner, small
 from evolve_runs import digests, killed, stopped_after_each_file
 
-from factgym.agents.evolve.eve import EveSettings
+from factgym.training.eve import EveSettings
 
 HERE = Path(__file__).parent
 ITERATIONS = 2

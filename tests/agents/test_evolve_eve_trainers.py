@@ -12,15 +12,15 @@ import pytest
 from eve_evolutions import evolution, learner, small
 from evolve_runs import digests
 
-from factgym.agents.agent import agent_of_model
-from factgym.agents.choose import find_agent
-from factgym.agents.evolve import find_trainer
-from factgym.agents.evolve.eve import EVE_TRAINERS, Checked, Learner
-from factgym.agents.evolve.eve.rows import Row
-from factgym.agents.evolve.trainer import open_dataset
+from factgym.agents.agent import agent_from_model
+from factgym.agents.resolve import find_agent
 from factgym.agents.runs.read import read_run
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
+from factgym.training import find_trainer
+from factgym.training.eve import EVE_TRAINERS, Checked, Learner
+from factgym.training.eve.rows import Row
+from factgym.training.trainer import open_dataset
 
 OWN = '''
 import json
@@ -140,7 +140,7 @@ class Silent:
 def test_a_learner_is_closed_before_training_and_at_the_end(trainer: str, tmp_path: Path) -> None:
     Silent.opened = Silent.closed = 0
     found = find_trainer(trainer, {}, EVE_TRAINERS)
-    solver = Learner("solver", lambda: agent_of_model("silent", Silent()), found)
+    solver = Learner("solver", lambda: agent_from_model("silent", Silent()), found)
     evolution(tmp_path, solver=solver).run(1, 2)
     assert Silent.opened == (1 if trainer == "none" else 3)
     assert Silent.closed == Silent.opened + 1  # one was opened for the manifest alone, and not prepared
@@ -156,7 +156,7 @@ def test_the_selector_draws_before_and_is_told_after(tmp_path: Path) -> None:
     """What is on disk is what the selector does by itself, when it is given the same facts."""
     pytest.importorskip("sklearn", reason="needs the extra 'selector'")
     from factgym.agents.seeds import derive
-    from factgym.corpora.selector import Selector, SelectorSettings, corpus_embeddings, run_reward
+    from factgym.training.eve.selector import Selector, SelectorSettings, corpus_embeddings, run_reward
 
     options = {"clusters": 4, "growth": 1.5}
     own = evolution(tmp_path, small(draw="selector", selector=options))

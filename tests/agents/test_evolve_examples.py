@@ -9,7 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import factgym
-from factgym.agents.evolve.examples import (
+from factgym.datasets.attribution import ERROR_TYPES, AttributionClaim, read_benchmark
+from factgym.generators.attribution import SyntheticAttribution
+from factgym.generators.probes import Pool, Probe
+from factgym.rewards.seva import SevaGold, read_output, score_output
+from factgym.training.seva.examples import (
     Example,
     _balanced,
     changed_words,
@@ -20,11 +24,8 @@ from factgym.agents.evolve.examples import (
     seeds,
     write_dataset,
 )
-from factgym.agents.evolve.probing import Found, made_by_rules
-from factgym.agents.evolve.worlds import PARTS, SHARES, open_world, split_parts
-from factgym.corpora.attribution import ERROR_TYPES, AttributionClaim, SyntheticAttribution, read_benchmark
-from factgym.corpora.probes import Pool, Probe
-from factgym.rewards.seva import SevaGold, read_output, score_output
+from factgym.training.seva.probing import Found, made_by_rules
+from factgym.training.seva.splits import PARTS, SHARES, open_world, split_parts
 
 
 def made(items: list[AttributionClaim], count: int = 6) -> list[Probe]:
@@ -124,7 +125,7 @@ def test_replay_is_drawn_by_its_seed_and_keeps_the_order() -> None:
 
 
 def test_probes_read_back_as_they_were(tmp_path: Path) -> None:
-    from factgym.agents.evolve.artefacts import write_lines
+    from factgym.agents.runs.artifacts import write_lines
 
     items = list(SyntheticAttribution("train", size=60))
     found = made(items, 3)

@@ -14,7 +14,8 @@ pytest.importorskip("transformers", reason="needs the extra 'local'")
 import tiny_model
 from evolve_runs import evolution, small
 
-from factgym.agents.evolve import find_model, find_trainer
+from factgym.agents.models import find_model
+from factgym.training import find_trainer
 
 SCRIPT = """
 import pathlib, shutil, sys

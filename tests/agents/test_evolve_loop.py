@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from evolve_runs import digests, evolution, killed, small, stopped_after_each_file
 
-from factgym.agents.evolve import ARMS, EvolveSettings, find_trainer
-from factgym.agents.evolve.playing import PlayError
-from factgym.agents.evolve.trainer import open_dataset
 from factgym.agents.judges import judge_from
-from factgym.agents.probes import PolicyProposer
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.schema import validate
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import PolicyError
+from factgym.training import ARMS, EvolveSettings, find_trainer
+from factgym.training.playing import PlayError
+from factgym.training.seva.probes import PolicyProposer
+from factgym.training.trainer import open_dataset
 
 HERE = Path(__file__).parent
 ROUNDS = 3
@@ -146,7 +146,7 @@ def test_more_rounds_later_are_the_same_as_at_once(whole: Path, tmp_path: Path) 
 def test_killed_anywhere_and_continued_it_is_the_same(whole: Path, tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
-        "from pathlib import Path\nfrom evolve_runs import evolution\nfrom factgym.agents.evolve import ARMS\n"
+        "from pathlib import Path\nfrom evolve_runs import evolution\nfrom factgym.training import ARMS\n"
         f"evolution(Path({str(tmp_path)!r})).run(ARMS, {ROUNDS}, resume=True)\n"
     )
     rng = random.Random(5)

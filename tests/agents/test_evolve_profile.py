@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 import factgym
-from factgym.agents.agent import agent_of_model
-from factgym.agents.evolve import find_model, profile_of, weakness_weights
-from factgym.agents.evolve.played import WithRules, with_rules
-from factgym.agents.evolve.profile import Profile, profile_from
-from factgym.agents.evolve.rules import MAX_CLAIM_CHARS, failures_of, material, write_rules
-from factgym.agents.players import find_player
+from factgym.agents.agent import agent_from_model
+from factgym.agents.models import WithRules, find_model, with_rules
 from factgym.agents.rollout import Job, play_many
 from factgym.agents.rollout.play import play
 from factgym.agents.runs.schema import validate
+from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import DataError
-from factgym.corpora.attribution import ERROR_TYPES
+from factgym.datasets.attribution import ERROR_TYPES
+from factgym.training import profile_of, weakness_weights
+from factgym.training.seva.profile import Profile, profile_from
+from factgym.training.seva.rules import MAX_CLAIM_CHARS, failures_of, material, write_rules
 
 N = 48
 HOSTILE = (
@@ -35,7 +35,7 @@ def env() -> Any:
 
 
 def played(env: Any, name: str) -> list[dict[str, Any]]:
-    return list(play_many(env, find_player("seva", name), range(N)))
+    return list(play_many(env, find_scripted_agent("seva", name), range(N)))
 
 
 def errors_of(env: Any) -> Counter[str]:
@@ -163,7 +163,7 @@ def test_the_record_shows_what_a_verifier_with_rules_was_sent(env: Any) -> None:
     import asyncio
 
     model = WithRules(find_model("features"), "RULES: mind the numbers.")
-    found, _ = asyncio.run(play(env, agent_of_model("ruled", model), Job(0)))
+    found, _ = asyncio.run(play(env, agent_from_model("ruled", model), Job(0)))
     validate(found)
     turn = found["turns"][0]
     sent = [*found["messages"], *found["other_messages"]]

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from evolve_runs import evolution, small
 
-from factgym.agents.evolve import find_model, find_trainer
-from factgym.agents.evolve.trainer import open_dataset
+from factgym.agents.models import find_model
 from factgym.core.errors import ConfigError, FactgymError
+from factgym.training import find_trainer
+from factgym.training.trainer import open_dataset
 
 
 def load(path: Path) -> Any:

@@ -14,17 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import factgym
-from factgym.agents.agent import agent_of_model
-from factgym.agents.evolve import find_model
-from factgym.agents.evolve.examples import example_of, seeds, write_dataset
-from factgym.agents.evolve.verifier import FEATURES, FeatureTrainer, FeatureVerifier, Weights, fine_tune, look_at
-from factgym.agents.evolve.verifier.fitting import Lesson
-from factgym.agents.evolve.verifier.weights import load_weights
+from factgym.agents.agent import agent_from_model
+from factgym.agents.feature_verifier import FEATURES, FeatureVerifier, Weights, fine_tune, look_at
+from factgym.agents.feature_verifier.fitting import Lesson
+from factgym.agents.feature_verifier.weights import load_weights
+from factgym.agents.models import find_model
 from factgym.agents.rollout import Job
 from factgym.agents.rollout.play import play
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.attribution import ERROR_TYPES, SyntheticAttribution
-from factgym.corpora.probes import Pool, probes
+from factgym.datasets.attribution import ERROR_TYPES
+from factgym.generators.attribution import SyntheticAttribution
+from factgym.generators.probes import Pool, probes
+from factgym.training.seva.examples import example_of, seeds, write_dataset
+from factgym.training.verifier_trainer import FeatureTrainer
 
 
 def lessons(n: int, seed: int) -> list[Lesson]:
@@ -155,7 +157,7 @@ def test_its_verdicts_are_whole_and_earn_the_grounded_reward() -> None:
     model = FeatureVerifier(fine_tune(Weights(), lessons(50, 9)))
     labels = set()
     for place in range(40):
-        found, _ = asyncio.run(play(env, agent_of_model("features", model), Job(place)))
+        found, _ = asyncio.run(play(env, agent_from_model("features", model), Job(place)))
         metrics = found["reward"]["metrics"]
         assert metrics["schema_ok"]
         assert metrics["format_ok"]
@@ -193,7 +195,7 @@ def test_a_trainer_says_what_it_cannot_train(tmp_path: Path) -> None:
         FeatureTrainer().train(find_model("nli"), dataset, tmp_path, 0)
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "no json"}]}\n')
-    from factgym.agents.evolve.trainer import open_dataset
+    from factgym.training.trainer import open_dataset
 
     with pytest.raises(DataError, match="line 1: the last message holds no verdict"):
         FeatureTrainer().train(FeatureVerifier(), open_dataset(bad), tmp_path, 0)

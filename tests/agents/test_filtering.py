@@ -8,8 +8,11 @@ from collections import Counter
 
 import pytest
 
-from factgym.agents.filtering import Buckets, Zone, find_rule, only, read_tasks, select, write_selection
+from factgym.agents.difficulty.band import Buckets, DifficultyBand
+from factgym.agents.difficulty.rules import find_rule
+from factgym.agents.difficulty.select import select
 from factgym.core.errors import ConfigError, DataError
+from factgym.training.filtering import only, read_tasks, write_selection
 
 
 def episode(task, right, sample=0, *, index=None, error=None, status="scored", **metrics):
@@ -62,7 +65,7 @@ def test_table_11_adds_up_as_the_paper_prints_it():
 
 @pytest.mark.parametrize(("keep", "kept"), [("0:4", 5), ("1:4", 4), ("2:2", 1), ("0:0", 1), ("4:4", 1)])
 def test_other_ranges(keep, kept):
-    found = select(pool([0, 1, 2, 3, 4], 4), Zone.parse(keep, samples=4))
+    found = select(pool([0, 1, 2, 3, 4], 4), DifficultyBand.parse(keep, samples=4))
     assert len(found.kept) == kept == found.buckets.retained
 
 
@@ -71,7 +74,7 @@ def test_anchors_are_drawn_by_the_seed_and_nest():
     drawn = {}
     for anchors in (3, 10):
         for seed in (0, 1):
-            found = select(pool(counts, 4), Zone(samples=4, anchors=anchors, seed=seed))
+            found = select(pool(counts, 4), DifficultyBand(samples=4, anchors=anchors, seed=seed))
             drawn[anchors, seed] = {task for task, kind in found.kept.items() if kind == "anchor"}
             assert len(drawn[anchors, seed]) == anchors == found.buckets.anchors
             assert found.buckets.retained == 5
@@ -79,12 +82,12 @@ def test_anchors_are_drawn_by_the_seed_and_nest():
     assert drawn[3, 0] < drawn[10, 0]
     assert drawn[10, 0] != drawn[10, 1]
     # Another question in the pool does not change which of these is drawn before which.
-    more = select(pool([*counts, 4], 4), Zone(samples=4, anchors=10))
+    more = select(pool([*counts, 4], 4), DifficultyBand(samples=4, anchors=10))
     assert len({task for task, kind in more.kept.items() if kind == "anchor"} & drawn[10, 0]) >= 9
 
 
 def test_fewer_anchors_than_asked_for_are_said():
-    found = select(pool([4, 2], 4), Zone(samples=4, anchors=3))
+    found = select(pool([4, 2], 4), DifficultyBand(samples=4, anchors=3))
     assert found.buckets.anchors == 1
     assert found.notes == ("Only 1 of 3 anchors: no more questions are always right.",)
 
@@ -92,7 +95,7 @@ def test_fewer_anchors_than_asked_for_are_said():
 def test_a_fault_is_never_a_wrong_answer():
     fault = {"cause": "rate_limit", "message": "busy"}
     episodes = [*group("q0", 4, 4), *group("q1", 3, 3), episode("q1", False, 3, error=fault), *group("q2", 1, 2)]
-    found = select(episodes, Zone(samples=4))
+    found = select(episodes, DifficultyBand(samples=4))
     assert found.buckets.always == 1
     assert found.buckets.incomplete == 2
     assert not found.kept
@@ -104,14 +107,14 @@ def test_a_fault_is_never_a_wrong_answer():
 
 def test_what_is_not_scored_is_said():
     episodes = [*group("q0", 1, 2), episode("q1", True), episode("q1", True, 1, status="unscored")]
-    found = select(episodes, Zone(samples=2))
+    found = select(episodes, DifficultyBand(samples=2))
     assert found.buckets.incomplete == 1
     assert found.notes == ("1 samples were played but not scored: nobody knows whether they are right.",)
 
 
 def test_more_samples_than_a_group_has_are_refused():
     with pytest.raises(ConfigError, match="'q0' has 8 samples, more than the 4"):
-        select(pool([3], 8), Zone(samples=4))
+        select(pool([3], 8), DifficultyBand(samples=4))
 
 
 def report(**metrics):
@@ -180,22 +183,22 @@ def test_rules_that_are_none(rule, says):
 def test_a_rule_that_says_nothing_names_what_there_is():
     episodes = [report(steps=3, color="red") | {"task": "q0", "index": 0}]
     with pytest.raises(ConfigError, match=r"'auto' says nothing about any of the 1 episodes.*color, steps"):
-        select(episodes, Zone(samples=2))
+        select(episodes, DifficultyBand(samples=2))
 
 
 @pytest.mark.parametrize("keep", ["5:4", "0:17", "x", "1", "-1:3"])
 def test_ranges_that_are_none(keep):
     with pytest.raises(ConfigError):
-        Zone.parse(keep)
+        DifficultyBand.parse(keep)
     with pytest.raises(ConfigError, match="leave the anchors out"):
-        Zone.parse("1:16", anchors=3)
+        DifficultyBand.parse("1:16", anchors=3)
     with pytest.raises(ConfigError, match="at least 2"):
-        Zone(samples=1)
+        DifficultyBand(samples=1)
 
 
 def test_what_was_kept_is_written_so_that_it_can_be_read_again(tmp_path):
     episodes = [*pool([0, 3, 4], 4), *group("q7", 1, 2)]
-    zone = Zone(samples=4, anchors=1)
+    zone = DifficultyBand(samples=4, anchors=1)
     write_selection(select(episodes, zone), episodes, tmp_path, env="corver-qa")
     rows = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text("utf-8").splitlines()]
     assert [row["id"] for row in rows] == ["q1", "q2"]
@@ -223,7 +226,7 @@ def test_hostile_questions_stay_on_their_line(tmp_path):
     rows = group("q0", 1, 2)
     for one in rows:
         one["task_view"] = {"question": "a\u2028b\x85c\nd \ud800", "gold": {"answers": None}}
-    write_selection(select(rows, Zone(samples=2)), rows, tmp_path)
+    write_selection(select(rows, DifficultyBand(samples=2)), rows, tmp_path)
     (line,) = (tmp_path / "kept.jsonl").read_text("utf-8").splitlines()
     assert json.loads(line)["question"] == "a\u2028b\x85c\nd \ufffd"
 
@@ -268,6 +271,6 @@ def test_a_part_of_the_tasks_plays_like_the_whole():
 def test_the_buckets_of_a_random_pool_are_a_plain_count():
     rng = random.Random(4)
     counts = [rng.randint(0, 8) for _ in range(200)]
-    found = select(pool(counts, 8), Zone(samples=8))
+    found = select(pool(counts, 8), DifficultyBand(samples=8))
     assert dict(enumerate(found.buckets.histogram)) == {c: Counter(counts)[c] for c in range(9)}
     assert len(found.kept) == sum(0 < one < 8 for one in counts)

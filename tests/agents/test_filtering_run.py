@@ -18,17 +18,20 @@ from test_engine import agent
 
 import factgym
 from factgym.agents.agent import Agent
-from factgym.agents.filtering import KEPT, SUMMARY, TASKS, Zone, filter_tasks, find_rule, only, read_tasks, select
+from factgym.agents.difficulty.band import DifficultyBand
+from factgym.agents.difficulty.rules import find_rule
+from factgym.agents.difficulty.select import select
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import EPISODES
 from factgym.agents.runs.read import read_run
 from factgym.core.errors import ConfigError
+from factgym.training.filtering import KEPT, SUMMARY, TASKS, filter_tasks, only, read_tasks
 
 POLICY = Path(__file__).parent / "forgetful.py"
 G = 8
 
 
-def player(**settings):
+def forgetful_agent(**settings):
     one = Forgetful(**settings)
     return Agent("forgetful", lambda env, seed: one.start(seed))
 
@@ -41,7 +44,7 @@ def env():
 @pytest.fixture(scope="module")
 def filtered(env, tmp_path_factory):
     folder = tmp_path_factory.mktemp("filtered")
-    return folder, filter_tasks(env, player(), folder, Zone(samples=G, anchors=4))
+    return folder, filter_tasks(env, forgetful_agent(), folder, DifficultyBand(samples=G, anchors=4))
 
 
 def files(folder):
@@ -78,7 +81,7 @@ def test_what_was_kept_is_played_again_from_its_file(env, filtered):
 def test_what_was_kept_is_played_again_by_its_ids(filtered, tmp_path):
     folder, found = filtered
     part = only(factgym.make("corver-qa", size=60), read_tasks(folder / TASKS))
-    again = filter_tasks(part, player(), tmp_path, Zone(samples=G))
+    again = filter_tasks(part, forgetful_agent(), tmp_path, DifficultyBand(samples=G))
     assert set(again.groups) == set(found.kept)
 
 
@@ -94,19 +97,19 @@ def test_another_zone_over_the_same_samples_plays_nothing(env, filtered, tmp_pat
         raise AssertionError("nothing is to be played")
 
     silent = Agent("forgetful", never)
-    wide = filter_tasks(env, silent, copied, Zone.parse(f"0:{G}", samples=G), resume=True)
+    wide = filter_tasks(env, silent, copied, DifficultyBand.parse(f"0:{G}", samples=G), resume=True)
     assert len(wide.kept) == 60
     assert (copied / EPISODES).read_bytes() == before
     with pytest.raises(ConfigError, match="k: 8 then, 4 now"):
-        filter_tasks(env, silent, copied, Zone(samples=4), resume=True)
+        filter_tasks(env, silent, copied, DifficultyBand(samples=4), resume=True)
     with pytest.raises(ConfigError, match="already holds a run"):
-        filter_tasks(env, silent, copied, Zone(samples=G))
+        filter_tasks(env, silent, copied, DifficultyBand(samples=G))
 
 
 def test_faults_are_left_out_and_played_again_on_resume(env, filtered, tmp_path):
     whole, _ = filtered
-    zone, limits = Zone(samples=G, anchors=4), Limits(max_errors=0)
-    first = filter_tasks(env, player(fail=0.1), tmp_path, zone, limits=limits)
+    zone, limits = DifficultyBand(samples=G, anchors=4), Limits(max_errors=0)
+    first = filter_tasks(env, forgetful_agent(fail=0.1), tmp_path, zone, limits=limits)
     errors = sum(one.errors for one in first.groups.values())
     assert 20 < errors < 120
     assert first.buckets.incomplete == len(first.incomplete) > 10
@@ -115,7 +118,7 @@ def test_faults_are_left_out_and_played_again_on_resume(env, filtered, tmp_path)
     assert not said["complete"]
     assert sum(one["errors"] for one in said["short"].values()) == errors
     # The same choices with a server that answers: the fault alone decided that an episode was none.
-    again = filter_tasks(env, player(fail=0.0), tmp_path, zone, resume=True)
+    again = filter_tasks(env, forgetful_agent(fail=0.0), tmp_path, zone, resume=True)
     assert again.buckets.incomplete == 0
     assert again.buckets.pool == 60
     rows = list(read_run(tmp_path).episodes())
@@ -126,7 +129,7 @@ def test_faults_are_left_out_and_played_again_on_resume(env, filtered, tmp_path)
 @pytest.mark.parametrize("rule", ["auto", "verdict", "reward>=0.9"])
 def test_every_environment_can_be_filtered(tmp_path, rule):
     env = factgym.make("claimcheck-multihop")
-    found = filter_tasks(env, agent(policies.Seeded()), tmp_path, Zone(samples=6), find_rule(rule), n=20)
+    found = filter_tasks(env, agent(policies.Seeded()), tmp_path, DifficultyBand(samples=6), find_rule(rule), n=20)
     right = Counter()
     for one in read_run(tmp_path).episodes():
         metrics = one["reward"]["metrics"]
@@ -140,10 +143,12 @@ def test_every_environment_can_be_filtered(tmp_path, rule):
 
 def test_seva_is_judged_by_its_own_fact(tmp_path):
     env = factgym.make("seva")
-    from factgym.agents.agent import agent_of_player
-    from factgym.agents.players import find_player
+    from factgym.agents.agent import agent_from_script
+    from factgym.agents.scripted import find_scripted_agent
 
-    found = filter_tasks(env, agent_of_player(find_player("seva", "random")), tmp_path, Zone(samples=4), n=30)
+    found = filter_tasks(
+        env, agent_from_script(find_scripted_agent("seva", "random")), tmp_path, DifficultyBand(samples=4), n=30
+    )
     right = Counter()
     for one in read_run(tmp_path).episodes():
         right[one["task"]] += one["reward"]["metrics"]["correct"]
@@ -181,7 +186,7 @@ def test_a_filter_killed_at_random_points_ends_as_one_that_was_not(filtered, tmp
     found = files(out)
     assert found[KEPT] == files(filtered[0])[KEPT]
     assert found[TASKS] == files(filtered[0])[TASKS]
-    assert select(read_run(out).episodes(), Zone(samples=G)).buckets.pool == 60
+    assert select(read_run(out).episodes(), DifficultyBand(samples=G)).buckets.pool == 60
 
 
 def _first_line(out, process):

@@ -33,10 +33,10 @@ from factgym.agents.judges import (
 from factgym.core.action import ToolCall, parse_action
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
-from factgym.corpora.answers import normalise_answer
-from factgym.corpora.corruption.base import Context
-from factgym.corpora.corruption.numbers import change_number
-from factgym.corpora.corruption.polarity import reverse
+from factgym.generators.corruption.base import Context
+from factgym.generators.corruption.numbers import change_number
+from factgym.generators.corruption.polarity import reverse
+from factgym.rewards.answer_matching import normalise_answer
 
 CASE = {
     "question": "In which city does the 1887 exhibition hall stand?",

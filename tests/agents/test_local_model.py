@@ -14,7 +14,7 @@ import pytest
 import tiny_model
 
 import factgym
-from factgym.agents.agent import Model, agent_of_model
+from factgym.agents.agent import Model, agent_from_model
 from factgym.agents.local import LocalModel
 from factgym.core.messages import Message
 from factgym.core.policy import ContextOverflowError, PolicyError
@@ -339,7 +339,7 @@ def test_episodes_play_at_once_and_share_batches(folders: Path) -> None:
     async def play(model: LocalModel) -> list[str]:
         return await asyncio.gather(*[episode(n) for n in range(24)])
 
-    agent = agent_of_model("tiny", model)
+    agent = agent_from_model("tiny", model)
     stops = use(model, play)
     assert len(stops) == 24
     assert set(stops) <= {"turn_limit", "submitted"}

@@ -10,7 +10,7 @@ from fault_server import INFRASTRUCTURE, POLICY, FaultServer
 from test_engine import by_job
 
 import factgym
-from factgym.agents.agent import agent_of_model
+from factgym.agents.agent import agent_from_model
 from factgym.agents.endpoint import Endpoint
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs.collect import collect_async
@@ -24,7 +24,7 @@ PLAN = {"n": 500, "k": 4, "limits": Limits(concurrency=200, max_errors=0)}
 
 def endpoint(url, retries, timeout=3.0):
     model = Endpoint(base_url=url, tools="native", max_retries=retries, max_wait=0.02, timeout=timeout)
-    return agent_of_model("endpoint", model)
+    return agent_from_model("endpoint", model)
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import pytest
 
 from factgym.agents.judges import PROBE_CHECK, AllAgree, LexicalCheckJudge, PolicyJudge
-from factgym.agents.probes import Dropped, PolicyProposer, Request, cross_check
-from factgym.agents.probes.proposer import fingerprint, messages_for
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
-from factgym.corpora.attribution import read_benchmark
-from factgym.corpora.probes import ATTRIBUTABLE, NOT_ATTRIBUTABLE, STRATEGIES, Pool, Probe, attempt, check_probe
+from factgym.datasets.attribution import read_benchmark
+from factgym.generators.probes import ATTRIBUTABLE, NOT_ATTRIBUTABLE, STRATEGIES, Pool, Probe, attempt, check_probe
+from factgym.training.seva.probes import Dropped, PolicyProposer, Request, cross_check
+from factgym.training.seva.probes.proposer import fingerprint, messages_for
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def played(url, model, seeds=range(3), **settings):
         policy = endpoint.start(seed)
         said = []
         while env.episode.stop is None:
-            said.append(await policy.act(env.policy_prompt(), env.open_tools()))
+            said.append(await policy.act(env.policy_prompt(), env.available_tools()))
             env.step(said[-1])
         return said, env.episode
 
@@ -125,7 +125,7 @@ def test_arguments_that_are_no_json_go_back_in_a_form_that_its_template_reads(se
 
     async def run():
         endpoint = Endpoint(served.native, served.url, tools="native", **SETTINGS)
-        said = await endpoint.start(1).act(messages, factgym.make("claimcheck").open_tools())
+        said = await endpoint.start(1).act(messages, factgym.make("claimcheck").available_tools())
         await endpoint.close()
         return said["completion"]
 

@@ -12,11 +12,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import factgym
-from factgym.agents.players import players_of
 from factgym.agents.rollout import play_episode
 from factgym.agents.runs.schema import path_text, schema, validate
+from factgym.agents.scripted import scripted_agents
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.policy import ContextOverflowError, Player, PolicyError
+from factgym.core.policy import ContextOverflowError, PolicyError, ScriptedAgent
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -71,8 +71,8 @@ def needs_no_data(env_id):
 
 @pytest.mark.parametrize("env_id", [one for one in factgym.list_envs() if needs_no_data(one)])
 def test_every_player_of_every_environment_leaves_valid_records(env_id):
-    for player in players_of(env_id):
-        validate(made.played(player, 1, env=env_id))
+    for agent in scripted_agents(env_id):
+        validate(made.played(agent, 1, env=env_id))
 
 
 class _Ends:
@@ -99,8 +99,8 @@ class _Ends:
     ],
 )
 def test_every_end_leaves_a_valid_record(stop, fault, limits):
-    player = Player("ends", "baseline", "", lambda env, seed: _Ends(fault))
-    record = play_episode(factgym.make(made.ENV, **limits), player, 2)
+    agent = ScriptedAgent("ends", "baseline", "", lambda env, seed: _Ends(fault))
+    record = play_episode(factgym.make(made.ENV, **limits), agent, 2)
     assert record["stop"] == stop
     assert (record["error"] is None) == (stop != "error")
     validate(record)

@@ -16,8 +16,7 @@ from test_engine import agent, by_job
 from timeless import timeless
 
 import factgym
-from factgym.agents.agent import agent_of_player
-from factgym.agents.players import find_player
+from factgym.agents.agent import agent_from_script
 from factgym.agents.rollout.engine import Limits, RunAbortedError
 from factgym.agents.rollout.order import Job
 from factgym.agents.runs import EPISODES, MANIFEST
@@ -25,6 +24,7 @@ from factgym.agents.runs.collect import collect
 from factgym.agents.runs.manifest import manifest_of
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.write import RunWriter, last_folder
+from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError, DataError
 
 ENV = "claimcheck-multihop"
@@ -252,12 +252,12 @@ def test_the_newest_run_of_a_name_is_the_one_to_continue(tmp_path):
 
 
 def test_a_scripted_run_is_continued_too(env, tmp_path):
-    player = agent_of_player(find_player(ENV, "random"))
-    reference = episodes(collect(env, player, tmp_path / "a", n=20))
-    collect(env, player, tmp_path / "b", n=20)
+    agent = agent_from_script(find_scripted_agent(ENV, "random"))
+    reference = episodes(collect(env, agent, tmp_path / "a", n=20))
+    collect(env, agent, tmp_path / "b", n=20)
     lines = (tmp_path / "b" / EPISODES).read_bytes().splitlines(keepends=True)
     (tmp_path / "b" / EPISODES).write_bytes(b"".join(lines[:9]) + lines[9][:50])
-    assert episodes(collect(env, player, tmp_path / "b", n=20, resume=True)) == reference
+    assert episodes(collect(env, agent, tmp_path / "b", n=20, resume=True)) == reference
 
 
 def test_reading_skips_what_was_played_again(env, tmp_path):

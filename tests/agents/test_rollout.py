@@ -9,11 +9,11 @@ from timeless import timeless
 
 import factgym
 from factgym.agents.agent import Agent
-from factgym.agents.players import find_player, players_of
 from factgym.agents.rollout import play_episode, play_many, run_policy, task_order
 from factgym.agents.runs import EPISODES, MANIFEST
 from factgym.agents.runs.manifest import manifest_of
 from factgym.agents.runs.write import RunWriter, free_folder
+from factgym.agents.scripted import find_scripted_agent, scripted_agents
 from factgym.core.errors import ConfigError
 
 
@@ -59,11 +59,9 @@ def test_a_policy_sees_messages_and_open_tools():
 
 
 def test_records_are_the_same_bytes_and_fresh_instances_agree():
-    player = find_player("claimcheck-multihop", "nli")
+    agent = find_scripted_agent("claimcheck-multihop", "nli")
     runs = [
-        json.dumps(
-            [timeless(one) for one in play_many(factgym.make("claimcheck-multihop"), player, [3, 1, 4], seed=5)]
-        )
+        json.dumps([timeless(one) for one in play_many(factgym.make("claimcheck-multihop"), agent, [3, 1, 4], seed=5)])
         for _ in range(2)
     ]
     assert runs[0] == runs[1]
@@ -71,7 +69,7 @@ def test_records_are_the_same_bytes_and_fresh_instances_agree():
 
 def test_a_record_is_plain_json_and_complete():
     env = factgym.make("claimcheck-multihop")
-    record = play_episode(env, find_player("claimcheck-multihop", "oracle"), 2)
+    record = play_episode(env, find_scripted_agent("claimcheck-multihop", "oracle"), 2)
     assert json.loads(json.dumps(record)) == record
     assert record["reward"]["total"] == pytest.approx(1.0)
     assert record["stop"] == "submitted"
@@ -83,12 +81,12 @@ def test_a_record_is_plain_json_and_complete():
 
 def test_an_unknown_agent_is_named():
     with pytest.raises(ConfigError, match="Did you mean 'oracle'"):
-        find_player("claimcheck", "orcale")
+        find_scripted_agent("claimcheck", "orcale")
 
 
 @pytest.mark.parametrize("env_id", factgym.list_envs())
 def test_every_environment_has_the_roles(env_id):
-    roles = {player.role for player in players_of(env_id).values()}
+    roles = {agent.role for agent in scripted_agents(env_id).values()}
     assert {"oracle", "honest", "exploiter", "random"} <= roles
 
 

@@ -65,7 +65,7 @@ _CORPUS = [
 def _prompts() -> list[str]:
     """What the environments say, so that their prompts are not many more tokens than with a real tokenizer."""
     package = Path(factgym.__file__).parent
-    tools = list(factgym.make("claimcheck-multihop").open_tools())
+    tools = list(factgym.make("claimcheck-multihop").available_tools())
     return [json.dumps(tools)] * 2 + [path.read_text("utf-8") for path in sorted(package.rglob("*.md"))]
 
 

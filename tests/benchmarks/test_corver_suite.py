@@ -10,12 +10,14 @@ import pytest
 from corver_runs import episode, random_episodes, write_run
 from rich.console import Console
 
-from factgym.agents.filtering import Zone, select, write_selection
+from factgym.agents.difficulty.band import DifficultyBand
+from factgym.agents.difficulty.select import select
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.corver import command
 from factgym.benchmarks.corver.suite import SUITE
 from factgym.benchmarks.question_sets import SYNTHETIC, Plan, QuestionSet
 from factgym.core.errors import ConfigError, DataError
+from factgym.training.filtering import write_selection
 
 
 @pytest.fixture(autouse=True)
@@ -218,7 +220,7 @@ def test_a_filters_run_brings_its_buckets(tmp_path):
     rows = [episode(f"q-{i}", "good" if k < i else "bad", sample=k) for i in range(5) for k in range(4)]
     run = write_run(tmp_path / "zone", rows, agent="policy")
     episodes = list(read_run(run).episodes())
-    write_selection(select(episodes, Zone(samples=4)), episodes, run, agent="policy")
+    write_selection(select(episodes, DifficultyBand(samples=4)), episodes, run, agent="policy")
     found = command.read([run], paper=True)
     zone = next(one for one in found.tables if one.title == "The learning zone")
     assert zone.rows[-1].cells == ("policy, G = 4 (ours)", "1", "3", "1", "3", "60.0 %")

@@ -18,7 +18,7 @@ from factgym.benchmarks.profact.paper import odd_cells, paper_tables, unfit_rows
 from factgym.benchmarks.profact.suite import AVERITEC, GENERATED, DataSet, Plan, baselines, chosen_agents, data_set
 from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.averitec import LABELS, FactChecks, read_fact_checks
+from factgym.datasets.averitec import LABELS, FactChecks, read_fact_checks
 from factgym.rewards.profact import CUTOFFS, match_texts
 
 Json = dict[str, Any]

@@ -17,9 +17,9 @@ from factgym.benchmarks.seva.collapse import (
     simulate_collapse,
 )
 from factgym.benchmarks.seva.collapse_chart import collapse_svg
-from factgym.benchmarks.speed.seva import make_items, measure_seva_reward
 from factgym.core.errors import ConfigError
 from factgym.rewards.seva import GROUNDED, PROCESS, read_output, reward_of, score_output
+from perf.seva import make_items, measure_seva_reward
 
 
 @cache

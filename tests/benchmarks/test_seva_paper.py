@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from factgym.benchmarks.papers.table import same, signed
-from factgym.benchmarks.seva import collapse, rounds
+from factgym.benchmarks.seva import collapse
 from factgym.benchmarks.seva.facts import facts
 from factgym.benchmarks.seva.paper import KINDS, PaperRow, PaperTable, paper_tables
 from factgym.benchmarks.seva.paper import data as data_tables
@@ -23,6 +23,7 @@ from factgym.benchmarks.seva.paper.sums import best_macro_f1, implied_accuracy, 
 from factgym.benchmarks.seva.paper.variance import expected_variance, simulated_variance
 from factgym.benchmarks.seva.suite import data_sets
 from factgym.rewards.seva import LABELS, PROCESS, SevaGold, reward_of
+from factgym.training.seva import rounds
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.seva.rounds import PAPER, Cell, Round, Rounds, read_rounds
-from factgym.benchmarks.seva.rounds_chart import rounds_svg
-from factgym.benchmarks.seva.rounds_table import render_rounds
 from factgym.core.errors import DataError
+from factgym.training.seva.rounds import PAPER, Cell, Round, Rounds, read_rounds
+from factgym.training.seva.rounds_chart import rounds_svg
+from factgym.training.seva.rounds_table import render_rounds
 
 YES, NO = "Attributable", "Not Attributable"
 NAMES = ("clearfacts", "fever", "truthfulqa", "halueval")

@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
-from factgym.benchmarks.speed.cooccurrence import BANDS, Plan, measure_cooccurrence, parse_tokens
-from factgym.benchmarks.speed.cooccurrence import _queries as queries_of
-from factgym.benchmarks.speed.cooccurrence_text import Draw, read_text
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import tokenize
+from perf.cooccurrence import BANDS, Plan, measure_cooccurrence, parse_tokens
+from perf.cooccurrence import _queries as queries_of
+from perf.cooccurrence_text import Draw, read_text
 
 
 def test_both_sides_get_the_same_documents(tmp_path):

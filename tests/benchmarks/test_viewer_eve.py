@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym import make
-from factgym.agents.players import players_of
 from factgym.agents.rollout.play import play_many
+from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.viewer import write_page
 from factgym.benchmarks.viewer.dataset import read_dataset
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
-from factgym.corpora.multihop import Evidence, Triple, triple_row
+from factgym.datasets.multihop import Evidence, Triple, triple_row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -40,8 +40,8 @@ def row(episode: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def proposals() -> list[dict[str, Any]]:
     env = make("eve-proposer", size=30, n=2, m=1)
-    player = players_of("eve-proposer")["extractive"]
-    return list(play_many(env, player, range(len(env.tasks))))
+    agent = scripted_agents("eve-proposer")["extractive"]
+    return list(play_many(env, agent, range(len(env.tasks))))
 
 
 def test_a_proposal_is_shown_in_its_document(proposals: list[dict[str, Any]]) -> None:
@@ -84,7 +84,7 @@ def test_an_invented_span_is_called_so(proposals: list[dict[str, Any]]) -> None:
 def test_a_solution_is_shown_beside_the_gold() -> None:
     env = make("eve-solver", size=25)
     states = set()
-    for episode in play_many(env, players_of("eve-solver")["extractive"], range(len(env.tasks))):
+    for episode in play_many(env, scripted_agents("eve-solver")["extractive"], range(len(env.tasks))):
         facts, view = episode["reward"]["metrics"], episode["task_view"]
         detail = detail_of(episode)
         cards = {card["id"]: card for card in detail["passages"]}

@@ -131,8 +131,8 @@ def test_options_that_do_not_fit(built):
 
 def test_an_infinigram_index(tmp_path):
     pytest.importorskip("infini_gram", reason="needs the extra infini-gram")
-    from factgym.benchmarks.speed.cooccurrence_peer import write_infinigram
     from factgym.corpora.cooccurrence import tokenize
+    from perf.cooccurrence_peer import write_infinigram
 
     write_infinigram(map(tokenize, TEXTS), tmp_path / "ig")
     assert corpus("count", "infini-gram:ig", "Messi", "Rosario", cwd=tmp_path).stdout.startswith("2  Messi AND")

@@ -11,7 +11,7 @@ from typing import Any
 
 import factgym
 from factgym.core.env import Env
-from factgym.core.policy import Player
+from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute, spec
 
 DOCUMENTS = {
@@ -181,8 +181,8 @@ questions are as difficult as the solver finds them."""
 SETUPS = [(id_, needs) for id_ in factgym.list_envs() for needs in NEEDS.get(id_, (nothing,))]
 
 
-def players(id_: str) -> dict[str, Player]:
-    reference = spec(id_).players
+def agents(id_: str) -> dict[str, ScriptedAgent]:
+    reference = spec(id_).agents
     return dict(load_attribute(reference)) if reference else {}
 
 
@@ -239,11 +239,11 @@ def played(env: Env[Any], actions: Iterator[Any]) -> Iterator[str]:
             return
 
 
-def by_policy(env: Env[Any], player: Player, seed: int) -> Iterator[Any]:
+def by_policy(env: Env[Any], agent: ScriptedAgent, seed: int) -> Iterator[Any]:
     """The actions of a scripted agent, each chosen when it is asked for."""
-    policy = player.start(env, seed)
+    policy = agent.start(env, seed)
     while True:
-        yield policy.act(env.policy_prompt(), env.open_tools())
+        yield policy.act(env.policy_prompt(), env.available_tools())
 
 
 def transcript(setup: Setup, seed: int) -> Iterator[str]:
@@ -252,10 +252,10 @@ def transcript(setup: Setup, seed: int) -> Iterator[str]:
     obs, info = env.reset(seed=seed)
     yield exact([obs, info])
     yield from played(env, iter([*sampled_actions(env, seed, 3), MALFORMED["prose"], MALFORMED["unknown tool"]]))
-    for player in players(setup.id).values():
+    for agent in agents(setup.id).values():
         obs, info = env.reset()
-        yield exact([player.name, obs, info])
-        yield from played(env, by_policy(env, player, seed))
+        yield exact([agent.name, obs, info])
+        yield from played(env, by_policy(env, agent, seed))
 
 
 def digest(lines: Iterator[str]) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from setups import MALFORMED, NOTHING, SHORTFALL, Setup, players, sampled_actions
+from setups import MALFORMED, NOTHING, SHORTFALL, Setup, agents, sampled_actions
 
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, EpisodeOverError
@@ -34,7 +34,7 @@ def test_the_first_observation_is_the_first_messages(setup: Setup) -> None:
     assert obs == "\n\n".join(message["content"] or "" for message in info["messages"])
     assert [message["role"] for message in info["messages"]][-1] == "user"
     assert set(info) == {"messages", "tools", "stage", "error", "task", "turns_left"}
-    assert info["tools"] == list(env.open_tools())
+    assert info["tools"] == list(env.available_tools())
     assert info["task"] == env.task.id
     assert (info["error"], info["turns_left"]) == (None, env.config.max_turns)
     json.dumps(info)
@@ -127,7 +127,7 @@ def test_every_native_call_is_answered_under_its_id(setup: Setup) -> None:
     last = submission(env)
     if isinstance(last, str):
         pytest.skip("a submission is a text here: there is no call to mix with others")
-    other = env.open_tools()[0]["function"]["name"]
+    other = env.available_tools()[0]["function"]["name"]
     _, _, terminated, _, info = env.step(
         native(
             ("call_1", "no_such_tool", "{}"),
@@ -185,7 +185,7 @@ def test_a_fault_of_ours_is_an_error_and_never_a_zero(
 
 
 def test_an_oracle_gets_everything_and_its_report_is_json(setup: Setup) -> None:
-    oracles = [one for one in players(setup.id).values() if one.role == "oracle"]
+    oracles = [one for one in agents(setup.id).values() if one.role == "oracle"]
     assert oracles
     env = setup.make()
     for seed in range(3):
@@ -193,7 +193,7 @@ def test_an_oracle_gets_everything_and_its_report_is_json(setup: Setup) -> None:
         policy = oracles[0].start(env, seed)
         terminated = truncated = False
         while not (terminated or truncated):
-            _, reward, terminated, truncated, info = env.step(policy.act(env.policy_prompt(), env.open_tools()))
+            _, reward, terminated, truncated, info = env.step(policy.act(env.policy_prompt(), env.available_tools()))
         report = info["reward"]
         assert terminated and report.status == "scored"
         assert reward == report.total == pytest.approx(env.reward_bounds[1], abs=SHORTFALL.get(setup.id)), report

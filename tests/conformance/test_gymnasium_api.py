@@ -46,7 +46,7 @@ def test_spaces_are_our_own(setup: Setup) -> None:
     env = setup.make()
     assert isinstance(env.observation_space, UnicodeText)
     assert isinstance(env.action_space, ActionSpace)
-    open_names = {tool["function"]["name"] for tool in env.open_tools()}
+    open_names = {tool["function"]["name"] for tool in env.available_tools()}
     calls = [action for action in sampled_actions(env, 0, 60) if not isinstance(action, str)]
     assert {action["tool"] for action in calls} == open_names
 

@@ -175,7 +175,7 @@ def test_a_malformed_entry_point_is_refused(entry_point: str) -> None:
     with pytest.raises(ConfigError, match="must have the form 'module:attribute'"):
         register("tiny", entry_point, "x")
     with pytest.raises(ConfigError, match="must have the form 'module:attribute'"):
-        register("tiny", ENTRY, "x", players=entry_point)
+        register("tiny", ENTRY, "x", agents=entry_point)
     assert "tiny" not in list_envs()
 
 

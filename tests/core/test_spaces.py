@@ -111,10 +111,10 @@ def test_equality_is_by_kind_and_bound() -> None:
 
 
 def test_action_samples_follow_the_tools_that_are_open() -> None:
-    open_tools = [_tool("first")]
-    space = ActionSpace(lambda: open_tools, seed=0)
+    available_tools = [_tool("first")]
+    space = ActionSpace(lambda: available_tools, seed=0)
     assert {space.sample()["tool"] for _ in range(10)} == {"first"}
-    open_tools = [_tool("second"), _tool("third")]
+    available_tools = [_tool("second"), _tool("third")]
     assert {space.sample()["tool"] for _ in range(30)} == {"second", "third"}
 
 

@@ -68,16 +68,16 @@ class TinyEnv(Env[TinyTask]):
     def load_tasks(self) -> TinyTasks:
         return TASKS
 
-    def begin(self, task: TinyTask) -> list[Message]:
+    def initial_messages(self, task: TinyTask) -> list[Message]:
         if self.fail_in_begin:
             raise OSError("no first message today")
         self.said = []
         return [{"role": "system", "content": "Speak."}, {"role": "user", "content": f"Task {task.id}."}]
 
-    def open_tools(self) -> Sequence[ToolSchema]:
+    def available_tools(self) -> Sequence[ToolSchema]:
         return TOOLS
 
-    def answer(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> Reply:
         if call.name == "boom":
             raise ConnectionError("the index server is away")
         if call.name == "submit":

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.attribution import (
+from factgym.corpora.text import fold
+from factgym.datasets.attribution import (
     ATTRIBUTABLE,
     BENCHMARKS,
     LABELS,
@@ -23,7 +24,6 @@ from factgym.corpora.attribution import (
     read_benchmark,
     stratified,
 )
-from factgym.corpora.text import fold
 
 COUNTS = {
     # benchmark, file: (claims, attributable ones); sizes as INDEX.md of the data states them

@@ -9,14 +9,8 @@ from functools import cache
 import pytest
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.attribution import (
-    ATTRIBUTABLE,
-    ERROR_TYPES,
-    NOT_ATTRIBUTABLE,
-    AttributionClaim,
-    SyntheticAttribution,
-)
-from factgym.corpora.attribution.synthetic import SPLITS
+from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim
+from factgym.generators.attribution import SPLITS, SyntheticAttribution
 
 SIZE = 600
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.averitec import (
+from factgym.datasets.averitec import (
     LABELS,
     FactChecks,
     GoldAnswer,
@@ -24,7 +24,7 @@ from factgym.corpora.averitec import (
     parse_claim_date,
     read_fact_checks,
 )
-from factgym.corpora.averitec.reading import COUNTED
+from factgym.datasets.averitec.reading import COUNTED
 
 # Sizes and balances as INDEX.md of the data states them, in the order of LABELS.
 BALANCES = {"dev": (500, [122, 305, 35, 38]), "train": (3068, [849, 1742, 282, 195])}

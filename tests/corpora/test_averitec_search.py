@@ -15,7 +15,9 @@ import pytest
 from test_averitec_stores import BEFORE, hero_store, page, small_store
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.averitec import (
+from factgym.corpora.bm25 import Bm25sIndex, SmallBM25
+from factgym.corpora.dense import Encoder
+from factgym.datasets.averitec import (
     Evidence,
     EvidenceSearch,
     FolderStore,
@@ -24,12 +26,10 @@ from factgym.corpora.averitec import (
     read_fact_checks,
     url_date,
 )
-from factgym.corpora.averitec.evidence import EvidenceCorpus
-from factgym.corpora.averitec.kept import KeptBm25
-from factgym.corpora.averitec.recent import Recent
-from factgym.corpora.averitec.vectors import cached_vectors, dense_index
-from factgym.corpora.bm25 import Bm25sIndex, SmallBM25
-from factgym.corpora.dense import Encoder
+from factgym.datasets.averitec.evidence import EvidenceCorpus
+from factgym.datasets.averitec.kept import KeptBm25
+from factgym.datasets.averitec.recent import Recent
+from factgym.datasets.averitec.vectors import cached_vectors, dense_index
 
 
 def test_gold_questions_find_their_own_evidence_more_often_than_not_but_not_always(data_dir: Path) -> None:

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.averitec import (
+from factgym.corpora.claims import Passage
+from factgym.datasets.averitec import (
     GOLD_HAYSTACK,
     Evidence,
     EvidenceSearch,
@@ -31,8 +32,7 @@ from factgym.corpora.averitec import (
     url_date,
     windows,
 )
-from factgym.corpora.averitec.evidence import split_sentences
-from factgym.corpora.claims import Passage
+from factgym.datasets.averitec.evidence import split_sentences
 
 BEFORE = dt.date(2020, 8, 25)
 
@@ -128,7 +128,7 @@ def test_the_published_layout_is_read_claim_by_claim(data_dir: Path, tmp_path: P
 
 
 def test_hostile_lines_are_passed_over_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.corpora.averitec.folder.MAX_LINE_BYTES", 2_000)
+    monkeypatch.setattr("factgym.datasets.averitec.folder.MAX_LINE_BYTES", 2_000)
     rows = [
         "",
         "{oops",

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.readers.contractnli import ContractNliClaims
+from factgym.datasets.contractnli import ContractNliClaims
 
 TEXT = "MUTUAL NON-DISCLOSURE AGREEMENT\n1. Term\nThis lasts two years. It may be renewed.\nInformation is returned at the end."
 SPANS = [[0, 31], [32, 39], [40, 61], [61, 80], [81, len(TEXT)]]

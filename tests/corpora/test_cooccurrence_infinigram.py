@@ -15,12 +15,12 @@ from collections import Counter as Tally
 import numpy as np
 import pytest
 
-from factgym.benchmarks.speed.cooccurrence_peer import run_indexer, write_infinigram
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter, tokenize
 from factgym.corpora.cooccurrence.brute import brute_count
 from factgym.corpora.cooccurrence.infinigram import open_infinigram
 from factgym.corpora.cooccurrence.infinigram_files import MAX_SHORT
+from perf.cooccurrence_peer import run_indexer, write_infinigram
 
 DOCUMENTS = (
     "Paris is the capital of France and Paris is large",

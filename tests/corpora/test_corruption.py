@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.corpora.corruption.base import Context, Corruption, bare, has_words, in_main_clause, protected
-from factgym.corpora.corruption.candidates import find_candidates, usable
-from factgym.corpora.corruption.clauses import find_exception
-from factgym.corpora.corruption.numbers import spell, value_of
-from factgym.corpora.corruption.operators import OPERATORS, operators_for
-from factgym.corpora.corruption.paraphrase import attribute, name_of, reword, turn
-from factgym.corpora.corruption.parties import find_parties
-from factgym.corpora.documents_index import DocumentIndex
 from factgym.corpora.readers.folder import read_folder
+from factgym.generators.corruption.base import Context, Corruption, bare, has_words, in_main_clause, protected
+from factgym.generators.corruption.candidates import find_candidates, usable
+from factgym.generators.corruption.clauses import find_exception
+from factgym.generators.corruption.numbers import spell, value_of
+from factgym.generators.corruption.operators import OPERATORS, operators_for
+from factgym.generators.corruption.paraphrase import attribute, name_of, reword, turn
+from factgym.generators.corruption.parties import find_parties
+from factgym.generators.documents.index import DocumentIndex
 
 FOLDERS = [
     ("policies_basecamp", "*.md"),

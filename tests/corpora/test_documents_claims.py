@@ -14,13 +14,13 @@ import pytest
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.claims import VERDICTS, ClaimExample, final_verdict
-from factgym.corpora.corruption.operators import OPERATORS
-from factgym.corpora.documents_claims import DocumentClaims
-from factgym.corpora.documents_evidence import NEAR, coverage
-from factgym.corpora.documents_index import DocumentIndex
-from factgym.corpora.documents_questions import ask
 from factgym.corpora.readers.folder import read_folder
 from factgym.corpora.text import terms
+from factgym.generators.corruption.operators import OPERATORS
+from factgym.generators.documents.claims import DocumentClaims
+from factgym.generators.documents.evidence import NEAR, coverage
+from factgym.generators.documents.index import DocumentIndex
+from factgym.generators.documents.questions import ask
 
 LEAVE = """# Leave policy
 
@@ -120,7 +120,7 @@ def test_copies_and_pickles_are_the_same_sequence(claims: DocumentClaims) -> Non
 
 def test_other_processes_and_hash_seeds_give_the_same_bytes(folder: Path, claims: DocumentClaims) -> None:
     program = (
-        "import sys; from factgym.corpora.documents_claims import DocumentClaims\n"
+        "import sys; from factgym.generators.documents.claims import DocumentClaims\n"
         "print(repr(DocumentClaims(sys.argv[1], size=20)[:]))"
     )
     root = Path(__file__).resolve().parents[2]

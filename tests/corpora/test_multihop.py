@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.claims import Passage
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.multihop import (
+from factgym.corpora.passages import read_passages
+from factgym.datasets.multihop import (
     BENCHMARKS,
     Evidence,
     Triple,
@@ -27,11 +28,10 @@ from factgym.corpora.multihop import (
     stands,
     triple_row,
     with_evidence_in,
-    world,
     write_triple,
 )
-from factgym.corpora.passages import read_passages
-from factgym.corpora.questions import read_questions
+from factgym.datasets.questions import read_questions
+from factgym.generators.multihop.world import world
 
 REAL = {
     ("nq", "dev"): 3610,

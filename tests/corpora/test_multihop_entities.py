@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.corpora.multihop import Triple, entities, read_triples, world
 from factgym.corpora.passages import read_passages
+from factgym.datasets.multihop import Triple, read_triples
+from factgym.generators.multihop.entities import entities
+from factgym.generators.multihop.world import world
 
 
 def found(text: str, title: str = "") -> list[tuple[str, str]]:

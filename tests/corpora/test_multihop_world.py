@@ -15,7 +15,8 @@ import pytest
 from factgym.core.errors import ConfigError
 from factgym.corpora.build import build_index
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.multihop import MAX_SIZE, SPLITS, Triple, WorldTriples, stands, world
+from factgym.datasets.multihop import Triple, stands
+from factgym.generators.multihop.world import MAX_SIZE, SPLITS, WorldTriples, world
 
 NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+)*")
 
@@ -159,7 +160,7 @@ def test_a_smaller_world_is_the_beginning_of_a_larger_one() -> None:
 def test_it_is_the_same_in_another_process_and_pickles_as_its_arguments() -> None:
     corpus, triples = world(7, 60, "test")
     code = (
-        "from factgym.corpora.multihop import world; c, t = world(7, 60, 'test');"
+        "from factgym.generators.multihop.world import world; c, t = world(7, 60, 'test');"
         " print(c.fingerprint(), hash(t[59].question) and t[59].question)"
     )
     for seed in ("1", "2"):

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.attribution import AttributionClaim, read_benchmark
-from factgym.corpora.probes import (
+from factgym.corpora.text import fold
+from factgym.datasets.attribution import AttributionClaim, read_benchmark
+from factgym.generators.probes import (
     ATTRIBUTABLE,
     ERROR_TYPES,
     NOT_ATTRIBUTABLE,
@@ -25,10 +26,9 @@ from factgym.corpora.probes import (
     strategies_for,
     survey,
 )
-from factgym.corpora.probes.names import find_names
-from factgym.corpora.probes.operators import MAX_CLAIM_CHARS
-from factgym.corpora.probes.statement import body_of, main_verb
-from factgym.corpora.text import fold
+from factgym.generators.probes.names import find_names
+from factgym.generators.probes.operators import MAX_CLAIM_CHARS
+from factgym.generators.probes.statement import body_of, main_verb
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from factgym.corpora.probes import (
+from factgym.generators.probes import (
     ATTRIBUTABLE,
     NOT_ATTRIBUTABLE,
     Probe,

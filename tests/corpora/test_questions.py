@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.questions import BENCHMARKS, popularity_quartiles, read_questions, stratified_questions
+from factgym.datasets.questions import BENCHMARKS, popularity_quartiles, read_questions, stratified_questions
 
 REAL = {
     ("nq-open", "dev"): 3610,

@@ -12,7 +12,8 @@ import pytest
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import tokenize
 from factgym.corpora.cooccurrence.brute import brute_count
-from factgym.corpora.questions import SPLITS, TIERS, GeneratedQuestions, World, question_world
+from factgym.generators.questions.generated import SPLITS, GeneratedQuestions
+from factgym.generators.questions.world import TIERS, World, question_world
 from factgym.rewards.corver import content_words
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+")

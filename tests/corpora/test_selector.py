@@ -11,8 +11,8 @@ import pytest
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.dense import Encoder
-from factgym.corpora.multihop import world
-from factgym.corpora.selector import (
+from factgym.generators.multihop.world import world
+from factgym.training.eve.selector import (
     Arms,
     Choice,
     Clusters,

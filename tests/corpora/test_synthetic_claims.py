@@ -16,11 +16,11 @@ import pytest
 from factgym.core.errors import ConfigError
 from factgym.corpora.claims import VERDICTS, ClaimExample, GoldClaim, final_verdict
 from factgym.corpora.sentences import sentences
-from factgym.corpora.synthetic import SPLITS, SyntheticClaims
-from factgym.corpora.synthetic.facts import Quantity
-from factgym.corpora.synthetic.judge import judge
-from factgym.corpora.synthetic.scenario import Scenario, build
-from factgym.corpora.synthetic.words import number_words
+from factgym.generators.synthetic import SPLITS, SyntheticClaims
+from factgym.generators.synthetic.facts import Quantity
+from factgym.generators.synthetic.judge import judge
+from factgym.generators.synthetic.scenario import Scenario, build
+from factgym.generators.synthetic.words import number_words
 
 FIRST = 40
 HASHES = {
@@ -225,8 +225,8 @@ def test_fingerprints_tell_sets_apart_without_generating() -> None:
 
 def test_importing_the_package_generates_and_parses_nothing() -> None:
     code = (
-        "import sys; import factgym.corpora.synthetic\n"
-        "heavy = {'tomllib', 'factgym.corpora.synthetic.scenario'} & set(sys.modules)\n"
+        "import sys; import factgym.generators.synthetic\n"
+        "heavy = {'tomllib', 'factgym.generators.synthetic.scenario'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from factgym.corpora.claims import VERDICTS, ClaimExample, Passage
-from factgym.corpora.synthetic import SPLITS, SyntheticClaims
-from factgym.corpora.synthetic.lexicon import DOMAINS, OOD_DOMAINS
-from factgym.corpora.synthetic.stats import SplitStats, describe, recall_at, skeleton, words
-from factgym.corpora.synthetic.variety import sentence_shapes
+from factgym.generators.synthetic import SPLITS, SyntheticClaims
+from factgym.generators.synthetic.lexicon import DOMAINS, OOD_DOMAINS
+from factgym.generators.synthetic.stats import SplitStats, describe, recall_at, skeleton, words
+from factgym.generators.synthetic.variety import sentence_shapes
 
 PAPER_CORRUPTIONS = {
     "number", "date", "entity", "party", "cause", "scope", "condition", "condition_dropped", "exception_dropped",

@@ -9,7 +9,7 @@ import factgym
 from factgym.core.env import Env
 from factgym.corpora.claims import Passage
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.multihop import Evidence, Triple
+from factgym.datasets.multihop import Evidence, Triple
 
 PASSAGES = (
     Passage(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import factgym
-from factgym.agents.players import players_of
 from factgym.agents.rollout import play_episode
+from factgym.agents.scripted import scripted_agents
 from factgym.core.messages import message_text
 
 ENVS = ("claimcheck-multihop", "claimcheck-offline", "claimcheck-hard")
@@ -16,11 +16,11 @@ ENVS = ("claimcheck-multihop", "claimcheck-offline", "claimcheck-hard")
 @pytest.mark.parametrize("env_id", ENVS)
 def test_credits_sum_to_the_total_and_lie_in_assistant_messages(env_id, reward):
     env = factgym.make(env_id, reward=reward)
-    for player in players_of(env_id).values():
+    for agent in scripted_agents(env_id).values():
         for task in (0, 7, 11):
-            record = play_episode(env, player, task)
+            record = play_episode(env, agent, task)
             total, spans = record["reward"]["total"], record["reward"]["spans"]
-            assert sum(value for *_, value in spans) == pytest.approx(total, abs=1e-9), player.name
+            assert sum(value for *_, value in spans) == pytest.approx(total, abs=1e-9), agent.name
             for message, start, end, _ in spans:
                 said = record["messages"][message]
                 assert said["role"] == "assistant"
@@ -29,7 +29,7 @@ def test_credits_sum_to_the_total_and_lie_in_assistant_messages(env_id, reward):
 
 def test_evidence_is_credited_to_reading_and_quotes_to_their_words():
     env = factgym.make("claimcheck-multihop")
-    record = play_episode(env, players_of("claimcheck-multihop")["oracle"], 5)
+    record = play_episode(env, scripted_agents("claimcheck-multihop")["oracle"], 5)
     gold = set(record["reward"]["metrics"]["gold_evidence"])
     readers = {
         turn["message"]

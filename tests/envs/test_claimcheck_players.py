@@ -16,16 +16,16 @@ from timeless import timeless
 
 import factgym
 from factgym.agents.rollout import play_episode, task_order
+from factgym.baselines.nli import nli
+from factgym.baselines.reading import Seen, reading_of, statement_of
+from factgym.baselines.values import compare, values
+from factgym.baselines.words import key_of, words
 from factgym.core.registry import spec
 from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage
+from factgym.envs.claimcheck.agents import AGENTS
+from factgym.envs.claimcheck.agents.script import evidence_in, read_brief, results_in
 from factgym.envs.claimcheck.config import ClaimCheckConfig
 from factgym.envs.claimcheck.env import ClaimCheckEnv
-from factgym.envs.claimcheck.players import PLAYERS
-from factgym.envs.claimcheck.players.nli import nli
-from factgym.envs.claimcheck.players.reading import reading_of, statement_of
-from factgym.envs.claimcheck.players.script import Seen, evidence_in, read_brief, results_in
-from factgym.envs.claimcheck.players.values import compare, values
-from factgym.envs.claimcheck.players.words import key_of, words
 from factgym.envs.claimcheck.tasks import ClaimTaskSet
 from factgym.rewards.claimcheck import RUBRICS
 from factgym.tools.evidence import Found, _render_found, _render_passage
@@ -117,11 +117,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("name", PLAYERS)
+@pytest.mark.parametrize("name", AGENTS)
 def test_every_player_submits_in_time_and_calls_no_tool_wrongly(name: str, setting: str) -> None:
     env = world(**SETTINGS[setting])
     for task in range(len(CASES)):
-        record = play_episode(env, PLAYERS[name], task, seed=3)
+        record = play_episode(env, AGENTS[name], task, seed=3)
         assert record["stop"] == "submitted"
         assert [turn["error"] for turn in record["turns"] if turn["error"]] == []
 
@@ -130,18 +130,18 @@ def test_every_player_submits_in_time_and_calls_no_tool_wrongly(name: str, setti
 def test_the_oracle_scores_one_under_every_rubric(setting: str) -> None:
     env = world(**SETTINGS[setting])
     for task in range(len(CASES)):
-        report = play_episode(env, PLAYERS["oracle"], task)["reward"]
+        report = play_episode(env, AGENTS["oracle"], task)["reward"]
         for rubric in RUBRICS.values():
             assert rubric.total(report["components"], report["metrics"]["gates"]) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in PLAYERS if name not in TELLS_GOLD])
+@pytest.mark.parametrize("name", [name for name in AGENTS if name not in TELLS_GOLD])
 def test_nobody_else_sees_the_gold(name: str) -> None:
     """The same visible task with another gold leads to the same bytes."""
     said = []
     for gold in (CASES, tuple(dataclasses.replace(one, claims=_other(one), verdict="overclaim") for one in CASES)):
         env = world(gold)
-        said.append([play_episode(env, PLAYERS[name], task, seed=1)["messages"] for task in range(len(CASES))])
+        said.append([play_episode(env, AGENTS[name], task, seed=1)["messages"] for task in range(len(CASES))])
     assert said[0] == said[1]
 
 
@@ -149,14 +149,14 @@ def _other(example: ClaimExample) -> tuple[GoldClaim, ...]:
     return tuple(dataclasses.replace(one, status="overclaim", facts=(whole(LEAVE),)) for one in example.claims)
 
 
-@pytest.mark.parametrize("name", PLAYERS)
+@pytest.mark.parametrize("name", AGENTS)
 def test_the_same_seed_gives_the_same_episode(name: str) -> None:
-    first, second = (timeless(play_episode(world(), PLAYERS[name], 1, seed=5)) for _ in range(2))
+    first, second = (timeless(play_episode(world(), AGENTS[name], 1, seed=5)) for _ in range(2))
     assert first == second
 
 
 def test_the_random_player_depends_on_its_seed() -> None:
-    played = {json.dumps(play_episode(world(), PLAYERS["random"], 1, seed=seed)["messages"]) for seed in range(6)}
+    played = {json.dumps(play_episode(world(), AGENTS["random"], 1, seed=seed)["messages"]) for seed in range(6)}
     assert len(played) > 3
 
 
@@ -253,7 +253,7 @@ def test_of_a_passage_that_was_cut_there_is_the_part_that_was_shown() -> None:
 def test_the_brief_is_what_the_prompt_says() -> None:
     env = world(offline=True, max_turns=1)
     env.reset(options={"task": "vendors"})
-    brief = read_brief(env.policy_prompt(), env.open_tools(), 1)
+    brief = read_brief(env.policy_prompt(), env.available_tools(), 1)
     assert (brief.question, brief.answer) == (CASES[1].question, CASES[1].answer)
     assert [(one.id, one.title, one.text) for one in brief.shown] == [(one.id, one.title, one.text) for one in ALL]
     assert brief.offline
@@ -284,7 +284,7 @@ def test_the_oracle_scores_one_on_real_documents(data_dir: Any) -> None:
 
 def assert_oracle_is_perfect(env: Any, n: int) -> None:
     for task in task_order(len(env.tasks), n, 0):
-        record = play_episode(env, PLAYERS["oracle"], task)
+        record = play_episode(env, AGENTS["oracle"], task)
         report = record["reward"]
         for rubric in RUBRICS.values():
             total = rubric.total(report["components"], report["metrics"]["gates"])

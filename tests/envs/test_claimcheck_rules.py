@@ -8,16 +8,15 @@ import sys
 
 import pytest
 
+from factgym.baselines.parts import core, parts
+from factgym.baselines.polarity import force_of, hedged, opposed, wide
+from factgym.baselines.reading import Seen, reading_of, statement_of
+from factgym.baselines.rules import nearest_rule, terms_of
+from factgym.baselines.scope import in_scope, names_in
+from factgym.baselines.weights import WEIGHTS
 from factgym.corpora.claims import STATUSES
-from factgym.corpora.synthetic import SyntheticClaims
-from factgym.envs.claimcheck.players import fitting
-from factgym.envs.claimcheck.players.parts import core, parts
-from factgym.envs.claimcheck.players.polarity import force_of, hedged, opposed, wide
-from factgym.envs.claimcheck.players.reading import reading_of, statement_of
-from factgym.envs.claimcheck.players.rules import nearest_rule, terms_of
-from factgym.envs.claimcheck.players.scope import in_scope, names_in
-from factgym.envs.claimcheck.players.script import Seen
-from factgym.envs.claimcheck.players.weights import WEIGHTS
+from factgym.envs.claimcheck.agents import fitting
+from factgym.generators.synthetic import SyntheticClaims
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_the_weights_can_be_fitted_again() -> None:
 _PLAY = """
 import hashlib, json, factgym
 from factgym.agents.rollout import play_episode
-from factgym.envs.claimcheck.players import PLAYERS
+from factgym.envs.claimcheck.agents import PLAYERS
 env = factgym.make("claimcheck-multihop", haystack=True, size=30)
 said = [play_episode(env, PLAYERS[name], 3, 1)["messages"] for name in ("nli", "embedding", "random", "citation-spray")]
 print(hashlib.sha256(json.dumps(said).encode()).hexdigest())

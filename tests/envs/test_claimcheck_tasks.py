@@ -142,7 +142,7 @@ def test_the_haystack_holds_shared_passages_once_and_keeps_the_gold(source: Sour
 
 
 def test_old_tasks_are_forgotten_and_made_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.core.kept.KEPT", 2)
+    monkeypatch.setattr("factgym.core.lazy_tasks.KEPT", 2)
     tasks = claimcheck().tasks
     kept = tasks[0]
     assert tasks[0] is kept

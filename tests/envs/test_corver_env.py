@@ -29,7 +29,7 @@ def test_one_reply_with_two_blocks_is_the_whole_episode(path: str) -> None:
     assert "Received" in obs
     # judge 2, format 1, and both sentences, which fill both blocks, .1
     assert reward == info["reward"].total == pytest.approx(3.1)
-    assert env.open_tools() == () and info["tools"] == []
+    assert env.available_tools() == () and info["tools"] == []
 
 
 @pytest.mark.parametrize(
@@ -248,6 +248,6 @@ def test_a_person_composes_a_completion() -> None:
         asked.append(what)
         return "Something"
 
-    assert env.compose(ask) == "<think>Something</think>\n<answer>Something</answer>"
+    assert env.prompt_human(ask) == "<think>Something</think>\n<answer>Something</answer>"
     assert len(asked) == 2
     assert env.view_task(env.task)["gold"]["answers"] == list(env.task.item.aliases)

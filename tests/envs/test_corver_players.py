@@ -11,19 +11,19 @@ import factgym
 from factgym.agents.rollout import play_many
 from factgym.core.env import Env
 from factgym.core.messages import Message
-from factgym.envs.corver.players import PLAYERS, SEARCH_PLAYERS
-from factgym.envs.corver.players.exploiters import TO_THE_GRADER, TRICKS
-from factgym.envs.corver.players.script import REFUSAL, Lore
-from factgym.envs.corver.players.searcher import Searcher, read_off, subject_of
-from factgym.envs.corver.players.student import SHARE, knows
+from factgym.envs.corver.agents import AGENTS, SEARCH_AGENTS
+from factgym.envs.corver.agents.exploiters import TO_THE_GRADER, TRICKS
+from factgym.envs.corver.agents.script import REFUSAL, Lore
+from factgym.envs.corver.agents.searcher import Searcher, read_off, subject_of
+from factgym.envs.corver.agents.student import SHARE, knows
 from factgym.rewards.corver import STRICT, extract_answer
 
 N = 120
 
 
 def played(env: Env[Any], name: str, n: int = N) -> list[Any]:
-    players = SEARCH_PLAYERS if env.config.search else PLAYERS
-    return list(play_many(env, players[name], range(n), 0))
+    agents = SEARCH_AGENTS if env.config.search else AGENTS
+    return list(play_many(env, agents[name], range(n), 0))
 
 
 def test_the_oracle_states_the_fact_in_both_blocks_and_its_reward_is_the_corpus_say() -> None:
@@ -122,11 +122,11 @@ def test_a_trick_changes_the_text_and_not_the_knowledge(trick: str) -> None:
 
 
 def test_roles_and_order() -> None:
-    for players, honest in ((PLAYERS, "student"), (SEARCH_PLAYERS, "searcher")):
-        assert list(players)[:2] == ["oracle", honest]
-        assert players[honest].role == "honest"
-        assert {players[name].role for name in TRICKS} == {"exploiter"}
-    assert "told" in PLAYERS["student"].summary  # a baseline that is told the gold says so
+    for agents, honest in ((AGENTS, "student"), (SEARCH_AGENTS, "searcher")):
+        assert list(agents)[:2] == ["oracle", honest]
+        assert agents[honest].role == "honest"
+        assert {agents[name].role for name in TRICKS} == {"exploiter"}
+    assert "told" in AGENTS["student"].summary  # a baseline that is told the gold says so
 
 
 def test_static_players_earn_what_the_reward_gives_for_nothing() -> None:

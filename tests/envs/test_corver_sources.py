@@ -15,8 +15,8 @@ from corver_examples import GOOD, QUESTIONS, TABLE, Broken, started, written
 
 import factgym
 from factgym.agents.endpoint import Endpoint
-from factgym.benchmarks.speed.server import Connection, Request, ScriptServer
-from factgym.benchmarks.speed.server.script import completion
+from factgym.agents.script_server import Connection, Request, ScriptServer
+from factgym.agents.script_server.script import completion
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.claims import Passage
 from factgym.corpora.cooccurrence import build_index
@@ -207,7 +207,7 @@ def test_a_served_model_is_asked_without_tools_and_scored_alike_however_its_reas
     async def play() -> Any:
         async with server as url:
             endpoint = Endpoint("m", url, reasoning=reasoning)
-            said = await endpoint.act(env.policy_prompt(), env.open_tools())
+            said = await endpoint.act(env.policy_prompt(), env.available_tools())
             await endpoint.close()
             return said
 
@@ -220,6 +220,6 @@ def test_a_served_model_is_asked_without_tools_and_scored_alike_however_its_reas
 
 
 def test_results_without_a_counter_carry_a_caveat(path: str) -> None:
-    (said,) = factgym.make("corver-qa", source="file", path=path).caveats()
+    (said,) = factgym.make("corver-qa", source="file", path=path).warnings()
     assert "No counter" in said
-    assert factgym.make("corver-qa").caveats() == []
+    assert factgym.make("corver-qa").warnings() == []

@@ -10,13 +10,13 @@ import pytest
 from eve_proposals import ADA, ANSWER, CORPUS, ENGINE, EVIDENCE, QUESTION, THOUGHT, Solver, proposal, search, started
 
 import factgym
-from factgym.agents.agent import agent_of_player
+from factgym.agents.agent import agent_from_script
 from factgym.agents.runs.manifest import manifest_of
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
 from factgym.corpora.claims import Passage
 from factgym.corpora.corpus import Corpus
-from factgym.envs.eve.players.proposer_players import PROPOSER_PLAYERS
+from factgym.envs.eve.agents.proposer_players import PROPOSER_AGENTS
 from factgym.rewards.eve import EveRules
 from factgym.rewards.rubric import Rubric
 
@@ -268,11 +268,11 @@ def test_a_users_rubric_over_the_components_is_the_reward() -> None:
 
 def test_the_manifest_says_who_answers() -> None:
     env = started(solver=Solver(name="eight billion"), auxiliary="extractive")
-    manifest = manifest_of(env, agent_of_player(PROPOSER_PLAYERS["extractive"]), 1, 1, 0)
+    manifest = manifest_of(env, agent_from_script(PROPOSER_AGENTS["extractive"]), 1, 1, 0)
     assert manifest["guests"]["solver"] == {"name": "Solver", "details": {"kind": "fake", "name": "eight billion"}}
     assert manifest["guests"]["auxiliary"]["name"] == "extractive"
     assert {"proposer", "proposer_task", "search", "single"} <= set(manifest["prompts"])
-    assert not env.caveats() and "script" in factgym.make("eve-proposer").caveats()[0]
+    assert not env.warnings() and "script" in factgym.make("eve-proposer").warnings()[0]
     json.dumps(manifest)
 
 

@@ -9,12 +9,12 @@ import pytest
 
 import factgym
 from factgym.agents.rollout.play import play_episode
-from factgym.corpora.answers import normalise_answer
-from factgym.envs.eve.players.proposer import ExtractiveProposer
-from factgym.envs.eve.players.proposer_players import PROPOSER_PLAYERS
-from factgym.envs.eve.players.proposer_reading import Page, facts_of, read_given
+from factgym.envs.eve.agents.proposer import ExtractiveProposer
+from factgym.envs.eve.agents.proposer_players import PROPOSER_AGENTS
+from factgym.envs.eve.agents.proposer_reading import Page, facts_of, read_given
+from factgym.rewards.answer_matching import normalise_answer
 
-HONEST = PROPOSER_PLAYERS["extractive"]
+HONEST = PROPOSER_AGENTS["extractive"]
 
 
 def metrics_of(env: Any, count: int) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def test_the_same_document_and_seed_give_the_same_proposal_and_another_seed_anot
 
 def test_the_oracle_submits_what_earns_most() -> None:
     env = factgym.make("eve-proposer")
-    oracle = [play_episode(env, PROPOSER_PLAYERS["oracle"], index, index)["reward"]["total"] for index in range(20)]
+    oracle = [play_episode(env, PROPOSER_AGENTS["oracle"], index, index)["reward"]["total"] for index in range(20)]
     honest = [play_episode(env, HONEST, index, index)["reward"]["total"] for index in range(20)]
     assert all(best >= own - 1e-9 for best, own in zip(oracle, honest, strict=True))
     assert sum(oracle) > sum(honest)
@@ -101,5 +101,5 @@ def test_foreign_prompts_and_documents_that_name_nothing_are_stood() -> None:
 
     for text in ("", "x", "there is nothing here that has a name at all, not one thing", "\n\n", "A" * 5000):
         env = factgym.make("eve-proposer", corpus=Corpus([Passage("d", "", text)]), hops=2, n=2, m=1)
-        for player in PROPOSER_PLAYERS.values():
-            assert play_episode(env, player, 0, 0)["error"] is None, (player.name, text)
+        for agent in PROPOSER_AGENTS.values():
+            assert play_episode(env, agent, 0, 0)["error"] is None, (agent.name, text)

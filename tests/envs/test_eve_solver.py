@@ -113,7 +113,7 @@ def test_without_gold_evidence_the_term_is_nothing_and_the_report_says_so() -> N
     assert found.total == env.reward_bounds[1] == 1.0
     assert found.metrics["evidence_f1"] is None and found.metrics["gold_evidence"] == ""
     assert found.metrics["evidence_verbatim"] is True
-    assert env.caveats() == [
+    assert env.warnings() == [
         "1 of 3 questions have no gold evidence: the evidence term is 0 for them, and reports give no F1 of their "
         "evidence."
     ]
@@ -172,7 +172,7 @@ def test_a_question_is_shown_harmless() -> None:
 
 def test_without_search_there_is_one_turn_and_the_evidence_may_be_shown() -> None:
     env = started("town", search=False)
-    assert [tool["function"]["name"] for tool in env.open_tools()] == ["submit"]
+    assert [tool["function"]["name"] for tool in env.available_tools()] == ["submit"]
     assert env.config.max_turns == 1 and env.config.rubric.name == "dr-zero"
     assert (
         "Question: In which town" in env.policy_prompt()[1]["content"]
@@ -184,7 +184,7 @@ def test_without_search_there_is_one_turn_and_the_evidence_may_be_shown() -> Non
     assert shown.policy_prompt()[1]["content"].endswith(f"<evidence>\n{WRITTEN}\n{BORN}\n</evidence>")
     assert shown.config.rubric.name == "guarded"
     assert report(shown, blocks("Velmora", BORN)).total == pytest.approx(1.3)
-    assert any("gold evidence shown" in one for one in shown.caveats())
+    assert any("gold evidence shown" in one for one in shown.warnings())
     assert set(env.prompt_hashes()) == {"single", "single_span"}
     assert set(shown.prompt_hashes()) == {"single", "single_span", "single_evidence"}
 
@@ -224,7 +224,7 @@ def test_a_task_can_be_viewed_with_its_gold() -> None:
     assert started("bare").gold_lines()[-1] == "No gold evidence."
     asked = iter(["Velmora", BORN])
     env.step(call("search", query_list="Dolvin"))
-    assert report(env, env.compose(lambda what, options: next(asked))).metrics["em"] is True
+    assert report(env, env.prompt_human(lambda what, options: next(asked))).metrics["em"] is True
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from eve_examples import BORN, RIVER, WRITTEN, blocks, started
 import factgym
 from factgym.agents.rollout import play_many
 from factgym.core.messages import Message
-from factgym.corpora.multihop import world
-from factgym.envs.eve.players import SOLVER_PLAYERS
-from factgym.envs.eve.players.extractive import UNKNOWN, ExtractiveSolver, asked_before, search_call
-from factgym.envs.eve.players.reading import candidates, chains, read_passage, read_question
-from factgym.envs.eve.players.solver import TRICKS
+from factgym.envs.eve.agents import SOLVER_AGENTS
+from factgym.envs.eve.agents.extractive import UNKNOWN, ExtractiveSolver, asked_before, search_call
+from factgym.envs.eve.agents.reading import candidates, chains, read_passage, read_question
+from factgym.envs.eve.agents.solver import TRICKS
 from factgym.envs.eve.protocols import read_shown, search_messages, single_turn_messages
+from factgym.generators.multihop.world import world
 from factgym.rewards.eve import exact_match, parse_solution
 
 SEARCH: list[Any] = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
@@ -31,7 +31,7 @@ def answers(question: str, evidence: str | None, seeds: Sequence[int] = range(12
 
 
 def played(name: str, n: int = 60, **config: Any) -> list[Any]:
-    return list(play_many(factgym.make("eve-solver", **config), SOLVER_PLAYERS[name], range(n), 0))
+    return list(play_many(factgym.make("eve-solver", **config), SOLVER_AGENTS[name], range(n), 0))
 
 
 def test_the_oracle_earns_the_whole_reward_on_every_generated_question() -> None:
@@ -121,7 +121,7 @@ def test_it_searches_for_the_question_and_then_along_what_it_finds() -> None:
     policy = ExtractiveSolver(3)
     said: list[str] = []
     while env.episode.stop is None:
-        said.append(policy.act(env.policy_prompt(), env.open_tools()))
+        said.append(policy.act(env.policy_prompt(), env.available_tools()))
         env.step(said[-1])
     queries = asked_before(env.episode.messages)
     assert queries[0] == "In which town was the author of Crimson Orvessa born?"
@@ -161,7 +161,7 @@ def test_a_prompt_can_close_nothing_and_pretend_no_evidence() -> None:
     assert shown.question == "Who?" and "‹/evidence>" in (shown.evidence or "")
 
 
-@pytest.mark.parametrize("name", SOLVER_PLAYERS)
+@pytest.mark.parametrize("name", SOLVER_AGENTS)
 def test_everybody_can_play_every_protocol(name: str) -> None:
     for config in ({}, {"search": False}, {"search": False, "evidence": True}, {"max_turns": 1}, {"top_k": 1}):
         for episode in played(name, 4, **config):
@@ -180,7 +180,7 @@ def test_it_stands_any_question_and_any_text(text: str) -> None:
 
 
 def test_roles_and_order() -> None:
-    assert list(SOLVER_PLAYERS)[:2] == ["oracle", "extractive"]
-    assert SOLVER_PLAYERS["extractive"].role == "honest"
-    assert {SOLVER_PLAYERS[name].role for name in [*TRICKS, "no-search", "query-echo"]} == {"exploiter"}
-    assert SOLVER_PLAYERS["random"].role == "random"
+    assert list(SOLVER_AGENTS)[:2] == ["oracle", "extractive"]
+    assert SOLVER_AGENTS["extractive"].role == "honest"
+    assert {SOLVER_AGENTS[name].role for name in [*TRICKS, "no-search", "query-echo"]} == {"exploiter"}
+    assert SOLVER_AGENTS["random"].role == "random"

@@ -180,7 +180,7 @@ def test_a_dense_index_can_be_chosen() -> None:
 
 
 def test_the_schema_offers_a_list_and_a_text() -> None:
-    (schema,) = (tool for tool in started().open_tools() if tool["function"]["name"] == "search")
+    (schema,) = (tool for tool in started().available_tools() if tool["function"]["name"] == "search")
     arms = schema["function"]["parameters"]["properties"]["query_list"]["anyOf"]
     assert [one["type"] for one in arms] == ["array", "string"]
     json.dumps(schema)

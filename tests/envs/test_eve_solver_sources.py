@@ -12,18 +12,18 @@ from eve_examples import AUTHOR, BARE, BORN, CORPUS, PASSAGES, TOWN, WRITTEN, bl
 import factgym
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.multihop import BENCHMARKS, stands, write_triple
+from factgym.datasets.multihop import BENCHMARKS, stands, write_triple
+from factgym.envs.eve.agents import SOLVER_AGENTS
 from factgym.envs.eve.config import EveConfig, EveSolverConfig
-from factgym.envs.eve.players import SOLVER_PLAYERS
 from factgym.rewards.eve import exact_match
 
 
 def played(env: Env[Any], index: int, name: str = "oracle") -> Any:
     env.reset(options={"task": index})
-    policy = SOLVER_PLAYERS[name].start(env, 0)
+    policy = SOLVER_AGENTS[name].start(env, 0)
     info: dict[str, Any] = {}
     while env.episode.stop is None:
-        info = env.step(policy.act(env.policy_prompt(), env.open_tools()))[4]
+        info = env.step(policy.act(env.policy_prompt(), env.available_tools()))[4]
     return info["reward"]
 
 
@@ -51,7 +51,7 @@ def test_the_generated_splits_have_their_sizes_and_share_nothing() -> None:
         assert not names & subjects
         names |= subjects
     default = factgym.make("eve-solver")
-    assert default.config.chosen_split == "validation" and default.caveats() == []
+    assert default.config.chosen_split == "validation" and default.warnings() == []
     small = factgym.make("eve-solver", size=20)
     assert [small.tasks[i].triple.question for i in range(20)] == [default.tasks[i].triple.question for i in range(20)]
     assert factgym.make("eve-solver", seed=5).tasks[0].triple != default.tasks[0].triple
@@ -74,7 +74,7 @@ def test_a_data_set_as_the_loop_writes_it_over_a_corpus_as_search_r1_has_it(
     env.step(call("search", query_list="Crimson Orvessa"))
     found = report(env, blocks("Dolvin", WRITTEN))
     assert found.total == pytest.approx(1.3) and found.metrics["evidence_span"]["document"] == "novel"
-    assert "1 of 3 questions have no gold evidence" in env.caveats()[0]
+    assert "1 of 3 questions have no gold evidence" in env.warnings()[0]
     again = factgym.make("eve-solver", source="triples", path=triples_file, corpus=corpus_file)
     assert again.tasks is env.tasks
     given = factgym.make("eve-solver", source="triples", path=triples_file, corpus=CORPUS)
@@ -104,7 +104,7 @@ def test_hotpotqas_paragraphs_are_searched_and_its_supporting_facts_are_the_gold
     env = factgym.make("eve-solver", source="hotpotqa", path=str(data_dir))
     assert len(env.tasks.corpus) == 1971
     assert all(stands(one, env.tasks.corpus) for i in range(200) for one in env.tasks[i].triple.evidence)
-    assert env.caveats() == [
+    assert env.warnings() == [
         "The 1971 passages that come with the questions are all that is searched, which is easier than an encyclopedia."
     ]
     assert sum(played(env, index).total for index in range(0, 200, 5)) / 40 > 1.25
@@ -114,7 +114,7 @@ def test_other_passages_can_be_searched_and_a_missing_gold_is_told(data_dir: Pat
     wiki = str(data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json")
     env = factgym.make("eve-solver", source="2wikimultihopqa", path=str(data_dir), corpus=wiki)
     assert len(env.tasks.corpus) == 6119
-    assert env.caveats() == [
+    assert env.warnings() == [
         "36 of 200 questions have no gold evidence: the evidence term is 0 for them, and reports give no F1 of their "
         "evidence."
     ]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import factgym
 from factgym.core.messages import message_text
-from factgym.corpora.multihop import Triple
+from factgym.datasets.multihop import Triple
 from factgym.envs.eve.submission import visible
 
 

@@ -11,10 +11,10 @@ from itertools import pairwise
 import pytest
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.averitec import LABELS, NO_ANSWER, EvidenceSearch, FactCheck, KnowledgeStore, evidence_strings
-from factgym.corpora.factchecks import MAX_SIZE, SPLITS, MadeChecks, made_store
-from factgym.corpora.factchecks.topics import TOPICS
-from factgym.corpora.synthetic.names import stem
+from factgym.datasets.averitec import LABELS, NO_ANSWER, EvidenceSearch, FactCheck, KnowledgeStore, evidence_strings
+from factgym.generators.factchecks import MAX_SIZE, SPLITS, MadeChecks, made_store
+from factgym.generators.factchecks.topics import TOPICS
+from factgym.generators.synthetic.names import stem
 
 YEAR = re.compile(r"\b20\d\d\b")
 

@@ -21,8 +21,8 @@ from factgym.agents.rollout import play_episode
 from factgym.agents.runs.schema import validate
 from factgym.benchmarks.viewer.transcript import steps_of
 from factgym.core.env import Env
-from factgym.core.policy import Player
-from factgym.envs.profact.players import PLAYERS
+from factgym.core.policy import ScriptedAgent
+from factgym.envs.profact.agents import AGENTS
 
 MARK = re.compile(r"zq\d+x\d")
 
@@ -75,7 +75,9 @@ def slot(path: str) -> Env[Any]:
 def test_a_prompt_never_holds_evidence_of_an_earlier_question(path: str, seed: int) -> None:
     env = slot(path)
     policy = Wanderer(seed)
-    made = play_episode(env, Player("wanderer", "random", "", lambda env, seed: policy), seed % len(env.tasks), seed)
+    made = play_episode(
+        env, ScriptedAgent("wanderer", "random", "", lambda env, seed: policy), seed % len(env.tasks), seed
+    )
     answered = [
         number
         for number, turn in enumerate(made["turns"])
@@ -97,7 +99,7 @@ def test_the_property_is_about_something(path: str) -> None:
     """Searches of the wandering policy do show marks, and episodes do get past a question after one."""
     shown = passed = 0
     for seed in range(40):
-        made = play_episode(slot(path), Player("w", "random", "", lambda env, seed: Wanderer(seed)), 0, seed)
+        made = play_episode(slot(path), ScriptedAgent("w", "random", "", lambda env, seed: Wanderer(seed)), 0, seed)
         marks = [bool(MARK.search(turn["observation"])) for turn in made["turns"]]
         moves = [any(c["tool"] == "answer" and c["error"] is None for c in turn["calls"]) for turn in made["turns"]]
         shown += any(marks)
@@ -159,7 +161,7 @@ def test_an_episode_can_be_branched_and_stored_in_the_middle_of_a_question(path:
 
 @pytest.fixture(scope="module")
 def episode(path: str) -> dict[str, Any]:
-    return play_episode(slot(path), PLAYERS["oracle"], 5)
+    return play_episode(slot(path), AGENTS["oracle"], 5)
 
 
 def test_the_record_refers_to_prompts_of_its_own(episode: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from profact_claims import call, native, started
 import factgym
 from factgym.agents.rollout import play_episode
 from factgym.core.messages import message_text
-from factgym.envs.profact.players import PLAYERS
+from factgym.envs.profact.agents import AGENTS
 from factgym.rewards.profact import ProFactGold, score_stages
 from factgym.rewards.profact.guarded import ALL_COMPONENTS, ALL_RUBRICS, GUARDED, is_grounded, score_guarded
 from factgym.rewards.rubric import Rubric
@@ -22,16 +22,16 @@ REWARDS = [*ALL_RUBRICS, "mine"]
 MINE = Rubric("mine", {"question": 0.5, "qa": 2.0, "grounded_qa": 0.25, "verdict": 3.0}, {"qa": "evidence"})
 
 
-def played(player: str, task: int, reward: str) -> dict[str, Any]:
+def played(agent: str, task: int, reward: str) -> dict[str, Any]:
     env = factgym.make("profact", reward=MINE if reward == "mine" else reward)
-    return play_episode(env, PLAYERS[player], task)
+    return play_episode(env, AGENTS[agent], task)
 
 
 @pytest.mark.parametrize("reward", REWARDS)
 @pytest.mark.parametrize("player", ["oracle", "workflow", "random", "copies", "dump"])
-def test_the_credits_of_a_stage_sum_to_what_the_stage_adds(player: str, reward: str) -> None:
+def test_the_credits_of_a_stage_sum_to_what_the_stage_adds(agent: str, reward: str) -> None:
     for task in range(6):
-        made = played(player, task, reward)
+        made = played(agent, task, reward)
         report = made["reward"]
         tools = {turn["message"]: turn["calls"][0]["tool"] for turn in made["turns"]}
         earned = {"ask": 0.0, "search": 0.0, "answer": 0.0, "verdict": 0.0}
@@ -81,9 +81,9 @@ def test_answers_are_credited_on_their_own_messages() -> None:
 
 
 def test_the_components_are_those_of_the_record_by_itself() -> None:
-    for player in ("workflow", "oracle", "random"):
+    for agent in ("workflow", "oracle", "random"):
         env = factgym.make("profact", reward="process")
-        made = play_episode(env, PLAYERS[player], 7)
+        made = play_episode(env, AGENTS[agent], 7)
         metrics, parts = made["reward"]["metrics"], made["reward"]["components"]
         alone = score_stages(metrics["questions"], metrics["pairs"], metrics["verdict"], env.task.gold)
         assert {name: parts[name] for name in alone.components} == alone.components
@@ -162,10 +162,10 @@ def test_everything_that_was_found_is_worth_less_than_the_answer_under_the_guard
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), task=st.integers(0, 499), player=st.sampled_from(sorted(PLAYERS)))
-def test_every_reward_stays_within_its_bounds(seed: int, task: int, player: str) -> None:
+@given(seed=st.integers(0, 10**6), task=st.integers(0, 499), agent=st.sampled_from(sorted(AGENTS)))
+def test_every_reward_stays_within_its_bounds(seed: int, task: int, agent: str) -> None:
     env = factgym.make("profact")
-    made = play_episode(env, PLAYERS[player], task, seed)
+    made = play_episode(env, AGENTS[agent], task, seed)
     low, high = env.reward_bounds
     assert low <= made["reward"]["total"] <= high + 1e-9 <= 3.0 + 1e-9
     for value in made["reward"]["components"].values():

@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> str:
 
 
 def names(env: Any) -> list[str]:
-    return [tool["function"]["name"] for tool in env.open_tools()]
+    return [tool["function"]["name"] for tool in env.available_tools()]
 
 
 VERDICT = call("verdict", label="Refuted", justification="The report says so.")

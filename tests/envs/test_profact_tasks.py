@@ -15,9 +15,9 @@ from profact_claims import call, prompt_text, record, started, write_claims
 import factgym
 from factgym.agents.rollout import play_episode
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.averitec import LABELS, GoldStore
 from factgym.corpora.dense import PRESETS, Encoder
-from factgym.envs.profact.players import PLAYERS
+from factgym.datasets.averitec import LABELS, GoldStore
+from factgym.envs.profact.agents import AGENTS
 from factgym.rewards.profact import gold_of
 
 
@@ -175,14 +175,14 @@ def test_no_prompt_of_a_real_episode_holds_the_article_or_the_justification(aver
     for place in range(60):
         env.reset(options={"task": place})
         check = env.task.check
-        policy = PLAYERS["workflow"].start(env, 0)
+        policy = AGENTS["workflow"].start(env, 0)
         while env.episode.stop is None:
             prompt = env.policy_prompt()
             head = json.dumps(prompt[:2], ensure_ascii=False)
             assert not check.fact_checking_article or check.fact_checking_article not in head
             # Some annotators made the justification of an answer's words, so that evidence may hold it later.
             assert env.stage != "question" or not check.justification or check.justification not in head
-            env.step(policy.act(prompt, env.open_tools()))
+            env.step(policy.act(prompt, env.available_tools()))
         assert env.episode.stop == "submitted"
 
 
@@ -191,7 +191,7 @@ def test_what_limits_the_oracle_on_real_claims(averitec: str) -> None:
     env = factgym.make("profact", path=averitec, reward="process")
     full = 0
     for place in range(120):
-        made = play_episode(env, PLAYERS["oracle"], place)
+        made = play_episode(env, AGENTS["oracle"], place)
         parts, check = made["reward"]["components"], env.tasks[place].check
         assert parts["verdict"] == 1.0 and made["stop"] == "submitted"
         asked = {" ".join(re.findall(r"\w+", one.question.casefold())) for one in check.questions}

@@ -14,7 +14,7 @@ import factgym
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
-from factgym.envs.seva.players import PLAYERS
+from factgym.envs.seva.agents import AGENTS
 from factgym.envs.seva.submission import submit_schema
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva import RUBRICS, VERDICT_SCHEMA, read_output, score_output
@@ -351,7 +351,9 @@ def test_a_person_can_be_asked_for_a_verdict(path: str) -> None:
     answers = {"status of": "mismatch", "words of": "Logs are kept for 90 days.", "why": "It says 90 days, not 60 days.",
                "label": "Not Attributable", "confidence": "0.8", "error": "numerical_exaggeration", "smallest": "Say 90 days."}  # fmt: skip
     env = started(path)
-    action = env.compose(lambda what, options: next(said for start, said in answers.items() if what.startswith(start)))
+    action = env.prompt_human(
+        lambda what, options: next(said for start, said in answers.items() if what.startswith(start))
+    )
     assert jsonschema.Draft202012Validator(VERDICT_SCHEMA).is_valid(action["arguments"])
     assert env.step(action)[1] > 0.9
     assert env.gold_lines() == ["Gold label: Not Attributable"]
@@ -383,6 +385,6 @@ def test_a_record_of_the_task_shows_the_gold_where_it_stands() -> None:
 def test_the_oracle_earns_everything_in_the_repair_environment_too() -> None:
     env = factgym.make("seva-repair")
     env.reset(seed=1)
-    policy = PLAYERS["oracle"].start(env, 0)
-    env.step(policy.act(env.policy_prompt(), env.open_tools()))
-    assert env.step(policy.act(env.policy_prompt(), env.open_tools()))[1] == pytest.approx(1.15)
+    policy = AGENTS["oracle"].start(env, 0)
+    env.step(policy.act(env.policy_prompt(), env.available_tools()))
+    assert env.step(policy.act(env.policy_prompt(), env.available_tools()))[1] == pytest.approx(1.15)

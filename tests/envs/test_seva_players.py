@@ -13,18 +13,18 @@ import pytest
 import factgym
 from factgym.agents.rollout import play_many, task_order
 from factgym.core.env import Env
-from factgym.corpora.attribution import BENCHMARKS
 from factgym.corpora.text import find_quote
-from factgym.envs.seva.players import PLAYERS
-from factgym.envs.seva.players.grounds import claim_parts
-from factgym.envs.seva.players.script import read_brief
+from factgym.datasets.attribution import BENCHMARKS
+from factgym.envs.seva.agents import AGENTS
+from factgym.envs.seva.agents.grounds import claim_parts
+from factgym.envs.seva.agents.script import read_brief
 from factgym.rewards.seva import NOT_FOUND, VERDICT_SCHEMA
 
 TRUE_SPANS = ("oracle", "nli", "lexical", "random", "sure", "always-attributable", "always-not")
 
 
 def played(env: Env[Any], name: str, n: int, seed: int = 0) -> Iterator[dict[str, Any]]:
-    yield from play_many(env, PLAYERS[name], task_order(len(env.tasks), n, seed), seed)
+    yield from play_many(env, AGENTS[name], task_order(len(env.tasks), n, seed), seed)
 
 
 def reports(env: Env[Any], name: str, n: int) -> list[dict[str, Any]]:
@@ -73,9 +73,9 @@ def test_the_prompt_is_read_back_as_it_was_shown(data_dir: Path) -> None:
             assert (brief.claim, brief.source) == (env.task.claim, env.task.source)
 
 
-@pytest.mark.parametrize("name", [name for name in PLAYERS if name not in ("oracle",)])
+@pytest.mark.parametrize("name", [name for name in AGENTS if name not in ("oracle",)])
 def test_only_those_that_are_told_see_the_label(name: str) -> None:
-    told = PLAYERS[name].summary.startswith("The right label (it is told)")
+    told = AGENTS[name].summary.startswith("The right label (it is told)")
     found = [report["metrics"]["correct"] for report in reports(factgym.make("seva"), name, 60)]
     assert all(found) is told
     assert told or sum(found) < 54
@@ -119,7 +119,7 @@ def test_random_depends_on_its_seed_and_the_claim_alone() -> None:
     )
     assert first == again
     env.reset(options={"task": 0})
-    one, two = (PLAYERS["random"].start(env, seed).act(env.policy_prompt(), ()) for seed in (1, 2))
+    one, two = (AGENTS["random"].start(env, seed).act(env.policy_prompt(), ()) for seed in (1, 2))
     assert one != two and first != other
 
 

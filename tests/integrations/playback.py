@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from factgym.benchmarks.speed.server import Connection, Request, ScriptServer
-from factgym.benchmarks.speed.server.script import completion
+from factgym.agents.script_server import Connection, Request, ScriptServer
+from factgym.agents.script_server.script import completion
 from factgym.core.messages import Message
 
 

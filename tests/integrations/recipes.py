@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from door_pages import FILE, blocks
+from guide_pages import FILE, blocks
 
 
 def write_files(folder: Path, *names: str) -> None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from conformance.setups import SETUPS, players
+from conformance.setups import SETUPS, agents
 from public_data import find_data_dir
 
 import factgym
@@ -179,7 +179,7 @@ def _recorded(case: Case) -> Episode:
 
 def _policy(env: Env[Any], case: Case) -> Policy:
     """A policy of the wanted role, or the nearest that the family has."""
-    known = players(case.env)
+    known = agents(case.env)
     for role in (case.name, "honest", "baseline", "oracle"):
         found = [one for one in known.values() if one.role == role]
         if found:
@@ -192,7 +192,7 @@ def _said(env: Env[Any], policy: Policy) -> list[Message]:
     said: list[Message] = []
     over = False
     while not over:
-        action: Any = policy.act(env.policy_prompt(), env.open_tools())
+        action: Any = policy.act(env.policy_prompt(), env.available_tools())
         said.append(parse_action(action).message)
         _, _, terminated, truncated, _ = env.step(action)
         over = terminated or truncated
@@ -237,7 +237,7 @@ def _one_by_one(said: Sequence[Message]) -> Iterator[Message]:
 
 def _refused_calls(env: Env[Any]) -> list[Message]:
     """Well-formed calls with arguments that fit no task: sampled from the schemas of the open tools; or a text."""
-    if not env.open_tools():
+    if not env.available_tools():
         return [{"role": "assistant", "content": "I would rather not say."}]
     env.action_space.seed(11)
     sampled = [one for one in (env.action_space.sample() for _ in range(12)) if isinstance(one, dict)][:6]

@@ -98,7 +98,7 @@ def extras() -> dict[str, list[Requirement]]:
 
 
 def table() -> list[tuple[str, str, str, str]]:
-    lines = [line for line in (ROOT / ".ci" / "doors").read_text("utf-8").splitlines() if line and line[0] != "#"]
+    lines = [line for line in (ROOT / ".ci" / "frameworks").read_text("utf-8").splitlines() if line and line[0] != "#"]
     found = []
     for line in lines:
         name, python, arguments, files = (cell.strip() for cell in line.split("|"))
@@ -119,7 +119,7 @@ def test_the_table_of_doors_names_what_exists() -> None:
         assert set(extra.split(",")) <= extras().keys(), name
         assert all(list(ROOT.glob(pattern)) for pattern in files.split()), name
     assert len(set(names)) == len(names)
-    assert {path.stem for path in (ROOT / "docs" / "guides" / "doors").glob("*.md")} <= set(names) | {"session"}
+    assert {path.stem for path in (ROOT / "docs" / "guides" / "integrations").glob("*.md")} <= set(names) | {"session"}
 
 
 def test_the_lowest_lines_are_at_the_lower_bounds_and_the_others_are_free() -> None:

@@ -21,7 +21,7 @@ pytest.importorskip("inspect_ai", reason="needs factgym[inspect]")
 import inspect_ai
 import same_room
 from conformance.setups import SETUPS
-from door_pages import run_page
+from guide_pages import run_page
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log

@@ -22,7 +22,7 @@ pytest.importorskip("mcp_types", reason="needs factgym[mcp]")
 import mcp_types as types
 import same_room
 from conformance.setups import SETUPS
-from door_pages import run_page
+from guide_pages import run_page
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.server import Server

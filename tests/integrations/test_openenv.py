@@ -23,7 +23,7 @@ pytest.importorskip("openenv.core", reason="needs factgym[openenv]")
 import requests
 import same_room
 from conformance.setups import SETUPS
-from door_pages import run_page
+from guide_pages import run_page
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.http_server import HTTPEnvServer, create_app

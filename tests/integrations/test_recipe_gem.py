@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("gem", reason="needs gem-llm 0.1 (docs/guides/doors/recipes.md)")
+pytest.importorskip("gem", reason="needs gem-llm 0.1 (docs/guides/integrations/recipes.md)")
 
 import gem
 import same_room

@@ -17,7 +17,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-pytest.importorskip("nemo_gym", reason="needs nemo-gym 0.4 and openenv (docs/guides/doors/recipes.md)")
+pytest.importorskip("nemo_gym", reason="needs nemo-gym 0.4 and openenv (docs/guides/integrations/recipes.md)")
 
 import httpx
 import same_room

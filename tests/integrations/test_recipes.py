@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import same_room
-from door_pages import DOORS
+from guide_pages import DOORS
 from playback import PlaybackServer, in_thread
 from recipes import write_files
 from same_room import Case

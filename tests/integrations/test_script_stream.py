@@ -7,7 +7,7 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from factgym.benchmarks.speed.server import MODEL, ScriptServer
+from factgym.agents.script_server import MODEL, ScriptServer
 from factgym.integrations.session import Session
 
 

@@ -185,8 +185,8 @@ def test_every_open_tool_is_among_all_tools() -> None:
 
 
 def test_the_measurement_of_the_doors_runs_and_refuses_other_rewards() -> None:
-    from factgym.integrations.speed.frame import Door, UnequalError, measure_door
-    from factgym.integrations.speed.session import door
+    from perf.integrations.frame import Door, UnequalError, measure_door
+    from perf.integrations.session import door
 
     (line,) = measure_door("session", door, episodes=3, repeats=1)
     assert "3 episodes" in line and "overhead" in line

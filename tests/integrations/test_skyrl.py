@@ -16,7 +16,7 @@ pytest.importorskip("skyrl_gym", reason="needs factgym[skyrl]")
 import same_room
 import skyrl_gym
 from conformance.setups import SETUPS
-from door_pages import run_page
+from guide_pages import run_page
 from same_room import Case, Outcome, assert_same
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 from skyrl_gym.envs.registration import registry
@@ -211,8 +211,8 @@ def through_the_generator(cases: list[Case], kind: Any = None, **settings: Any) 
     engine = tiny_skyrl.ScriptedEngine(scripts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment.FactTextEnv, "init", init)
-        player = tiny_skyrl.generator(engine, kind or tiny_skyrl.SkyRLGymGenerator, **settings)
-        out = asyncio.run(player.generate(tiny_skyrl.batch(data), disable_tqdm=True))
+        agent = tiny_skyrl.generator(engine, kind or tiny_skyrl.SkyRLGymGenerator, **settings)
+        out = asyncio.run(agent.generate(tiny_skyrl.batch(data), disable_tqdm=True))
     assert engine.finished >= len(cases)
     return out, engine, made
 

@@ -22,7 +22,7 @@ from same_room import Case, assert_same, outcome_of
 from tiny_trl import Plain, ScriptedTrainer, arguments, factory, model, oracle, tokenizer, trained, written
 from transformers.utils import get_json_schema
 
-from factgym.agents.players import find_player
+from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.integrations.session import Session, self_contained
 from factgym.integrations.trl import (
@@ -206,7 +206,7 @@ def test_a_plain_text_is_scored_with_the_mixin_or_with_the_columns_and_never_wit
 ) -> None:
     session = Session(env_id)
     session.start(0)
-    said = same_room._said(session.env, find_player(env_id, "oracle").start(session.env, 0))[-1]
+    said = same_room._said(session.env, find_scripted_agent(env_id, "oracle").start(session.env, 0))[-1]
     calls = said.get("tool_calls")
     text = calls[0]["function"]["arguments"] if calls else said["content"]
     expected = Session(env_id)

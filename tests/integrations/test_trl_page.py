@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("trl", reason="needs factgym[trl]")
 
-from door_pages import ROOT, run_page
+from guide_pages import ROOT, run_page
 from tiny_trl import model, tokenizer
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own

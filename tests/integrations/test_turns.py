@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.action import ToolCall, parse_action
-from factgym.core.native import encode_json
+from factgym.core.openai_messages import encode_json
 from factgym.integrations.turns import read_hermes, read_message
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -21,7 +21,7 @@ from same_room import Case, assert_same, outcome_of
 from verifiers_runs import context, packages, play, report_in, run, server, serving
 
 import factgym
-from factgym.benchmarks.speed.server import MODEL, Connection, Request
+from factgym.agents.script_server import MODEL, Connection, Request
 from factgym.integrations.session import self_contained
 from factgym.integrations.settings import settings_of
 from factgym.integrations.verifiers import (
@@ -225,7 +225,7 @@ def test_every_package_has_typed_settings_tasks_and_a_ground_truth(env_id: str) 
         wire = FactData.model_validate(json.loads(task.data.model_dump_json()))
         assert FactTask(wire, config.taskset.task).key == task.key
         # What an oracle can earn where the reward asks another policy depends on that policy.
-        assert run(task.validate(None)) is (None if factgym.make(env_id).guests() else True)
+        assert run(task.validate(None)) is (None if factgym.make(env_id).auxiliary_policies() else True)
 
 
 def test_a_tool_server_that_forgot_a_session_plays_it_again() -> None:

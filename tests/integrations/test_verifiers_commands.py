@@ -18,11 +18,11 @@ import pytest
 pytest.importorskip("verifiers.v1", reason="needs factgym[verifiers]")
 
 import verifiers.v1 as vf
-from door_pages import run_page
+from guide_pages import run_page
 from playback import in_thread
 from served import ADDRESS
 
-from factgym.benchmarks.speed.server import MODEL, ScriptServer
+from factgym.agents.script_server import MODEL, ScriptServer
 from factgym.integrations.hub import module_of
 from factgym.integrations.session import Session
 
@@ -55,7 +55,7 @@ def traces(folder: Path, name: str) -> list[dict[str, Any]]:
 
 def expected_rewards(env_id: str, count: int) -> list[float]:
     """What the script server's policy earns, by `reset` and `step`: its replies to what the environment shows."""
-    from factgym.benchmarks.speed.server.script import scripted_reply
+    from factgym.agents.script_server.script import scripted_reply
 
     session = Session(env_id)
     found = []
@@ -101,7 +101,7 @@ def test_vf_eval_runs_without_any_network(tmp_path: Path) -> None:
         f"ip link set lo up 2>/dev/null || {sys.executable} -c "
         "'import fcntl, socket, struct; s = socket.socket(); "
         'fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x41))\'\n'
-        f"{sys.executable} -m factgym.benchmarks.speed.server --port 8123 --delay-ms 0 & server=$!\n"
+        f"{sys.executable} -m factgym.agents.script_server --port 8123 --delay-ms 0 & server=$!\n"
         "for _ in $(seq 100); do (echo > /dev/tcp/127.0.0.1/8123) 2>/dev/null && break; sleep 0.1; done\n"
         f"vf-eval claimcheck-multihop -m {MODEL} --client.base-url http://127.0.0.1:8123/v1 -n 4 -r 1 "
         "--no-push --no-rich --run.name off; kill $server"
@@ -243,7 +243,7 @@ def test_the_recipe_for_prime_rl_says_what_the_environment_takes(monkeypatch: py
     """Our own tables against verifiers' models; the whole file against prime-rl's where that is installed."""
     import tomllib
 
-    from door_pages import blocks
+    from guide_pages import blocks
 
     monkeypatch.syspath_prepend(str(ENVIRONMENTS / "claimcheck_multihop"))
     (text,) = [code for language, code in blocks("verifiers") if language == "toml" and "orchestrator" in code]
@@ -261,7 +261,7 @@ def test_the_recipe_for_prime_rl_says_what_the_environment_takes(monkeypatch: py
 
 
 def test_the_measurements_run(tmp_path: Path) -> None:
-    speed = (sys.executable, "-m", "factgym.integrations.speed")
+    speed = (sys.executable, "-m", "perf.integrations")
     done = command(*speed, "doors", "session", "verifiers", "--episodes", "3", "--repeats", "1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("overhead") == 2

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("verl", reason="needs factgym[verl]")
 
 import pyarrow.parquet as pq
-from door_pages import ROOT, run_page
+from guide_pages import ROOT, run_page
 from tiny_verl import composed, oracle, tokenizer
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config

@@ -7,10 +7,10 @@ from functools import cache
 import same_room
 from transformers import PreTrainedTokenizerFast
 
-from factgym.agents.players import find_player
+from factgym.agents.scripted import find_scripted_agent
 from factgym.core.messages import Message
 from factgym.integrations.session import Session
-from factgym.integrations.speed import tiny
+from perf.integrations import tiny
 
 
 @cache
@@ -38,5 +38,5 @@ def oracle(env_id: str, task: int, **config: object) -> list[Message]:
     """The oracle's messages, with native calls."""
     env = Session(env_id, **config).env
     env.reset(options={"task": task})
-    said = same_room._said(env, find_player(env_id, "oracle").start(env, 0))
+    said = same_room._said(env, find_scripted_agent(env_id, "oracle").start(env, 0))
     return [same_room._as_native(env, message, n) for n, message in enumerate(said)]

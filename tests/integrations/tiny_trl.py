@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from factgym.core.messages import Message
-from factgym.integrations.speed import tiny
 from factgym.integrations.trl import DenseCredit, FactEnvironment, StopWhenDone, dataset, environment_factory
+from perf.integrations import tiny
 
 
 def tokenizer(vocabulary: int = 1500) -> PreTrainedTokenizerFast:

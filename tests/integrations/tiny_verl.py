@@ -25,10 +25,10 @@ with warnings.catch_warnings():
 
     from factgym.core.messages import Message
     from factgym.integrations import verl as door
-    from factgym.integrations.speed.tiny import CHATML
     from factgym.integrations.verl.config import config_text
     from factgym.integrations.verl.loop import FactAgentLoop
     from factgym.integrations.verl.rows import table
+    from perf.integrations.tiny import CHATML
 
     door.register()
 

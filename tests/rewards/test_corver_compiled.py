@@ -27,8 +27,8 @@ from factgym.rewards.corver import (
     token_returns_many,
 )
 from factgym.rewards.corver import fast_rules as fast
+from factgym.rewards.corver.fallback_judges import CAPITALS, OTHER, StandIns
 from factgym.rewards.corver.lexicon import JOINERS, KINDS, MONTHS, ROLES
-from factgym.rewards.corver.stand_ins import CAPITALS, OTHER, StandIns
 from factgym.rewards.corver.triplets import PRONOUNS
 from tests.rewards.corver_paper import CASES, FIGURE_7
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from factgym.benchmarks.speed.corver import Plan, measure_corver
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import build_index
 from factgym.corpora.cooccurrence.sources import open_source
+from perf.corver import Plan, measure_corver
 from tests.rewards.corver_paper import CASES
 
 

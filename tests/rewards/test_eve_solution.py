@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from factgym.core.report import SpanCredit
-from factgym.corpora.multihop import find_benchmark, read_triples, world
+from factgym.datasets.multihop import find_benchmark, read_triples
+from factgym.generators.multihop.world import world
 from factgym.rewards.eve import (
     RUBRICS,
     SOLVER_COMPONENTS,

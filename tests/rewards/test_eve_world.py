@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from factgym.benchmarks.speed.eve import make_samples, measure_eve
 from factgym.core.errors import DataError
 from factgym.corpora.claims import Passage
-from factgym.corpora.multihop import Triple, world
+from factgym.datasets.multihop import Triple
+from factgym.generators.multihop.world import world
 from factgym.rewards.eve import (
     CheckedProposal,
     Rollout,
@@ -21,6 +21,7 @@ from factgym.rewards.eve import (
     parse_proposal,
     score_proposal,
 )
+from perf.eve import make_samples, measure_eve
 
 WORLDS = [world(seed, 100, "train") for seed in (0, 1)]
 TASKS = [(corpus, triple) for corpus, triples in WORLDS for triple in triples]

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from profact_wordnet import wordnet_folder
 
-from factgym.benchmarks.speed.meteor import measure_meteor
 from factgym.rewards.profact import (
     MeteorSettings,
     comparison_strings,
@@ -26,6 +25,7 @@ from factgym.rewards.profact import (
     treebank_tokens,
     word_tokens,
 )
+from perf.meteor import measure_meteor
 
 NLTK = "needs NLTK: pip install 'factgym[nltk]'"
 GOLDEN = [

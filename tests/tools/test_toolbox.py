@@ -148,7 +148,7 @@ def test_a_tool_name_of_a_megabyte_is_cut(name: str) -> None:
 
 
 def test_a_closed_tool_is_unknown_for_now() -> None:
-    result = call("echo", {"word": "a"}, open_tools=("open",))
+    result = call("echo", {"word": "a"}, available_tools=("open",))
     assert result.error.message == "There is no tool 'echo' here. Tools: open."
     assert [one["function"]["name"] for one in BOX.schemas(("open",))] == ["open"]
     assert [one["function"]["name"] for one in BOX.schemas()] == ["echo", "open"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.agent import Agent
-from factgym.agents.choose import find_agent, is_model
+from factgym.agents.resolve import find_agent, is_model
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, UnknownEnvError
 from factgym.core.registry import EnvSpec, make, register, spec
@@ -49,7 +49,7 @@ def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
     try:
         spec(entry.versioned)
     except UnknownEnvError:
-        kwargs, players = entry.kwargs, entry.players
+        kwargs, agents = entry.kwargs, entry.agents
         register(
             entry.id,
             entry.entry_point,
@@ -57,7 +57,7 @@ def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
             version=entry.version,
             kwargs=kwargs,
             fixed=entry.fixed,
-            players=players,
+            agents=agents,
         )
     env = make(entry.versioned, **recipe.config)
     return env, find_agent(_here(recipe, folder), entry.id, recipe.settings)

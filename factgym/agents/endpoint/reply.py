@@ -13,9 +13,9 @@ from typing import Any
 from factgym.agents.endpoint.faults import Fault, fault_of_status
 from factgym.agents.endpoint.usage import alternatives_of, logprobs_of, usage_of
 from factgym.agents.reasoning import split_reasoning
+from factgym.core.json_sanitize import StrictJsonError, clean_text, plain_json
 from factgym.core.limits import Limits
 from factgym.core.messages import Completion, Message, ToolCallMessage
-from factgym.core.plain import StrictJsonError, clean_text, plain_json
 
 _RAW_LIMITS = Limits(max_chars=1_000_000, max_depth=64, max_number_chars=640)
 _RAW_HEAD = 2_000

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from factgym.core.json_sanitize import clean_text
 from factgym.core.messages import TokenLogprob, Usage
-from factgym.core.plain import clean_text
 
 _LEAST_LOGPROB = -9999.0
 """In place of minus infinity, which JSON has no word for; servers use the same number."""

@@ -14,7 +14,7 @@ from factgym.agents.judges.base import Case, Judge, JudgeError
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import PolicyError
-from factgym.core.together import gather_all
+from factgym.core.single_flight import gather_all
 
 Score = Callable[[Sequence[Message], Sequence[ToolSchema], Message], "float | Awaitable[float | None] | None"]
 """`score(messages, tools, reply)`: the larger the better; None where a reply cannot be scored."""

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 from factgym.agents.agent import Model
 from factgym.agents.seeds import derive
-from factgym.core.asking import add_usage, ask
+from factgym.core.call_policy import add_usage, call_policy
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Completion, Message, ToolSchema, Usage
 from factgym.core.policy import ContextOverflowError, Policy, PolicyError
-from factgym.core.together import gather_all
+from factgym.core.single_flight import gather_all
 
 Replies = dict[int, Message]
 """Member -> its reply; in the members' order, without those that gave none."""
@@ -128,7 +128,7 @@ class Ensemble(ABC):
         self, policy: Policy, messages: Sequence[Message], tools: Sequence[ToolSchema]
     ) -> Message | PolicyError | ContextOverflowError:
         try:
-            return await ask(policy, messages, tools, self.blocking)
+            return await call_policy(policy, messages, tools, self.blocking)
         except PolicyError as error:
             if error.fatal:
                 raise

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from factgym.agents.text_tools import tools_as_text
-from factgym.core.plain import StrictJsonError
-from factgym.core.strictjson import loads
+from factgym.core.json_sanitize import StrictJsonError
+from factgym.core.strict_json import loads
 
 Reasoning = Literal["keep", "drop", "inline"]
 Arguments = Literal["text", "object"]

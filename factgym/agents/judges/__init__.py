@@ -4,6 +4,7 @@ from factgym.agents.judges.agree import AllAgree
 from factgym.agents.judges.base import BaseJudge, Case, Judge, JudgeError, Judgement, judge_note
 from factgym.agents.judges.cache import JudgeCache
 from factgym.agents.judges.choose import judge_from
+from factgym.agents.judges.fallback import ContainmentJudge, LexicalCheckJudge
 from factgym.agents.judges.policy import PolicyJudge
 from factgym.agents.judges.prompt import (
     EVIDENCE_SUPPORT,
@@ -14,7 +15,6 @@ from factgym.agents.judges.prompt import (
     JudgePrompt,
     find_prompt,
 )
-from factgym.agents.judges.standins import ContainmentJudge, LexicalCheckJudge
 
 __all__ = [
     "EVIDENCE_SUPPORT",

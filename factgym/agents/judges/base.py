@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from factgym.core.errors import FactgymError
 from factgym.core.messages import Usage
-from factgym.core.together import gather_bounded
+from factgym.core.single_flight import gather_bounded
 
 Case = Mapping[str, str]
 """What is judged: one text for each field of the rubric."""

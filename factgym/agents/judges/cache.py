@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from factgym.core.keyed import KeyedFile
+from factgym.core.sqlite_cache import SqliteCache
 
 FILE = "judgements.sqlite"
 
 
-class JudgeCache(KeyedFile):
+class JudgeCache(SqliteCache):
     """A cache of judgements in a folder, which is made when it is missing. Safe under threads and processes.
 
     Raises DataError, here and in every method, that names the file when it is damaged, not ours or cannot be used.

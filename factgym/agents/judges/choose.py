@@ -7,9 +7,9 @@ from pathlib import Path
 from factgym.agents.agent import Model
 from factgym.agents.judges.base import BaseJudge
 from factgym.agents.judges.cache import JudgeCache
+from factgym.agents.judges.fallback import ContainmentJudge, LexicalCheckJudge
 from factgym.agents.judges.policy import PolicyJudge
 from factgym.agents.judges.prompt import find_prompt
-from factgym.agents.judges.standins import ContainmentJudge, LexicalCheckJudge
 from factgym.core.errors import ConfigError
 from factgym.core.policy import Policy
 

@@ -20,12 +20,12 @@ from factgym.agents.judges.cache import JudgeCache
 from factgym.agents.judges.prompt import SUBMIT, AnswerForm, JudgePrompt
 from factgym.agents.seeds import derive
 from factgym.core.action import CallError, ParsedAction, parse_action
-from factgym.core.asking import add_usage, ask
+from factgym.core.call_policy import add_usage, call_policy
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Completion, Message, Usage, message_text
 from factgym.core.policy import ContextOverflowError, Policy
 from factgym.core.prompts import fill, prompt
-from factgym.core.together import Flights
+from factgym.core.single_flight import Flights
 
 _REASON_CHARS = 2_000
 _SHOWN_CHARS = 400
@@ -152,7 +152,7 @@ class PolicyJudge(BaseJudge):
     async def _turn(self, policy: Policy, said: _Said) -> ParsedAction:
         tools = [self.rubric.tool.schema] if self.form == "tool" else []
         try:
-            reply = await ask(policy, said.messages, tools, self.blocking)
+            reply = await call_policy(policy, said.messages, tools, self.blocking)
         except ContextOverflowError as error:
             raise JudgeError("context_limit", f"the case does not fit the context of {self._by}: {error}") from error
         completion: Completion = reply.get("completion") or {}

@@ -13,12 +13,12 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from factgym.agents.agent import Agent, agent_of_player
+from factgym.agents.agent import Agent, agent_from_script
 from factgym.agents.rollout.completion import read_completion
 from factgym.agents.rollout.order import Job
 from factgym.agents.rollout.record import Act, Log, Record, record
 from factgym.core.env import Env
-from factgym.core.policy import ContextOverflowError, Player, Policy, PolicyError, as_policy_error
+from factgym.core.policy import ContextOverflowError, Policy, PolicyError, ScriptedAgent, as_policy_error
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ def fail(env: Env[Any], log: Log, cause: str, message: str) -> None:
 async def _turns(env: Env[Any], policy: Policy, log: Log, act: Call, step: Call) -> None:
     clock = env.clock = time.perf_counter
     while env.episode.stop is None:
-        turn = Act(env.policy_prompt(), env.open_tools())
+        turn = Act(env.policy_prompt(), env.available_tools())
         before = clock()
         said = await _said(act, policy.act, turn.prompt, turn.tools)
         after = clock()
@@ -113,16 +113,16 @@ def _fault(env: Env[Any]) -> str:
     return env.episode.fault or (report.error if report else None) or "unknown"
 
 
-def play_episode(env: Env[Any], player: Player, task: int, seed: int = 0) -> Record:
+def play_episode(env: Env[Any], agent: ScriptedAgent, task: int, seed: int = 0) -> Record:
     """Let a scripted player play one task, without an event loop, and return the record."""
-    found, _ = _now(play(env, agent_of_player(player), Job(task, 0, seed), act=_call_alone))
+    found, _ = _now(play(env, agent_from_script(agent), Job(task, 0, seed), act=_call_alone))
     return found
 
 
-def play_many(env: Env[Any], player: Player, tasks: Sequence[int], seed: int = 0) -> Iterator[Record]:
+def play_many(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int], seed: int = 0) -> Iterator[Record]:
     """Let a scripted player play tasks one after another."""
     for task in tasks:
-        yield play_episode(env, player, task, seed)
+        yield play_episode(env, agent, task, seed)
 
 
 def run_policy(env: Env[Any], policy: Policy) -> None:

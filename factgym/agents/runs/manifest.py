@@ -18,7 +18,7 @@ def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[
 
     n: tasks. k: episodes of each.
     """
-    guests = {name: _plain_value(one) for name, one in env.guests().items()}
+    auxiliary_policies = {name: _plain_value(one) for name, one in env.auxiliary_policies().items()}
     return {
         "env": env.env_spec.id,
         "version": env.env_spec.version,
@@ -32,8 +32,8 @@ def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[
         "python": platform.python_version(),
         "fingerprints": {"tasks": env.tasks.fingerprint()},
         "prompts": env.prompt_hashes(),
-        "caveats": env.caveats(),
-        **({"guests": guests} if guests else {}),
+        "caveats": env.warnings(),
+        **({"guests": auxiliary_policies} if auxiliary_policies else {}),
     }
 
 

@@ -36,7 +36,7 @@ class Run:
     _superseded: frozenset[int]
 
     @property
-    def caveats(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What the environment wants said beside every result, as the manifest has it: foreign text."""
         said = self.manifest.get("caveats")
         return tuple(one for one in said[:_MAX_CAVEATS] if isinstance(one, str)) if isinstance(said, list) else ()

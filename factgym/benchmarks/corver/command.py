@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.evolve.artefacts import read_json, write_json
-from factgym.agents.filtering import SUMMARY, Buckets
+from factgym.agents.difficulty.band import Buckets
+from factgym.agents.runs import FILTER_SUMMARY
+from factgym.agents.runs.artifacts import read_json, write_json
 from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.corver.annotations import read_annotations, sentence_counter
 from factgym.benchmarks.corver.calibration import CountCalibration, calibrate
@@ -226,7 +227,7 @@ def _zones(groups: Sequence[Sequence[Run]]) -> list[tuple[str, Buckets]]:
     """The buckets of runs that a filter made."""
     found = []
     for run in (run for group in groups for run in group):
-        file = run.folder / SUMMARY
+        file = run.folder / FILTER_SUMMARY
         if file.is_file():
             row = read_json(file)
             buckets = Buckets(tuple(row["histogram"]), row["retained"], row["anchors"], row["incomplete"])

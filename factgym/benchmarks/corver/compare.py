@@ -19,7 +19,7 @@ from factgym.benchmarks.formats import count
 from factgym.benchmarks.intervals import NO_DATA, Estimate
 from factgym.benchmarks.statistics import McNemar, bca_mean, mcnemar
 from factgym.core.errors import ConfigError
-from factgym.corpora.questions import popularity_quartiles
+from factgym.datasets.questions import popularity_quartiles
 
 Pair = tuple[Answer, Answer]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from factgym.benchmarks.corver.calibration import CountBucket, CountCalibration
 from factgym.benchmarks.formats import ABSENT, count, decimal
-from factgym.benchmarks.viewer.safe import text
+from factgym.benchmarks.viewer.escape import text
 
 _LEFT, _TOP, _TALL, _STEP = 62.0, 76.0, 240.0, 104.0
 _UNDER = 62.0

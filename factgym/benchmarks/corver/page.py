@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import factgym
-from factgym.agents.evolve.artefacts import write_bytes
+from factgym.agents.runs.artifacts import write_bytes
 from factgym.benchmarks.corver.calibration import CountCalibration
 from factgym.benchmarks.corver.compare import CorverComparison, Difference
 from factgym.benchmarks.corver.curve_chart import curve_svg
@@ -24,7 +24,7 @@ from factgym.benchmarks.corver.terminal import hundred, provenance, reach, with_
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval, p_value, percent
 from factgym.benchmarks.papers.table import KINDS, PaperTable, signed
 from factgym.benchmarks.viewer import charts
-from factgym.benchmarks.viewer.safe import text
+from factgym.benchmarks.viewer.escape import text
 from factgym.rewards.corver import DEFAULT_RULES
 
 _WIDE_COLUMNS = 6

@@ -17,7 +17,7 @@ import numpy as np
 from factgym.benchmarks.clusters import UNIT, Series
 from factgym.benchmarks.corver.answers import Answer
 from factgym.benchmarks.intervals import Estimate
-from factgym.corpora.questions import popularity_quartiles
+from factgym.datasets.questions import popularity_quartiles
 
 NAMES = ("Q1 (rare)", "Q2", "Q3", "Q4 (popular)")
 

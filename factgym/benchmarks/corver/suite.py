@@ -6,7 +6,7 @@ from pathlib import Path
 
 from factgym.benchmarks.corver.facts import facts
 from factgym.benchmarks.question_sets import Suite
-from factgym.corpora.questions import BENCHMARKS, question_file
+from factgym.datasets.questions import BENCHMARKS, question_file
 
 SUITE = Suite(
     env="corver-qa",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from factgym.benchmarks.bars import Meter
 from factgym.benchmarks.corver.answers import JUDGES
 from factgym.benchmarks.corver.calibration import CountCalibration
 from factgym.benchmarks.corver.compare import CorverComparison, Difference
@@ -13,7 +14,6 @@ from factgym.benchmarks.corver.refusals import Decomposition
 from factgym.benchmarks.corver.report import BenchmarkScores, CorverReport
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval, p_value, percent, printable
 from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.meters import Meter
 from factgym.benchmarks.papers.table import signed
 from factgym.benchmarks.plain import add, number_columns, plain_table
 

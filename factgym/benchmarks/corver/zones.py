@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from factgym.agents.filtering import Buckets, Selection
+from factgym.agents.difficulty.band import Buckets
+from factgym.agents.difficulty.select import Selection
+from factgym.benchmarks.bars import Meter
 from factgym.benchmarks.formats import count, percent, printable
-from factgym.benchmarks.meters import Meter
 from factgym.benchmarks.plain import add, number_columns, plain_table
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.evolve.artefacts import write_json
 from factgym.agents.judges import Judge
-from factgym.agents.players import players_of
+from factgym.agents.runs.artifacts import write_json
 from factgym.agents.runs.read import Run, read_run
+from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.eve.paper import paper_tables
 from factgym.benchmarks.eve.report import EveReport, evaluate_runs, grouped
 from factgym.benchmarks.eve.suite import SUITE, has_documents
@@ -137,8 +137,8 @@ def _notes(plan: Plan) -> Iterator[str]:
             f"{', '.join(bare)}: the questions bring no documents, and were answered without search. Name passages with "
             "--set corpus=FILE."
         )
-    players = players_of(SUITE.env)
-    if any(players[name].role in ("oracle", "exploiter") for name in plan.agents if name in players):
+    agents = scripted_agents(SUITE.env)
+    if any(agents[name].role in ("oracle", "exploiter") for name in plan.agents if name in agents):
         yield "The oracle is told the gold answer and evidence: its scores are bounds, not results."
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.choose import FORMS, find_agent, is_model
-from factgym.agents.evolve.played import as_model
 from factgym.agents.judges import Judge, JudgeError, Judgement, judge_from, judge_note
 from factgym.agents.judges.base import CONCURRENCY, Case
+from factgym.agents.models import as_model
+from factgym.agents.resolve import FORMS, find_agent, is_model
 from factgym.benchmarks.eve.answers import SolverAnswer
 from factgym.core.errors import ConfigError
 

@@ -13,7 +13,7 @@ from factgym.benchmarks.eve.facts import facts
 from factgym.benchmarks.eve.judging import ENV
 from factgym.benchmarks.question_sets import QuestionSet, Suite
 from factgym.core.errors import DataError
-from factgym.corpora.multihop import BENCHMARKS, TRIPLES, read_triples, triple_file
+from factgym.datasets.multihop import BENCHMARKS, TRIPLES, read_triples, triple_file
 
 _WITH_DOCUMENTS = {"nq": "oracle", "popqa": "paragraphs"}
 """Splits whose questions bring documents, where a benchmark's first does not."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from factgym.agents.players import players_of
+from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.papers.table import PaperTable
 from factgym.benchmarks.profact.facts import facts
@@ -31,7 +31,7 @@ from factgym.benchmarks.profact.suite import (
 from factgym.benchmarks.profact.terminal import render_report, render_results
 from factgym.benchmarks.sweep import write_json
 from factgym.core.errors import ConfigError
-from factgym.corpora.averitec import FactCheck, FactChecks, read_fact_checks
+from factgym.datasets.averitec import FactCheck, FactChecks, read_fact_checks
 from factgym.envs.profact.tasks import DATA_VARIABLE
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def _notes(plan: Plan) -> Iterator[str]:
             "Played on generated claims, on which no score of the paper is. Give AVeriTeC's dev.json with --path, or set "
             f"{DATA_VARIABLE}."
         )
-    players = players_of(ENV)
-    if any(players[name].role in ("exploiter", "oracle") for name in plan.agents if name in players):
+    agents = scripted_agents(ENV)
+    if any(agents[name].role in ("exploiter", "oracle") for name in plan.agents if name in agents):
         yield (
             "The oracle is told the gold questions, answers and label, and some other scripts are told parts: their "
             "scores are bounds, not results."

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import DataError
-from factgym.core.plain import clean_text
-from factgym.corpora.attribution.files import rows_of
-from factgym.corpora.averitec import LABELS, NO_ANSWER, Label
+from factgym.core.json_sanitize import clean_text
+from factgym.datasets.attribution.files import rows_of
+from factgym.datasets.averitec import LABELS, NO_ANSWER, Label
 from factgym.rewards.profact import comparison_strings
 
 _EXPECTED = 'Expected are objects with claim_id, evidence (a list of {"question", "answer"}) and pred_label.'

@@ -35,7 +35,7 @@ from factgym.benchmarks.statistics import (
 from factgym.benchmarks.summary import Confusion
 from factgym.benchmarks.usage import UsageSummary, UsageTally, model_of
 from factgym.core.errors import DataError
-from factgym.corpora.averitec import LABELS, FactCheck
+from factgym.datasets.averitec import LABELS, FactCheck
 from factgym.rewards.profact import CUTOFFS, MAX_PREDICTIONS, Tokenize, averitec_correct, word_tokens
 
 

@@ -15,7 +15,7 @@ from factgym.benchmarks.formats import count
 from factgym.benchmarks.profact.predictions import Prediction, is_answer
 from factgym.benchmarks.records import gold_of, has_fault, is_scored, items, members, number, verdict_of
 from factgym.core.errors import DataError
-from factgym.corpora.averitec import LABELS, FactCheck, Label, evidence_strings
+from factgym.datasets.averitec import LABELS, FactCheck, Label, evidence_strings
 from factgym.rewards.profact import MAX_PREDICTIONS, Tokenize, match_texts, word_tokens
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from factgym.benchmarks.bars import Meter
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval, percent, printable
 from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.meters import Meter
 from factgym.benchmarks.plain import add, number_columns, plain_table
 from factgym.benchmarks.profact.facts import facts
 from factgym.benchmarks.profact.report import ProFactReport

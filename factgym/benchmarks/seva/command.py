@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from factgym.agents.players import players_of
+from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.papers.terminal import render_paper
 from factgym.benchmarks.seva.compare import SevaComparison, compare
@@ -97,8 +97,8 @@ def _notes(plan: Plan) -> Iterator[str]:
             "Played on generated claims alone. Give --data, or set "
             f"{DATA_VARIABLE}, for FEVER, TruthfulQA, HaluEval, ClearFacts and ANLI."
         )
-    players = players_of("seva")
-    if any(players[name].role == "exploiter" for name in plan.agents if name in players):
+    agents = scripted_agents("seva")
+    if any(agents[name].role == "exploiter" for name in plan.agents if name in agents):
         yield (
             "Exploiters such as garbage and label-only are told the right label: their F1 says nothing. What a reward "
             "pays them is what they are for; factgym audit shows it."

@@ -25,7 +25,7 @@ from factgym.benchmarks.seva.suite import Result
 from factgym.benchmarks.seva.terminal import STRUCTURE
 from factgym.benchmarks.statistics import confusion_svg, reliability_svg
 from factgym.benchmarks.viewer import charts
-from factgym.benchmarks.viewer.safe import text
+from factgym.benchmarks.viewer.escape import text
 from factgym.core.errors import DataError
 
 _WIDE_COLUMNS = 6

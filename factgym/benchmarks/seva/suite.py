@@ -23,8 +23,8 @@ from factgym.benchmarks.sweep import agent_named, folder_name
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import make
-from factgym.corpora.attribution import BENCHMARKS
-from factgym.corpora.attribution.files import SUFFIXES
+from factgym.datasets.attribution import BENCHMARKS
+from factgym.datasets.attribution.files import SUFFIXES
 from factgym.envs.seva.tasks import DATA_VARIABLE
 
 GENERATED = "generated"

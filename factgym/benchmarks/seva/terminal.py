@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from factgym.benchmarks.bars import Meter
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, p_value, percent, printable
 from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.meters import Meter
 from factgym.benchmarks.plain import add, number_columns, plain_table
 from factgym.benchmarks.seva.compare import SevaComparison
 from factgym.benchmarks.seva.report import SLICE, SevaReport

@@ -15,7 +15,7 @@ from factgym.benchmarks.formats import count, decimal, interval, percent
 from factgym.benchmarks.statistics.calibration import Bin, Reliability
 from factgym.benchmarks.statistics.counts import accuracy
 from factgym.benchmarks.summary import NO_VERDICT, Confusion
-from factgym.benchmarks.viewer.safe import text
+from factgym.benchmarks.viewer.escape import text
 
 _LIGHT = {
     "ground": "#ffffff",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from factgym.benchmarks.formats import decimal
 from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.summary import Histogram
-from factgym.benchmarks.viewer.safe import text
+from factgym.benchmarks.viewer.escape import text
 
 _HIGH = 100.0
 

@@ -1,6 +1,6 @@
 """A solver's data set as the page shows it: every row with its span highlighted in the passage that it was written from.
 
-The file is one of triples (`factgym.corpora.multihop.triple_row`); the passages are in `documents.jsonl` beside it. A
+The file is one of triples (`factgym.datasets.multihop.triple_row`); the passages are in `documents.jsonl` beside it. A
 row without its passage is shown with the text of its evidence alone.
 """
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.evolve.artefacts import read_lines
-from factgym.agents.evolve.eve.dataset import DOCUMENTS, TRIPLES
+from factgym.agents.runs import DOCUMENTS, TRIPLES
+from factgym.agents.runs.artifacts import read_lines
 from factgym.benchmarks.formats import count
-from factgym.corpora.multihop import Triple, read_triples
+from factgym.datasets.multihop import Triple, read_triples
 
 _WHAT = "These are rows of a data set. A reward is that of the proposer's episode that wrote the row."
 
@@ -27,7 +27,7 @@ class DatasetRows:
     triples: Sequence[Triple]
     documents: Mapping[str, Mapping[str, Any]]
     manifest: Mapping[str, Any] = field(default_factory=dict)
-    caveats: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.evolve.artefacts import MANIFEST, read_json
-from factgym.agents.evolve.eve.loop import DATA, WHAT
-from factgym.agents.evolve.eve.phase import ROLLOUTS
-from factgym.agents.evolve.eve.summary import summary_of
-from factgym.agents.runs import EPISODES
+from factgym.agents.runs import EPISODES, EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS
+from factgym.agents.runs.artifacts import MANIFEST, read_json
+from factgym.benchmarks.eve.evolution import summary_of
 from factgym.benchmarks.eve.phases import LEGEND, PROPOSER, SOLVER, data_lines, proposer_cells, solver_cells
+from factgym.benchmarks.viewer.escape import text
 from factgym.benchmarks.viewer.overview import manifest_card, notes_list
-from factgym.benchmarks.viewer.safe import text
 
 Cells = Callable[[Mapping[str, Any]], Sequence[str]]
 
@@ -24,18 +22,22 @@ Cells = Callable[[Mapping[str, Any]], Sequence[str]]
 def is_evolution(path: Path) -> bool:
     """Whether the path is the folder of an EVE evolution."""
     manifest = path / MANIFEST
-    return manifest.is_file() and read_json(manifest).get("what") == WHAT
+    return manifest.is_file() and read_json(manifest).get("what") == EVE_EVOLUTION
 
 
 def runs_of(out: Path) -> Iterator[Path]:
     """The runs and the data set of an evolution, as far as they are there, in the order in which they were made."""
-    for phase in ("proposer", DATA, "solver"):
-        found = [out / DATA] if phase == DATA else sorted((out / phase).glob("iteration-*"), key=_number)
+    for phase in ("proposer", EVOLUTION_DATA, "solver"):
+        found = (
+            [out / EVOLUTION_DATA]
+            if phase == EVOLUTION_DATA
+            else sorted((out / phase).glob("iteration-*"), key=_number)
+        )
         for one in found:
             if (one / ROLLOUTS / EPISODES).exists():
                 yield one / ROLLOUTS
-        if phase == DATA and (out / DATA / "metrics.json").exists():
-            yield out / DATA
+        if phase == EVOLUTION_DATA and (out / EVOLUTION_DATA / "metrics.json").exists():
+            yield out / EVOLUTION_DATA
 
 
 def _number(folder: Path) -> int:
@@ -92,7 +94,7 @@ def _row(place: str, number: int, cells: Sequence[str]) -> str:
 def _data(data: Mapping[str, Any]) -> str:
     lines = "".join(f"<p>{text(line)}</p>" for line in data_lines(data))
     links = (
-        f'<p><a href="{DATA}/index.html">Every row, its span in its document</a> &middot; '
-        f'<a href="{DATA}/{ROLLOUTS}/index.html">all rollouts</a></p>'
+        f'<p><a href="{EVOLUTION_DATA}/index.html">Every row, its span in its document</a> &middot; '
+        f'<a href="{EVOLUTION_DATA}/{ROLLOUTS}/index.html">all rollouts</a></p>'
     )
     return f'<section class="card"><h2>The solver&#x27;s data set</h2>{lines}{links}</section>'

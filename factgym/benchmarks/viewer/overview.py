@@ -11,8 +11,8 @@ from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.summary import NO_VERDICT, RunSummary
 from factgym.benchmarks.tables import fault_sentence
 from factgym.benchmarks.viewer import charts
+from factgym.benchmarks.viewer.escape import text
 from factgym.benchmarks.viewer.loose import as_text
-from factgym.benchmarks.viewer.safe import text
 from factgym.benchmarks.viewer.spending import fact, groups_card, usage_card
 
 _DEEP = 3

@@ -22,8 +22,8 @@ from factgym.benchmarks.prices import PriceTable
 from factgym.benchmarks.summary import RunSummary, labels_in_order, summarise
 from factgym.benchmarks.usage import model_of
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
+from factgym.benchmarks.viewer.escape import data_block, text
 from factgym.benchmarks.viewer.overview import overview
-from factgym.benchmarks.viewer.safe import data_block, text
 from factgym.core.errors import DataError
 
 _STYLES = ("base.css", "overview.css", "episodes.css")
@@ -108,7 +108,7 @@ def open_viewed(path: Path) -> Viewed:
     """The run or data set at a path, or the run of an iteration. Raises DataError where there is none."""
     if _is_run(path):
         return read_run(path)
-    from factgym.agents.evolve.eve.phase import ROLLOUTS
+    from factgym.agents.runs import ROLLOUTS
     from factgym.benchmarks.viewer.dataset import is_dataset, read_dataset
 
     if is_dataset(path):
@@ -171,7 +171,7 @@ def _shell(name: str, run: Viewed, summary: RunSummary, *, style: str, policy: s
         "agent": text(summary.agent or "no agent", 80),
         "facts": _facts(run, summary),
         "n": f"{summary.n:,}",
-        "overview": overview(summary, run.manifest, (*run.notes, *run.caveats)),
+        "overview": overview(summary, run.manifest, (*run.notes, *run.warnings)),
     }
     return _filled(name, values)
 

@@ -8,7 +8,7 @@ from factgym.benchmarks.units import whole, whole_interval
 from factgym.benchmarks.usage import TOKEN_KINDS, UsageSummary
 from factgym.benchmarks.usage_table import effort, measures, sizes
 from factgym.benchmarks.viewer import charts
-from factgym.benchmarks.viewer.safe import text
+from factgym.benchmarks.viewer.escape import text
 
 _KIND_WORDS = {
     "prompt_tokens": ("prompt", ""),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from factgym.core.locate import in_json
+from factgym.core.json_spans import in_json
 from factgym.core.messages import Message, message_text
 from factgym.core.report import SpanCredit
 from factgym.rewards.claimcheck import ClaimGold, ClaimScore

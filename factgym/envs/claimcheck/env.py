@@ -90,7 +90,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
         """The shared task set of this configuration."""
         return claim_tasks(self.config)
 
-    def begin(self, task: ClaimTask) -> list[Message]:
+    def initial_messages(self, task: ClaimTask) -> list[Message]:
         """A fresh desk; the instructions, and the question with its answer."""
         self.desk = ClaimDesk(task.library)
         example = task.example
@@ -103,7 +103,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
         system = system.replace("{count}", str(self.config.scoring_rules.silence_passages))
         return [{"role": "system", "content": system}, {"role": "user", "content": said}]
 
-    def open_tools(self) -> Sequence[ToolSchema]:
+    def available_tools(self) -> Sequence[ToolSchema]:
         """All four tools, or `submit` alone when the evidence is in the prompt."""
         return _schemas(self._open)
 
@@ -116,7 +116,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
     def _open(self) -> tuple[str, ...]:
         return ("submit",) if self.config.offline else ("list", "search", "read", "submit")
 
-    def answer(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> Reply:
         """Do a call at the episode's desk."""
         self.desk.turn = len(self.episode.turns)
         result = TOOLBOX.call(self.desk, call, self._open)
@@ -155,7 +155,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
         name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
         return {**RUBRICS, name: own}, name
 
-    def compose(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
+    def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
         """A verdict object asked for statement by statement."""
         claims = [self._composed(text, ask) for text in _statements(self.task.example.answer)]
         return {"tool": "submit", "arguments": {"claims": claims, "final_verdict": ask("final verdict", VERDICTS)}}

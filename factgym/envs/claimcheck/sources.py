@@ -46,14 +46,14 @@ def _data_folder(config: ClaimCheckConfig, what: str) -> Path:
 
 
 def _synthetic(config: ClaimCheckConfig) -> Examples:
-    from factgym.corpora.synthetic import SyntheticClaims
+    from factgym.generators.synthetic import SyntheticClaims
 
     split = SYNTHETIC[config.source][config.chosen_split]
     return SyntheticClaims(split.kind, seed=split.seed(config.seed), size=config.size or split.size)
 
 
 def _documents(config: ClaimCheckConfig) -> Examples:
-    from factgym.corpora.documents_claims import DocumentClaims
+    from factgym.generators.documents.claims import DocumentClaims
 
     return DocumentClaims(
         _read_documents(config),
@@ -79,7 +79,7 @@ def _read_documents(config: ClaimCheckConfig) -> list[Document]:
 
 
 def _contracts(config: ClaimCheckConfig) -> Examples:
-    from factgym.corpora.readers.contractnli import ContractNliClaims
+    from factgym.datasets.contractnli import ContractNliClaims
 
     path = Path(config.path) if config.path else _data_folder(config, "ContractNLI's dev.json") / _CONTRACTS
     examples = ContractNliClaims(path, split=config.chosen_split, seed=config.seed, named=config.haystack)

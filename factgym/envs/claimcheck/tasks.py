@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from factgym.core.kept import KeptTasks
+from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
 from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage
 from factgym.envs.claimcheck.config import REAL, ClaimCheckConfig
@@ -68,7 +68,7 @@ def _library_at(tasks: ClaimTaskSet, index: int | None) -> PassageLibrary:
     return tasks.haystack.library if index is None else tasks[index].library
 
 
-class ClaimTaskSet(KeptTasks[ClaimTask]):
+class ClaimTaskSet(LazyTaskSet[ClaimTask]):
     """The tasks of one configuration. Thread-safe; a task is made when it is first asked for."""
 
     def __init__(self, examples: Examples, config: ClaimCheckConfig) -> None:

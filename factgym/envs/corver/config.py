@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from factgym.core.config import EnvConfig
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.corpora.questions import BENCHMARKS, SPLITS
+from factgym.datasets.questions import BENCHMARKS
+from factgym.generators.questions.generated import SPLITS
 from factgym.rewards.corver import COMPONENTS, GATES, CorverRules, find_rubric
 from factgym.rewards.corver.rules import JudgeRule, Rule
 from factgym.rewards.rubric import Rubric

@@ -98,13 +98,13 @@ class CorverEnv(Env[CorverTask]):
 
     def __init__(self, env_spec: EnvSpec, config: EnvConfig, render_mode: str | None = None) -> None:
         super().__init__(env_spec, config, render_mode)
-        self.action_space = CompletionSpace(self.open_tools)
+        self.action_space = CompletionSpace(self.available_tools)
 
     def load_tasks(self) -> CorverTaskSet:
         """The shared task set of this configuration."""
         return corver_tasks(self.config)
 
-    def begin(self, task: CorverTask) -> list[Message]:
+    def initial_messages(self, task: CorverTask) -> list[Message]:
         """The instructions, and the bare question."""
         self._final: int | None = None
         self._taken: ToolCall | None = None
@@ -116,7 +116,7 @@ class CorverEnv(Env[CorverTask]):
         """The prompts that make up the system message."""
         return (*_PROMPTS[self.config.prompt], *(("search",) if self.config.search else ()))
 
-    def open_tools(self) -> Sequence[ToolSchema]:
+    def available_tools(self) -> Sequence[ToolSchema]:
         """`search` where there is something to search; a completion is no tool call."""
         return _schemas() if self.config.search else ()
 
@@ -135,7 +135,7 @@ class CorverEnv(Env[CorverTask]):
         self._taken = None
         return [_reminded(one) for one in replies]
 
-    def answer(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> Reply:
         """Take the completion, or search."""
         if call is self._taken:
             self._final = len(self.episode.turns)
@@ -206,7 +206,7 @@ class CorverEnv(Env[CorverTask]):
         name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
         return {**RUBRICS, name: own}, name
 
-    def compose(self, ask: Callable[[str, Sequence[str]], str]) -> str:
+    def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
         """A completion asked for part by part, for a person who plays."""
         return f"<think>{ask('reasoning, in sentences', ())}</think>\n<answer>{ask('answer', ())}</answer>"
 
@@ -229,7 +229,7 @@ class CorverEnv(Env[CorverTask]):
             "gold": {"answers": list(item.aliases), "popularity": item.popularity, "meta": dict(item.meta)},
         }
 
-    def caveats(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """That nothing was counted, where nothing is."""
         return [] if self.tasks.has_counter else ["No counter: the sentence term of the reward is 0."]
 

@@ -12,22 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError
-from factgym.core.kept import KeptTasks
+from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
 from factgym.corpora.claims import Passage
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter
-from factgym.corpora.questions import (
-    AUTO,
-    GeneratedQuestions,
-    Question,
-    Questions,
-    World,
-    question_file,
-    question_world,
-    read_questions,
-    stratified_questions,
-)
+from factgym.datasets.questions import AUTO, Question, Questions, question_file, read_questions, stratified_questions
 from factgym.envs.corver.config import CorverConfig
+from factgym.generators.questions.generated import GeneratedQuestions
+from factgym.generators.questions.world import World, question_world
 from factgym.rewards.corver import Extractor, cached_extractor, find_extractor
 from factgym.tools.library import PassageLibrary
 from factgym.tools.untrusted import neutralise
@@ -55,7 +47,7 @@ class CorverTask(SharedByArguments):
         return operator.getitem, self.place
 
 
-class CorverTaskSet(KeptTasks[CorverTask]):
+class CorverTaskSet(LazyTaskSet[CorverTask]):
     """The tasks of one configuration, with its counter, extractor and library. Thread-safe."""
 
     def __init__(self, questions: Questions, config: CorverConfig) -> None:

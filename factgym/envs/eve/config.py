@@ -8,8 +8,9 @@ from typing import Any, Literal
 from factgym.core.config import EnvConfig
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.corpora.build import check_index
-from factgym.corpora.multihop import BENCHMARKS, SPLITS
+from factgym.datasets.multihop import BENCHMARKS
 from factgym.envs.eve.search import LEAST_TOKENS
+from factgym.generators.multihop.world import SPLITS
 from factgym.rewards.eve import (
     DEFAULT_RULES,
     GUARDED,

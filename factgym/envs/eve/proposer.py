@@ -144,7 +144,7 @@ class EveProposerEnv(Env[ProposerTask]):
         """The shared task set of this configuration."""
         return proposer_tasks(self.config)
 
-    def begin(self, task: ProposerTask) -> list[Message]:
+    def initial_messages(self, task: ProposerTask) -> list[Message]:
         """The instructions; the document, the number of hops and the kind of question."""
         self._shown: list[tuple[int, Snippet]] = []
         self._searches: list[Search] = []
@@ -171,7 +171,7 @@ class EveProposerEnv(Env[ProposerTask]):
         """The source document's text as it is shown: harmless, and from its beginning. Offsets are the document's."""
         return neutralise(first_tokens(task.document.text, self.config.max_document_tokens))
 
-    def open_tools(self) -> Sequence[ToolSchema]:
+    def available_tools(self) -> Sequence[ToolSchema]:
         """`search` and `submit`."""
         return _schemas()
 
@@ -192,7 +192,7 @@ class EveProposerEnv(Env[ProposerTask]):
         self._taken = None
         return [_reminded(one) for one in replies]
 
-    def answer(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> Reply:
         """Take the proposal, or search."""
         turn, message = len(self.episode.turns), self.episode.messages[-1]
         if call is self._taken:
@@ -325,7 +325,7 @@ class EveProposerEnv(Env[ProposerTask]):
         name = own.name if known.get(own.name, own) == own else f"{own.name} (own)"
         return {**known, name: own}, name
 
-    def compose(self, ask: Callable[[str, Sequence[str]], str]) -> str:
+    def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
         """A proposal asked for part by part, for a person who plays."""
         question, answer = ask("question", ()), ask("answer", ())
         return written(question, answer, ask("evidence, copied (empty for none)", ()))
@@ -340,13 +340,13 @@ class EveProposerEnv(Env[ProposerTask]):
         document = {"id": task.document.id, "title": task.document.title, "text": task.document.text}
         return {"id": task.id, "hops": task.hops, "task_type": task.task_type, "document": document}
 
-    def caveats(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """That a script answers, where one does."""
         if self.config.solver != SOLVER:
             return []
         return ["The solver is a script: difficulty and V say what overlap of words can answer, not what a model can."]
 
-    def guests(self) -> dict[str, Any]:
+    def auxiliary_policies(self) -> dict[str, Any]:
         """The solver, and the auxiliary scorer where it is another."""
         verifier = self.verifier
         other = {} if verifier.auxiliary is verifier.solver else {"auxiliary": verifier.auxiliary}

@@ -35,7 +35,7 @@ class EveProposerConfig(EveConfig):
     documents: ids in their order, a task each; one may come again. hops: of every task, or one number for each of the
     documents; drawn 4:3:2:1 by `seed` otherwise. task_types: a kind of question for each of the documents, see
     TASK_TYPES; none are asked for otherwise. max_document_tokens: of a longer source document the beginning is shown.
-    solver: who answers: text as in `--agent` (a scripted player of `eve-solver`, openai:MODEL, http://HOST:PORT/v1,
+    solver: who answers: text as in `--agent` (a scripted agent of `eve-solver`, openai:MODEL, http://HOST:PORT/v1,
     hf:FOLDER, file.py:Name), or a player, a model, any object with `act`. solver_settings: of a model that is named by
     text. Answers are kept by what its `describe()` says: a solver that learns says so there. auxiliary,
     auxiliary_settings: the same for the frozen scorer without evidence; the solver itself by default.

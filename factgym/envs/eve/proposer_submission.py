@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from factgym.core.action import CallError, ParsedAction, ToolCall
-from factgym.core.locate import in_json
+from factgym.core.json_spans import in_json
 from factgym.core.messages import Message
 from factgym.envs.eve.submission import SUBMIT, visible
 from factgym.rewards.eve import Proposal, parse_proposal

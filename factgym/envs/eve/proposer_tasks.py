@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from factgym.core.errors import ConfigError
-from factgym.core.kept import KeptTasks
+from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
 from factgym.corpora.claims import Passage
 from factgym.corpora.corpus import Corpus, UnknownPassageError
-from factgym.corpora.multihop import SPLITS, world
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.library import identity, open_library
 from factgym.envs.eve.proposer_config import EveProposerConfig
 from factgym.envs.eve.solver_tasks import SolverTaskSet
+from factgym.generators.multihop.world import SPLITS, world
 from factgym.tools.library import PassageLibrary
 
 
@@ -36,7 +36,7 @@ class ProposerTask(SharedByArguments):
         return operator.getitem, self.place
 
 
-class ProposerTaskSet(KeptTasks[ProposerTask]):
+class ProposerTaskSet(LazyTaskSet[ProposerTask]):
     """The documents of one configuration, with the corpus that they are part of. Thread-safe.
 
     Task *i* depends on the corpus, the documents that are named, `seed` and *i* alone.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from factgym.core.strictjson import StrictJsonError, loads
+from factgym.core.strict_json import StrictJsonError, loads
 from factgym.corpora.claims import Passage
 from factgym.envs.eve.tokens import count_tokens, first_tokens
 from factgym.tools.library import PassageLibrary

@@ -14,7 +14,7 @@ from factgym.core.episode import Reply
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.report import RewardReport
-from factgym.corpora.multihop import Triple
+from factgym.datasets.multihop import Triple
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.protocols import PACKAGE, SEARCH_PROMPTS, search_messages, single_prompts, single_turn_messages
 from factgym.envs.eve.search import SearchDesk, Snippet, in_sight, readable_search, search
@@ -126,7 +126,7 @@ class EveSolverEnv(Env[SolverTask]):
         """The task set of this configuration."""
         return solver_tasks(self.config)
 
-    def begin(self, task: SolverTask) -> list[Message]:
+    def initial_messages(self, task: SolverTask) -> list[Message]:
         """The instructions and the question; without search the gold evidence too, where it is to be shown."""
         config = self.config
         self._shown: list[tuple[int, Snippet]] = []
@@ -139,7 +139,7 @@ class EveSolverEnv(Env[SolverTask]):
         given = "\n".join(_spans(task)) if config.evidence else ""
         return single_turn_messages(task.triple.question, given or None, span=True)
 
-    def open_tools(self) -> Sequence[ToolSchema]:
+    def available_tools(self) -> Sequence[ToolSchema]:
         """`search` where there is something to search, and `submit`."""
         return _schemas(self.config.search)
 
@@ -156,7 +156,7 @@ class EveSolverEnv(Env[SolverTask]):
         self._taken = None
         return [_reminded(one) for one in replies]
 
-    def answer(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> Reply:
         """Take the submission, or search."""
         turn, message = len(self.episode.turns), self.episode.messages[-1]
         if call is self._taken:
@@ -259,7 +259,7 @@ class EveSolverEnv(Env[SolverTask]):
         name = own.name if known.get(own.name, own) == own else f"{own.name} (own)"
         return {**known, name: own}, name
 
-    def compose(self, ask: Callable[[str, Sequence[str]], str]) -> str:
+    def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
         """An answer asked for part by part, for a person who plays."""
         answer = ask("answer", ())
         return written(answer, ask("evidence, copied (empty for none)", ()))
@@ -294,7 +294,7 @@ class EveSolverEnv(Env[SolverTask]):
         found = [self.tasks.corpus.get(one) for one in ids if one in self.tasks.corpus]
         return [{"id": one.id, "title": one.title, "text": one.text} for one in found]
 
-    def caveats(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What is missing in the questions, and what was searched."""
         return caveats_of(self.config, self.tasks)
 

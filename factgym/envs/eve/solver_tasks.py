@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError
-from factgym.core.kept import KeptTasks
+from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file, with_evidence_in, world
+from factgym.datasets.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file, with_evidence_in
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.library import identity, open_corpus, open_library
+from factgym.generators.multihop.world import world
 from factgym.tools.library import PassageLibrary
 
 DATA_VARIABLE = "FACTGYM_DATA"
@@ -37,7 +38,7 @@ class SolverTask(SharedByArguments):
         return operator.getitem, self.place
 
 
-class SolverTaskSet(KeptTasks[SolverTask]):
+class SolverTaskSet(LazyTaskSet[SolverTask]):
     """The questions of one configuration and what is searched for them. Thread-safe."""
 
     def __init__(self, triples: Sequence[Triple], config: EveSolverConfig) -> None:
@@ -145,7 +146,7 @@ def load_triples(config: EveSolverConfig) -> Sequence[Triple]:
 def _given(config: EveSolverConfig) -> Sequence[Triple]:
     triples = tuple(config.triples) if isinstance(config.triples, Sequence) else ()
     if not triples or not all(isinstance(one, Triple) for one in triples):
-        raise ConfigError("triples is a sequence of factgym.corpora.multihop.Triple, at least one")
+        raise ConfigError("triples is a sequence of factgym.datasets.multihop.Triple, at least one")
     if len({one.id for one in triples}) < len(triples):
         raise ConfigError("two of the given triples have one id: ids are unique")
     return triples[: config.size]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from factgym.core.action import CallError, ParsedAction, ToolCall
-from factgym.core.locate import in_json
+from factgym.core.json_spans import in_json
 from factgym.core.messages import Message
 from factgym.rewards.eve import Solution, parse_solution
 from factgym.tools.schema import Text

@@ -18,18 +18,18 @@ from functools import cache
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from factgym.core.asking import as_message, ask
+from factgym.core.call_policy import as_message, call_policy
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import ContextOverflowError, Guest, Policy, PolicyError, Scoring, as_policy_error
+from factgym.core.policy import AuxiliaryPolicy, ContextOverflowError, Policy, PolicyError, Scoring, as_policy_error
 from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.seeds import derive
-from factgym.core.together import gather_all
+from factgym.core.single_flight import gather_all
 from factgym.envs.eve.protocols import PACKAGE, SEARCH_PROMPTS, single_prompts, single_turn_messages
 from factgym.envs.eve.rollouts import Underway, run_nested
 from factgym.envs.eve.submission import solution_of
 from factgym.envs.eve.verifier_cache import AnswerCache, Entry
-from factgym.envs.eve.verifier_rooms import SolverRooms
+from factgym.envs.eve.verifier_sessions import SolverRooms
 from factgym.rewards.eve import exact_match, log_prob_value
 
 Protocol = Literal["search", "with", "without", "logprob with", "logprob without"]
@@ -76,7 +76,7 @@ class _Asked:
     """One answer that is wanted. number: which of several."""
 
     protocol: Protocol
-    guest: Guest
+    guest: AuxiliaryPolicy
     question: str
     answer: str
     evidence: str | None
@@ -90,9 +90,9 @@ class _Asked:
 class _Lanes:
     """What bounds the calls on one event loop: rollouts in all, each policy's threads, and who has been prepared."""
 
-    def __init__(self, guests: Sequence[Guest], most: int) -> None:
+    def __init__(self, auxiliary_policies: Sequence[AuxiliaryPolicy], most: int) -> None:
         self.rollouts = asyncio.Semaphore(most)
-        self.threads = {id(one): asyncio.Semaphore(max(1, one.threads)) for one in guests}
+        self.threads = {id(one): asyncio.Semaphore(max(1, one.threads)) for one in auxiliary_policies}
         self.prepared: set[int] = set()
         self.preparing = asyncio.Lock()
 
@@ -107,8 +107,8 @@ class Verifier:
 
     def __init__(
         self,
-        solver: Guest,
-        auxiliary: Guest,
+        solver: AuxiliaryPolicy,
+        auxiliary: AuxiliaryPolicy,
         rooms: SolverRooms,
         cache: AnswerCache,
         *,
@@ -159,7 +159,7 @@ class Verifier:
         )
 
     def _wanted(self, question: str, answer: str, evidence: str | None) -> list[_Asked]:
-        plan: list[tuple[Protocol, Guest, str | None, int]] = [("search", self.solver, None, self._n)]
+        plan: list[tuple[Protocol, AuxiliaryPolicy, str | None, int]] = [("search", self.solver, None, self._n)]
         if evidence is not None and self._by_logprob:
             plan += [("logprob with", self.solver, evidence, 1), ("logprob without", self.auxiliary, None, 1)]
         elif evidence is not None:
@@ -222,7 +222,7 @@ class Verifier:
         policy = one.guest.start(env, one.seed(self._seed))
         try:
             while env.episode.stop is None:
-                said = await self._act(one.guest, policy, env.policy_prompt(), env.open_tools())
+                said = await self._act(one.guest, policy, env.policy_prompt(), env.available_tools())
                 await asyncio.to_thread(env.step, said) if env.slow_steps else env.step(said)
         except ContextOverflowError:
             env.truncate("context_limit")
@@ -253,20 +253,20 @@ class Verifier:
             return {"logprob": _NEVER}
 
     async def _act(
-        self, guest: Guest, policy: Policy, messages: Sequence[Message], tools: Sequence[ToolSchema]
+        self, guest: AuxiliaryPolicy, policy: Policy, messages: Sequence[Message], tools: Sequence[ToolSchema]
     ) -> Message:
         if not guest.threads:
-            return await ask(policy, messages, tools)
+            return await call_policy(policy, messages, tools)
         async with self._here().threads[id(guest)]:
-            return await ask(policy, messages, tools, blocking=True)
+            return await call_policy(policy, messages, tools, blocking=True)
 
 
-def _identity(guest: Guest) -> dict[str, Any]:
+def _identity(guest: AuxiliaryPolicy) -> dict[str, Any]:
     """What a policy says of itself, without what it finds out while it plays."""
     return {key: value for key, value in guest.describe().items() if key != _FOUND}
 
 
-def _said_by(guest: Guest, fault: Exception) -> PolicyError:
+def _said_by(guest: AuxiliaryPolicy, fault: Exception) -> PolicyError:
     """What a policy raised, as a fault with its name in it."""
     known = as_policy_error(fault)
     cause, fatal = (known.cause, known.fatal) if isinstance(known, PolicyError) else ("agent", False)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, ClassVar
 
-from factgym.core.keyed import KeyedFile
-from factgym.core.together import Flights
+from factgym.core.single_flight import Flights
+from factgym.core.sqlite_cache import SqliteCache
 
 IN_MEMORY = 100_000
 """Answers kept in memory; beyond that the one that was not needed for longest goes."""
@@ -20,7 +20,7 @@ IN_MEMORY = 100_000
 Entry = dict[str, Any]
 
 
-class AnswerFile(KeyedFile):
+class AnswerFile(SqliteCache):
     """Answers in a SQLite file, shared by processes."""
 
     what: ClassVar[str] = "answer cache"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from factgym.core.policy import Guest, policy_from
+from factgym.core.policy import AuxiliaryPolicy, policy_from
 from factgym.core.shared import shared
 from factgym.corpora.corpus import Corpus
 from factgym.envs.eve.library import identity
@@ -13,7 +13,7 @@ from factgym.envs.eve.proposer_config import EveProposerConfig
 from factgym.envs.eve.rollouts import close_at_end
 from factgym.envs.eve.verifier import Verifier
 from factgym.envs.eve.verifier_cache import AnswerCache, AnswerFile
-from factgym.envs.eve.verifier_rooms import SOLVER_ENV, SolverRooms
+from factgym.envs.eve.verifier_sessions import SOLVER_ENV, SolverRooms
 
 __all__ = ["Verifier", "open_verifier"]
 
@@ -61,7 +61,7 @@ def _search(config: EveProposerConfig) -> dict[str, Any]:
     }
 
 
-def _guest(value: Any, settings: dict[str, Any] | None) -> Guest:
+def _guest(value: Any, settings: dict[str, Any] | None) -> AuxiliaryPolicy:
     """A policy; one that was made here, from text, is closed when the process ends."""
     guest = policy_from(value, SOLVER_ENV, settings)
     if isinstance(value, str) and guest.policy is not None:

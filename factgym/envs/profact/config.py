@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from factgym.core.config import EnvConfig
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.corpora.averitec.evidence import MAX_PASSAGE_CHARS
-from factgym.corpora.factchecks import SPLITS
+from factgym.datasets.averitec.evidence import MAX_PASSAGE_CHARS
+from factgym.generators.factchecks import SPLITS
 from factgym.rewards.profact.guarded import ALL_COMPONENTS, ALL_RUBRICS, GATES
 from factgym.rewards.rubric import Rubric
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from factgym.core.locate import in_json
+from factgym.core.json_spans import in_json
 from factgym.core.messages import Message, message_text
 from factgym.core.report import SpanCredit
-from factgym.envs.profact.desk import Desk
+from factgym.envs.profact.state import Desk
 from factgym.rewards.profact import Matching
 from factgym.rewards.profact.guarded import GuardedScore
 

@@ -14,10 +14,10 @@ from factgym.core.episode import Reply
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.report import RewardReport
-from factgym.corpora.averitec import LABELS, NO_ANSWER, FactCheck, answer_string
+from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_string
 from factgym.envs.profact.config import ProFactConfig
 from factgym.envs.profact.credit import span_credits
-from factgym.envs.profact.desk import TOOLBOX, TOOLS, Desk, line, readable
+from factgym.envs.profact.state import TOOLBOX, TOOLS, Desk, line, readable
 from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet, profact_tasks
 from factgym.rewards.profact import meteor
 from factgym.rewards.profact.guarded import ALL_RUBRICS, GuardedScore, is_grounded, score_guarded
@@ -107,7 +107,7 @@ class ProFactEnv(Env[ProFactTask]):
         """The shared task set of this configuration."""
         return profact_tasks(self.config)
 
-    def begin(self, task: ProFactTask) -> list[Message]:
+    def initial_messages(self, task: ProFactTask) -> list[Message]:
         """A fresh desk; the instructions, and the claim with what is told about it."""
         self._desk = Desk(task, self.config.max_questions)
         self._head: Message | None = None
@@ -136,7 +136,7 @@ class ProFactEnv(Env[ProFactTask]):
             return "question"
         return "verdict" if self._desk.current is None else "search"
 
-    def open_tools(self) -> Sequence[ToolSchema]:
+    def available_tools(self) -> Sequence[ToolSchema]:
         """The tools of the stage."""
         return _schemas(TOOLS[self.stage])
 
@@ -158,7 +158,7 @@ class ProFactEnv(Env[ProFactTask]):
         start = later[0].message if later else len(episode.messages)
         return [episode.messages[0], self._head, *episode.messages[start:]]
 
-    def answer(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> Reply:
         """Do a call of the stage."""
         desk = self._desk
         desk.turn = len(self.episode.turns)
@@ -283,7 +283,7 @@ class ProFactEnv(Env[ProFactTask]):
         name = own.name if ALL_RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
         return {**ALL_RUBRICS, name: own}, name
 
-    def compose(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any] | None:
+    def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any] | None:
         """What ends the stage, asked for part by part, for a person who plays; None for no question at all."""
         if self.stage == "question":
             questions: list[str] = []
@@ -322,7 +322,7 @@ class ProFactEnv(Env[ProFactTask]):
             "store": self.tasks.store.note,
         }
 
-    def caveats(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What the claims were checked against."""
         return [self.tasks.store.note]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.kept import KeptTasks
+from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
-from factgym.corpora.averitec import (
+from factgym.datasets.averitec import (
     EvidenceSearch,
     FactCheck,
     FactChecks,
@@ -25,8 +25,8 @@ from factgym.corpora.averitec import (
     open_store,
     read_fact_checks,
 )
-from factgym.corpora.factchecks import MadeChecks, made_store
 from factgym.envs.profact.config import ProFactConfig
+from factgym.generators.factchecks import MadeChecks, made_store
 from factgym.rewards.profact import ProFactGold
 
 DATA_VARIABLE = "FACTGYM_DATA"
@@ -56,7 +56,7 @@ class ProFactTask(SharedByArguments):
         return operator.getitem, self.place
 
 
-class ProFactTaskSet(KeptTasks[ProFactTask]):
+class ProFactTaskSet(LazyTaskSet[ProFactTask]):
     """The tasks of one configuration: its claims but those of which nothing can be checked or scored.
 
     skipped: how many claims were left out because they are blank or have no gold question.

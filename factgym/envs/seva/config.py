@@ -7,7 +7,7 @@ from typing import Literal
 
 from factgym.core.config import EnvConfig
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.corpora.attribution.synthetic import SPLITS
+from factgym.generators.attribution import SPLITS
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva import find_rubric
 

@@ -15,7 +15,7 @@ from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.report import RewardReport, SpanCredit
 from factgym.envs.seva.config import SevaConfig
-from factgym.envs.seva.person import Ask, compose
+from factgym.envs.seva.human import Ask, compose
 from factgym.envs.seva.review import complaints, diagnosis, schema_errors
 from factgym.envs.seva.submission import IMPLICIT, SUBMIT, harmless, is_verdict, salvaged, submit_schema
 from factgym.envs.seva.tasks import SevaTask, SevaTaskSet, seva_tasks
@@ -109,7 +109,7 @@ class SevaEnv(Env[SevaTask]):
         """The shared task set of this configuration."""
         return seva_tasks(self.config)
 
-    def begin(self, task: SevaTask) -> list[Message]:
+    def initial_messages(self, task: SevaTask) -> list[Message]:
         """The instructions, and the source with the claim."""
         self._draft: Submitted | None = None
         self._final: Submitted | None = None
@@ -122,7 +122,7 @@ class SevaEnv(Env[SevaTask]):
         """The prompts that make up the system message."""
         return ("system", "repair") if self.config.repair else ("system",)
 
-    def open_tools(self) -> Sequence[ToolSchema]:
+    def available_tools(self) -> Sequence[ToolSchema]:
         """`submit`."""
         return (submit_schema(),)
 
@@ -130,7 +130,7 @@ class SevaEnv(Env[SevaTask]):
         found = salvaged(parsed)
         return super()._replies(parsed if found is None else replace(parsed, items=(found,)))
 
-    def answer(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> Reply:
         """Take a verdict; where it is a draft, say what was noticed."""
         if call.name != SUBMIT:
             name = call.name[:_NAME_CHARS]
@@ -222,7 +222,7 @@ class SevaEnv(Env[SevaTask]):
         name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
         return {**known, name: own}, name
 
-    def compose(self, ask: Ask) -> dict[str, Any]:
+    def prompt_human(self, ask: Ask) -> dict[str, Any]:
         """A submission asked for part by part, for a person who plays."""
         return {"tool": SUBMIT, "arguments": compose(self.task, ask)}
 

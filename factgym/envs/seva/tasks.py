@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError
-from factgym.core.kept import KeptTasks
+from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
-from factgym.corpora.attribution import AttributionClaim, Claims, SyntheticAttribution, read_benchmark, stratified
+from factgym.datasets.attribution import AttributionClaim, Claims, read_benchmark, stratified
 from factgym.envs.seva.config import SevaConfig
+from factgym.generators.attribution import SyntheticAttribution
 from factgym.rewards.seva import SevaGold
 from factgym.tools.untrusted import neutralise
 
@@ -40,7 +41,7 @@ class SevaTask(SharedByArguments):
         return operator.getitem, self.place
 
 
-class SevaTaskSet(KeptTasks[SevaTask]):
+class SevaTaskSet(LazyTaskSet[SevaTask]):
     """The tasks of one configuration. Thread-safe; a task is made when it is first asked for."""
 
     def __init__(self, claims: Claims, config: SevaConfig) -> None:

@@ -20,7 +20,7 @@ from inspect_ai.tool import ToolCall, ToolInfo, ToolParams
 
 from factgym.core.env import Env
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.native import encode_json
+from factgym.core.openai_messages import encode_json
 
 
 def said(message: ChatMessageAssistant) -> dict[str, Any]:

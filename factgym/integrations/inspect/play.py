@@ -104,7 +104,7 @@ async def _turns(session: Session, talk: Talk, state: TaskState, ask: Ask, infos
     env, episode = session.env, session.env.episode
     slow = env.slow_steps
     while episode.stop is None:
-        output = await ask(talk.prompt(), infos.of(env.open_tools()))
+        output = await ask(talk.prompt(), infos.of(env.available_tools()))
         state.output = output
         if output.empty:
             raise RuntimeError(f"the model returned no message: {output.error}")

@@ -10,7 +10,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 from inspect_ai.util import Store
 
-from factgym.agents.players import players_of
+from factgym.agents.scripted import scripted_agents
 from factgym.integrations.inspect.play import PLAYED
 from factgym.integrations.session import Session
 
@@ -26,7 +26,7 @@ def metric_names(session: Session) -> list[str]:
     session.start(0)
     session.close()
     found = dict.fromkeys([REWARD, *session.metrics()])
-    oracle = next((one for one in players_of(session.env.env_spec.id).values() if one.role == "oracle"), None)
+    oracle = next((one for one in scripted_agents(session.env.env_spec.id).values() if one.role == "oracle"), None)
     if oracle is not None:
         session.start(0)
         policy = oracle.start(session.env, 0)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import factgym
-from factgym.agents.players import players_of
+from factgym.agents.scripted import scripted_agents
 from factgym.core.action import parse_action
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
@@ -113,11 +113,11 @@ validation:
 def _plan(env: Env[Any]) -> dict[str, Any]:
     """An episode for `openenv validate`: the honest baseline's, else of a text that nobody asked for."""
     env.reset(seed=0)
-    known = sorted(players_of(env.env_spec.id).values(), key=lambda one: _ROLES.get(one.role, 2))
+    known = sorted(scripted_agents(env.env_spec.id).values(), key=lambda one: _ROLES.get(one.role, 2))
     policy = known[0].start(env, 0) if known and known[0].role in _ROLES else None
     actions: list[dict[str, Any]] = []
     while env.episode.stop is None:
-        said = policy.act(env.policy_prompt(), env.open_tools()) if policy else "I would rather not say."
+        said = policy.act(env.policy_prompt(), env.available_tools()) if policy else "I would rather not say."
         message = parse_action(said, tags=env.tags, implicit=env.implicit).message
         actions.append(FactAction.of(dict(message)).model_dump(exclude_unset=True))
         env.step(message)

@@ -103,7 +103,7 @@ async def _play(
     slow = env.slow_steps
     while episode.stop is None:
         body: dict[str, Any] = {"model": model, "messages": shown()}
-        if tools := env.open_tools():
+        if tools := env.available_tools():
             body["tools"] = tools
         try:
             answer: Any = await chat.post("/chat/completions", cast_to=object, body=body)

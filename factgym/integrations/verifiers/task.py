@@ -15,7 +15,7 @@ import verifiers.v1 as vf
 from pydantic import Field
 
 import factgym
-from factgym.agents.players import players_of
+from factgym.agents.scripted import scripted_agents
 from factgym.integrations.session import Session
 from factgym.integrations.settings import keywords
 
@@ -164,9 +164,9 @@ class FactTask(vf.Task[FactData, FactState, FactTaskConfig]):
 
         None where the environment has no oracle, or where another policy's answers bound what it can earn.
         """
-        oracle = next((one for one in players_of(self.data.env).values() if one.role == "oracle"), None)
+        oracle = next((one for one in scripted_agents(self.data.env).values() if one.role == "oracle"), None)
         session = self.data.open()
-        if oracle is None or session.env.guests():
+        if oracle is None or session.env.auxiliary_policies():
             self.data.release(session)
             return None
         nothing = self.data.open().close().total

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from factgym.rewards.corver.fallback_judges import CAPITALS, EM_DASH, EN_DASH, LETTERS, QUOTE
 from factgym.rewards.corver.lexicon import (
     ADV,
     ENT,
@@ -27,7 +28,6 @@ from factgym.rewards.corver.lexicon import (
     ROLES,
     VERB,
 )
-from factgym.rewards.corver.stand_ins import CAPITALS, EM_DASH, EN_DASH, LETTERS, QUOTE
 from factgym.rewards.corver.triplets import PRONOUNS
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -16,7 +16,7 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.corpora.cooccurrence.engine import Loading, need
-from factgym.rewards.corver.stand_ins import StandIns
+from factgym.rewards.corver.fallback_judges import StandIns
 from factgym.rewards.corver.triplets import Triplet
 
 Engine = Literal["auto", "numba", "python"]

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from factgym.core.errors import DataError
-from factgym.corpora.answers import normalise_answer
+from factgym.rewards.answer_matching import normalise_answer
 
 __all__ = ["exact_match", "normalise_answer", "squad_scores", "token_f1"]
 

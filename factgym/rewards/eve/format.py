@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.answers import normalise_answer
+from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.parse import Proposal
 from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules
 from factgym.rewards.eve.spans import is_yes_no

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from factgym.corpora.answers import normalise_answer
 from factgym.corpora.text import find_quote, terms
+from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.format import NO_FORMAT, FormatParts, Rollout, length_score, thought_of
 from factgym.rewards.eve.parse import Proposal
 from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules

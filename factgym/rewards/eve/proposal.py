@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.answers import normalise_answer
-from factgym.corpora.multihop.triple import Evidence
 from factgym.corpora.text import terms
+from factgym.datasets.multihop.triple import Evidence
+from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.format import FormatParts, Rollout, format_parts
 from factgym.rewards.eve.guarded import guarded_parts, hops_reached
 from factgym.rewards.eve.measures import CountTokens, brevity, count_tokens, difficulty, evidence_value

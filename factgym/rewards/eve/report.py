@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from factgym.core.report import RewardReport, SpanCredit
-from factgym.corpora.multihop.triple import Evidence
+from factgym.datasets.multihop.triple import Evidence
 from factgym.rewards.eve.parse import Range
 from factgym.rewards.eve.proposal import ProposalScore
 from factgym.rewards.eve.solution import SolutionScore

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from factgym.corpora.multihop.triple import Evidence
+from factgym.datasets.multihop.triple import Evidence
 from factgym.rewards.eve.answers import exact_match, token_f1
 from factgym.rewards.eve.parse import Solution
 from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from factgym.corpora.answers import normalise_answer
-from factgym.corpora.multihop.triple import Evidence
 from factgym.corpora.sentences import passage_ranges
 from factgym.corpora.text import find_quote, terms
+from factgym.datasets.multihop.triple import Evidence
+from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules
 from factgym.rewards.profact.porter import porter_stem
 

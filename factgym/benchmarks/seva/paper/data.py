@@ -15,7 +15,7 @@ from factgym.benchmarks.formats import percent
 from factgym.benchmarks.papers.table import PaperRow, PaperTable, same
 from factgym.benchmarks.seva.facts import facts
 from factgym.benchmarks.seva.suite import DataSet
-from factgym.corpora.attribution import ATTRIBUTABLE, BenchmarkClaims, read_benchmark
+from factgym.datasets.attribution import ATTRIBUTABLE, BenchmarkClaims, read_benchmark
 
 CLUES: Mapping[str, Callable[[str], bool]] = MappingProxyType(
     {

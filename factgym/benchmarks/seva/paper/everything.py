@@ -13,7 +13,7 @@ def paper_tables(data_sets: Sequence[DataSet] = (), results: Sequence[Result] = 
     """Every table; those about data and baselines from what is given.
 
     Left out, because nothing in them can be computed without training: Tables 8 to 11, and the rounds of Table 22
-    but for their sums (`factgym.agents.evolve` plays rounds). Raises DataError for an unusable data set.
+    but for their sums (`factgym.training` plays rounds). Raises DataError for an unusable data set.
     """
     claims = data.claims_of(data_sets)
     computed = [reward.landscape(), reward.examples(), variance.proposition_1(), variance.proposition_2()]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from factgym.agents.players import players_of
+from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.formats import ABSENT, decimal, percent
 from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.papers.table import PaperRow, PaperTable, same
 from factgym.benchmarks.seva.facts import facts
 from factgym.benchmarks.seva.paper.data import PUBLISHED, attributable, kind_of
 from factgym.benchmarks.seva.suite import Result
-from factgym.corpora.attribution import BenchmarkClaims
+from factgym.datasets.attribution import BenchmarkClaims
 
 Scores = Mapping[tuple[str, str], Result]
 """Results by data set and agent."""
@@ -28,8 +28,8 @@ def _agents(results: Sequence[Result]) -> list[str]:
 
 def _honest(results: Sequence[Result]) -> list[Result]:
     """Without exploiters: their labels may be told to them."""
-    players = players_of("seva")
-    return [one for one in results if one.agent not in players or players[one.agent].role != "exploiter"]
+    agents = scripted_agents("seva")
+    return [one for one in results if one.agent not in agents or agents[one.agent].role != "exploiter"]
 
 
 def _by_name(results: Sequence[Result]) -> Scores:

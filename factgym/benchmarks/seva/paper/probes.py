@@ -12,8 +12,8 @@ from types import MappingProxyType
 from factgym.benchmarks.formats import percent
 from factgym.benchmarks.papers.table import PaperRow, PaperTable
 from factgym.benchmarks.seva.facts import facts
-from factgym.corpora.attribution import ATTRIBUTABLE, AttributionClaim, BenchmarkClaims
-from factgym.corpora.probes import NoProbe, Pool, Probe, attempt, survey
+from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim, BenchmarkClaims
+from factgym.generators.probes import NoProbe, Pool, Probe, attempt, survey
 
 _SENTENCES: Mapping[str, str] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from factgym.benchmarks.papers.table import PaperRow, PaperTable, same, signed
 from factgym.benchmarks.seva.facts import facts
 from factgym.benchmarks.seva.paper.data import attributable
 from factgym.benchmarks.statistics import accuracy, bca_score, confusion, label_scores, macro_f1
-from factgym.corpora.attribution import BenchmarkClaims
+from factgym.datasets.attribution import BenchmarkClaims
 from factgym.rewards.seva import LABELS
 
 POSITIVE: str = LABELS[0]

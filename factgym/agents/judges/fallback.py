@@ -1,0 +1,165 @@
+"""Deterministic stand-ins for judges: what can be said about a case by looking at its words.
+
+They make every loop and report run without a model, and they are not judges: each says `stand_in` in its judgements
+and its description. English only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from factgym.agents.judges.base import BaseJudge, Case, Judgement
+from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, PROBE_CHECK, JudgePrompt
+from factgym.core.errors import ConfigError
+from factgym.corpora.sentences import sentences
+from factgym.corpora.text import fold, terms
+from factgym.rewards.answer_matching import normalise_answer
+
+
+class _StandIn(BaseJudge):
+    name: str
+    how: str
+    rubric: JudgePrompt
+
+    def describe(self) -> dict[str, Any]:
+        """Rubric, scale, and by what rule it stands in."""
+        return {
+            "rubric": self.rubric.name,
+            "version": self.rubric.version,
+            "scale": self.rubric.scale,
+            "grades": dict(self.rubric.grades),
+            "prompt_sha256": None,
+            "by": self._by,
+            "stand_in": True,
+            "how": self.how,
+        }
+
+    @property
+    def _by(self) -> str:
+        return f"stand-in: {self.name}"
+
+    def _judgement(self, label: str, reason: str) -> Judgement:
+        return Judgement(self.rubric.grades[label], label, self._by, stand_in=True, reason=reason)
+
+
+class ContainmentJudge(_StandIn):
+    """Stands in for EVE's evidence judge: sufficient when the evidence contains the answer.
+
+    Both are normalised like SQuAD's answers and compared word by word, so that "1" is not in "1975". It does not read
+    the question: evidence that names the answer in passing passes, and an answer in other words fails.
+    """
+
+    name = "containment"
+    how = "the normalised answer stands in the evidence, word by word; the question is not read"
+    rubric = EVIDENCE_SUPPORT
+
+    async def judge(self, case: Case) -> Judgement:
+        """Judge a case; see `Judge.judge`."""
+        texts = self.rubric.check(case)
+        answer, evidence = (normalise_answer(texts[name]) for name in ("answer", "evidence"))
+        if not answer:
+            return self._judgement("insufficient", "the answer is empty")
+        if f" {answer} " in f" {evidence} ":
+            return self._judgement("sufficient", "the evidence contains the answer")
+        return self._judgement("insufficient", "the evidence does not contain the answer")
+
+
+_NEGATION_WORDS = (
+    "no not never none nor neither without nothing cannot can't don't doesn't didn't won't isn't aren't wasn't weren't"
+)
+_NEGATIONS = frozenset(_NEGATION_WORDS.split())
+_SMALL_WORDS = "zero one two three four five six seven eight nine ten eleven twelve"
+_SMALL = {word: str(value) for value, word in enumerate(_SMALL_WORDS.split())}
+_NUMERICAL = "numerical_exaggeration"
+_LEAST_STEM = 4
+
+
+class LexicalCheckJudge(_StandIn):
+    """Stands in for SEVA's cross-check of probes, by words, numbers and negations.
+
+    A probe counts as attributable when the one sentence of the source that shares most words with it has its numbers,
+    as many negations (even or odd) and at least `coverage` of its content words. It fails as undetectable when it
+    says what its original says, as wrong-label when the label is the other one, and as wrong-type when a numerical
+    error is said and no number differs. Whether it is fluent, and the other error types, are not looked at.
+    """
+
+    name = "lexical check"
+    how = "words, numbers and negations against the nearest sentence of the source; fluency is not looked at"
+    rubric = PROBE_CHECK
+
+    def __init__(self, coverage: float = 0.8) -> None:
+        if not 0 < coverage <= 1:
+            raise ConfigError(f"coverage must be in (0, 1], not {coverage!r}")
+        self.coverage = coverage
+
+    def describe(self) -> dict[str, Any]:
+        """Rubric, scale, rule, and the coverage that it wants."""
+        return super().describe() | {"coverage": self.coverage}
+
+    async def judge(self, case: Case) -> Judgement:
+        """Judge a case; see `Judge.judge`. Raises ConfigError for a label that is none of the two."""
+        texts = self.rubric.check(case)
+        attributable = _is_attributable(texts["label"])
+        original, probe = texts["original"], texts["probe"]
+        if not attributable and original and fold(original).casefold() == fold(probe).casefold():
+            return self._judgement("undetectable", "the probe says what its original says")
+        why_not = self._missing(texts["source"], probe)
+        if attributable and why_not:
+            return self._judgement("wrong-label", why_not)
+        if not attributable and not why_not:
+            return self._judgement(
+                "wrong-label", "a sentence of the source has the probe's words, numbers and negations"
+            )
+        if (
+            not attributable
+            and texts["error_type"] == _NUMERICAL
+            and original
+            and _numbers(original) == _numbers(probe)
+        ):
+            return self._judgement("wrong-type", "no number differs from the original")
+        return self._judgement("pass", why_not or "a sentence of the source carries the probe")
+
+    def _missing(self, source: str, probe: str) -> str:
+        """What the nearest sentence of the source lacks of the probe; empty when nothing does."""
+        words = _words(probe)
+        spans = sentences(source)
+        if not words or not spans:
+            return "the probe or the source has no words"
+        nearest = max((source[a:b] for a, b in spans), key=lambda one: len(words & _words(one)))
+        numbers = _numbers(probe) - _numbers(nearest)
+        if numbers:
+            return f"the nearest sentence does not have the number {min(numbers)}"
+        if _negations(nearest) % 2 != _negations(probe) % 2:
+            return "the probe and the nearest sentence differ in a negation"
+        if len(words & _words(nearest)) < self.coverage * len(words):
+            return "the nearest sentence lacks words of the probe"
+        return ""
+
+
+def _is_attributable(label: str) -> bool:
+    known = {"attributable": True, "not attributable": False}
+    said = " ".join(label.casefold().replace("_", " ").split())
+    if said not in known:
+        raise ConfigError(
+            f"a case of {PROBE_CHECK.name!r}: label is 'Attributable' or 'Not Attributable', not {label!r:.80}"
+        )
+    return known[said]
+
+
+def _words(text: str) -> set[str]:
+    return {_stem(word) for word in terms(text) if word not in _NEGATIONS}
+
+
+def _stem(word: str) -> str:
+    """A word without a plural or a verb's s: enough for a changed subject, too little to join different words."""
+    word = _SMALL.get(word, word)
+    return word[:-1] if len(word) > _LEAST_STEM and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _numbers(text: str) -> set[str]:
+    return {word for word in _words(text) if word[0].isdigit()}
+
+
+def _negations(text: str) -> int:
+    folded = text.casefold().replace("’", "'").replace("can not", "cannot")
+    return sum(word.strip(".,;:!?()\"'") in _NEGATIONS for word in folded.split())

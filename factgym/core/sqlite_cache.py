@@ -1,0 +1,149 @@
+"""Answers on disk, so that the same question is paid for once: one SQLite file, keyed by content.
+
+A key is a SHA-256 over all that an answer depends on; the file holds keys and answers as JSON, never a secret.
+Processes may share a file, by SQLite's write-ahead log and locks; the threads of a process share one connection. What
+was put survives a killed process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from factgym.core.errors import DataError
+
+_WAIT_SECONDS = 30.0
+_TRIES = 40
+_PAUSE_SECONDS = 0.05
+_INHERITED: list[sqlite3.Connection] = []
+"""Connections of a parent process: a fork must neither use nor close them."""
+
+
+class SqliteCache:
+    """Entries by key in a file, whose folder is made when it is missing. Safe under threads and processes.
+
+    A subclass says what the file holds. Raises DataError, here and in every method, that names the file when it is
+    damaged, not ours or cannot be used.
+    """
+
+    what: ClassVar[str]
+    """What the file is, in errors: "judgement cache"."""
+    table: ClassVar[str]
+    application: ClassVar[int]
+    """SQLite's "application id" of our files of this kind, so that somebody else's is never written to."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{self.file}: the folder of the {self.what} cannot be made ({error})") from error
+        self._set_up()
+        self._prepare()
+
+    def _set_up(self) -> None:
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self._closer: weakref.finalize[[], Any] | None = None
+        self._process = os.getpid()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"file": self.file}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.file = state["file"]
+        self._set_up()
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is needed, and closes by itself with the last user."""
+        with self._lock:
+            if self._closer is not None:
+                self._closer()
+            self._db = self._closer = None
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The entry of a key, or None."""
+        with self._open() as db:
+            row = db.execute(f"SELECT entry FROM {self.table} WHERE key = ?", (key,)).fetchone()
+        return None if row is None else self._entry(key, row[0])
+
+    def put(self, key: str, entry: dict[str, Any]) -> None:
+        """Keep an entry, plain JSON data; the first that was kept for a key stays."""
+        text = json.dumps(entry, allow_nan=False, sort_keys=True)
+        with self._open() as db, db:
+            db.execute(f"INSERT OR IGNORE INTO {self.table} (key, entry) VALUES (?, ?)", (key, text))
+
+    def __len__(self) -> int:
+        with self._open() as db:
+            return int(db.execute(f"SELECT count(*) FROM {self.table}").fetchone()[0])
+
+    def _entry(self, key: str, text: object) -> dict[str, Any]:
+        try:
+            value = json.loads(text) if isinstance(text, str) else None
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise self._unusable(f"the entry {key[:12]} is not readable")
+        return value
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection()
+            except sqlite3.Error as error:
+                raise self._unusable(str(error)) from error
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is not None and self._process != os.getpid():
+            _INHERITED.append(self._db)
+            if self._closer is not None:
+                self._closer.detach()
+            self._db = None
+        if self._db is None:
+            self._process = os.getpid()
+            self._db = sqlite3.connect(self.file, timeout=_WAIT_SECONDS, check_same_thread=False)
+            self._closer = weakref.finalize(self, self._db.close)
+            self._db.execute("PRAGMA synchronous = NORMAL")
+        return self._db
+
+    def _prepare(self) -> None:
+        """Make the table where the file is new; several processes may do so at once."""
+        with self._open() as db:
+            for left in reversed(range(_TRIES)):
+                try:
+                    self._initialise(db)
+                    return
+                except sqlite3.OperationalError as error:
+                    # Switching to the write-ahead log answers "locked" at once, whatever the timeout is.
+                    if not left or "locked" not in str(error):
+                        raise
+                    time.sleep(_PAUSE_SECONDS)
+
+    def _initialise(self, db: sqlite3.Connection) -> None:
+        db.execute("BEGIN")  # both are read from one state: another process may be making the file
+        with db:
+            tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            owner = db.execute("PRAGMA application_id").fetchone()[0]
+        if owner == self.application:
+            return
+        if owner or tables:
+            raise self._unusable("it is a database of another program")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("BEGIN IMMEDIATE")
+        with db:
+            db.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.table} (key TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID"
+            )
+            db.execute(f"PRAGMA application_id = {self.application}")
+
+    def _unusable(self, why: str) -> DataError:
+        return DataError(f"{self.file}: the {self.what} cannot be used ({why}); move it away or name another folder")

@@ -1,0 +1,1 @@
+"""Synthetic documents, claims, questions and worlds, and perturbations of text."""

@@ -1,0 +1,1 @@
+"""Claims over a user's own documents, made by corrupting their sentences."""

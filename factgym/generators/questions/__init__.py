@@ -1,0 +1,1 @@
+"""A generated world of entities and relations, and factual questions about it."""

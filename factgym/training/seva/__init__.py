@@ -1,0 +1,1 @@
+"""SEVA's self-evolution loop: verify, reflect, probe, refine."""

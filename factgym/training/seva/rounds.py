@@ -1,0 +1,200 @@
+"""Rounds of self-evolution on every benchmark: macro-F1, and the change against the seed (SEVA's Tables 2 and 22).
+
+Read off the `metrics.json` of each round that `factgym evolve seva` leaves. The change is measured on the same claims,
+with a paired BCa interval. A round is called a specialist when one benchmark rose and another fell and neither interval
+holds 0: the paper shows the signs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from factgym.agents.runs.artifacts import ALLOCATION, MANIFEST, METRICS, read_json
+from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.statistics import confusion, macro_f1, paired_bca
+from factgym.core.errors import DataError
+from factgym.datasets.attribution import LABELS
+from factgym.training import ARMS
+
+Shape = Literal["specialist", "gain", "loss", "flat"]
+
+PAPER: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        "Step150 (seed)": {"clearfacts": 65.2, "fever": 90.7, "truthfulqa": 68.8, "halueval": 57.1},
+        "Round 1 (rules)": {"clearfacts": 64.5, "fever": 90.2, "truthfulqa": 69.9, "halueval": 57.7},
+        "Round 2 (LoRA, 1.1K)": {"clearfacts": 66.5, "fever": 92.3, "truthfulqa": 58.6, "halueval": 68.0},
+        "Round 3 (Full FT, 2.0K)": {"clearfacts": 65.2, "fever": 91.9, "truthfulqa": 55.0, "halueval": 71.4},
+        "Round 4 (mega-FT, 7.8K)": {"clearfacts": 65.1, "fever": 92.2, "truthfulqa": 56.4, "halueval": 72.0},
+    }
+)
+"""The paper's Table 22: macro-F1 in percent of a 7B model, by round and benchmark."""
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A round on a benchmark. f1: macro-F1 in [0, 1]. change: against the seed, None for the seed. n: claims."""
+
+    f1: float
+    change: Estimate | None
+    n: int
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval of the change lies on one side of 0, else 0."""
+        if self.change is None or self.change.low is None or self.change.high is None:
+            return 0
+        return int(self.change.low > 0) - int(self.change.high < 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One row. arm: empty for the seed. what: "seed", "rules" or "trained". asked, made, kept: probes. lines: trained on."""
+
+    arm: str
+    number: int
+    what: str
+    cells: Mapping[str, Cell]
+    asked: int = 0
+    made: int = 0
+    kept: int = 0
+    lines: int = 0
+
+    @property
+    def average(self) -> float:
+        """The mean macro-F1, benchmarks at equal weight."""
+        return sum(one.f1 for one in self.cells.values()) / len(self.cells)
+
+    @property
+    def spread(self) -> float:
+        """The largest change minus the smallest; 0 for the seed."""
+        changes = [one.change.value or 0.0 for one in self.cells.values() if one.change is not None]
+        return max(changes) - min(changes) if changes else 0.0
+
+    @property
+    def shape(self) -> Shape:
+        """What the changes whose intervals leave out 0 amount to."""
+        signs = {one.sign for one in self.cells.values()}
+        if {1, -1} <= signs:
+            return "specialist"
+        return "gain" if 1 in signs else "loss" if -1 in signs else "flat"
+
+    @property
+    def name(self) -> str:
+        """How a table calls the row."""
+        return f"{self.arm} {self.number}" if self.arm else "seed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """All rounds of an evolution, the seed first. notes: sentences for people; who judged is among them."""
+
+    benchmarks: tuple[str, ...]
+    rows: tuple[Round, ...]
+    notes: tuple[str, ...] = ()
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms that have a round, in their order."""
+        return tuple(dict.fromkeys(row.arm for row in self.rows if row.arm))
+
+    def of(self, arm: str) -> list[Round]:
+        """The seed and the rounds of an arm."""
+        return [row for row in self.rows if row.arm in ("", arm)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data; macro-F1 and changes in [0, 1], not percent."""
+        return {
+            "benchmarks": list(self.benchmarks),
+            "rounds": [_row_data(row, self.rows[0]) for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+
+def read_rounds(folder: str | Path, *, resamples: int = RESAMPLES) -> Rounds:
+    """The rounds in the folder of an evolution, finished ones only.
+
+    resamples: of each interval. Raises DataError where there is no evolution, or its seed is not measured yet.
+    """
+    folder = Path(folder)
+    if not (folder / MANIFEST).is_file():
+        raise DataError(f"{folder} holds no evolution: `factgym evolve seva --out {folder}` makes one")
+    manifest = read_json(folder / MANIFEST)
+    if not (folder / "round-0" / METRICS).is_file():
+        raise DataError(f"the seed in {folder} is not measured yet: continue with --resume")
+    seed = read_json(folder / "round-0" / METRICS)
+    benchmarks = tuple(seed["benchmarks"])
+    rows = [_row(seed, seed, resamples)]
+    reports = []
+    for path in _finished(folder):
+        metrics = read_json(path / METRICS)
+        rows.append(_row(metrics, seed, resamples))
+        reports.append((rows[-1], metrics["probes"], read_json(path / ALLOCATION)))
+    return Rounds(benchmarks, tuple(rows), tuple(_notes(reports)), manifest)
+
+
+def _finished(folder: Path) -> Iterator[Path]:
+    for arm in ARMS:
+        number = 1
+        while (path := folder / arm / f"round-{number}" / METRICS).is_file():
+            yield path.parent
+            number += 1
+
+
+def _row(metrics: Mapping[str, Any], seed: Mapping[str, Any], resamples: int) -> Round:
+    probes = metrics.get("probes") or {}
+    cells = {}
+    for name, found in metrics["benchmarks"].items():
+        first = seed["benchmarks"][name]
+        if found["tasks"] != first["tasks"]:
+            raise DataError(f"round {metrics['round']} of {metrics['arm']!r} was measured on other claims of {name}")
+        score = macro_f1(confusion(found["gold"], found["said"], LABELS))
+        change = None
+        if metrics is not seed:
+            change = paired_bca(
+                found["gold"], first["said"], found["said"], "macro_f1", labels=LABELS, resamples=resamples
+            ).difference
+        cells[name] = Cell(score, change, len(found["tasks"]))
+    counts = {name: int(probes.get(name, 0)) for name in ("asked", "made", "kept")}
+    lines = int((metrics.get("train") or {}).get("lines", 0))
+    return Round(metrics["arm"], int(metrics["round"]), str(metrics["what"]), cells, **counts, lines=lines)
+
+
+def _notes(reports: Sequence[tuple[Round, Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[str]:
+    yield from dict.fromkeys(str(probes["cross_check"]["note"]) for _, probes, _ in reports)
+    for row, probes, _ in reports:
+        short = {name: n for own in probes["shortfall"].values() for name, n in own.items()}
+        if short:
+            total = sum(sum(own.values()) for own in probes["shortfall"].values())
+            yield f"{row.name}: {total} probes short of {row.asked}; most lacking: {max(short, key=lambda one: short[one])}."
+    cut = [row.name for row, _, allocation in reports if allocation.get("limit") is not None]
+    if cut:
+        yield f"At most as many probes were kept as the arm weakness kept in the same round: {', '.join(cut)}."
+
+
+def _row_data(row: Round, seed: Round) -> dict[str, Any]:
+    return {
+        "arm": row.arm,
+        "round": row.number,
+        "what": row.what,
+        "average": row.average,
+        "average_change": row.average - seed.average,
+        "spread": row.spread,
+        "shape": row.shape,
+        "probes": {"asked": row.asked, "made": row.made, "kept": row.kept},
+        "trained_on": row.lines,
+        "benchmarks": {name: _cell_data(cell) for name, cell in row.cells.items()},
+    }
+
+
+def _cell_data(cell: Cell) -> dict[str, Any]:
+    found: dict[str, Any] = {"macro_f1": cell.f1, "n": cell.n}
+    if cell.change is not None:
+        found |= {"change": cell.change.value, "low": cell.change.low, "high": cell.change.high}
+    return found

@@ -1,0 +1,312 @@
+"""Counting words that stand together: our index and infini-gram's, over the same corpus and in the same run.
+
+Both are built from the same documents. Ours starts from text, infini-gram's from tokens that are cut already, as its own
+tokenizer would take much longer than ours. Then queries of two to five words are asked, whose words all have a frequency
+of one band; half of them have words of one sentence, so that there is something to count. Each query is asked once,
+after others of its kind; of each row first ours, then theirs, so that neither works in the other's caches. Times are
+processor time of all threads of the process (infini-gram starts several a query), which other work on the machine hardly
+disturbs, or the wall's. Counts are compared where infini-gram is exact: where no word is over its cap.
+
+Both indexes are in memory: infini-gram is told to load its files, ours are read by `preload`, again before every row, as
+a system may drop what was not used for some seconds. With `--mapped` neither is: files are in the system's cache, and
+queries pay for the pages that they touch first.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from factgym.core.errors import ConfigError
+from factgym.corpora.cooccurrence import CooccurrenceIndex, build_index, open_index
+from factgym.corpora.cooccurrence.infinigram import InfinigramCounter, open_infinigram
+from factgym.corpora.cooccurrence.infinigram_files import MAX_SHORT
+from factgym.corpora.cooccurrence.sources import open_source
+from perf.cooccurrence_peer import write_infinigram
+from perf.cooccurrence_text import Draw, Text, read_text
+
+BANDS = ((1, 1_000), (1_000, 20_000), (20_000, 200_000), (200_000, 1 << 40))
+Clock = Callable[[], float]
+_CLOCKS: Mapping[str, Clock] = {"cpu": time.process_time, "wall": time.perf_counter}
+WORDS = (2, 3, 4, 5)
+CAP = 500_000
+_PEER_BATCH = 48
+_WARM = 4
+_PATIENCE = 15.0
+"""Seconds of infini-gram's after which a row has queries enough, when it has `_LEAST` of them."""
+_LEAST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured. queries: for each band and number of words. keep: a folder for the files, else a temporary one.
+    mapped: neither index is brought into memory."""
+
+    tokens: int
+    text: Path | None = None
+    queries: int = 50
+    workers: int = 2
+    memory_mb: int = 2048
+    keep: Path | None = None
+    peer: bool = True
+    clock: str = "cpu"
+    mapped: bool = False
+
+
+def parse_tokens(text: str) -> int:
+    """`50M` as 50,000,000. ConfigError for what is no number."""
+    factor = {"k": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:], 1)
+    digits = text[:-1] if factor > 1 else text
+    if not digits.isdecimal() or not int(digits):
+        raise ConfigError(f"--tokens {text!r} is no number of tokens; write 50M or 1000000")
+    return int(digits) * factor
+
+
+def measure_cooccurrence(plan: Plan) -> Iterator[str]:
+    """Lines of a report, as they are found: sizes, builds, latencies by band, batches, the first query."""
+    text = read_text(plan.text, MAX_SHORT)
+    if plan.keep is not None:
+        plan.keep.mkdir(parents=True, exist_ok=True)
+        yield from _measure(plan, text, plan.keep)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _measure(plan, text, Path(folder))
+
+
+def _measure(plan: Plan, text: Text, folder: Path) -> Iterator[str]:
+    draw = Draw(text, plan.tokens)
+    path, peer_path = folder / "corpus.cooc", folder / "infinigram"
+    yield f"{text.what}: {len(text.sentences):,} sentences, {text.vocabulary:,} words; {draw.documents:,} documents"
+    seconds = _build_ours(plan, draw, folder, path)
+    with_peer = plan.peer and find_spec("infini_gram") is not None
+    peer_seconds = _build_theirs(plan, draw, peer_path) if with_peer else None
+    ours = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=1, preload=False)
+    theirs = open_infinigram(peer_path, max_frequency=CAP, load_to_ram=not plan.mapped) if with_peer else None
+    if not 0.9 < ours.tokens / plan.tokens < 1.1:
+        raise ConfigError(f"{folder} holds an index of {ours.tokens:,} tokens: name another folder with --keep")
+    yield f"{ours.tokens:,} tokens"
+    yield from _sizes(ours, path, seconds, theirs, peer_seconds)
+    queries = _queries(draw, plan.queries)
+
+    def bring() -> None:
+        for file in (path, *(peer_path.glob("*.0") if with_peer and plan.mapped else ())):
+            _warm(file)
+        if not plan.mapped:
+            ours.preload()
+
+    yield from _latencies(ours, theirs, queries, _CLOCKS[plan.clock], bring)
+    bring()
+    yield from _batches(path, ours, theirs, queries)
+    yield from _first_query(path, queries)
+    if plan.peer and theirs is None:
+        yield "  infini-gram: not measured; it needs the extra infini-gram"
+
+
+def _build_ours(plan: Plan, draw: Draw, folder: Path, path: Path) -> float | None:
+    """Seconds from JSON lines to the index; None for one that was there."""
+    if path.exists():
+        return None
+    lines = folder / "corpus.jsonl"
+    draw.write(lines)
+    started = time.perf_counter()
+    build_index(open_source(lines), path, memory_mb=plan.memory_mb, workers=plan.workers)
+    seconds = time.perf_counter() - started
+    lines.unlink()
+    return seconds
+
+
+def _build_theirs(plan: Plan, draw: Draw, path: Path) -> float | None:
+    """Seconds of sorting suffixes; None for an index that was there."""
+    if (path / "table.0").exists():
+        return None
+    began: list[float] = []
+    memory = max(1, plan.memory_mb >> 10)
+    write_infinigram(
+        draw.token_lists(),
+        path,
+        memory_gb=memory,
+        threads=plan.workers,
+        progress=lambda _: began.append(time.perf_counter()),
+    )
+    return time.perf_counter() - began[-1]
+
+
+def _sizes(
+    ours: CooccurrenceIndex, path: Path, seconds: float | None, theirs: InfinigramCounter | None, peer: float | None
+) -> Iterator[str]:
+    size = path.stat().st_size / ours.tokens
+    yield f"  ours         {size:5.2f} bytes a token   {_rate(ours.tokens, seconds)} from text"
+    if theirs is not None:
+        other = theirs.shards.bytes / theirs.tokens
+        yield f"  infini-gram  {other:5.2f} bytes a token   {_rate(theirs.tokens, peer)} from tokens   {other / size:.2f} × ours"
+
+
+def _rate(tokens: int, seconds: float | None) -> str:
+    return "built before" if seconds is None else f"{seconds:7.1f} s, {tokens / seconds / 1e6:5.2f} M tokens/s"
+
+
+Queries = dict[tuple[int, int], tuple[list[list[str]], list[list[str]]]]
+"""By band and number of words: queries to warm up with, and queries to measure."""
+
+
+def _queries(draw: Draw, count: int) -> Queries:
+    rng = random.Random(0)
+    drawn: Tally[int] = Tally()
+    for row in draw.rows():
+        drawn.update(row.tolist())
+    tally: Tally[str] = Tally()
+    for number, times in drawn.items():
+        for word in draw.text.tokens[number]:
+            tally[word] += times
+    found: Queries = {}
+    for band, (low, high) in enumerate(BANDS):
+        words = sorted(word for word, frequency in tally.items() if low <= frequency < high)
+        inside = set(words)
+        shared = [sorted(inside.intersection(sentence)) for sentence in draw.text.tokens]
+        for size in WORDS:
+            places = [row for row in shared if len(row) >= size]
+            if len(words) < 2 * size:
+                continue
+            made = [_query(rng, words, places if n % 2 else [], size) for n in range(2 * count)]
+            found[band, size] = made[:count], made[count:]
+    return found
+
+
+def _query(rng: random.Random, words: Sequence[str], places: Sequence[Sequence[str]], size: int) -> list[str]:
+    return rng.sample(rng.choice(places) if places else words, size)
+
+
+def _warm(file: Path) -> None:
+    with file.open("rb") as content:
+        while content.read(1 << 24):
+            pass
+
+
+def _latencies(
+    ours: CooccurrenceIndex,
+    theirs: InfinigramCounter | None,
+    queries: Queries,
+    clock: Clock,
+    bring: Callable[[], None],
+) -> Iterator[str]:
+    yield "  occurrences of each word   words   ours p50 / p95 ms     infini-gram p50 / p95 ms    ratios      n   equal of exact"
+    for (band, size), (warm, measured) in queries.items():
+        bring()
+        mine = _ask(ours, warm, measured, clock, float("inf"))
+        other = [] if theirs is None else _ask(theirs, warm, measured, clock, _PATIENCE)
+        exact = [theirs.is_exact(query) for query in measured[: len(other)]] if theirs is not None else []
+        yield _row(band, size, mine[: len(other) or None], other, exact)
+
+
+class Asked(NamedTuple):
+    """One query: milliseconds, and the count found."""
+
+    took: float
+    found: int
+
+
+def _ask(
+    counter: CooccurrenceIndex | InfinigramCounter,
+    warm: Sequence[list[str]],
+    measured: Sequence[list[str]],
+    clock: Clock,
+    patience: float,
+) -> list[Asked]:
+    """Each query once, after some others; it ends before the last when `patience` seconds are over."""
+    for query in warm[:_WARM]:
+        counter.count(query)
+    rows: list[Asked] = []
+    for query in measured:
+        started = clock()
+        found = counter.count(query)
+        rows.append(Asked((clock() - started) * 1e3, found))
+        if len(rows) >= _LEAST and sum(one.took for one in rows) > patience * 1e3:
+            break
+    return rows
+
+
+def _row(band: int, size: int, ours: Sequence[Asked], theirs: Sequence[Asked], exact: Sequence[bool]) -> str:
+    low, high = BANDS[band]
+    what = f"{low:,} – {high:,}" if high < 1 << 40 else f"over {low:,}"
+    mine, other = [one.took for one in ours], [one.took for one in theirs]
+    line = f"  {what:25} {size:6}   {_p(mine, 50):9.4f} / {_p(mine, 95):9.4f}"
+    if not theirs:
+        return line
+    ratios = f"{_p(other, 50) / _p(mine, 50):5.0f} / {_p(other, 95) / _p(mine, 95):4.0f} ×"
+    equal = [one.found == peer.found for one, peer, known in zip(ours, theirs, exact, strict=True) if known]
+    told = f"{len(theirs):4}   {sum(equal)} of {len(equal)}"
+    return f"{line}   {_p(other, 50):9.2f} / {_p(other, 95):9.2f}     {ratios} {told}"
+
+
+def _p(values: Sequence[float], percent: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, round(percent / 100 * (len(ordered) - 1)))]
+
+
+def _batches(path: Path, one: CooccurrenceIndex, theirs: InfinigramCounter | None, queries: Queries) -> Iterator[str]:
+    """Queries a second of `count_many`, over every band and number of words, on one thread and on two."""
+    rng = random.Random(1)
+    batch = [query for _, measured in queries.values() for query in measured]
+    rng.shuffle(batch)
+    two = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=2, preload=False)
+    two.preload()
+    two.count_many(batch[:2])
+    found = [statistics.median(_seconds(index, batch) for _ in range(3)) for index in (one, two)]
+    rates = [len(batch) / seconds for seconds in found]
+    yield f"  count_many of {len(batch):,}: {rates[0]:,.0f} queries/s on one thread, {rates[1]:,.0f} on two, {rates[1] / rates[0]:.2f} ×"
+    if theirs is not None:
+        some = batch[:_PEER_BATCH]
+        alone = len(some) / _seconds(theirs, some)
+        theirs.threads = 2
+        rates = [alone, len(some) / _seconds(theirs, some)]
+        yield f"  infini-gram, {len(some):,}: {rates[0]:,.0f} queries/s, {rates[1]:,.0f} with two at a time"
+
+
+def _seconds(counter: CooccurrenceIndex | InfinigramCounter, batch: Sequence[Sequence[str]]) -> float:
+    started = time.perf_counter()
+    counter.count_many(batch)
+    return time.perf_counter() - started
+
+
+_FRESH = """
+import json, sys, time
+first, others = json.loads(sys.argv[2])
+t0 = time.perf_counter()
+from factgym.corpora.cooccurrence import open_index
+t1 = time.perf_counter()
+index = open_index(sys.argv[1])
+t2 = time.perf_counter()
+index.count(first)
+t3 = time.perf_counter()
+def held():
+    rows = open("/proc/self/status") if sys.platform == "linux" else []
+    return next((line.split()[1] for line in rows if line.startswith("RssAnon")), 0)
+before = held()
+index.count_many(others)
+print(t1 - t0, t2 - t1, t3 - t2, before, held())
+"""
+
+
+def _first_query(path: Path, queries: Queries) -> Iterator[str]:
+    """In a fresh process with the default engine: import, open and the first query, milliseconds; memory of its own."""
+    asked = json.dumps([next(iter(queries.values()))[0][0], [measured[0] for _, measured in queries.values()]])
+    rows = []
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", _FRESH, str(path), asked], capture_output=True, text=True, check=True
+        )
+        rows.append([float(one) for one in done.stdout.split()])
+    start, opened, first, one, many = (statistics.median(column) for column in zip(*rows, strict=True))
+    yield f"  fresh process: import {start * 1e3:,.0f} ms, open {opened * 1e3:,.1f} ms, first query {first * 1e3:,.1f} ms"
+    yield f"  memory of its own: {one / 1024:,.0f} MB after it, {many / 1024:,.0f} MB after a query of every row above"

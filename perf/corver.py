@@ -1,0 +1,297 @@
+"""CorVer's sentence reward a second: split, extract by rule, count, align to tokens; and the whole that it is part of.
+
+A batch is a training step's: 24 questions with 16 completions each, three sentences of thought and one of answer, which
+are drawn from a text; tokens are of four characters. "sentences, new" is those four stages together. The rows "whole"
+are all that a completion is scored by, as `score_many` does it: the judge of its answer, its format, refusals and the
+strict rubric as well. Every sentence is drawn for itself; in "whole, groups" the completions of a question share a pool
+of 16, as samples of one policy repeat each other. Counting stops at the highest tier, as in training; the rows "exact"
+count in full, as environments and evaluation do.
+
+Nothing is cached from one batch to the next by the reward, but an index remembers the words that it looked up. "first
+batch" opens the index anew for each batch, so that it knows none (its file is in memory). "sentences, new" and "whole
+reward" are what a run sees, batch after batch over one index, every sentence new; "whole, again" and the stages by
+themselves come after the whole of the same batch.
+
+The rows of one core are medians over batches of the processor time of one thread, counting included, which is pinned to
+one core; beside them stands the wall's time. What the process held before is left out of garbage collection (a trainer
+that holds millions of objects pays for walking over them). The last row is the wall's, with two processes at a time that
+share the index's file. Without an index a corpus is made of the text and held in memory; with one (`python -m
+perf cooccurrence --text TEXT --keep FOLDER` leaves FOLDER/corpus.cooc), give the text that it was
+made of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from factgym.core.errors import ConfigError
+from factgym.corpora.cooccurrence import CooccurrenceIndex, Counter, memory_index, open_index
+from factgym.rewards.corver import (
+    DEFAULT_RULES,
+    CorverRules,
+    RuleExtractor,
+    query_of,
+    score_many,
+    split_sentences,
+    token_returns_many,
+)
+from perf.cooccurrence_text import read_text
+
+_QUESTIONS, _GROUP, _SENTENCES = 24, 16, 4
+_POOL = 16
+_TOKEN_CHARS = 4
+_OTHERS = 1_000_000
+"""Seeds of further batches begin here."""
+_PER_DOCUMENT = 25
+_TARGET = 20_000
+_PATIENCE = 600.0
+_TRAINING = CorverRules(exact_counts=False)
+_FORMS = (
+    "{a} directed {b} in {year}.",
+    "The {b} was written by {a}, a novelist from {place}.",
+    "{a} was born in {place} on {day} March {year}.",
+    "In {year}, {a} won the {b} with the {place} Orchestra.",
+    "{a}, who lived in {place}, founded the {b} in {year}.",
+    "{place} is the capital of the {b} province, and its mayor is {a}.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured. index: file of an index, else one in memory. text: a file or folder, else generated facts."""
+
+    index: Path | None = None
+    text: Path | None = None
+    batches: int = 15
+    processes: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's completions and where their tokens stand."""
+
+    texts: Sequence[str]
+    aliases: Sequence[Sequence[str]]
+    offsets: Sequence[np.ndarray]
+
+    @property
+    def sentences(self) -> int:
+        """How many sentences the completions have."""
+        return sum(len(split_sentences(text)) for text in self.texts)
+
+
+def measure_corver(plan: Plan) -> Iterator[str]:
+    """Lines of a report: sentences a second, stage by stage and together, median and range over the batches."""
+    if plan.index is not None and plan.text is None:
+        raise ConfigError("--index needs --text: the text that the index was made of, for sentences that it can know")
+    sentences = _sentences(plan.text)
+    counter = _counter(plan.index, sentences)
+    batches = [_batch(sentences, seed) for seed in range(plan.batches + 1)]
+    sizes = [one.sentences for one in batches]
+    yield (
+        f"CorVer's sentence reward: {plan.batches} batches of {_QUESTIONS * _GROUP} completions, "
+        f"{statistics.mean(sizes):,.0f} sentences each; {_what(counter)}"
+    )
+    found: dict[str, list[Rate]] = {}
+    with _one_core():
+        for number, batch in enumerate(batches):
+            fresh = counter if plan.index is None else _counter(plan.index, sentences)
+            grouped, other = _batch(sentences, -1 - number, _POOL), _batch(sentences, _OTHERS + number)
+            rates = _rates(batch, grouped, other, counter, fresh)
+            for name, rate in (
+                rates.items() if number else ()
+            ):  # the first one warms up what is mapped at its first use
+                found.setdefault(name, []).append(rate)
+    for name, measured in found.items():
+        yield _line(name, measured)
+    if plan.index is not None and plan.processes > 1:
+        yield _both(plan, statistics.mean(sizes))
+
+
+@contextlib.contextmanager
+def _one_core() -> Iterator[None]:
+    """The thread on one core, where the system can do that, and what is there left out of garbage collection."""
+    pins = hasattr(os, "sched_setaffinity")
+    allowed = os.sched_getaffinity(0) if pins else set()
+    gc.collect()
+    gc.freeze()
+    try:
+        if pins:
+            os.sched_setaffinity(0, {max(allowed)})
+        yield
+    finally:
+        gc.unfreeze()
+        if pins:
+            os.sched_setaffinity(0, allowed)
+
+
+def _sentences(path: Path | None) -> list[str]:
+    if path is not None:
+        return list(read_text(path, 1 << 30).sentences)
+    rng = random.Random(0)
+    names = [_name(rng) for _ in range(20_000)]
+    made = (
+        rng.choice(_FORMS).format(
+            a=f"{rng.choice(names)} {rng.choice(names)}", b=f"{rng.choice(names)} Prize", place=rng.choice(names[:500]),
+            year=rng.randrange(1800, 2020), day=rng.randrange(1, 29),
+        )
+        for _ in range(60_000)
+    )  # fmt: skip
+    return list(made)
+
+
+def _name(rng: random.Random) -> str:
+    return "".join(rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(rng.randrange(2, 5))).title()
+
+
+def _counter(path: Path | None, sentences: Sequence[str]) -> CooccurrenceIndex:
+    if path is not None:
+        index = open_index(path, engine=_engine(), threads=1, preload=False)
+        index.preload()
+        return index
+    documents = (" ".join(sentences[i : i + _PER_DOCUMENT]) for i in range(0, len(sentences), _PER_DOCUMENT))
+    return memory_index(documents, engine=_engine(), threads=1)
+
+
+def _engine() -> Literal["numba", "numpy"]:
+    return "numba" if find_spec("numba") else "numpy"
+
+
+def _what(counter: Counter) -> str:
+    known = counter.describe()
+    return f"an index of {known['tokens']:,} tokens, {known['words']:,} words, counted with {_engine()}"
+
+
+def _batch(sentences: Sequence[str], seed: int, pool: int | None = None) -> Batch:
+    """pool: how many sentences the completions of a question share; all of them by default."""
+    rng = random.Random(seed)
+    texts = []
+    for number in range(_QUESTIONS * _GROUP):
+        if number % _GROUP == 0:
+            shared = sentences if pool is None else rng.choices(sentences, k=pool)
+        *thought, answer = (rng.choice(shared) for _ in range(_SENTENCES))
+        texts.append(f"<think>{' '.join(thought)}</think>\n<answer>{answer}</answer>")
+    return Batch(texts, [[rng.choice(sentences).split()[0]] for _ in texts], [_offsets(text) for text in texts])
+
+
+def _offsets(text: str) -> np.ndarray:
+    starts = np.arange(0, len(text), _TOKEN_CHARS)
+    return np.stack([starts, np.minimum(starts + _TOKEN_CHARS, len(text))], axis=1)
+
+
+def _extractor() -> RuleExtractor:
+    return RuleExtractor("numba" if find_spec("numba") else "python")
+
+
+def _reward(batch: Batch, counter: Counter, rules: CorverRules = _TRAINING) -> None:
+    token_returns_many(score_many(batch.texts, batch.aliases, counter, _extractor(), rules), batch.offsets)
+
+
+class Rate(NamedTuple):
+    """Sentences a second, of processor time and of the wall's; made of seconds first."""
+
+    cpu: float
+    wall: float
+
+
+def _sentence_part(batch: Batch, counter: CooccurrenceIndex) -> Rate:
+    """Seconds of a batch that is new: split, extract, count; and align, for which it is scored in between."""
+    looked_up = _seconds(lambda: _looked_up(batch, counter))
+    scores = score_many(batch.texts, batch.aliases, counter, _extractor(), _TRAINING)
+    aligned = _seconds(lambda: token_returns_many(scores, batch.offsets))
+    return Rate(*(sum(both) for both in zip(looked_up, aligned, strict=True)))
+
+
+def _looked_up(batch: Batch, counter: CooccurrenceIndex) -> object:
+    texts = list(dict.fromkeys(one.text for text in batch.texts for one in split_sentences(text)))
+    found = _extractor().extract_first(texts)
+    queries = [query for one in found for triplet in one if triplet.valid and (query := query_of(triplet))]
+    return counter.count_up_to(queries, _TRAINING.high_count)
+
+
+def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) -> dict[str, Rate]:
+    """Seconds of each stage by itself, and of the whole. fresh: a counter that knows no word yet."""
+    first = _seconds(lambda: _reward(batch, fresh))
+    whole = _seconds(lambda: _reward(batch, counter))
+    extractor = _extractor()
+    texts = [one.text for text in batch.texts for one in split_sentences(text)]
+    valid = [next((one for one in found if one.valid), None) for found in extractor.extract(texts)]
+    queries = [query for one in valid if one is not None and (query := query_of(one)) is not None]
+    scores = score_many(batch.texts, batch.aliases, counter, extractor)
+    return {
+        "first batch": first,
+        "whole reward": whole,
+        "whole, again": _seconds(lambda: _reward(batch, counter)),
+        "whole, exact": _seconds(lambda: _reward(batch, counter, DEFAULT_RULES)),
+        "split": _seconds(lambda: [split_sentences(text) for text in batch.texts]),
+        "extract": _seconds(lambda: extractor.extract_first(texts)),
+        "count": _seconds(lambda: counter.count_up_to(queries, _TRAINING.high_count)),
+        "count, exact": _seconds(lambda: counter.count_many(queries)),
+        "align": _seconds(lambda: token_returns_many(scores, batch.offsets)),
+    }
+
+
+def _rates(
+    batch: Batch, grouped: Batch, other: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex
+) -> dict[str, Rate]:
+    """Sentences a second of each row. other: a batch for the row of the sentences alone."""
+    seconds = {"sentences, new": (other.sentences, _sentence_part(other, counter))}
+    seconds |= {name: (batch.sentences, spent) for name, spent in _stages(batch, counter, fresh).items()}
+    seconds["whole, groups"] = grouped.sentences, _seconds(lambda: _reward(grouped, counter))
+    return {name: Rate(*(size / max(one, 1e-9) for one in spent)) for name, (size, spent) in seconds.items()}
+
+
+def _seconds(work: Callable[[], object]) -> Rate:
+    wall, cpu = time.perf_counter(), time.thread_time()
+    work()
+    return Rate(time.thread_time() - cpu, time.perf_counter() - wall)
+
+
+def _line(name: str, rates: Sequence[Rate]) -> str:
+    cpu, wall = (statistics.median(column) for column in zip(*rates, strict=True))
+    slowest, fastest = min(one.cpu for one in rates), max(one.cpu for one in rates)
+    goal = (
+        f"   {cpu / _TARGET:.2f} × the {_TARGET:,} wanted" if name.startswith(("sentences", "whole", "first")) else ""
+    )
+    spread = f"[{slowest:,.0f} – {fastest:,.0f}]"
+    return f"  {name:14} {cpu:12,.0f} sentences/s on one core  {spread}, wall time {wall:,.0f}{goal}"
+
+
+def _both(plan: Plan, size: float) -> str:
+    """The wall's time of the same batches in several processes, which start together once all have read their text."""
+    context = get_context("spawn")
+    barrier, results = context.Barrier(plan.processes), context.Queue()
+    workers = [context.Process(target=_work, args=(plan, seed, barrier, results)) for seed in range(plan.processes)]
+    for one in workers:
+        one.start()
+    spans = [results.get(timeout=_PATIENCE) for _ in workers]
+    for one in workers:
+        one.join()
+    wall = max(end for _, end in spans) - min(start for start, _ in spans)
+    rate = plan.processes * plan.batches * size / wall
+    return f"  {f'{plan.processes} processes':14} {rate:12,.0f} sentences/s, wall time"
+
+
+def _work(plan: Plan, seed: int, barrier: Any, results: Any) -> None:
+    sentences = _sentences(plan.text)
+    counter = _counter(plan.index, sentences)
+    batches = [_batch(sentences, 1_000 * (seed + 1) + number) for number in range(plan.batches + 1)]
+    _reward(batches[0], counter)
+    barrier.wait(_PATIENCE)
+    start = time.time()
+    for batch in batches[1:]:
+        _reward(batch, counter)
+    results.put((start, time.time()))

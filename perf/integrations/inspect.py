@@ -1,0 +1,165 @@
+"""What the Inspect door adds: each turn, the store and the score, above a solver written by hand; without the model's API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from factgym.core.errors import FactgymError
+from factgym.core.messages import Message
+from factgym.core.registry import make
+from factgym.integrations.session import Session
+from perf.integrations.frame import Door, Recorded, awaited_one_by_one
+
+Episode = Callable[[Recorded], Awaitable[float]]
+
+
+def door(env_id: str) -> Door:
+    """The solver's episode and the scorer. Raises MissingExtraError where Inspect is not installed."""
+    import factgym.integrations.inspect  # noqa: F401 - says what is missing
+
+    given = _Given(env_id)
+
+    def whole(recorded: Sequence[Recorded]) -> list[float]:
+        """`inspect eval` itself, its log included."""
+        return _evaluated(env_id, {one.task: given.to(one)[1] for one in recorded})
+
+    return Door(
+        awaited_one_by_one(_through(given)),
+        by_hand=awaited_one_by_one(_by_hand(given, env_id)),
+        ready=given.ready,
+        run=whole,
+    )
+
+
+class _Given:
+    """What Inspect makes, whatever plays: a sample's messages and state, and the model's replies, parsed once for all."""
+
+    def __init__(self, env_id: str) -> None:
+        from inspect_ai.model import ModelName
+        from inspect_ai.solver import TaskState
+
+        self.session = Session(env_id)
+        self._state, self._model = TaskState, ModelName("mockllm/model")
+        self._made: dict[str, tuple[list[Any], list[Any]]] = {}
+        self._ready: dict[str, tuple[Any, Any]] = {}
+
+    def to(self, recorded: Recorded) -> tuple[list[Any], list[Any]]:
+        """The first messages and the replies."""
+        from factgym.integrations.inspect.messages import chat_message
+
+        first = [chat_message(message, {}, token_hex(11)) for message in self.session.start(recorded.task)]
+        return first, [_output(message) for message in recorded.messages]
+
+    def ready(self, recorded: Sequence[Recorded]) -> None:
+        """Make the state of a sample of its own for each, as Inspect does before it calls a solver."""
+        self._ready = {one.task: self._sample(one) for one in recorded}
+
+    def sample(self, recorded: Recorded) -> tuple[Any, Any]:
+        """The state of the sample, and the model."""
+        return self._ready[recorded.task]
+
+    def _sample(self, recorded: Recorded) -> tuple[Any, Any]:
+        made = self._made.get(recorded.task)
+        first, outputs = made or self._made.setdefault(recorded.task, self.to(recorded))
+        task = {"task": recorded.task}
+        state = self._state(model=self._model, sample_id=0, epoch=1, input="", messages=first, metadata=task)
+        replies = iter(outputs)
+
+        async def ask(messages: Any, tools: Any) -> Any:
+            return next(replies)
+
+        return state, ask
+
+
+def _output(message: Message) -> Any:
+    from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelOutput, ModelUsage
+    from inspect_ai.tool import ToolCall
+
+    said = [call["function"] for call in message.get("tool_calls") or []]
+    calls = [ToolCall(id="call_0", function=one["name"], arguments=json.loads(one["arguments"])) for one in said]
+    own = ChatMessageAssistant(content=message["content"] or "", tool_calls=calls or None)
+    # Usage is said, else Inspect counts tokens with a tokenizer that it downloads.
+    usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    choice = ChatCompletionChoice(message=own, stop_reason="tool_calls")
+    return ModelOutput(model="recorded", usage=usage, choices=[choice])
+
+
+def _through(given: _Given) -> Episode:
+    from factgym.integrations.inspect.messages import ToolInfos
+    from factgym.integrations.inspect.play import play_through
+    from factgym.integrations.inspect.score import REWARD, metric_names, score_of
+
+    session, infos = given.session, ToolInfos()
+    names = metric_names(session)
+
+    async def episode(recorded: Recorded) -> float:
+        state, ask = given.sample(recorded)
+        await play_through(session, state, ask, infos)
+        value: Any = score_of(state.store, names).value
+        return float(value[REWARD])
+
+    return episode
+
+
+def _by_hand(given: _Given, env_id: str) -> Episode:
+    """The least of a solver and a scorer in Inspect's types that work: no line of the door's.
+
+    No settings, limits or faults, no stages, texts, several calls or malformed ones; nothing in the log but the score.
+    """
+    from inspect_ai.model import ChatMessageTool
+    from inspect_ai.scorer import Score
+
+    from factgym.integrations.inspect.messages import tool_info
+
+    env = make(env_id)
+    tools = [tool_info(schema) for schema in env.all_tools()]
+
+    async def episode(recorded: Recorded) -> float:
+        state, ask = given.sample(recorded)
+        env.reset(options={"task": recorded.task})
+        while env.episode.stop is None:
+            state.output = await ask(state.messages, tools)
+            said = state.output.message
+            state.messages.append(said)
+            (call,) = said.tool_calls
+            function = {"name": call.function, "arguments": json.dumps(call.arguments)}
+            calls = [{"id": call.id, "type": "function", "function": function}]
+            _, _, _, _, info = env.step({"role": "assistant", "content": said.text, "tool_calls": calls})
+            text = info["messages"][0]["content"]
+            state.messages.append(ChatMessageTool(content=text, tool_call_id=call.id, function=call.function))
+        state.completed = True
+        report = env.episode.report
+        assert report is not None, "the episode is over"
+        state.store.set("values", {**report.components, "reward": report.total})
+        value: Any = Score(value=state.store.get("values"), explanation=env.episode.stop).value
+        return float(value["reward"])
+
+    return episode
+
+
+def _evaluated(env_id: str, outputs: Mapping[str, Sequence[Any]]) -> list[float]:
+    import inspect_ai
+    from inspect_ai.model import get_model
+    from inspect_ai.solver._task_state import sample_state
+
+    from factgym.integrations.inspect import task_of
+    from factgym.integrations.inspect.score import REWARD
+
+    left = {task: iter(said) for task, said in outputs.items()}
+
+    def answer(*_: Any) -> Any:
+        state: Any = sample_state()
+        return next(left[state.metadata["task"]])
+
+    model = get_model("mockllm/model", custom_outputs=answer, memoize=False)
+    with TemporaryDirectory() as folder:
+        (log,) = inspect_ai.eval(
+            task_of(env_id)(), model=model, limit=len(outputs), log_dir=folder, display="none", log_level="error"
+        )
+        if log.status != "success" or log.samples is None:
+            raise FactgymError(f"inspect eval failed: {log.error}")
+        return [float(one.scores["episode_reward"].value[REWARD]) for one in log.samples if one.scores]

@@ -1,0 +1,158 @@
+"""Many episodes against a server that answers after a fixed delay: how near the harness comes to the delay alone.
+
+The ideal is turns x delay x waves, waves being episodes over concurrency. Three ways over the same episodes: the harness
+with a policy that only waits, the harness with the endpoint policy and a server in a process of its own, and, as the
+peer, the bare `openai` client sending the very same requests to that server with nothing around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from factgym.agents.agent import Agent, agent_from_model
+from factgym.agents.rollout.engine import Limits, run_jobs
+from factgym.agents.rollout.order import Job, jobs_of, task_order
+from factgym.agents.rollout.record import Record
+from factgym.agents.runs.write import RunWriter
+from factgym.core.env import Env
+from factgym.core.messages import Message, ToolSchema
+from factgym.core.registry import make
+
+SERVER = "factgym.agents.script_server"
+
+
+@dataclass(frozen=True, slots=True)
+class _Timing:
+    """Seconds of one way over all episodes: by the clock, and of this process's CPU."""
+
+    wall: float
+    cpu: float
+
+
+def measure_rollouts(
+    env_id: str, episodes: int, delay: float, concurrencies: Sequence[int], repeats: int
+) -> Iterator[str]:
+    """Lines of a report, as they are found. delay: of the server, in seconds."""
+    env = make(env_id)
+    order = task_order(len(env.tasks), episodes, 0)
+    jobs = list(jobs_of(order, -(-episodes // len(order)), 0))[:episodes]
+    for index in order:  # tasks are made once a process; making them is no part of playing
+        env.tasks[index]
+    with _server(delay) as url:
+        replies = asyncio.run(_recorded(env, url, jobs))
+        turns = sum(len(said) for said in replies.values()) / len(jobs)
+        yield (
+            f"{env_id}: {episodes} episodes of {turns:.1f} turns, replies after {delay * 1e3:g} ms, {repeats} repeats,"
+            " median of wall / ideal (CPU ms a turn of this process, episodes written to disk)"
+        )
+        yield f"  {'at a time':>9}  {'ideal s':>8}  {'harness alone':>20}  {'with endpoint':>20}  {'openai client alone':>20}"
+        for concurrency in concurrencies:
+            ideal = turns * delay * -(-episodes // concurrency)
+            ways: dict[str, list[_Timing]] = {"harness": [], "endpoint": [], "client": []}
+            for _ in range(repeats):
+                ways["harness"].append(_play(env, _waiting(replies, delay), jobs, concurrency))
+                ways["endpoint"].append(_play(env, _endpoint(url), jobs, concurrency))
+                ways["client"].append(_bare(env, url, jobs, concurrency, replies))
+            cells = [_cell(found, ideal, turns * episodes) for found in ways.values()]
+            yield f"  {concurrency:9,}  {ideal:8.2f}  " + "  ".join(f"{cell:>20}" for cell in cells)
+
+
+def _cell(found: Sequence[_Timing], ideal: float, turns: float) -> str:
+    wall = statistics.median(one.wall for one in found)
+    cpu = statistics.median(one.cpu for one in found)
+    return f"{wall / ideal:.2f} ({cpu / turns * 1e3:.2f} ms)"
+
+
+@contextmanager
+def _server(delay: float) -> Iterator[str]:
+    command = [sys.executable, "-m", SERVER, "--port", "0", "--delay-ms", str(delay * 1e3)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+def _endpoint(url: str) -> Agent:
+    from factgym.agents.endpoint import Endpoint
+
+    return agent_from_model("endpoint", Endpoint(base_url=url, tools="native"))
+
+
+_Replies = dict[tuple[int, int], list[tuple[list[Message], Sequence[ToolSchema], Message]]]
+"""Job -> for each turn the prompt, the tools and the reply."""
+
+
+async def _recorded(env: Env[Any], url: str, jobs: Sequence[Job]) -> _Replies:
+    """What the server says in every episode, so that the other two ways play the same."""
+    found: _Replies = {}
+
+    def keep(one: Record) -> None:
+        messages = one["messages"]
+        places = [turn["message"] for turn in one["turns"]]
+        found[one["index"], one["sample"]] = [(messages[:at], one["tools"], messages[at]) for at in places]
+
+    agent = _endpoint(url)
+    await run_jobs(env, agent, jobs, keep, limits=Limits(concurrency=32))
+    await agent.close()
+    return found
+
+
+class _Waiting:
+    def __init__(self, said: list[Message], delay: float) -> None:
+        self._said = iter(said)
+        self._delay = delay
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
+        await asyncio.sleep(self._delay)
+        return next(self._said)
+
+
+def _waiting(replies: _Replies, delay: float) -> Agent:
+    by_index = {index: [reply for _, _, reply in said] for (index, _), said in replies.items()}
+    return Agent("waiting", lambda env, seed: _Waiting(by_index[env.episode.index], delay))
+
+
+def _play(env: Env[Any], agent: Agent, jobs: Sequence[Job], concurrency: int) -> _Timing:
+    async def run(writer: RunWriter) -> None:
+        await run_jobs(env, agent, jobs, writer.add, limits=Limits(concurrency=concurrency))
+        await agent.close()
+
+    with tempfile.TemporaryDirectory() as folder, RunWriter(Path(folder), {}) as writer:
+        return _timed(run(writer))
+
+
+def _bare(env: Env[Any], url: str, jobs: Sequence[Job], concurrency: int, replies: _Replies) -> _Timing:
+    from openai import AsyncOpenAI
+
+    async def run() -> None:
+        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            (model,) = [one.id async for one in client.models.list()]
+            left = iter(jobs)
+
+            async def work() -> None:
+                for job in left:
+                    for prompt, tools, _ in replies[job.index, job.sample]:
+                        request: Any = {"model": model, "messages": prompt, "tools": tools}
+                        await client.chat.completions.create(**request)
+
+            await asyncio.gather(*(work() for _ in range(concurrency)))
+
+    return _timed(run())
+
+
+def _timed(work: Any) -> _Timing:
+    wall, cpu = time.perf_counter(), time.process_time()
+    asyncio.run(work)
+    return _Timing(time.perf_counter() - wall, time.process_time() - cpu)
