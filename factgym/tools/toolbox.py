@@ -30,7 +30,7 @@ _MAX_ERRORS = 8
 """Errors of one call that are weighed against each other for the one that is told."""
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - an answer, not an error of the program
     """Raised inside a tool: the call was well formed but cannot be done."""
 
     def __init__(self, code: str, message: str) -> None:

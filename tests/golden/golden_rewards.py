@@ -106,7 +106,7 @@ class Played:
 
 def agents_of(env_id: str) -> Mapping[str, Any]:
     """The scripted agents of an environment by name."""
-    reference = spec(env_id).players
+    reference = spec(env_id).agents
     agents: Mapping[str, Any] = load_attribute(reference) if reference else {}
     return agents
 
