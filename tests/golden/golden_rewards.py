@@ -148,7 +148,7 @@ def play(env: Any, agent: Any, seed: int) -> Played:
     policy = agent.start(env, seed)
     ended, reward = False, 0.0
     while not ended:
-        action = policy.act(env.policy_prompt(), env.open_tools())
+        action = policy.act(env.policy_prompt(), env.available_tools())
         if inspect.isawaitable(action):
             action = asyncio.run(_wait(action))
         _, reward, terminated, truncated, _ = env.step(action)
