@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from factgym.core.errors import DataError
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.passages import read_passages
 from factgym.corpora.sentences import sentences
 from factgym.generators.multihop.world import world

@@ -17,7 +17,7 @@ from factgym.baselines.reading import Line, Reading, Statement, statement_of
 from factgym.baselines.rule import Finding, bare
 from factgym.baselines.rules import Rule, nearest_rule
 from factgym.baselines.weights import WEIGHTS
-from factgym.corpora.claims import STATUSES, Status
+from factgym.datasets.claims import STATUSES, Status
 
 _REASONS: dict[Status, str] = {
     "supported": "The evidence says so.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from factgym.baselines.words import Weights, Word, keys, words
-from factgym.corpora.text import sentences
+from factgym.corpora.sentences import sentences
 
 _LEAST_CHARS = 12
 _GAIN = 0.2

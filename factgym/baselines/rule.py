@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from factgym.baselines.reading import Line, Reading, Statement
-from factgym.corpora.claims import Status
+from factgym.datasets.claims import Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from factgym.benchmarks.records import (
     verdict_of,
 )
 from factgym.benchmarks.usage import UsageSummary, UsageTally
-from factgym.corpora.claims import VERDICTS
+from factgym.datasets.claims import VERDICTS
 
 NO_VERDICT = "none"
 """How a missing verdict is written among the predictions: nothing valid was submitted."""

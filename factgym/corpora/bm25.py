@@ -20,8 +20,7 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.shared import SharedByArguments
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.text import query_terms, terms
 

@@ -19,8 +19,7 @@ from typing import Any
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.shared import SharedByArguments
 from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.dense import DenseIndex, Encoder, shared_encoder
 from factgym.corpora.hybrid import HybridIndex
 from factgym.corpora.index import FingerprintedIndex, Hit, Index, check_request

@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.claims import Passage
-from factgym.corpora.text import query_terms, sentences, terms
+from factgym.corpora.corpus import Passage
+from factgym.corpora.sentences import sentences
+from factgym.corpora.text import query_terms, terms
 
 MAX_CHARS = 240
 """Default length of a snippet in characters, marks included; two ordinary sentences."""

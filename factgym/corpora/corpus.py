@@ -1,4 +1,4 @@
-"""A corpus: an immutable, ordered set of passages that indexes, tools and manifests share.
+"""Passages and corpora: the immutable, ordered sets of passages that indexes, tools and manifests share.
 
 Copies of a corpus are the corpus itself, so branching an episode costs nothing; it pickles by value.
 """
@@ -8,13 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
-from factgym.core.errors import DataError, FactgymError, did_you_mean
+from factgym.core.errors import ConfigError, DataError, FactgymError, did_you_mean
 from factgym.core.shared import SharedByArguments
-from factgym.corpora.claims import Passage
 
-_SUGGEST_FROM = 2_000
+_MAX_SUGGESTION_IDS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One piece of evidence. id: unique in its corpus. title: the document, or the heading above the text."""
+
+    id: str
+    title: str
+    text: str
 
 
 class UnknownPassageError(FactgymError, LookupError):
@@ -31,13 +40,13 @@ class Corpus(SharedByArguments):
         self._by_id = {passage.id: passage for passage in self._passages}
         self._fingerprint = ""
         if len(self._by_id) != len(self._passages):
-            raise DataError(
-                f"two passages share the id {_first_repeated(self._passages)!r}: ids are unique in a corpus"
-            )
+            seen: set[str] = set()
+            repeated = next(p.id for p in self._passages if p.id in seen or seen.add(p.id))  # type: ignore[func-returns-value]
+            raise DataError(f"two passages share the id {repeated!r}: ids are unique in a corpus")
 
     @classmethod
     def of(cls, passages: Iterable[Passage]) -> Corpus:
-        """`passages` as a corpus: itself when it already is one."""
+        """Return `passages` as a corpus: itself when it already is one."""
         return passages if isinstance(passages, Corpus) else cls(passages)
 
     @property
@@ -51,13 +60,13 @@ class Corpus(SharedByArguments):
         return tuple(self._by_id)
 
     def get(self, passage_id: str) -> Passage:
-        """The passage of this id; raises `UnknownPassageError`, which suggests the nearest id."""
+        """Return the passage with this id. Raises `UnknownPassageError`, which suggests the nearest id."""
         try:
             return self._by_id[passage_id]
         except KeyError:
-            shown = str(passage_id)[:80]
-            hint = did_you_mean(shown, islice(self._by_id, _SUGGEST_FROM))
-            raise UnknownPassageError(f"no passage {shown!r} in this corpus of {len(self)}.{hint}") from None
+            requested = str(passage_id)[:80]
+            hint = did_you_mean(requested, islice(self._by_id, _MAX_SUGGESTION_IDS))
+            raise UnknownPassageError(f"no passage {requested!r} in this corpus of {len(self)}.{hint}") from None
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over ids, titles and texts in order; computed once."""
@@ -81,6 +90,26 @@ class Corpus(SharedByArguments):
         return f"Corpus({len(self)} passages)"
 
 
-def _first_repeated(passages: Iterable[Passage]) -> str:
-    seen: set[str] = set()
-    return next(p.id for p in passages if p.id in seen or seen.add(p.id))  # type: ignore[func-returns-value]
+def shards(corpus: Corpus, held_out: float, seed: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split the ids into (training, held-out), each in corpus order, by a hash of seed and id.
+
+    held_out: the share of held-out documents, above 0 and below 1. Whether a document is held out depends only on its
+    id, the seed and the share: a larger share holds out the same documents and more. Raises ConfigError for a share out
+    of range, or one that leaves a side empty.
+    """
+    if not 0 < held_out < 1:
+        raise ConfigError(f"held_out is a share above 0 and below 1, not {held_out!r}")
+    bound = int(held_out * 2**64)
+    held_out_ids = tuple(id_ for id_ in corpus.ids if _hash64(f"factgym shard {seed} {id_}") < bound)
+    excluded = frozenset(held_out_ids)
+    training_ids = tuple(id_ for id_ in corpus.ids if id_ not in excluded)
+    if not held_out_ids or not training_ids:
+        raise ConfigError(
+            f"held_out={held_out!r} of {len(corpus):,} documents leaves {len(training_ids):,} to train on and"
+            f" {len(held_out_ids):,} held out: both need some. Change the share or give more documents."
+        )
+    return training_ids, held_out_ids
+
+
+def _hash64(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big")

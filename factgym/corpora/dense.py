@@ -22,8 +22,7 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
 from factgym.core.shared import SharedByArguments, shared
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.text import MAX_QUERY_CHARS
 

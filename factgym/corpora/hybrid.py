@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from factgym.core.errors import ConfigError
 from factgym.core.shared import SharedByArguments
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import FingerprintedIndex, Hit, Index, check_request, index_fingerprint
 
 CONSTANT = 60

@@ -17,8 +17,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
-from factgym.corpora.sentences import sentences
-
 __all__ = [
     "MAX_QUERY_CHARS",
     "MAX_QUERY_TERMS",
@@ -27,7 +25,6 @@ __all__ = [
     "fold",
     "fold_with_offsets",
     "query_terms",
-    "sentences",
     "terms",
 ]
 

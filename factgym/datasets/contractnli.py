@@ -19,8 +19,9 @@ from urllib.parse import unquote
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.shared import SharedByArguments
 from factgym.corpora.bm25 import SmallBM25
-from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage, Status
+from factgym.corpora.corpus import Passage
 from factgym.corpora.readers.plain import heading_of, title_line
+from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status
 
 MAX_PASSAGE_CHARS = 700
 NEAREST = 5

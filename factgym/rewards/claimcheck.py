@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.corpora.bm25 import SmallBM25
-from factgym.corpora.claims import ClaimExample, GoldFact, Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import passage_ranges
 from factgym.corpora.text import find_quote
+from factgym.datasets.claims import ClaimExample, GoldFact
 from factgym.rewards.rubric import Rubric
 
 COMPONENTS = ("json", "verdict", "evidence", "quote", "coverage", "span", "guard")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
 from factgym.tools.schema import Number, Text
 from factgym.tools.toolbox import Refusal, tool

@@ -8,9 +8,8 @@ from typing import Any
 from factgym.core.errors import did_you_mean
 from factgym.core.shared import SharedByArguments
 from factgym.corpora.build import build_index
-from factgym.corpora.claims import Passage
 from factgym.corpora.condense import condense, query_weights
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, Index
 
 _SUGGEST_UP_TO = 5_000

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.datasets.averitec import (
     GOLD_HAYSTACK,
     Evidence,

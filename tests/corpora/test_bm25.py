@@ -25,9 +25,10 @@ from rank_bm25 import BM25Okapi
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25, passage_terms
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
-from factgym.corpora.text import sentences, terms
+from factgym.corpora.sentences import sentences
+from factgym.corpora.text import terms
 
 ENGINES = [SmallBM25, Bm25sIndex]
 WORDS = ["refund", "days", "vendor", "audit", "leave", "notice", "the", "30", "4.2"]
@@ -237,7 +238,7 @@ def test_threads_get_the_same_answers(engine: type[SmallBM25]) -> None:
 
 SCRIPT = """
 from factgym.corpora.bm25 import Bm25sIndex, SmallBM25
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.condense import condense, query_weights
 words = "refund vendor audit leave notice days month policy".split()
 passages = [Passage(f"E{i}", "", ". ".join(f"The {w} {words[i % 5]} {words[i % 3]}" for w in words)) for i in range(20)]

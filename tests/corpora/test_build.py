@@ -12,8 +12,7 @@ import pytest
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25
 from factgym.corpora.build import SMALL, CheckedIndex, build_index, check_index, checked_search
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.dense import E5, Encoder, preset_of
 from factgym.corpora.hybrid import HybridIndex
 from factgym.corpora.index import FingerprintedIndex, Hit, Index

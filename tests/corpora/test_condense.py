@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import SmallBM25
-from factgym.corpora.claims import Passage
 from factgym.corpora.condense import condense, passage_sentences, query_weights
+from factgym.corpora.corpus import Passage
 from factgym.corpora.text import fold
 
 PASSAGE = Passage(

@@ -8,8 +8,7 @@ import pickle
 import pytest
 
 from factgym.core.errors import DataError, FactgymError
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus, UnknownPassageError
+from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 
 PASSAGES = [Passage("E2", "B", "second"), Passage("E1", "A", "first"), Passage("E10", "C", "\ud800 é")]
 

@@ -21,7 +21,7 @@ import pytest
 from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.build import build_index
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import SCORE_DIGITS, DenseIndex, Encoder, shared_encoder
 from factgym.corpora.hybrid import HybridIndex
 

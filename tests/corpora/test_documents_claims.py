@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.claims import VERDICTS, ClaimExample, final_verdict
 from factgym.corpora.readers.folder import read_folder
 from factgym.corpora.text import terms
+from factgym.datasets.claims import VERDICTS, ClaimExample, final_verdict
 from factgym.generators.corruption.operators import OPERATORS
 from factgym.generators.documents.claims import DocumentClaims
 from factgym.generators.documents.evidence import NEAR, coverage

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.hybrid import HybridIndex
 from factgym.corpora.index import Hit
 

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.passages import read_passages
 from factgym.datasets.multihop import (
     BENCHMARKS,

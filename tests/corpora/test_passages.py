@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.build import build_index
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
-from factgym.corpora.passages import LAYOUTS, iter_passages, read_passages, shards
+from factgym.corpora.corpus import Corpus, Passage, shards
+from factgym.corpora.passages import LAYOUTS, iter_passages, read_passages
 from factgym.corpora.passages.rows import rows_of, stem_of
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

@@ -14,8 +14,8 @@ import pytest
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.bm25 import Bm25sIndex
-from factgym.corpora.corpus import UnknownPassageError
-from factgym.corpora.passages import StoredCorpus, read_passages, shards
+from factgym.corpora.corpus import UnknownPassageError, shards
+from factgym.corpora.passages import StoredCorpus, read_passages
 
 
 @pytest.fixture(scope="module")

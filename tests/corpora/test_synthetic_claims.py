@@ -14,8 +14,8 @@ from dataclasses import asdict
 import pytest
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.claims import VERDICTS, ClaimExample, GoldClaim, final_verdict
 from factgym.corpora.sentences import sentences
+from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, final_verdict
 from factgym.generators.synthetic import SPLITS, SyntheticClaims
 from factgym.generators.synthetic.facts import Quantity
 from factgym.generators.synthetic.judge import judge

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from factgym.corpora.claims import VERDICTS, ClaimExample, Passage
+from factgym.corpora.corpus import Passage
+from factgym.datasets.claims import VERDICTS, ClaimExample
 from factgym.generators.synthetic import SPLITS, SyntheticClaims
 from factgym.generators.synthetic.lexicon import DOMAINS, OOD_DOMAINS
 from factgym.generators.synthetic.stats import SplitStats, describe, recall_at, skeleton, words

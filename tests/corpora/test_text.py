@@ -14,16 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from factgym.corpora import text as text_module
-from factgym.corpora.text import (
-    MAX_QUERY_TERMS,
-    STOP_WORDS,
-    find_quote,
-    fold,
-    fold_with_offsets,
-    query_terms,
-    sentences,
-    terms,
-)
+from factgym.corpora.sentences import sentences
+from factgym.corpora.text import MAX_QUERY_TERMS, STOP_WORDS, find_quote, fold, fold_with_offsets, query_terms, terms
 
 # Letters with loose accents, ligatures, conjoining and compatibility Hangul, half-width kana with sound marks, an
 # Indic vowel sign in two parts, spaces of several kinds, a letter that becomes 18, and a lone surrogate.

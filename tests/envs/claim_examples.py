@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage
+from factgym.corpora.corpus import Passage
+from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 
 SHARED = Passage("E1", "Handbook / Leave", "Staff get 20 days of leave. Unused days lapse in March.")
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import factgym
 from factgym.core.env import Env
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.multihop import Evidence, Triple
 
 PASSAGES = (

@@ -8,8 +8,7 @@ from collections import Counter
 from typing import Any
 
 import factgym
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 
 ADA = Passage(
     "ada", "Ada Byron", "Ada Byron was born in London in 1815. She wrote notes on the Analytical Engine for a journal."

@@ -21,7 +21,8 @@ from factgym.baselines.reading import Seen, reading_of, statement_of
 from factgym.baselines.values import compare, values
 from factgym.baselines.words import key_of, words
 from factgym.core.registry import spec
-from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage
+from factgym.corpora.corpus import Passage
+from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 from factgym.envs.claimcheck.agents import AGENTS
 from factgym.envs.claimcheck.agents.script import evidence_in, read_brief, results_in
 from factgym.envs.claimcheck.config import ClaimCheckConfig

@@ -14,7 +14,7 @@ from factgym.baselines.reading import Seen, reading_of, statement_of
 from factgym.baselines.rules import nearest_rule, terms_of
 from factgym.baselines.scope import in_scope, names_in
 from factgym.baselines.weights import WEIGHTS
-from factgym.corpora.claims import STATUSES
+from factgym.datasets.claims import STATUSES
 from factgym.envs.claimcheck.agents import fitting
 from factgym.generators.synthetic import SyntheticClaims
 

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from factgym.core.action import ToolCall
-from factgym.corpora.claims import STATUSES, VERDICTS
+from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck.schema import SCHEMA_FILE, verdict_schema, write_schema
 from factgym.envs.claimcheck.submission import ClaimDesk, submit
 from factgym.tools.library import PassageLibrary

@@ -18,8 +18,8 @@ from factgym.agents.endpoint import Endpoint
 from factgym.agents.script_server import Connection, Request, ScriptServer
 from factgym.agents.script_server.script import completion
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.claims import Passage
 from factgym.corpora.cooccurrence import build_index
+from factgym.corpora.corpus import Passage
 from factgym.rewards.rubric import Rubric
 
 

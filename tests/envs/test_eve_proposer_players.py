@@ -96,8 +96,7 @@ def test_foreign_prompts_and_documents_that_name_nothing_are_stood() -> None:
         ExtractiveProposer(0).act([{"role": "user", "content": "Write a poem."}], [])
         == "There is no document to ask about."
     )
-    from factgym.corpora.claims import Passage
-    from factgym.corpora.corpus import Corpus
+    from factgym.corpora.corpus import Corpus, Passage
 
     for text in ("", "x", "there is nothing here that has a name at all, not one thing", "\n\n", "A" * 5000):
         env = factgym.make("eve-proposer", corpus=Corpus([Passage("d", "", text)]), hops=2, n=2, m=1)

@@ -11,7 +11,7 @@ from eve_examples import CORPUS, PASSAGES, WRITTEN, blocks, call, report, search
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.envs.eve.library import open_corpus, open_library
 from factgym.envs.eve.search import LEAST_TOKENS, SearchDesk, fitted, in_sight, readable_search, render_found, search
 from factgym.envs.eve.tokens import count_tokens, first_tokens

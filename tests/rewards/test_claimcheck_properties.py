@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact, Passage
+from factgym.corpora.corpus import Passage
+from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact
 from factgym.rewards.claimcheck import COMPONENTS, GATES, RUBRICS, QuoteRules, gold_of, score_submission
 from factgym.rewards.rubric import Rubric
 

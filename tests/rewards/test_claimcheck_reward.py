@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage
+from factgym.corpora.corpus import Passage
+from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 from factgym.rewards.claimcheck import GATED, NOTHING, R0, V2, ClaimScore, gold_of, score_submission
 
 VENDOR_E1 = "Vendors may begin onboarding only after the security questionnaire is approved."

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from factgym.core.errors import DataError
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.datasets.multihop import Triple
 from factgym.generators.multihop.world import world
 from factgym.rewards.eve import (

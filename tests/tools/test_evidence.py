@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.action import CallError, ToolCall, parse_action
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
 from factgym.tools.evidence import PAGE_SIZE, Desk, list_passages, read, search
 from factgym.tools.library import PassageLibrary

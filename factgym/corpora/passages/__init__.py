@@ -2,7 +2,6 @@
 
 from factgym.corpora.passages.layouts import LAYOUTS
 from factgym.corpora.passages.reading import iter_passages, read_passages
-from factgym.corpora.passages.sharding import shards
 from factgym.corpora.passages.stored import StoredCorpus
 
-__all__ = ["LAYOUTS", "StoredCorpus", "iter_passages", "read_passages", "shards"]
+__all__ = ["LAYOUTS", "StoredCorpus", "iter_passages", "read_passages"]

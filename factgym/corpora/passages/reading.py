@@ -16,8 +16,7 @@ from pathlib import Path
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.shared import shared
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.passages.layouts import AUTO, FOLDER, Draft, Layout, chosen_layout, drafts_of, layout_named
 from factgym.corpora.passages.paragraphs import Titles
 from factgym.corpora.passages.rows import PACKED, SUFFIXES, Row, rows_of, suffix_of

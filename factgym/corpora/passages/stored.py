@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from factgym.core.errors import DataError
-from factgym.corpora.claims import Passage
 from factgym.corpora.cooccurrence.source_bytes import compression_of
-from factgym.corpora.corpus import Corpus, UnknownPassageError
+from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.passages.layouts import AUTO, Layout, chosen_layout, drafts_of
 from factgym.corpora.passages.rows import MAX_ROW_CHARS, line_row
 

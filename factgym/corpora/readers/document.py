@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from factgym.corpora.claims import Passage
-from factgym.corpora.text import sentences
+from factgym.corpora.corpus import Passage
+from factgym.corpora.sentences import sentences
 
 _SLUG = re.compile(r"[^a-z0-9]+")
 _LOST_TEXT = "[…]"

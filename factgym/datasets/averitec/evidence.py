@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 
 from factgym.core.errors import ConfigError
 from factgym.core.json_sanitize import clean_text
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.sentences import sentences
 from factgym.datasets.averitec.reading import a_date
 

@@ -13,8 +13,8 @@ from factgym.core.episode import Reply
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.report import RewardReport
-from factgym.corpora.claims import STATUSES, VERDICTS
-from factgym.corpora.text import sentences
+from factgym.corpora.sentences import sentences
+from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck.config import ClaimCheckConfig
 from factgym.envs.claimcheck.credit import span_credits
 from factgym.envs.claimcheck.submission import ClaimDesk, submit

@@ -10,8 +10,8 @@ from factgym.core.errors import ConfigError
 from factgym.envs.claimcheck.config import SYNTHETIC, ClaimCheckConfig
 
 if TYPE_CHECKING:
-    from factgym.corpora.claims import ClaimExample
     from factgym.corpora.readers.document import Document
+    from factgym.datasets.claims import ClaimExample
     from factgym.envs.claimcheck.tasks import Examples
 
 

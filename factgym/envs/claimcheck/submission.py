@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from factgym.corpora.claims import Status, Verdict
+from factgym.datasets.claims import Status, Verdict
 from factgym.tools.evidence import MAX_ID_CHARS, Desk
 from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import tool

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
-from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage
+from factgym.corpora.corpus import Passage
+from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 from factgym.envs.claimcheck.config import REAL, ClaimCheckConfig
 from factgym.envs.claimcheck.sources import DATA_VARIABLE, load_examples
 from factgym.rewards.claimcheck import ClaimGold, gold_of

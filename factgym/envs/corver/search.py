@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.tools.library import PassageLibrary
 from factgym.tools.schema import Number, Text
 from factgym.tools.toolbox import Toolbox, tool

@@ -14,8 +14,8 @@ from typing import Any
 from factgym.core.errors import ConfigError
 from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
-from factgym.corpora.claims import Passage
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter
+from factgym.corpora.corpus import Passage
 from factgym.datasets.questions import AUTO, Question, Questions, question_file, read_questions, stratified_questions
 from factgym.envs.corver.config import CorverConfig
 from factgym.generators.questions.generated import GeneratedQuestions

@@ -10,8 +10,7 @@ from typing import Any
 
 from factgym.core.errors import ConfigError
 from factgym.core.shared import shared
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit
 from factgym.corpora.passages import read_passages
 from factgym.tools.library import PassageLibrary

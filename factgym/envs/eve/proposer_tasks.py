@@ -12,8 +12,7 @@ from functools import cached_property
 from factgym.core.errors import ConfigError
 from factgym.core.lazy_tasks import LazyTaskSet
 from factgym.core.shared import SharedByArguments, shared
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus, UnknownPassageError
+from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.library import identity, open_library
 from factgym.envs.eve.proposer_config import EveProposerConfig

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from factgym.core.strict_json import StrictJsonError, loads
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.envs.eve.tokens import count_tokens, first_tokens
 from factgym.tools.library import PassageLibrary
 from factgym.tools.schema import Items, Text

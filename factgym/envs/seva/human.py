@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from factgym.corpora.text import sentences
+from factgym.corpora.sentences import sentences
 from factgym.envs.seva.tasks import SevaTask
 from factgym.rewards.seva import ERROR_TYPES, JUDGMENTS, LABELS, NOT_FOUND, STATUSES
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from factgym.corpora.claims import Status
+from factgym.datasets.claims import Status
 
 _PROTECTED = re.compile(
     r"(?:https?://|www\.)\S+|\S+@\S+|\b24/7\b|\b\d{1,4}/\d{1,4}(?:/\d{1,4})?\b"

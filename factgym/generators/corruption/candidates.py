@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from factgym.corpora.readers.document import lost_text
-from factgym.corpora.text import sentences
+from factgym.corpora.sentences import sentences
 
 _ITEM = re.compile(r"- |\d{1,3}[.)] |\(?[a-zA-Z]{1,4}[.)] |[•*·–] ")
 _CLAUSE_NUMBER = re.compile(

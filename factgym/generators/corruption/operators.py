@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from factgym.corpora.claims import Status
+from factgym.datasets.claims import Status
 from factgym.generators.corruption.additions import ADDITION, CAUSE, IRRELEVANT
 from factgym.generators.corruption.base import Operator
 from factgym.generators.corruption.conditions import CONDITION, EXCEPTION

@@ -17,9 +17,10 @@ from typing import overload
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.shared import SharedByArguments
-from factgym.corpora.claims import VERDICTS, ClaimExample, Passage, Verdict
+from factgym.corpora.corpus import Passage
 from factgym.corpora.readers.document import Document
 from factgym.corpora.readers.folder import read_folder
+from factgym.datasets.claims import VERDICTS, ClaimExample, Verdict
 from factgym.generators.corruption.operators import OPERATORS
 from factgym.generators.documents.compose import Composer, Layout
 from factgym.generators.documents.index import DocumentIndex

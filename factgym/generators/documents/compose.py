@@ -10,8 +10,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Passage, Status, Verdict, final_verdict
+from factgym.corpora.corpus import Passage
 from factgym.corpora.text import terms
+from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
 from factgym.generators.corruption.base import Corruption, bare
 from factgym.generators.corruption.operators import OPERATORS
 from factgym.generators.corruption.paraphrase import attribute, reword, turn

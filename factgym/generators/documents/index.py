@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from factgym.corpora.claims import Passage
+from factgym.corpora.corpus import Passage
 from factgym.corpora.readers.document import Document
 from factgym.corpora.text import terms
 from factgym.generators.corruption.base import Context, Corruption

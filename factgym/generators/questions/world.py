@@ -17,8 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from factgym.core.shared import SharedByArguments, shared
-from factgym.corpora.claims import Passage
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.generators.questions.names import Names
 from factgym.generators.questions.relations import KINDS, OOD_KINDS, Kind, Relation
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from factgym.corpora.claims import Status
+from factgym.datasets.claims import Status
 from factgym.generators.synthetic.facts import Concept, Fact, Kind, Modality, Quantity, Term, with_slots
 from factgym.generators.synthetic.lexicon import Topic
 from factgym.generators.synthetic.numbers import another, another_date, draw

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import overload
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.corpora.claims import VERDICTS, ClaimExample, Verdict
+from factgym.datasets.claims import VERDICTS, ClaimExample, Verdict
 
 GENERATOR_VERSION = "1"
 SPLITS: Mapping[str, int] = MappingProxyType(

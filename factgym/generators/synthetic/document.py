@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from factgym.corpora.claims import GoldFact, Passage
+from factgym.corpora.corpus import Passage
+from factgym.datasets.claims import GoldFact
 from factgym.generators.synthetic.adjuncts import Sentence, main_and_follow_ups
 from factgym.generators.synthetic.facts import Fact, Kind, Term
 from factgym.generators.synthetic.grammar import compile_frame, fill

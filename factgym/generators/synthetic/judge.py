@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from factgym.corpora.claims import Status
+from factgym.datasets.claims import Status
 from factgym.generators.synthetic.facts import Concept, Fact, Term
 
 _STRENGTH = {"may": 0, "should": 1, "must": 2}

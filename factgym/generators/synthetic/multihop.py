@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from factgym.corpora.claims import Status, Verdict
+from factgym.datasets.claims import Status, Verdict
 from factgym.generators.synthetic.corruption import WHOLE, Draft, faithful, told
 from factgym.generators.synthetic.document import Section, add_decoys
 from factgym.generators.synthetic.facts import Concept, Fact, Kind, Quantity, Term, definition_of, with_slots

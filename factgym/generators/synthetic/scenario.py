@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from factgym.corpora.claims import ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
+from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
 from factgym.generators.synthetic.adjuncts import finish
 from factgym.generators.synthetic.corruption import Draft, addition, draft
 from factgym.generators.synthetic.document import (

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from factgym.corpora.claims import VERDICTS, ClaimExample, Passage
+from factgym.corpora.corpus import Passage
+from factgym.datasets.claims import VERDICTS, ClaimExample
 from factgym.generators.synthetic.words import listed
 
 _WORD = re.compile(r"[a-z]+|\d[\d,]*")

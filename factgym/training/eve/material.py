@@ -11,8 +11,8 @@ from factgym.agents.rollout.order import task_order
 from factgym.agents.seeds import derive
 from factgym.core.env import Env
 from factgym.core.registry import make
-from factgym.corpora.corpus import Corpus
-from factgym.corpora.passages import read_passages, shards
+from factgym.corpora.corpus import Corpus, shards
+from factgym.corpora.passages import read_passages
 from factgym.datasets.multihop import Triple
 from factgym.generators.multihop.world import world
 from factgym.training.eve.settings import EveSettings

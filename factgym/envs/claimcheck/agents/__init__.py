@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from factgym.baselines.nli import nli
 from factgym.baselines.rule import Rule
 from factgym.core.policy import Policy, Role, ScriptedAgent
-from factgym.corpora.claims import VERDICTS, Verdict
+from factgym.datasets.claims import VERDICTS, Verdict
 from factgym.envs.claimcheck.agents import exploiters
 from factgym.envs.claimcheck.agents.baselines import embedding, lexical, numbers
 from factgym.envs.claimcheck.agents.oracle import Oracle

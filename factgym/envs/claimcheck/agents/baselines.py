@@ -15,7 +15,7 @@ from factgym.baselines.reading import Line, Reading, Statement, pick
 from factgym.baselines.rule import Finding, bare
 from factgym.baselines.spans import missing_span
 from factgym.baselines.values import first_conflict
-from factgym.corpora.claims import Status
+from factgym.datasets.claims import Status
 
 _LEXICAL = (0.55, 0.45)
 _NUMBERS = 0.55

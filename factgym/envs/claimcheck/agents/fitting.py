@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from factgym.baselines.features import compute
 from factgym.baselines.reading import Seen, reading_of, statement_of
 from factgym.baselines.rules import nearest_rule
-from factgym.corpora.claims import STATUSES, ClaimExample
+from factgym.datasets.claims import STATUSES, ClaimExample
 
 Case = tuple[Mapping[str, float], int, float]
 """Features of a claim, its status as an index into `STATUSES`, and how much it counts."""

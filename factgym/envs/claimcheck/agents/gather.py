@@ -13,7 +13,7 @@ from factgym.baselines.reading import Seen
 from factgym.baselines.rules import terms_of
 from factgym.baselines.scope import in_scope, names_in
 from factgym.baselines.words import Weights, keys, words
-from factgym.corpora.text import sentences
+from factgym.corpora.sentences import sentences
 from factgym.envs.claimcheck.agents.script import (
     MAX_CALLS,
     Brief,

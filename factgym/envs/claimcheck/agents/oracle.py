@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from factgym.corpora.claims import GoldClaim, GoldFact
 from factgym.corpora.sentences import passage_ranges
+from factgym.datasets.claims import GoldClaim, GoldFact
 from factgym.envs.claimcheck.agents.script import (
     MAX_CALLS,
     Brief,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from factgym.baselines.reading import Seen
-from factgym.corpora.claims import STATUSES, VERDICTS
-from factgym.corpora.text import sentences
+from factgym.corpora.sentences import sentences
+from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck.agents.script import (
     Brief,
     Call,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from factgym.baselines.reading import Seen, Statement, reading_of, statement_of
 from factgym.baselines.rule import Finding, Rule, bare
-from factgym.corpora.claims import final_verdict
+from factgym.datasets.claims import final_verdict
 from factgym.envs.claimcheck.agents.gather import Gathered, gather, statements
 from factgym.envs.claimcheck.agents.script import Brief, Script, Steps, Verdict, claim, verdict
 
