@@ -1,4 +1,4 @@
-"""`python -m perf {env,startup,rollouts,memory,statistics,seva,meteor,cooccurrence,corver,eve}`."""
+"""`python -m perf {env,startup,rollouts,memory,statistics,seva,meteor,cooccurrence,corver,eve,structure}`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ from perf.rollouts import measure_rollouts
 from perf.seva import measure_seva_reward
 from perf.startup import measure_startup
 from perf.statistics import measure_statistics
+from perf.structure import main as structure
 
 
 def main() -> int:
     """Run the chosen benchmark and print its table."""
+    if sys.argv[1:2] == ["structure"]:
+        structure(sys.argv[2:])
+        return 0
     args = _parser().parse_args()
     return tell(lambda: _lines(args), sys.stdout, sys.stderr)
 
