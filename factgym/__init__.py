@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import factgym.envs  # noqa: F401 - fills the registry
-from factgym.core.registry import EnvSpec, list_envs, make, provide, register, spec
+from factgym.core.registry import EnvSpec, list_envs, make, register, set_policy_resolver, spec
 
 if TYPE_CHECKING:
     from factgym.core.env import Env
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-provide("policies", "factgym.agents.resolve:agent_from")
+set_policy_resolver("factgym.agents.resolve:agent_from")
 
 _LAZY = {
     "Env": "factgym.core.env",

@@ -112,7 +112,7 @@ def _world(env: str, settings: list[str] | None, **named: str | None) -> Env[Any
     from factgym.core.registry import spec
 
     chosen = parse_settings(settings or [])
-    known = spec(env).load().Config.__dataclass_fields__
+    known = spec(env).load().Config.model_fields
     prompt = ["prompt=train"] if "prompt" in known and "prompt" not in {*chosen, *spec(env).kwargs} else []
     return make_env(env, [*(settings or []), *prompt], **named)
 

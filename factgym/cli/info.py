@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from factgym.cli.options import EnvId
+
+if TYPE_CHECKING:
+    from factgym.core.config import EnvConfig
 
 
 def info(env: EnvId) -> None:
@@ -35,8 +37,8 @@ def info(env: EnvId) -> None:
     )
 
 
-def _settings(entry: Any, config: type) -> list[tuple[str, str, str]]:
-    fields = {field.name: field for field in dataclasses.fields(config)}
+def _settings(entry: Any, config: type[EnvConfig]) -> list[tuple[str, str, str]]:
+    fields = config.model_fields
     meanings = _meanings(config, list(fields))
     rows = []
     for name, field in fields.items():

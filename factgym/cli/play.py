@@ -90,7 +90,7 @@ def _short(word: str, rest: str) -> dict[str, Any] | None:
 def _compose(world: Any) -> Any:
     """A submission asked for part by part; None when the person breaks off or there is no such form."""
     try:
-        found = world.compose(_answer)
+        found = world.prompt_human(_answer)
     except (EOFError, KeyboardInterrupt):
         print("\nBroken off; the episode goes on.")
         return None

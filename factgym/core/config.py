@@ -1,90 +1,154 @@
-"""Configurations are frozen dataclasses; `build` refuses what they do not know."""
+"""Configurations: frozen pydantic models whose errors are one line that names the key and what it takes."""
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import ErrorDetails, PydanticUndefined
 
 from factgym.core.errors import ConfigError, did_you_mean
 
 SettingsT = TypeVar("SettingsT")
 
+DATA_VARIABLE = "FACTGYM_DATA"
+"""Environment variable: a folder of public data sets, used where a configuration has no `path`."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvConfig:
-    """What every environment can be told.
+AtLeastOne = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseModel):
+    """Base of all configurations: immutable and strict ("3" is not an int), unknown keys are refused.
+
+    Raises ConfigError, not pydantic's own error.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=()
+    )
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(_error_line(type(self), error.errors(include_url=False))) from None
+
+    @classmethod
+    def build(cls, owner: str, values: Mapping[str, Any]) -> Self:
+        """Return a checked configuration. Raises ConfigError that names the owner, the key and what it takes."""
+        try:
+            return cls(**values)
+        except ConfigError as error:
+            raise ConfigError(f"{owner}: {error}") from None
+
+
+class EnvConfig(Settings):
+    """Settings that every environment takes.
 
     max_turns: actions before the episode is cut off. max_observation_chars: what the answers to one action hold
     together at most; a cut is marked. max_episode_chars: what the whole transcript holds at most before the episode is cut off (about four
     characters a token). seed: of the task set, not of the episode.
     """
 
-    max_turns: int = 12
-    max_observation_chars: int = 16_000
-    max_episode_chars: int = 400_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("max_turns", "max_observation_chars", "max_episode_chars"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError(f"seed must be between 0 and 2**63 - 1, not {self.seed}")
+    max_turns: AtLeastOne = 12
+    max_observation_chars: AtLeastOne = 16_000
+    max_episode_chars: AtLeastOne = 400_000
+    seed: int = Field(default=0, ge=0, lt=2**63)
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that can be chosen, the default first; empty where there is one set of tasks only."""
         return ()
 
-    @classmethod
-    def build(cls, env_id: str, values: Mapping[str, Any]) -> Self:
-        """A checked configuration. Raises ConfigError that names the key and what it takes."""
-        return build_checked(cls, repr(env_id), values)
+
+class DataConfig(EnvConfig):
+    """Settings of an environment whose tasks are generated, or read from public data sets and a user's own files.
+
+    source: where the tasks come from. split: which part of it, by default the first of `splits`. size: how many tasks,
+    all by default. path: file or folder of a source that is not generated; by default the folder in FACTGYM_DATA.
+    """
+
+    source: str | None = None
+    split: str | None = None
+    size: AtLeastOne | None = None
+    path: str | None = None
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the split."""
+        self.check_split()
+
+    def check_split(self) -> None:
+        """Raise ConfigError for a split that the source does not have."""
+        if self.split is not None and self.split not in self.splits:
+            raise ConfigError(
+                f"{self.source!r} has no split {self.split!r:.80}.{did_you_mean(self.split, self.splits)} "
+                f"It has: {', '.join(self.splits) or 'none'}."
+            )
+
+    @property
+    def chosen_split(self) -> str:
+        """The split, with the default filled in; empty where there are no splits."""
+        return self.split or next(iter(self.splits), "")
+
+    @property
+    def data_path(self) -> Path | None:
+        """`path`, or else the folder that FACTGYM_DATA names; None without either."""
+        path = self.path or os.environ.get(DATA_VARIABLE)
+        return Path(path) if path else None
+
+    def require_path(self, content: str) -> Path:
+        """Return `data_path`. Raises ConfigError, which says that the source needs `content`, where there is none."""
+        if self.data_path is None:
+            raise ConfigError(
+                f"source={self.source!r} needs {content}: give its path (path=… in Python, --path at the command "
+                f"line), or set {DATA_VARIABLE} to a folder of public data sets"
+            )
+        return self.data_path
 
 
 def build_checked(cls: type[SettingsT], owner: str, values: Mapping[str, Any]) -> SettingsT:
-    """A settings dataclass from named values. Raises ConfigError that names owner, key and what the key takes."""
-    hints = _hints(cls)  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
-    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # any dataclass
-    for key, value in values.items():
-        if key not in hints:
-            hint = did_you_mean(key, known) or f" It takes: {', '.join(known)}."
-            raise ConfigError(f"{owner} has no setting {key!r}.{hint}")
-        if not _fits(value, hints[key]):
-            raise ConfigError(f"{owner}: {key} takes {_say(hints[key])}, not {value!r:.80}")
-    return cls(**values)
+    """Return a dataclass made of named values, each checked against its annotation.
+
+    Raises ConfigError that names the owner, the key and what it takes.
+    """
+    checked = _model_of(cls).build(owner, values)  # type: ignore[arg-type]  # a class is hashable
+    return cls(**{name: getattr(checked, name) for name in values})
 
 
 @cache
-def _hints(cls: type[Any]) -> Mapping[str, Any]:
-    return get_type_hints(cls)
+def _model_of(cls: type[Any]) -> type[Settings]:
+    hints = get_type_hints(cls, include_extras=True)
+    fields: dict[str, Any] = {field.name: (hints[field.name], PydanticUndefined) for field in dataclasses.fields(cls)}
+    for field in dataclasses.fields(cls):
+        if field.default is not dataclasses.MISSING:
+            fields[field.name] = (hints[field.name], field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            fields[field.name] = (hints[field.name], Field(default_factory=field.default_factory))
+    return create_model(cls.__name__, __base__=Settings, **fields)
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    origin = get_origin(hint)
-    if hint is Any:
-        return True
-    if origin is Literal:
-        return any(type(value) is type(one) and value == one for one in get_args(hint))
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, arm) for arm in get_args(hint))
-    if hint in (int, float) and isinstance(value, bool):
-        return False
-    if hint is float:
-        return isinstance(value, (int, float))
-    try:
-        return isinstance(value, origin or hint)
-    except TypeError:  # a protocol that cannot be checked at run time
-        return True
-
-
-def _say(hint: Any) -> str:
-    origin = get_origin(hint)
-    if origin is Literal:
-        return " or ".join(repr(one) for one in get_args(hint))
-    if origin in (Union, types.UnionType):
-        return " or ".join(_say(one) for one in get_args(hint))
-    return "nothing" if hint is type(None) else getattr(hint, "__name__", str(hint))
+def _error_line(cls: type[Settings], errors: Sequence[ErrorDetails]) -> str:
+    """Return the first error as one line; those of the members of a union are one error, joined by "or"."""
+    first = errors[0]
+    if first["type"] == "value_error":  # raised by a check of ours: its text is the whole message
+        return str(first["ctx"]["error"])
+    key, value = first["loc"][0], first["input"]
+    if first["type"] == "extra_forbidden":
+        hint = did_you_mean(str(key), cls.model_fields) or f" It takes: {', '.join(cls.model_fields)}."
+        return f"there is no setting {key!r:.80}.{hint}"
+    if first["type"] == "missing":
+        return f"the setting {key!r} is missing"
+    messages = dict.fromkeys(
+        error["msg"].removeprefix("Input should be ") for error in errors if error["loc"][0] == key
+    )
+    expected = " or ".join(messages).replace("greater than or equal to", "at least")
+    line = f"{key} should be {expected.replace('less than or equal to', 'at most')}, not {value!r:.80}"
+    options = re.findall(r"'([^']*)'", first["ctx"]["expected"]) if first["type"] == "literal_error" else []
+    hint = did_you_mean(value, options) if isinstance(value, str) else ""
+    return f"{line}.{hint}" if hint else line

@@ -136,6 +136,6 @@ def policy_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = No
     env_id: the environment whose episodes it is to play. settings: of a model that is named by text. Raises
     ConfigError for what is no policy.
     """
-    from factgym.core.registry import provided
+    from factgym.core.registry import policy_resolver
 
-    return cast(AuxiliaryPolicy, provided("policies")(value, env_id, settings))
+    return cast(AuxiliaryPolicy, policy_resolver()(value, env_id, settings))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,7 @@ class EnvSpec:
 
 
 _specs: dict[str, EnvSpec] = {}
+_policy_resolver: str | None = None
 
 
 def register(
@@ -149,7 +150,7 @@ def make(id: str, *, render_mode: str | None = None, **config: Any) -> Env[Any]:
     if locked:
         raise ConfigError(f"{entry.id!r} sets {locked[0]!r} itself: leave it out, or make another environment")
     cls = entry.load()
-    env = cls(entry, cls.Config.build(entry.id, {**entry.kwargs, **config}), render_mode=render_mode)
+    env = cls(entry, cls.Config.build(repr(entry.id), {**entry.kwargs, **config}), render_mode=render_mode)
     env.spec = gymnasium.envs.registration.EnvSpec(
         entry.gymnasium_id,
         entry_point=_ENTRY_POINT,
@@ -160,22 +161,20 @@ def make(id: str, *, render_mode: str | None = None, **config: Any) -> Env[Any]:
     return env
 
 
-def provide(what: str, reference: str) -> None:
-    """Say who does for a lower layer what lies in a higher one: `"module:attribute"`, imported when it is first asked for.
+def set_policy_resolver(reference: str) -> None:
+    """Name the function (`"module:attribute"`) that makes a policy of the texts and objects in configurations.
 
-    The package's front door does: so "policies" resolves the policies that an environment's configuration holds.
+    It lies in a higher layer than the environments that use it, so it is imported on first use.
     """
-    _providers[what] = reference
+    global _policy_resolver
+    _policy_resolver = reference
 
 
-def provided(what: str) -> Any:
-    """What `provide` named. Raises ConfigError where nothing did."""
-    if what not in _providers:
-        raise ConfigError(f"nothing provides {what}: import factgym first")
-    return load_attribute(_providers[what])
-
-
-_providers: dict[str, str] = {}
+def policy_resolver() -> Callable[..., Any]:
+    """The function that `set_policy_resolver` named. Raises ConfigError when there is none."""
+    if _policy_resolver is None:
+        raise ConfigError("there is no policy resolver: import factgym first")
+    return load_attribute(_policy_resolver)  # type: ignore[no-any-return]
 
 
 def load_attribute(reference: str) -> Any:

@@ -16,7 +16,7 @@ from functools import cache, reduce
 from operator import or_
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from factgym.core.config import build_checked
+from factgym.core.config import EnvConfig, Settings, build_checked
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import spec
 
@@ -83,18 +83,28 @@ def _fields(cls: type[Any], given: Mapping[str, Any]) -> list[Setting]:
     hints = get_type_hints(cls)
     about = _about(cls)
     found = []
-    for field in dataclasses.fields(cls):
-        default = given.get(field.name, _default(field))
-        if default is _NOTHING or not field.init:
+    for name, default in _defaults(cls).items():
+        default = given.get(name, default)
+        if default is _NOTHING:
             continue
-        hint = hints[field.name]
-        words = about.get(field.name, "")
+        hint = hints[name]
+        words = about.get(name, "")
         if (small := _small(hint, default)) is not None:
             inner = tuple(_fields(small, _own(default) if default is not None else {}))
-            found.append(Setting(field.name, small, default, words, inner))
+            found.append(Setting(name, small, default, words, inner))
         elif (plain := _plain(hint, default)) is not None:
-            found.append(Setting(field.name, plain, default, words))
+            found.append(Setting(name, plain, default, words))
     return found
+
+
+def _defaults(cls: type[Any]) -> dict[str, Any]:
+    """Field -> default of an environment's configuration or of a dataclass, `_NOTHING` where a field has none."""
+    if issubclass(cls, Settings):
+        return {
+            name: _NOTHING if field.is_required() else field.get_default(call_default_factory=True)
+            for name, field in cls.model_fields.items()
+        }
+    return {field.name: _default(field) for field in dataclasses.fields(cls) if field.init}
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
@@ -138,7 +148,7 @@ def _about(cls: type[Any]) -> dict[str, str]:
     """Field -> what the docstrings of a configuration and its bases say of it: the text after `name:`."""
     found: dict[str, str] = {}
     for one in reversed(cls.__mro__):
-        names = "|".join(field.name for field in dataclasses.fields(one)) if dataclasses.is_dataclass(one) else ""
+        names = "|".join(_defaults(one)) if dataclasses.is_dataclass(one) or issubclass(one, EnvConfig) else ""
         text = " ".join((inspect.getdoc(one) or "").split()) if names else ""
         pieces = re.split(rf"(?:^|(?<=[.;] ))((?:{names})(?:(?:,| and) (?:{names}))*): ", text) if names else []
         for which, said in zip(pieces[1::2], pieces[2::2], strict=False):

@@ -166,7 +166,7 @@ def test_settings_are_checked() -> None:
         LocalModel("x", batchsize=3)
     with pytest.raises(ConfigError, match="batch_size must be at least 1"):
         LocalModel("x", batch_size=0)
-    with pytest.raises(ConfigError, match="dtype takes 'auto' or"):
+    with pytest.raises(ConfigError, match="dtype should be 'auto',"):
         LocalModel("x", dtype="int8")
     with pytest.raises(ConfigError, match="temperature must be >= 0"):
         LocalModel("x", temperature=-1)

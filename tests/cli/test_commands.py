@@ -129,7 +129,7 @@ def test_eval_plays_groups_and_continues_a_run(tmp_path):
         (("eval", "claimcheck", "--split", "tset"), "It has: validation, train"),
         (("eval", "claimcheck", "--reward", "v3"), "use r0, gated, v2"),
         (("eval", "claimcheck", "--set", "haystak=true"), "Did you mean 'haystack'?"),
-        (("eval", "claimcheck", "--set", "haystack=7"), "haystack takes bool"),
+        (("eval", "claimcheck", "--set", "haystack=7"), "haystack should be a valid boolean"),
         (("eval", "claimcheck", "--set", "oops"), "KEY=VALUE"),
         (("eval", "claimcheck", "--set", "index=bm52"), "Did you mean 'bm25'?"),
         (("eval", "claimcheck-docs"), "--path"),

@@ -1,26 +1,22 @@
-"""Configurations refuse what they do not know, and say what they take."""
+"""Configurations: strict validation, one-line errors, and the settings that environments over data share."""
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
+import pydantic
 import pytest
 
-from factgym.core.config import EnvConfig
+from factgym.core.config import DATA_VARIABLE, DataConfig, EnvConfig, build_checked
 from factgym.core.errors import ConfigError
 
 
 class Rubric:
-    """Some class of ours."""
+    """A class that pydantic does not know."""
 
 
-class Searcher(Protocol):
-    def search(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Config(EnvConfig):
     mode: Literal["fast", "slow"] = "fast"
     level: Literal[1, 2] = 1
@@ -29,8 +25,15 @@ class Config(EnvConfig):
     reward: str | Rubric = "v2"
     options: dict[str, Any] | None = None
     index: Any = None
-    searcher: Searcher | None = None
     flag: bool = False
+
+
+class FileConfig(DataConfig):
+    source: Literal["synthetic", "files"] = "synthetic"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return ("validation", "train")
 
 
 def test_defaults() -> None:
@@ -48,10 +51,10 @@ def test_defaults() -> None:
     [
         {"mode": "slow", "rate": 2, "path": "x", "flag": True},
         {"reward": Rubric(), "options": {"k1": 1.0}, "index": object()},
-        {"path": None, "searcher": object(), "level": 2},
+        {"path": None, "level": 2},
     ],
 )
-def test_what_fits_is_kept(values: dict[str, Any]) -> None:
+def test_valid_values_are_kept_as_they_are(values: dict[str, Any]) -> None:
     config = Config.build("e", values)
     assert {key: getattr(config, key) for key in values} == values
 
@@ -59,29 +62,30 @@ def test_what_fits_is_kept(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"max_turn": 3}, "'e' has no setting 'max_turn'. Did you mean 'max_turns'?"),
-        ({"zzz": 3}, "'e' has no setting 'zzz'. It takes: max_turns, max_observation_chars, .*, flag."),
-        ({"mode": "quick"}, "'e': mode takes 'fast' or 'slow', not 'quick'"),
-        ({"mode": ["fast"]}, "'e': mode takes 'fast' or 'slow'"),
-        ({"level": True}, "'e': level takes 1 or 2, not True"),
-        ({"rate": "1"}, "'e': rate takes float, not '1'"),
-        ({"rate": True}, "'e': rate takes float, not True"),
-        ({"max_turns": 2.0}, "'e': max_turns takes int, not 2.0"),
-        ({"max_turns": True}, "'e': max_turns takes int, not True"),
-        ({"path": 3}, "'e': path takes str or nothing, not 3"),
-        ({"reward": 3}, "'e': reward takes str or Rubric, not 3"),
-        ({"options": [("k1", 1)]}, "'e': options takes dict or nothing"),
-        ({"flag": 1}, "'e': flag takes bool, not 1"),
-        ({"max_turns": 0}, "max_turns must be at least 1, not 0"),
-        ({"max_observation_chars": -1}, "max_observation_chars must be at least 1, not -1"),
-        ({"max_episode_chars": 0}, "max_episode_chars must be at least 1, not 0"),
-        ({"seed": -1}, r"seed must be between 0 and 2\*\*63 - 1, not -1"),
-        ({"seed": 2**63}, "seed must be between 0"),
+        ({"max_turn": 3}, "'e': there is no setting 'max_turn'. Did you mean 'max_turns'?"),
+        ({"zzz": 3}, "'e': there is no setting 'zzz'. It takes: max_turns, max_observation_chars, .*, flag."),
+        ({"mode": "quick"}, "'e': mode should be 'fast' or 'slow', not 'quick'$"),
+        ({"mode": "fats"}, "'e': mode should be 'fast' or 'slow', not 'fats'. Did you mean 'fast'?"),
+        ({"mode": ["fast"]}, "'e': mode should be 'fast' or 'slow'"),
+        ({"level": 3}, "'e': level should be 1 or 2, not 3"),
+        ({"rate": "1"}, "'e': rate should be a valid number, not '1'"),
+        ({"rate": True}, "'e': rate should be a valid number, not True"),
+        ({"max_turns": 2.0}, "'e': max_turns should be a valid integer, not 2.0"),
+        ({"max_turns": True}, "'e': max_turns should be a valid integer, not True"),
+        ({"path": 3}, "'e': path should be a valid string, not 3"),
+        ({"reward": 3}, "'e': reward should be a valid string or an instance of Rubric, not 3"),
+        ({"options": [("k1", 1)]}, "'e': options should be a valid dictionary"),
+        ({"flag": 1}, "'e': flag should be a valid boolean, not 1"),
+        ({"max_turns": 0}, "max_turns should be at least 1, not 0"),
+        ({"max_observation_chars": -1}, "max_observation_chars should be at least 1, not -1"),
+        ({"max_episode_chars": 0}, "max_episode_chars should be at least 1, not 0"),
+        ({"seed": -1}, "seed should be at least 0, not -1"),
+        ({"seed": 2**63}, "seed should be less than 9223372036854775808"),
     ],
 )
-def test_what_does_not_fit_is_named_with_what_would(values: dict[str, Any], message: str) -> None:
+def test_an_invalid_value_is_named_with_the_values_that_are_valid(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Config.build("e", values)
+        Config.build("'e'", values)
 
 
 def test_a_huge_value_is_not_repeated_in_full() -> None:
@@ -91,5 +95,39 @@ def test_a_huge_value_is_not_repeated_in_full() -> None:
 
 
 def test_a_configuration_cannot_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
         EnvConfig.build("e", {}).max_turns = 3  # type: ignore[misc]
+
+
+def test_a_split_defaults_to_the_first_and_is_checked() -> None:
+    assert FileConfig().chosen_split == "validation"
+    assert FileConfig(split="train").chosen_split == "train"
+    with pytest.raises(ConfigError, match=r"'synthetic' has no split 'tain'. Did you mean 'train'\? It has: valid"):
+        FileConfig(split="tain")
+
+
+def test_the_path_of_the_data_is_its_own_or_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    assert FileConfig(path="x").require_path("claims") == Path("x")
+    with pytest.raises(ConfigError, match=r"source=.files. needs claims: give its path .* or set FACTGYM_DATA"):
+        FileConfig(source="files").require_path("claims")
+    monkeypatch.setenv(DATA_VARIABLE, "/data")
+    assert FileConfig(source="files").require_path("claims") == Path("/data")
+
+
+@dataclass(frozen=True)
+class Server:
+    url: str
+    retries: int = 3
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def test_any_dataclass_is_built_with_the_same_checks() -> None:
+    assert build_checked(Server, "a server", {"url": "x"}) == Server("x")
+    for values, message in (
+        ({"url": "x", "retries": "3"}, "a server: retries should be a valid integer, not '3'"),
+        ({"url": "x", "retrys": 3}, "a server: there is no setting 'retrys'. Did you mean 'retries'"),
+        ({}, "a server: the setting 'url' is missing"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            build_checked(Server, "a server", values)

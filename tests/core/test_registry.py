@@ -71,7 +71,7 @@ def test_every_class_is_its_own_card(id: str) -> None:
 @pytest.mark.parametrize("id", list_envs())
 def test_defaults_and_fixed_settings_are_settings_of_the_config_class(id: str) -> None:
     entry = spec(id)
-    known = entry.load().Config.__dataclass_fields__
+    known = entry.load().Config.model_fields
     assert set(entry.kwargs) <= set(known)
     assert entry.fixed <= set(known)
 
@@ -114,7 +114,7 @@ def test_a_fixed_setting_cannot_be_overridden() -> None:
 
 
 def test_an_unknown_setting_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"'claimcheck-hard' has no setting 'spilt'. Did you mean 'split'\?"):
+    with pytest.raises(ConfigError, match=r"'claimcheck-hard': there is no setting 'spilt'. Did you mean 'split'\?"):
         make("claimcheck-hard", spilt="test")
 
 

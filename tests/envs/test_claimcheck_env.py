@@ -169,7 +169,7 @@ def test_without_a_submission_the_reward_is_zero_and_scored() -> None:
     [
         ({"split": "tset"}, "'multihop' has no split 'tset'. Did you mean 'test'?"),
         ({"reward": "v3"}, "there is no reward 'v3': use r0, gated, v2 or a Rubric"),
-        ({"size": 0}, "size must be at least 1, not 0"),
+        ({"size": 0}, "size should be at least 1, not 0"),
         ({"offline": True, "haystack": True}, "cannot be combined with haystack=True"),
     ],
 )

@@ -86,7 +86,7 @@ def test_settings_that_do_not_fit_are_refused(path: str, corpus: str) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"split": "dev"}, "'synthetic' has no split 'dev'"),
         ({"source": "popqa", "split": "train"}, "'popqa' has no split 'train'"),
-        ({"source": "nq_open"}, "source takes 'synthetic' or 'nq-open'"),
+        ({"source": "nq_open"}, "source should be 'synthetic', 'nq-open'"),
         ({"path": path}, "generated questions bring their own corpus"),
         ({"source": "file"}, "needs a file or folder of questions"),
         ({"source": "nq-open", "path": path, "split": "dev"}, "is one file, so split='dev' chooses nothing"),
@@ -96,7 +96,7 @@ def test_settings_that_do_not_fit_are_refused(path: str, corpus: str) -> None:
         ({"reward": Rubric("mine", {"judge": 1.0}), "no_judge": True}, "leave it out of your own Rubric"),
         ({"counter": TABLE, "counter_options": {"window": 5}}, "counter_options go with a counter that is named"),
         ({"extractor": "quko:x"}, "no extractor 'quko:x'"),
-        ({"size": 0}, "size must be at least 1"),
+        ({"size": 0}, "size should be at least 1"),
     ]
     for config, message in refused:
         with pytest.raises(ConfigError, match=message):

@@ -231,9 +231,9 @@ def test_a_task_can_be_viewed_with_its_gold() -> None:
     "config, said",
     [
         ({"reward": "eev"}, "Did you mean 'eve'"),
-        ({"top_k": 0}, "top_k must be from 1"),
+        ({"top_k": 0}, "top_k should be at least 1"),
         ({"max_passage_tokens": 10}, "at least 64"),
-        ({"size": 0}, "size must be at least 1"),
+        ({"size": 0}, "size should be at least 1"),
         ({"search": True, "evidence": True}, "search=False"),
         ({"search": False, "corpus": CORPUS}, "leave it out"),
         ({"source": "synthetic", "path": "x"}, "no path"),

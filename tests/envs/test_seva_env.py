@@ -190,8 +190,8 @@ def test_a_rubric_of_ones_own(path: str) -> None:
     [
         ({"reward": "proces"}, "Did you mean 'process'"),
         ({"split": "dev"}, "has no split 'dev'"),
-        ({"size": 0}, "size must be at least 1"),
-        ({"max_source_chars": 0}, "max_source_chars must be at least 1"),
+        ({"size": 0}, "size should be at least 1"),
+        ({"max_source_chars": 0}, "max_source_chars should be at least 1"),
         ({"path": "x"}, "generated claims have no path"),
     ],
 )

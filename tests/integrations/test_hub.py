@@ -63,7 +63,7 @@ def test_a_package_says_what_the_hub_asks(env_id: str) -> None:
 @pytest.mark.parametrize("env_id", factgym.list_envs())
 def test_every_setting_of_an_environment_can_be_said_plainly(env_id: str) -> None:
     entry = factgym.spec(env_id)
-    names = {field.name for field in dataclasses.fields(entry.load().Config)} - entry.fixed
+    names = entry.load().Config.model_fields.keys() - entry.fixed
     found = {one.name: one for one in settings_of(env_id)}
     assert found.keys() == names
     assert all(one.about for one in found.values() if not one.inner), "the docstring of the Config explains each"
@@ -84,7 +84,7 @@ def test_plain_values_become_an_environments_own() -> None:
         ({"spilt": "train"}, "Did you mean 'split'"),
         ({"source": "hard"}, "no plain setting 'source'"),
         ({"rules": {"min_quote_char": 3}}, "Did you mean 'min_quote_chars'"),
-        ({"rules": {"min_quote_chars": "many"}}, "takes int"),
+        ({"rules": {"min_quote_chars": "many"}}, "should be a valid integer"),
     ],
 )
 def test_what_is_no_setting_is_refused_in_words(said: dict[str, object], complaint: str) -> None:

@@ -331,7 +331,7 @@ def test_every_environment_has_a_task_with_typed_arguments() -> None:
     for wrong, message in (
         ({"splt": "test"}, "Did you mean 'split'"),
         ({"split": "tset"}, "Did you mean 'test'"),
-        ({"size": "many"}, "size takes int"),
+        ({"size": "many"}, "size should be a valid integer"),
     ):
         with pytest.raises(inspect_ai._util.error.PrerequisiteError, match=message):
             task_of(CLAIMS)(**wrong)

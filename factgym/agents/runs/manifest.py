@@ -38,7 +38,7 @@ def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[
 
 
 def _plain(config: Any) -> dict[str, Any]:
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    values = {name: getattr(config, name) for name in type(config).model_fields}
     return {name: _plain_value(value) for name, value in values.items()}
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from factgym.core.config import EnvConfig
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.config import DataConfig
+from factgym.core.errors import ConfigError
 from factgym.rewards.claimcheck import COMPONENTS, DEFAULT_RULES, GATES, RUBRICS, QuoteRules
 from factgym.rewards.rubric import Rubric
 
@@ -55,8 +55,7 @@ def splits(source: str) -> tuple[str, ...]:
     return tuple(SYNTHETIC[source]) if source in SYNTHETIC else REAL[source]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimCheckConfig(EnvConfig):
+class ClaimCheckConfig(DataConfig):
     """Settings of `claimcheck*`.
 
     source: where the examples come from. split: which part of the data, default the first of Splits. size: how
@@ -68,9 +67,6 @@ class ClaimCheckConfig(EnvConfig):
     """
 
     source: Source = "mixed"
-    split: str | None = None
-    size: int | None = None
-    path: str | None = None
     reward: str | Rubric = "v2"
     index: Any = "bm25"
     index_options: dict[str, Any] | None = None
@@ -78,16 +74,9 @@ class ClaimCheckConfig(EnvConfig):
     offline: bool = False
     rules: QuoteRules = DEFAULT_RULES
 
-    def __post_init__(self) -> None:
-        EnvConfig.__post_init__(self)
-        known = splits(self.source)
-        if self.split is not None and self.split not in known:
-            raise ConfigError(
-                f"{self.source!r} has no split {self.split!r}.{did_you_mean(self.split, known)} "
-                f"It has: {', '.join(known)}."
-            )
-        if self.size is not None and self.size < 1:
-            raise ConfigError(f"size must be at least 1, not {self.size}")
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the settings against each other."""
+        super().model_post_init(context)
         if self.offline and self.haystack:
             raise ConfigError("offline=True shows all evidence, so it cannot be combined with haystack=True")
         self.rubric.check(COMPONENTS, GATES)
@@ -96,11 +85,6 @@ class ClaimCheckConfig(EnvConfig):
     def splits(self) -> tuple[str, ...]:
         """The splits that can be chosen; the first is the default."""
         return splits(self.source)
-
-    @property
-    def chosen_split(self) -> str:
-        """The split, with the default filled in."""
-        return self.split or splits(self.source)[0]
 
     @property
     def scoring_rules(self) -> QuoteRules:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
-from factgym.core.config import EnvConfig
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.config import AtLeastOne, DataConfig
+from factgym.core.errors import ConfigError
 from factgym.datasets.questions import BENCHMARKS
 from factgym.generators.questions.generated import SPLITS
 from factgym.rewards.corver import COMPONENTS, GATES, CorverRules, find_rubric
@@ -20,8 +20,7 @@ REWARD = "strict"
 """The reward by default; the card says why it is not the published one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorverConfig(EnvConfig):
+class CorverConfig(DataConfig):
     """Settings of `corver-qa*`.
 
     source: where the questions come from; "file" is any understood file of yours. split: which part. path: file or
@@ -41,11 +40,8 @@ class CorverConfig(EnvConfig):
     shown, and the cut is marked.
     """
 
-    max_turns: int = 1
+    max_turns: AtLeastOne = 1
     source: Source = "synthetic"
-    split: str | None = None
-    path: str | None = None
-    size: int | None = None
     reward: str | Rubric = REWARD
     no_cooccurrence: bool = False
     no_judge: bool = False
@@ -61,19 +57,11 @@ class CorverConfig(EnvConfig):
     corpus: str | None = None
     index: Any = "bm25"
     index_options: dict[str, Any] | None = None
-    max_passage_chars: int = 1200
+    max_passage_chars: AtLeastOne = 1200
 
-    def __post_init__(self) -> None:
-        EnvConfig.__post_init__(self)
-        if self.split is not None and self.split not in self.splits:
-            raise ConfigError(
-                f"{self.source!r} has no split {self.split!r}.{did_you_mean(self.split, self.splits)} "
-                f"It has: {', '.join(self.splits)}."
-            )
-        for name in ("size", "max_passage_chars"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, not {value}")
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the settings against each other."""
+        super().model_post_init(context)
         if self.source == "synthetic" and (self.path is not None or self.corpus is not None):
             raise ConfigError(
                 "generated questions bring their own corpus: give a source, or leave path and corpus out"
@@ -90,11 +78,6 @@ class CorverConfig(EnvConfig):
         if self.source == "synthetic":
             return ("validation", *(split for split in SPLITS if split != "validation"))
         return tuple(BENCHMARKS[self.source]) if self.source in BENCHMARKS else ("test",)
-
-    @property
-    def chosen_split(self) -> str:
-        """The split, with the default filled in."""
-        return self.split or self.splits[0]
 
     @property
     def rubric(self) -> Rubric:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from factgym.core.config import EnvConfig
-from factgym.core.errors import ConfigError, did_you_mean
+from pydantic import Field
+
+from factgym.core.config import AtLeastOne, DataConfig
+from factgym.core.errors import ConfigError
 from factgym.corpora.build import check_index
 from factgym.datasets.multihop import BENCHMARKS
 from factgym.envs.eve.search import LEAST_TOKENS
@@ -29,8 +30,7 @@ REWARD = GUARDED
 """The reward by default; the cards say why it is not the published one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EveConfig(EnvConfig):
+class EveConfig(DataConfig):
     """What both EVE environments can be told.
 
     source: where the material comes from; "synthetic" is a generated closed world. split: which part. size: how much of
@@ -41,26 +41,18 @@ class EveConfig(EnvConfig):
     `factgym.envs.eve.tokens`; a cut is marked.
     """
 
-    max_turns: int = 5
+    max_turns: AtLeastOne = 5
     source: Source = "synthetic"
-    split: str | None = None
-    path: str | None = None
-    size: int | None = None
     corpus: Any = None
     index: Any = "bm25"
     index_options: dict[str, Any] | None = None
-    top_k: int = 3
-    max_passage_tokens: int = 512
+    top_k: Annotated[int, Field(ge=1, le=50)] = 3
+    max_passage_tokens: Annotated[int, Field(ge=LEAST_TOKENS)] = 512
 
-    def __post_init__(self) -> None:
-        EnvConfig.__post_init__(self)
-        if self.size is not None and self.size < 1:
-            raise ConfigError(f"size must be at least 1, not {self.size}")
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the settings against each other."""
+        super().model_post_init(context)
         check_index(self.index, **(self.index_options or {}))
-        if not 1 <= self.top_k <= 50:
-            raise ConfigError(f"top_k must be from 1 to 50, not {self.top_k}")
-        if self.max_passage_tokens < LEAST_TOKENS:
-            raise ConfigError(f"max_passage_tokens must be at least {LEAST_TOKENS}, not {self.max_passage_tokens}")
         if self.source == "synthetic" and self.path is not None:
             raise ConfigError("the generated world has no path: name a source, or leave path out")
 
@@ -71,13 +63,7 @@ class EveConfig(EnvConfig):
             return ("validation", *(split for split in SPLITS if split != "validation"))
         return tuple(BENCHMARKS.get(self.source, ()))
 
-    @property
-    def chosen_split(self) -> str:
-        """The split, with the default filled in."""
-        return self.split or next(iter(self.splits), "")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EveSolverConfig(EveConfig):
     """Settings of `eve-solver`, beside those of `EveConfig`.
 
@@ -101,21 +87,17 @@ class EveSolverConfig(EveConfig):
     evidence: bool = False
     remind: bool = True
 
-    def __post_init__(self) -> None:
-        EveConfig.__post_init__(self)
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the settings against each other; without search there is one turn."""
+        super().model_post_init(context)
         if self.evidence and self.search:
             raise ConfigError("evidence is shown with the question only where nothing can be searched: search=False")
         if not self.search:
             if self.corpus is not None:
                 raise ConfigError("corpus is what the search tool searches: leave it out, or leave search on")
-            object.__setattr__(self, "max_turns", 1)
+            self.__dict__["max_turns"] = 1
         if self.triples is not None and (self.path is not None or self.split is not None):
             raise ConfigError("triples are given: leave path and split out")
-        if self.split is not None and self.split not in self.splits:
-            raise ConfigError(
-                f"{self.source!r} has no split {self.split!r:.80}.{did_you_mean(self.split, self.splits)} "
-                f"It has: {', '.join(self.splits) or 'none'}."
-            )
         self.rubric.check(SOLVER_COMPONENTS, SOLVER_GATES)
 
     @property

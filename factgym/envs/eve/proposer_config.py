@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from factgym.core.config import AtLeastOne
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.envs.eve.config import REWARD, EveConfig
 from factgym.rewards.eve import (
@@ -27,7 +30,6 @@ TASK_TYPES = ("factual", "comparison", "causal", "temporal", "aggregation")
 LEAST_DOCUMENT_TOKENS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EveProposerConfig(EveConfig):
     """Settings of `eve-proposer`, beside those of `EveConfig`.
 
@@ -36,7 +38,7 @@ class EveProposerConfig(EveConfig):
     documents; drawn 4:3:2:1 by `seed` otherwise. task_types: a kind of question for each of the documents, see
     TASK_TYPES; none are asked for otherwise. max_document_tokens: of a longer source document the beginning is shown.
     solver: who answers: text as in `--agent` (a scripted agent of `eve-solver`, openai:MODEL, http://HOST:PORT/v1,
-    hf:FOLDER, file.py:Name), or a player, a model, any object with `act`. solver_settings: of a model that is named by
+    hf:FOLDER, file.py:Name), or an agent, a model, any object with `act`. solver_settings: of a model that is named by
     text. Answers are kept by what its `describe()` says: a solver that learns says so there. auxiliary,
     auxiliary_settings: the same for the frozen scorer without evidence; the solver itself by default.
     n, m: searching rollouts, and answers with and without evidence; those of `rules` by default. solver_turns: messages
@@ -50,32 +52,25 @@ class EveProposerConfig(EveConfig):
     documents: Any = None
     hops: Any = None
     task_types: Any = None
-    max_document_tokens: int = 1024
+    max_document_tokens: Annotated[int, Field(ge=LEAST_DOCUMENT_TOKENS)] = 1024
     solver: Any = SOLVER
     solver_settings: dict[str, Any] | None = None
     auxiliary: Any = None
     auxiliary_settings: dict[str, Any] | None = None
     n: int | None = None
     m: int | None = None
-    solver_turns: int = 5
+    solver_turns: AtLeastOne = 5
     value: Literal["sampling", "logprob"] = "sampling"
     verify: bool = True
     reward: str | Rubric = REWARD
     rules: EveRules | None = None
     cache: str | None = None
-    max_rollouts: int = 256
+    max_rollouts: AtLeastOne = 256
 
-    def __post_init__(self) -> None:
-        EveConfig.__post_init__(self)
-        for name, least in (("max_document_tokens", LEAST_DOCUMENT_TOKENS), ("solver_turns", 1), ("max_rollouts", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the settings against each other."""
+        super().model_post_init(context)
         self._check_documents()
-        if self.split is not None and self.split not in self.splits:
-            raise ConfigError(
-                f"{self.source!r} has no split {self.split!r:.80}.{did_you_mean(self.split, self.splits)} "
-                f"It has: {', '.join(self.splits)}."
-            )
         if self.auxiliary_settings and self.auxiliary is None:
             raise ConfigError("auxiliary_settings are settings of an auxiliary: name one")
         self.rubric.check(PROPOSER_COMPONENTS, PROPOSER_GATES)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from factgym.core.config import EnvConfig
+from pydantic import Field
+
+from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.datasets.averitec.evidence import MAX_PASSAGE_CHARS
 from factgym.generators.factchecks import SPLITS
@@ -21,8 +22,7 @@ MAX_QUESTIONS = 10
 """As many as the official scorer looks at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProFactConfig(EnvConfig):
+class ProFactConfig(DataConfig):
     """Settings of `profact*`.
 
     source: "synthetic" (generated claims) or "averitec" (files in AVeriTeC's layout), by default what `path` implies.
@@ -35,41 +35,30 @@ class ProFactConfig(EnvConfig):
     kept of those posed. reward: "guarded", "process" (the paper's), "noprocess" or a `Rubric` over the same components.
     """
 
-    max_turns: int = 12
     source: Source | None = None
-    split: str | None = None
-    size: int | None = None
-    path: str | None = None
     store: str | None = None
     scope: Literal["claim", "global"] = "claim"
     index: str = "bm25"
     index_options: dict[str, Any] | None = None
-    k: int = 3
+    k: AtLeastOne = 3
     cache_dir: str | None = None
     max_passage_chars: int = MAX_PASSAGE_CHARS
     exclude_later: bool = False
-    max_questions: int = 5
+    max_questions: Annotated[int, Field(ge=1, le=MAX_QUESTIONS)] = 5
     reward: str | Rubric = REWARD
 
-    def __post_init__(self) -> None:
-        EnvConfig.__post_init__(self)
-        if self.size is not None and self.size < 1:
-            raise ConfigError(f"size must be at least 1, not {self.size}")
-        if self.k < 1:
-            raise ConfigError(f"k must be at least 1, not {self.k}")
-        if not 1 <= self.max_questions <= MAX_QUESTIONS:
-            raise ConfigError(f"max_questions must be from 1 to {MAX_QUESTIONS}, not {self.max_questions}")
-        self._check_source()
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the settings against each other."""
+        super().model_post_init(context)
+        if self.chosen_source == "synthetic" and self.path is not None:
+            raise ConfigError("generated claims have no path: leave source out, or set source='averitec'")
+        if self.chosen_source == "synthetic" and self.store is not None:
+            raise ConfigError("store is the evidence of claims in files: give their path too")
         self.rubric.check(ALL_COMPONENTS, GATES)
 
-    def _check_source(self) -> None:
-        if self.chosen_source == "averitec":
-            return
-        if self.path is not None:
-            raise ConfigError("generated claims have no path: leave source out, or set source='averitec'")
-        if self.store is not None:
-            raise ConfigError("store is the evidence of claims in files: give their path too")
-        if self.split is not None and self.split not in SPLITS:
+    def check_split(self) -> None:
+        """Raise ConfigError for a split that generated claims do not have; files may have any."""
+        if self.chosen_source == "synthetic" and self.split is not None and self.split not in SPLITS:
             raise ConfigError(
                 f"generated claims have no split {self.split!r:.80}.{did_you_mean(self.split, SPLITS)} "
                 f"They have: {', '.join(SPLITS)}."
@@ -84,11 +73,6 @@ class ProFactConfig(EnvConfig):
     def splits(self) -> tuple[str, ...]:
         """The splits that there usually are; the first is the default."""
         return tuple(SPLITS) if self.chosen_source == "synthetic" else ("dev", "train")
-
-    @property
-    def chosen_split(self) -> str:
-        """The split, with the default filled in."""
-        return self.split or self.splits[0]
 
     @property
     def rubric(self) -> Rubric:

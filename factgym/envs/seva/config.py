@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from factgym.core.config import EnvConfig
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.config import AtLeastOne, DataConfig
+from factgym.core.errors import ConfigError
 from factgym.generators.attribution import SPLITS
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva import find_rubric
@@ -17,8 +16,7 @@ REWARD = "grounded"
 """The reward by default; the card says why it is not the paper's own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SevaConfig(EnvConfig):
+class SevaConfig(DataConfig):
     """Settings of `seva*`.
 
     source: where the claims come from. split: which part of generated claims ("validation", "train", "test", "ood");
@@ -29,26 +27,15 @@ class SevaConfig(EnvConfig):
     source the beginning is shown, and the cut is marked.
     """
 
-    max_turns: int = 1
+    max_turns: AtLeastOne = 1
     source: Source = "synthetic"
-    split: str | None = None
-    size: int | None = None
-    path: str | None = None
     reward: str | Rubric = REWARD
     repair: bool = False
-    max_source_chars: int = 60_000
+    max_source_chars: AtLeastOne = 60_000
 
-    def __post_init__(self) -> None:
-        EnvConfig.__post_init__(self)
-        if self.split is not None and self.split not in self.splits:
-            raise ConfigError(
-                f"{self.source!r} has no split {self.split!r}.{did_you_mean(self.split, self.splits)} "
-                f"It has: {', '.join(self.splits)}."
-            )
-        if self.size is not None and self.size < 1:
-            raise ConfigError(f"size must be at least 1, not {self.size}")
-        if self.max_source_chars < 1:
-            raise ConfigError(f"max_source_chars must be at least 1, not {self.max_source_chars}")
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the settings against each other."""
+        super().model_post_init(context)
         if self.source == "synthetic" and self.path is not None:
             raise ConfigError("generated claims have no path: use seva-fever or another environment over files")
         _ = self.rubric
@@ -59,11 +46,6 @@ class SevaConfig(EnvConfig):
         if self.source != "synthetic":
             return ("test",)
         return ("validation", *(split for split in SPLITS if split != "validation"))
-
-    @property
-    def chosen_split(self) -> str:
-        """The split, with the default filled in."""
-        return self.split or self.splits[0]
 
     @property
     def rubric(self) -> Rubric:
