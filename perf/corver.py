@@ -43,7 +43,7 @@ from factgym.rewards.corver import (
     DEFAULT_RULES,
     CorverRules,
     RuleExtractor,
-    query_of,
+    build_query,
     score_many,
     split_sentences,
     token_returns_many,
@@ -193,7 +193,7 @@ def _offsets(text: str) -> np.ndarray:
 
 
 def _extractor() -> RuleExtractor:
-    return RuleExtractor("numba" if find_spec("numba") else "python")
+    return RuleExtractor()
 
 
 def _reward(batch: Batch, counter: Counter, rules: CorverRules = _TRAINING) -> None:
@@ -218,7 +218,7 @@ def _sentence_part(batch: Batch, counter: CooccurrenceIndex) -> Rate:
 def _looked_up(batch: Batch, counter: CooccurrenceIndex) -> object:
     texts = list(dict.fromkeys(one.text for text in batch.texts for one in split_sentences(text)))
     found = _extractor().extract_first(texts)
-    queries = [query for one in found for triplet in one if triplet.valid and (query := query_of(triplet))]
+    queries = [query for one in found for triplet in one if triplet.valid and (query := build_query(triplet))]
     return counter.count_up_to(queries, _TRAINING.high_count)
 
 
@@ -229,7 +229,7 @@ def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) 
     extractor = _extractor()
     texts = [one.text for text in batch.texts for one in split_sentences(text)]
     valid = [next((one for one in found if one.valid), None) for found in extractor.extract(texts)]
-    queries = [query for one in valid if one is not None and (query := query_of(one)) is not None]
+    queries = [query for one in valid if one is not None and (query := build_query(one)) is not None]
     scores = score_many(batch.texts, batch.aliases, counter, extractor)
     return {
         "first batch": first,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.corver import Extractor, RuleExtractor, Triplet, cached_extractor, find_extractor, query_of
+from factgym.rewards.corver import Extractor, RuleExtractor, Triplet, build_query, cached_extractor, find_extractor
+from factgym.rewards.corver.tagging import JOINERS, LEXICON, MONTHS, ROLES
+from factgym.rewards.corver.triplets import PRONOUNS
 from tests.rewards.corver_paper import CASES, FIGURE_7, TableExtractor
 
 
@@ -21,7 +24,7 @@ def extract(sentence: str) -> list[Triplet]:
 
 def first_query(sentence: str) -> set[str] | None:
     found = next((one for one in extract(sentence) if one.valid), None)
-    return None if found is None else {word.lower() for word in query_of(found) or ()}
+    return None if found is None else {word.lower() for word in build_query(found) or ()}
 
 
 TRACED = [one for case in CASES for one in case.sentences]
@@ -35,13 +38,13 @@ LONGER_NAMES = {
 @pytest.mark.parametrize("traced", TRACED, ids=[one.triplet.tail for one in TRACED])
 def test_the_paper_s_traced_sentences_ask_for_the_same_words(traced: tuple[str, Triplet]) -> None:
     text, triplet = traced[0], traced[1]
-    theirs = {word.lower() for word in query_of(triplet) or ()}
+    theirs = {word.lower() for word in build_query(triplet) or ()}
     assert first_query(text) == theirs | LONGER_NAMES.get(text, set())
 
 
 @pytest.mark.parametrize(("text", "triplet"), FIGURE_7[:2])
 def test_the_single_sentences_of_figure_7_ask_for_what_the_paper_asked(text: str, triplet: Triplet) -> None:
-    theirs = {word.lower() for word in query_of(triplet) or ()}
+    theirs = {word.lower() for word in build_query(triplet) or ()}
     # "New York" stands in the sentence where the published model writes "NY".
     assert {{"new": "ny", "york": "ny"}.get(word, word) for word in first_query(text) or ()} == theirs
 
@@ -178,3 +181,88 @@ def test_extractors_are_found_by_name() -> None:
         find_extractor("rules")
     with pytest.raises(ConfigError, match="extract"):
         find_extractor(3)  # type: ignore[arg-type]
+
+
+NAMES = ["Paris", "France", "Ann O'Brien", "James'", "Ann's", "King", "Bank of England", "It's", "He's", "U.S.", "A-1"]
+NUMBERS = ["3", "12", "1989", "1,000", "1,0000", "12,345,678", "1980-1985", "007", "4th", "1.5"]
+ODD = [
+    "boils",
+    "cities",
+    "glass",
+    "led",
+    "walked",
+    "Quickly",
+    "singing",
+    "x'",
+    "'",
+    "_",
+    "&",
+    "a.b.",
+    "a.",
+    "/",
+    "-",
+]
+FOREIGN = [
+    "Élodie",
+    "São Paulo",
+    "O’Brien",
+    "Ann’s",
+    "James’",
+    "It’s",
+    "he’s",
+    "s’",
+    "3–2",
+    "10–12",
+    "1980–1985",
+    "12–",
+    "—",
+]
+FOREIGN += [
+    "été",
+    "naïvely",
+    "ÉTÉLY",
+    "Øs",
+    "walkés",
+    "ünaled",
+    "東京",
+    "東京ing",
+    "ǅ",
+    "“",
+    "…",
+    "x²",
+    "½",
+    "٣",
+    "\u212a",
+    "\u212aofi",
+    "İs",
+    "ſ",
+]
+WORDS = sorted(
+    {*FOREIGN, *LEXICON, *JOINERS, *MONTHS, *ROLES, *PRONOUNS, *NAMES, *NUMBERS, *ODD, "APRIL", "The", "His", "May,"}
+)
+SPACES = [" ", " ", " ", " ", ", ", "  ", "\n", ""]
+assembled = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(SPACES)), max_size=24).map(
+    lambda parts: "".join(word + space for word, space in parts)
+)
+
+
+def first_valid(triplets: list[Triplet]) -> list[Triplet]:
+    return [triplet for triplet in triplets if triplet.valid][:1]
+
+
+@given(st.lists(assembled, min_size=1, max_size=20))
+@example(
+    ["At Liverpool, Salah scored.", "He lived in Seattle, Washington, and won.", "in A, B, C, and D is E, F is G"]
+)
+@settings(max_examples=200, deadline=None)
+def test_stopping_at_the_first_valid_triplet_finds_the_first_of_all(batch: list[str]) -> None:
+    extractor = RuleExtractor()
+    assert extractor.extract_first(batch) == list(map(first_valid, extractor.extract(batch)))
+
+
+def test_long_and_foreign_sentences_stop_at_the_same_triplet() -> None:
+    rng = random.Random(0)
+    long = [" ".join(rng.choices(WORDS, k=size)) for size in (300, 1_000, 3_000)]
+    batch = [*(one.text for one in TRACED), *long, "(" * 5_000, "Élodie met Bob in 1975.", "", "a b", "\x00 is \x1f b"]
+    extractor = RuleExtractor()
+    assert extractor.extract_first(batch) == list(map(first_valid, extractor.extract(batch)))

@@ -170,6 +170,6 @@ def test_padding_on_the_left_does_not_change_what_a_random_model_says(tmp_path: 
     loaded = extractor._loaded
     assert loaded is not None
     prompts = [[5, 6, 7], [9, 10, 11, 12, 13, 14, 15], [20]]
-    together = model_extractor._generate(loaded, prompts, 12)
-    assert together == [model_extractor._generate(loaded, [one], 12)[0] for one in prompts]
+    together = model_extractor.generate_greedily(loaded, prompts, 12)
+    assert together == [model_extractor.generate_greedily(loaded, [one], 12)[0] for one in prompts]
     assert any(together)

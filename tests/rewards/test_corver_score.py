@@ -21,9 +21,9 @@ from factgym.rewards.corver import (
     CorverRules,
     RuleExtractor,
     Triplet,
+    build_query,
     find_rubric,
-    query_of,
-    report_of,
+    reward_report,
     score_completion,
     score_many,
 )
@@ -31,7 +31,7 @@ from tests.rewards.corver_paper import CASES, WORKED, WORKED_TRIPLETS, Case, Tab
 
 
 def traced(case: Case) -> tuple[TableCounter, TableExtractor]:
-    counts = {query_of(one.triplet): one.count for one in case.sentences}
+    counts = {build_query(one.triplet): one.count for one in case.sentences}
     return TableCounter(counts), TableExtractor({one.text: [one.triplet] for one in case.sentences})
 
 
@@ -54,7 +54,7 @@ def test_the_total_is_the_response_return_and_the_mean_over_the_blocks_character
     thought, answer = case.text[8:].split(" </think> <answer> ")
     chars = len(thought) + len(answer.removesuffix(" </answer>"))
     by_hand = sum(one.reward * len(one.text) for one in case.sentences) / chars
-    report = report_of(score, REFERENCE, message=3)
+    report = reward_report(score, REFERENCE, message=3)
     assert report.total == pytest.approx(2 + 1 + by_hand, abs=1e-12)
     assert report.components["cooccurrence_mean"] == pytest.approx(
         math.fsum(one.reward for one in case.sentences) / len(case.sentences)
@@ -67,7 +67,7 @@ def test_the_total_is_the_response_return_and_the_mean_over_the_blocks_character
 def worked(rule: str, counts: dict[tuple[str, ...], int]) -> tuple[float, int | None]:
     """Reward and count of the worked example's first sentence, which the paper gives both triplets."""
     first, second = WORKED_TRIPLETS
-    table = {query_of(first): 50, query_of(second): 0, **counts}
+    table = {build_query(first): 50, build_query(second): 0, **counts}
     extractor = TableExtractor({WORKED.split(". ")[0] + ".": WORKED_TRIPLETS})
     score = score_completion(WORKED, "x", TableCounter(table), extractor, CorverRules(rule=rule))
     return score.sentences[0].reward, score.sentences[0].count
@@ -94,7 +94,7 @@ def test_relcheck_demotes_a_pair_whose_relation_is_never_seen() -> None:
 
 def test_relcheck_asks_again_only_from_the_highest_tier_on() -> None:
     triplet = Triplet("Sophia Loren", "directed", "Il Seduttore")
-    counter = TableCounter({query_of(triplet): 19})
+    counter = TableCounter({build_query(triplet): 19})
     extractor = TableExtractor({"S.": [triplet]})
     score = score_completion("S.", "x", counter, extractor, CorverRules(rule="relcheck"))
     assert score.sentences[0].reward == 0.0
@@ -105,7 +105,7 @@ def test_relcheck_asks_again_only_from_the_highest_tier_on() -> None:
     ("count", "reward"), [(None, 0.0), (0, -0.3), (1, -0.1), (4, -0.1), (5, 0.0), (19, 0.0), (20, 0.1), (10**9, 0.1)]
 )
 def test_the_tiers_are_those_of_equation_2(count: int | None, reward: float) -> None:
-    assert CorverRules().reward_of(count) == reward
+    assert CorverRules().count_reward(count) == reward
 
 
 def test_only_the_first_valid_triplet_counts_even_when_it_makes_no_query() -> None:
@@ -127,7 +127,7 @@ def test_sentences_and_queries_of_a_batch_are_counted_once_in_one_call() -> None
 
 def test_without_a_counter_the_sentence_term_is_zero_and_the_report_says_so() -> None:
     score = score_completion(CASES[0].text, "1975", None, RuleExtractor())
-    report = report_of(score)
+    report = reward_report(score)
     assert report.total == 3.0
     assert report.spans == ()
     assert report.metrics["notes"] == ["no counter: the sentence term is 0"]
@@ -199,7 +199,7 @@ def test_no_text_makes_the_reward_raise_and_every_part_stays_in_its_range(
     for whole in (text, f"<think>{text}. Paris is in {text}</think><answer>{text}"):
         score = score_completion(whole, gold, INDEX, RuleExtractor(), CorverRules(rule=rule), question=text)
         for rubric in RUBRICS.values():
-            report = report_of(score, rubric)
+            report = reward_report(score, rubric)
             assert -2.3 - 1e-9 <= (report.total or 0.0) <= 3.1 + 1e-9
             json.dumps(report.to_dict())
 

@@ -12,11 +12,11 @@ from factgym.rewards.corver import (
     STOP_WORDS,
     CorverRules,
     Triplet,
+    build_query,
     check_format,
     content_words,
     extract_answer,
-    query_of,
-    sections_of,
+    find_sections,
     split_sentences,
 )
 
@@ -80,7 +80,7 @@ def test_unclosed_nested_and_missing_blocks(text: str, expected: list[str]) -> N
 @settings(max_examples=400, deadline=None)
 @given(completions)
 def test_sentences_lie_in_the_blocks_in_order_and_miss_only_white_space(text: str) -> None:
-    sentences, sections = split_sentences(text), sections_of(text)
+    sentences, sections = split_sentences(text), find_sections(text)
     covered = [range(one.start, one.end) for one in sections]
     end = 0
     for one in sentences:
@@ -97,7 +97,7 @@ def test_sentences_lie_in_the_blocks_in_order_and_miss_only_white_space(text: st
 @given(completions)
 def test_a_block_is_split_as_the_published_expression_splits_it(text: str) -> None:
     # The expression is a fact of the published code; the places are ours.
-    for section in sections_of(text):
+    for section in find_sections(text):
         inside = text[section.start : section.end]
         wanted = [one for one in re.split(r"(?<=[.!?])\s+", inside.strip()) if one.strip()]
         assert [one.text for one in split_sentences(text) if section.start <= one.start < section.end] == wanted
@@ -196,12 +196,12 @@ def test_content_words(entity: str, words: list[str]) -> None:
     ],
 )
 def test_queries(triplet: Triplet, query: tuple[str, ...] | None) -> None:
-    assert query_of(triplet) == query
+    assert build_query(triplet) == query
 
 
 def test_the_relation_s_words_join_the_query_when_asked_for() -> None:
-    assert query_of(Triplet("Ann", "was director of", "Jaws"), relation=True) == ("Ann", "Jaws", "director")
-    assert query_of(Triplet("Ann", "was in", "Jaws"), relation=True) == ("Ann", "Jaws")
+    assert build_query(Triplet("Ann", "was director of", "Jaws"), relation=True) == ("Ann", "Jaws", "director")
+    assert build_query(Triplet("Ann", "was in", "Jaws"), relation=True) == ("Ann", "Jaws")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
+from factgym.corpora.cooccurrence import memory_index
 from factgym.rewards.corver import (
     REFERENCE,
     STRICT,
@@ -19,13 +20,15 @@ from factgym.rewards.corver import (
     RuleExtractor,
     find_rubric,
     group_returns,
-    report_of,
+    reward_report,
     score_completion,
     token_returns,
+    token_returns_many,
 )
 from factgym.rewards.rubric import Rubric
-from tests.rewards.corver_paper import CASE_1, CASE_2, TableCounter
+from tests.rewards.corver_paper import CASE_1, CASE_2, CASES, TableCounter
 
+SENTENCES = [one.text for case in CASES for one in case.sentences]
 Offsets = list[tuple[int, int]]
 
 WORDS = ["<think>", "</think>", "<answer>", "</answer>", "Paris is in France.", "It won.", " ", "\n\n", "Zürich", "漢字。",
@@ -147,7 +150,7 @@ def test_a_tokenizer_of_characters_has_the_report_s_total_as_its_mean_inside_the
 ) -> None:
     score = scored(case.text)
     places = [(i, i + 1) for section in score.sections for i in range(section.start, section.end)]
-    assert token_returns(score, places, rubric).returns.mean() == pytest.approx(report_of(score, rubric).total)
+    assert token_returns(score, places, rubric).returns.mean() == pytest.approx(reward_report(score, rubric).total)
 
 
 def test_two_sentences_of_a_completion_can_differ_in_sign() -> None:
@@ -219,3 +222,22 @@ def test_groups_that_do_not_fit_are_refused() -> None:
         group_returns([score], [])
     with pytest.raises(ConfigError, match="3 tokens"):
         group_returns([score], [[(0, 1)] * 3], length=2)
+
+
+def test_completions_aligned_together_fare_as_one_by_one() -> None:
+    texts = [case.text for case in CASES] + ["", "<think></think>", "One. Two.", " <answer>x</answer>"]
+    scores = [score_completion(one, "1975", memory_index(SENTENCES, engine="numpy"), RuleExtractor()) for one in texts]
+    rng = np.random.default_rng(0)
+    offsets = [np.sort(rng.integers(0, len(one) + 1, (40, 2)), axis=1) for one in texts]
+    offsets[2] = np.empty((0, 2), np.int64)
+    together = token_returns_many(scores, offsets, REFERENCE)
+    for score, places, found in zip(scores, offsets, together, strict=True):
+        alone = token_returns(score, places, REFERENCE)
+        assert found.returns.tolist() == alone.returns.tolist()
+        assert found.sentence.tolist() == alone.sentence.tolist()
+        assert (found.alignment, found.fallback) == (alone.alignment, alone.fallback)
+    assert token_returns_many([], []) == []
+    with pytest.raises(ConfigError, match="6 scores, 5 offsets"):
+        token_returns_many(scores, offsets[:5])
+    with pytest.raises(ConfigError, match=f"the completion's {len(texts[1])} characters"):
+        token_returns_many(scores[:2], [offsets[0], [[0, len(texts[1]) + 1]]])

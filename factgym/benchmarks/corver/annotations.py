@@ -16,7 +16,7 @@ from typing import Any
 
 from factgym.core.errors import DataError
 from factgym.corpora.cooccurrence import Counter
-from factgym.rewards.corver import Extractor, Triplet, query_of
+from factgym.rewards.corver import Extractor, Triplet, build_query
 
 CountSentences = Callable[[Sequence[str]], Sequence[int | None]]
 """From sentences to their counts, None for one that gives no query."""
@@ -77,7 +77,7 @@ def sentence_counter(counter: Counter, extractor: Extractor) -> CountSentences:
 
 def _query(triplets: Sequence[Triplet]) -> tuple[str, ...] | None:
     first = next((one for one in triplets if one.valid), None)
-    return None if first is None else query_of(first)
+    return None if first is None else build_query(first)
 
 
 def _annotations(path: Path) -> Iterator[Annotation]:

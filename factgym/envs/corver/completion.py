@@ -60,7 +60,7 @@ def credits_of(score: CorverScore, rubric: Rubric, shift: int, length: int, mess
     length: of the message's own text; what was said in reasoning that the message does not hold has an empty range.
     """
     found = []
-    for one, value in zip(score.sentences, sentence_returns(score, rubric), strict=True):
+    for one, value in zip(score.sentences, sentence_returns(score.sentences, rubric), strict=True):
         start, end = (min(max(place - shift, 0), length) for place in (one.sentence.start, one.sentence.end))
         share = (one.sentence.end - one.sentence.start) / score.chars
         found.append(SpanCredit(message, start, end, float(value) * share))

@@ -10,7 +10,7 @@ from factgym.core.errors import ConfigError
 from factgym.datasets.questions import BENCHMARKS
 from factgym.generators.questions.generated import SPLITS
 from factgym.rewards.corver import COMPONENTS, GATES, CorverRules, find_rubric
-from factgym.rewards.corver.rules import JudgeRule, Rule
+from factgym.rewards.corver.rubrics import JudgeRule, Rule
 from factgym.rewards.rubric import Rubric
 
 Source = Literal["synthetic", "nq-open", "webquestions", "triviaqa", "popqa", "simpleqa", "truthfulqa", "file"]

@@ -20,8 +20,8 @@ from factgym.envs.corver.config import CorverConfig
 from factgym.envs.corver.search import TOOLBOX, SearchDesk
 from factgym.envs.corver.space import CompletionSpace
 from factgym.envs.corver.tasks import CorverTask, CorverTaskSet, corver_tasks
-from factgym.rewards.corver import RUBRICS, CorverScore, report_of, score_completion
-from factgym.rewards.corver.rules import CorverRules
+from factgym.rewards.corver import RUBRICS, CorverScore, reward_report, score_completion
+from factgym.rewards.corver.rubrics import CorverRules
 from factgym.rewards.rubric import Rubric
 
 _PACKAGE = "factgym.envs.corver"
@@ -153,7 +153,7 @@ class CorverEnv(Env[CorverTask]):
         """The components under the configured rubric; of an episode that was cut off, what its last message holds."""
         place, completion, score = self.scored()
         rubric = self.config.rubric
-        report = report_of(score, rubric, message=max(place, 0))
+        report = reward_report(score, rubric, message=max(place, 0))
         spans = () if place < 0 else self._spans(score, rubric, place, completion)
         return replace(report, spans=spans, metrics={**report.metrics, **self._metrics(score)})
 

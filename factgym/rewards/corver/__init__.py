@@ -1,88 +1,61 @@
-"""CorVer: sentences rewarded by how often a corpus holds their entities together, and the response rewards beside it.
+"""CorVer's reward: sentences earn by how often a corpus contains their entities together, besides response rewards.
 
 Source: "Verifiable Rewards Beyond Math and Code: Lightweight Corpus-Grounded Process Supervision for Factual Question
 Answering", sections 3 and 4, appendices A.2 and B. `score_completion` scores every component once, a rubric combines
-them, `report_of` writes it down, `token_returns` and `group_returns` hand it to the tokens.
+them, `reward_report` records them, `token_returns` and `group_returns` distribute them over tokens.
 """
 
 from __future__ import annotations
 
-from factgym.rewards.corver.format import check_format
-from factgym.rewards.corver.judge import (
-    Label,
-    extract_answer,
-    gold_answers,
-    is_refusal,
-    judge_answer,
-    normalise_answer,
+from factgym.rewards.corver.extraction import RuleExtractor, cached_extractor, find_extractor
+from factgym.rewards.corver.format import check_format, extract_answer, find_sections, split_sentences
+from factgym.rewards.corver.judge import gold_answers, is_refusal, judge_answer, normalise_answer
+from factgym.rewards.corver.model_extractor import ModelExtractor, read_triplets
+from factgym.rewards.corver.rubrics import (
+    COMPONENTS,
+    DEFAULT_RULES,
+    GATES,
+    REFERENCE,
+    RUBRICS,
+    STRICT,
+    CorverRules,
+    find_rubric,
 )
-from factgym.rewards.corver.model_extractor import ModelExtractor
-from factgym.rewards.corver.query import STOP_WORDS, content_words, query_of
-from factgym.rewards.corver.report import report_of
-from factgym.rewards.corver.rubrics import COMPONENTS, GATES, REFERENCE, RUBRICS, STRICT, find_rubric
-from factgym.rewards.corver.rule_extractor import RuleExtractor
-from factgym.rewards.corver.rules import DEFAULT_RULES, CorverRules
-from factgym.rewards.corver.score import CorverScore, ScoredSentence, score_completion, score_many
-from factgym.rewards.corver.sentences import Section, Sentence, sections_of, split_sentences
-from factgym.rewards.corver.tokens import (
-    GroupReturns,
-    TokenReturns,
-    group_returns,
-    response_return,
-    sentence_returns,
-    token_returns,
-    token_returns_many,
-)
-from factgym.rewards.corver.triplet_text import read_triplets
-from factgym.rewards.corver.triplets import (
-    PRONOUNS,
-    CachedExtractor,
-    Extractor,
-    Triplet,
-    cached_extractor,
-    find_extractor,
-)
+from factgym.rewards.corver.score import CorverScore, reward_report, score_completion, score_many, sentence_returns
+from factgym.rewards.corver.tokens import group_returns, token_returns, token_returns_many
+from factgym.rewards.corver.triplets import STOP_WORDS, Extractor, Triplet, build_query, content_words
 
 __all__ = [
     "COMPONENTS",
     "DEFAULT_RULES",
     "GATES",
-    "PRONOUNS",
     "REFERENCE",
     "RUBRICS",
     "STOP_WORDS",
     "STRICT",
-    "CachedExtractor",
     "CorverRules",
     "CorverScore",
     "Extractor",
-    "GroupReturns",
-    "Label",
     "ModelExtractor",
     "RuleExtractor",
-    "ScoredSentence",
-    "Section",
-    "Sentence",
-    "TokenReturns",
     "Triplet",
+    "build_query",
     "cached_extractor",
     "check_format",
     "content_words",
     "extract_answer",
     "find_extractor",
     "find_rubric",
+    "find_sections",
     "gold_answers",
     "group_returns",
     "is_refusal",
     "judge_answer",
     "normalise_answer",
-    "query_of",
     "read_triplets",
-    "report_of",
-    "response_return",
+    "reward_report",
     "score_completion",
     "score_many",
-    "sections_of",
     "sentence_returns",
     "split_sentences",
     "token_returns",

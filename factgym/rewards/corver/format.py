@@ -1,95 +1,180 @@
-"""Whether a completion keeps to the format: a think block, then an answer block.
+"""Blocks, sentences and format of a completion.
 
-`check_format` is asked for one rule, `format_faults` gives the faults under both, which share most of the work.
+    <think>The Flyers won the Cup in 1975. They beat Buffalo.</think><answer>1975</answer>
+           [0                             ][1               ]                 [2 ]
+
+Both blocks are stripped of their tags and read one after the other. A sentence ends at white space after `.`, `!` or
+`?`, as in the authors' published code; abbreviations end one as well. Every offset refers to the completion.
+
+A block begins at its first opening tag. It ends at the first closing tag after that; without one, the think block ends
+at `<answer>` and the answer at the end of the text. (The published code scores closed blocks only: omitting the closing
+tag, which the format allows, would hide an answer's sentences.) A text without either block is one block by itself.
+All functions are linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Literal, NamedTuple
 
-from factgym.rewards.corver.judge import extract_answer, is_refusal
-from factgym.rewards.corver.rules import DEFAULT_RULES, CorverRules
-from factgym.rewards.corver.sentences import ANSWER, ANSWER_END, THINK, THINK_END
+from factgym.rewards.corver.judge import is_refusal
+from factgym.rewards.corver.rubrics import DEFAULT_RULES, CorverRules
 
+Block = Literal["think", "answer", "text"]
 Faults = tuple[str, ...]
 
+THINK, THINK_END = "<think>", "</think>"
+ANSWER, ANSWER_END = "<answer>", "</answer>"
+
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+")
+_LEADING_SPACE = re.compile(r"\s*+")
 _LETTER = re.compile(r"[A-Za-z]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_BLANKS = re.compile(r"\s{9}")
-_SPACES = " " * 9
+_LONG_BLANK = re.compile(r"\s{9}")
+_LONG_SPACES = " " * 9
 _NO_BLOCKS = ("there is no <think>…</think>…<answer>",)
 
 
-def check_format(text: str, *, strict: bool = False, rules: CorverRules = DEFAULT_RULES) -> Faults:
-    """What is wrong with the format, in plain words; empty when nothing is.
+class Section(NamedTuple):
+    """Span [start, end) of a block's content, without tags and surrounding white space."""
 
-    The published rule: `<think>` … `</think>` … `<answer>` (the closing `</answer>` is not asked for, so that a cut
-    output is not punished), and a think block of at least `min_think_chars` characters without white space around
-    them, with a letter, that does not begin with "<".
+    block: Block
+    start: int
+    end: int
+
+
+class Sentence(NamedTuple):
+    """Span [start, end) of a sentence in the completion; never empty, no white space at either end."""
+
+    start: int
+    end: int
+    text: str
+    block: Block
+
+
+def find_sections(text: str) -> tuple[Section, ...]:
+    """Return the blocks that contain more than white space, in order; they do not overlap."""
+    blocks: list[tuple[Block, int, int]] = []
+    think, think_end = text.find(THINK), 0
+    if think >= 0:
+        start = think + len(THINK)
+        end = text.find(THINK_END, start)
+        if end < 0:
+            end = text.find(ANSWER, start)
+        think_end = end if end >= 0 else len(text)
+        blocks.append(("think", start, think_end))
+    answer = text.find(ANSWER, think_end)
+    if answer >= 0:
+        start = answer + len(ANSWER)
+        end = text.find(ANSWER_END, start)
+        blocks.append(("answer", start, end if end >= 0 else len(text)))
+    if not blocks:
+        blocks.append(("text", 0, len(text)))
+    sections = (_strip(text, *block) for block in blocks)
+    return tuple(section for section in sections if section.start < section.end)
+
+
+def _strip(text: str, block: Block, start: int, end: int) -> Section:
+    start = min(end, _LEADING_SPACE.match(text, start, end).end())  # type: ignore[union-attr]  # always matches
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return Section(block, start, end)
+
+
+def split_sentences(text: str) -> tuple[Sentence, ...]:
+    """Return the sentences of both blocks, in order."""
+    return tuple(sentence for section in find_sections(text) for sentence in section_sentences(text, section))
+
+
+def section_sentences(text: str, section: Section) -> list[Sentence]:
+    """Return the sentences of one block, in order."""
+    block, start, end = section
+    sentences = []
+    for match in _SENTENCE_BREAK.finditer(text, start, end):
+        stop = match.start()
+        sentences.append(Sentence(start, stop, text[start:stop], block))
+        start = match.end()
+    if start < end:
+        sentences.append(Sentence(start, end, text[start:end], block))
+    return sentences
+
+
+def extract_answer(text: str) -> str | None:
+    """Return the text from the first `<answer>` to the next `</answer>` or the end, stripped; None without the tag."""
+    start = text.find(ANSWER)
+    if start < 0:
+        return None
+    start += len(ANSWER)
+    end = text.find(ANSWER_END, start)
+    return text[start : end if end >= 0 else len(text)].strip()
+
+
+def check_format(text: str, *, strict: bool = False, rules: CorverRules = DEFAULT_RULES) -> Faults:
+    """Return the format's faults in plain words; empty for a correct format.
+
+    The published rule: `<think>` … `</think>` … `<answer>` (a closing `</answer>` is not required, so that truncated
+    outputs are not punished), and a think block of at least `min_think_chars` characters without surrounding white
+    space, with a letter, that does not begin with "<".
 
     strict: in addition nothing but white space outside the two blocks, no tag and no run of white space of more than 8
-    characters inside them (enough of it makes the alignment fail, and with it every penalty go), an answer, and at least
-    `min_think_words` different words of two or more letters in the think block; the exact refusal that the paper's
-    prompt asks for, `<think>unknown</think>` with an answer that refuses, is in order.
+    characters inside them (enough of it breaks the alignment, and with it every penalty), an answer, and at least
+    `min_think_words` different words of two or more letters in the think block; the exact refusal of the paper's
+    prompt, `<think>unknown</think>` with an answer that refuses, is correct.
     """
     return format_faults(text, rules)[strict]
 
 
 def format_faults(text: str, rules: CorverRules = DEFAULT_RULES) -> tuple[Faults, Faults]:
-    """The faults under the published rule, and those under the strict one."""
-    start = text.find(THINK)
-    end = text.find(THINK_END, start + len(THINK)) if start >= 0 else -1
-    answer = text.find(ANSWER, end) if end >= 0 else -1
-    if min(start, end, answer) < 0:
+    """Return the faults under the published rule, and those under the strict one; see `check_format`."""
+    think = text.find(THINK)
+    think_end = text.find(THINK_END, think + len(THINK)) if think >= 0 else -1
+    answer = text.find(ANSWER, think_end) if think_end >= 0 else -1
+    if min(think, think_end, answer) < 0:
         return _NO_BLOCKS, _NO_BLOCKS
-    thought = text[start + len(THINK) : end].strip()
-    faults = _thought_faults(thought, rules)
-    outside = _outside_faults(text, start, end, answer)
-    if thought.lower() == "unknown" and is_refusal(extract_answer(text) or "", "boundary"):
-        return faults, outside
-    if not _has_words(thought, rules.min_think_words):
-        outside += (f"the think block has fewer than {rules.min_think_words} different words",)
-    return faults, faults + outside
-
-
-def _has_words(text: str, least: int) -> bool:
-    """Whether a text has so many different words; reads no further than it must."""
-    found: set[str] = set()
-    for match in _WORD.finditer(text):
-        found.add(match[0].lower())
-        if len(found) >= least:
-            return True
-    return not least
-
-
-def _thought_faults(thought: str, rules: CorverRules) -> Faults:
-    faults = []
+    thought = text[think + len(THINK) : think_end].strip()
+    published: Faults = ()
     if len(thought) < rules.min_think_chars:
-        faults.append(f"the think block has fewer than {rules.min_think_chars} characters")
+        published += (f"the think block has fewer than {rules.min_think_chars} characters",)
     if not _LETTER.search(thought):
-        faults.append("the think block has no letter")
+        published += ("the think block has no letter",)
     if thought.startswith("<"):
-        faults.append("the think block begins with '<'")
-    return tuple(faults)
+        published += ("the think block begins with '<'",)
+    strict = _strict_faults(text, think, think_end, answer)
+    if thought.lower() == "unknown" and is_refusal(extract_answer(text) or "", "boundary"):
+        return published, strict
+    if not _has_distinct_words(thought, rules.min_think_words):
+        strict += (f"the think block has fewer than {rules.min_think_words} different words",)
+    return published, published + strict
 
 
-def _outside_faults(text: str, start: int, end: int, answer: int) -> Faults:
-    close = text.find(ANSWER_END, answer)
-    stop = close if close >= 0 else len(text)
-    outside = text[:start] + text[end + len(THINK_END) : answer] + text[stop + len(ANSWER_END) :]
-    blocks = (text[start + len(THINK) : end], text[answer + len(ANSWER) : stop])
-    faults = []
+def _has_distinct_words(text: str, minimum: int) -> bool:
+    """Return whether a text has at least this many different words; stops reading once it has."""
+    words: set[str] = set()
+    for match in _WORD.finditer(text):
+        words.add(match[0].lower())
+        if len(words) >= minimum:
+            return True
+    return not minimum
+
+
+def _strict_faults(text: str, think: int, think_end: int, answer: int) -> Faults:
+    """Return the strict faults but the word count; the arguments are the offsets of the three tags."""
+    answer_end = text.find(ANSWER_END, answer)
+    stop = answer_end if answer_end >= 0 else len(text)
+    outside = text[:think] + text[think_end + len(THINK_END) : answer] + text[stop + len(ANSWER_END) :]
+    blocks = (text[think + len(THINK) : think_end], text[answer + len(ANSWER) : stop])
+    faults: Faults = ()
     if outside and not outside.isspace():
-        faults.append("there is text outside the two blocks")
+        faults += ("there is text outside the two blocks",)
     if any(tag in block for block in blocks if "<" in block for tag in (THINK, THINK_END, ANSWER)):
-        faults.append("there is a tag inside a block")
+        faults += ("there is a tag inside a block",)
     if not blocks[1].strip():
-        faults.append("the answer is empty")
-    if any(_is_stretched(block.strip()) for block in blocks):
-        faults.append("a block is stretched with white space")
-    return tuple(faults)
+        faults += ("the answer is empty",)
+    if any(_has_long_blank(block.strip()) for block in blocks):
+        faults += ("a block is stretched with white space",)
+    return faults
 
 
-def _is_stretched(block: str) -> bool:
-    # Of all white space a space alone is printable, and looking for spaces alone takes a tenth of the time.
-    return _SPACES in block if block.isprintable() else _BLANKS.search(block) is not None
+def _has_long_blank(block: str) -> bool:
+    # The space is the only printable white space, and searching for spaces alone takes a tenth of the time.
+    return _LONG_SPACES in block if block.isprintable() else _LONG_BLANK.search(block) is not None

@@ -1,42 +1,143 @@
-"""How CorVer's components are combined: as published, strictly, and with the paper's ablations.
+"""Constants of CorVer's reward and the rubrics that combine its components.
 
 Every component is scored once, so one episode can be read under any of these:
 
     reference   judge + format + cooccurrence
     strict      judge_boundary + format_strict + cooccurrence_strict     (the environments' default)
 
-all with weight 1 (λ_j, λ_f, λ_c). `strict` differs from the published reward where that can be had for less than the
-work; each difference has its exploit:
+all with weight 1 (λ_j, λ_f, λ_c). `strict` differs from the published reward where an exploit pays without the work:
 
-- Repeating one well-supported sentence: the mean over the tokens rises with each copy (the paper's L2 saw it in
-  training). A sentence whose text stood before in its block earns what an unsupported one does; one that asks for the
-  same words as an earlier one of its block earns nothing positive. The answer may restate what the thought said.
-- Pronouns only, and other sentences that nothing can be looked up for: 0 dodges the −0.3, and thins out the −0.3 of
-  others. They earn `unchecked_reward`, by default what an unsupported sentence does. An answer of a few words, which
-  the prompt asks for, stays at 0 beside a thought that can be checked (the judge sees to it), and so does a refusal;
-  otherwise a completion in which nothing at all can be checked earns `none_reward` throughout.
-- Truisms and namesakes: a sentence is on the topic when the question, the answer or an earlier sentence that is on it
-  names one of its two entities wholly; one that is not earns `unchecked_reward` (where the question is known).
-- One endless sentence: its first triplet vouches for all of its tokens. Over `max_sentence_chars` it earns
+- Repetition: the mean over the tokens rises with each copy of a well-supported sentence (the paper's L2 saw it in
+  training). A sentence whose text occurred earlier in its block earns the unsupported reward; one with the same query
+  as an earlier sentence of its block earns nothing positive. The answer may restate the thought.
+- Pronouns and other sentences without a query: the published reward of 0 dodges the −0.3 and dilutes the −0.3 of other
+  sentences. They earn `unchecked_reward`, by default that of an unsupported sentence. A short answer, which the prompt
+  asks for, stays at 0 beside a thought that can be checked (the judge scores it), and so does a refusal; a completion
+  in which nothing can be checked earns `none_reward` throughout.
+- Truisms and namesakes: a sentence is on topic when the question, the answer or an earlier sentence on topic contains
+  one of its two entities in full; any other earns `unchecked_reward` (where the question is known).
+- One endless sentence: its first triplet counts for all of its tokens. Above `max_sentence_chars` it earns
   `unchecked_reward`.
-- One-word answers and dumps of candidates: the boundary judge.
-- Think blocks of dots, text outside the blocks, white space that makes the alignment fail: the strict format.
+- One-word answers and lists of candidates: the boundary judge.
+- Think blocks of dots, text outside the blocks, white space that breaks the alignment: the strict format.
 
-Under both rewards more support never costs: a sentence's reward does not fall when its count rises.
+Both rewards are monotone: a sentence's reward does not fall when its count rises.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.rewards.rubric import Rubric
+
+Rule = Literal["first", "min", "relcheck"]
+JudgeRule = Literal["reference", "boundary"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorverRules:
+    """Constants of the components; the defaults are the paper's (section 4, B.1, B.3). Weights are a rubric's.
+
+    rule: how a sentence's triplets become one count. "first" takes the first valid triplet; "min" the lowest count of
+    all valid ones; "relcheck" is "first", and a count of at least `high_count` is repeated with the relation's words
+    added: where that count is 0, the sentence earns `relation_reward`.
+    exact_counts: whether counts are recorded in full. With False, for training, a counter that has `count_up_to` stops
+    at `high_count` (for the relation's words at 1), and recorded counts are the smaller of the two, whatever the
+    counter; every reward is the same, at a fraction of the time. "min" has to know which count is the lowest, and
+    always counts in full.
+    judge: which of the two judges the score's label (good, bad, na) follows.
+
+    none_reward, low_reward, middle_reward, high_reward: the reward of a sentence at a count of 0, below `low_count`,
+    below `high_count`, and from there on. A sentence without a query earns 0.
+    good_reward, bad_reward, na_reward: the judge's rewards. format_reward: given for the format, or taken.
+    min_alignment: the share of tokens inside the blocks that must fall into a sentence; below it a completion has no
+    sentence term. min_think_chars: of the think block, for the format.
+
+    For the strict components only (see `factgym.rewards.corver.rubrics`): unchecked_reward is the reward of a sentence
+    that cannot be checked, is off topic or longer than max_sentence_chars, min_think_words the number of different
+    words that a think block needs. For the boundary judge: max_answer_words of an answer, max_listed candidates in an
+    answer, and min_gold_share, the share of a gold answer's content words that a part of it must exceed. Raises
+    ConfigError for a value out of range.
+    """
+
+    rule: Rule = "first"
+    exact_counts: bool = True
+    judge: JudgeRule = "reference"
+    low_count: int = 5
+    high_count: int = 20
+    none_reward: float = -0.3
+    low_reward: float = -0.1
+    middle_reward: float = 0.0
+    high_reward: float = 0.1
+    relation_reward: float = -0.05
+    good_reward: float = 2.0
+    bad_reward: float = -1.0
+    na_reward: float = -1.0
+    format_reward: float = 1.0
+    min_alignment: float = 0.5
+    min_think_chars: int = 30
+    unchecked_reward: float = -0.3
+    max_sentence_chars: int = 400
+    min_think_words: int = 5
+    max_answer_words: int = 60
+    max_listed: int = 3
+    min_gold_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_choice("rule", self.rule, get_args(Rule))
+        _check_choice("judge", self.judge, get_args(JudgeRule))
+        for field in fields(self):
+            _check_number(field.name, str(field.type), getattr(self, field.name))
+        if not 1 <= self.low_count <= self.high_count:
+            raise ConfigError("CorverRules: low_count must be at least 1 and high_count at least low_count")
+        if not self.none_reward <= self.low_reward <= self.middle_reward <= self.high_reward:
+            raise ConfigError("CorverRules: the rewards must not fall from none_reward to high_reward")
+        for name in ("unchecked_reward", "relation_reward"):
+            if not self.none_reward <= getattr(self, name) <= self.high_reward:
+                raise ConfigError(f"CorverRules.{name} must lie between none_reward and high_reward")
+        for name in ("min_alignment", "min_gold_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"CorverRules.{name} must lie between 0 and 1, not {getattr(self, name)!r:.80}")
+
+    def count_reward(self, count: int | None) -> float:
+        """Return the tiered reward of a count (equation 2); 0 for None, a sentence without a query."""
+        if count is None:
+            return 0.0
+        if count >= self.high_count:
+            return self.high_reward
+        if count >= self.low_count:
+            return self.middle_reward
+        return self.low_reward if count > 0 else self.none_reward
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        hint = did_you_mean(str(value), choices)
+        raise ConfigError(f"CorverRules.{name} must be {' or '.join(map(repr, choices))}, not {value!r:.80}.{hint}")
+
+
+def _check_number(name: str, kind: str, value: object) -> None:
+    if kind == "bool" and type(value) is not bool:
+        raise ConfigError(f"CorverRules.{name} must be True or False, not {value!r:.80}")
+    if kind == "int" and (type(value) is not int or value < 0):
+        raise ConfigError(f"CorverRules.{name} must be a whole number of at least 0, not {value!r:.80}")
+    if kind == "float" and (
+        isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
+    ):
+        raise ConfigError(f"CorverRules.{name} must be a finite number, not {value!r:.80}")
+
+
+DEFAULT_RULES = CorverRules()
 
 COMPONENTS = (
     *("judge", "judge_boundary", "format", "format_strict"),
     *("cooccurrence", "cooccurrence_strict", "cooccurrence_mean", "cooccurrence_strict_mean"),
 )
-"""What every score holds.
+"""Components of every score.
 
 judge, judge_boundary: the two judges' rewards. format, format_strict: ± format_reward. cooccurrence: the sentences'
 rewards averaged over the characters inside the blocks; cooccurrence_mean: averaged over the sentences, for the
@@ -44,18 +145,19 @@ ablation without alignment.
 """
 
 GATES = ("format", "format_strict", "good", "good_boundary")
-"""1.0 or 0.0: whether the format holds, whether the answer is right. The presets use none; a rubric of yours may."""
+"""1.0 or 0.0: whether the format holds, whether the answer is right. No preset uses them; a custom rubric may."""
 
 SENTENCE_COMPONENTS: Mapping[str, str] = {"cooccurrence": "reward", "cooccurrence_strict": "strict_reward"}
-"""The components that are delivered token by token -> the field of a scored sentence that holds the value."""
+"""Components that are delivered token by token -> the field of a scored sentence that holds the value."""
 
 _MEANS = {"cooccurrence": "cooccurrence_mean", "cooccurrence_strict": "cooccurrence_strict_mean"}
+_JUDGES = {"reference": "judge", "boundary": "judge_boundary"}
 
 REFERENCE = Rubric("reference", {"judge": 1.0, "format": 1.0, "cooccurrence": 1.0})
 """As published: λ_j R_j + λ_f R_f + λ_c r_c, all λ = 1."""
 
 STRICT = Rubric("strict", {"judge_boundary": 1.0, "format_strict": 1.0, "cooccurrence_strict": 1.0})
-"""The same sum over the components that close the holes; ours."""
+"""The same sum over the components that close the exploits above; ours."""
 
 RUBRICS: Mapping[str, Rubric] = {"reference": REFERENCE, "strict": STRICT}
 """The presets by name."""
@@ -71,7 +173,7 @@ def find_rubric(
     alignment: bool = True,
     judged_by: str | None = None,
 ) -> Rubric:
-    """A preset with the paper's ablations, which show in its name and may be given in it ("strict-no-judge").
+    """Return a preset with the paper's ablations, which its name lists and may request ("strict-no-judge").
 
     cooccurrence=False: without the sentence term (A1, vanilla GRPO). judge=False: without the judge (A2).
     alignment=False: the sentences' mean as part of the response return, no credit per token (A3). judged_by:
@@ -79,7 +181,7 @@ def find_rubric(
     """
     flags = {"cooccurrence": cooccurrence, "judge": judge, "alignment": alignment}
     base = name
-    while (suffix := next((one for one in _ABLATIONS if base.endswith(one)), None)) is not None:
+    while (suffix := next((suffix for suffix in _ABLATIONS if base.endswith(suffix)), None)) is not None:
         base = base.removesuffix(suffix)
         flags[_ABLATIONS[suffix]] = False
     if base not in RUBRICS:
@@ -87,27 +189,26 @@ def find_rubric(
             f"there is no CorVer rubric {name!r:.80}.{did_you_mean(base, RUBRICS)} Use {', '.join(RUBRICS)}, "
             f"with {', '.join(_ABLATIONS)} at its end for an ablation."
         )
-    return _ablated(_judged(RUBRICS[base], judged_by), flags)
+    return _ablated(_with_judge(RUBRICS[base], judged_by), flags)
 
 
-def _judged(rubric: Rubric, judge: str | None) -> Rubric:
-    if judge not in (None, "reference", "boundary"):
-        raise ConfigError(f"judged_by must be 'reference' or 'boundary', not {judge!r:.80}")
-    wanted = {"reference": "judge", "boundary": "judge_boundary", None: ""}[judge]
-    if not wanted or wanted in rubric.weights:
+def _with_judge(rubric: Rubric, judge: str | None) -> Rubric:
+    if judge is None:
         return rubric
-    weights = {wanted if one in ("judge", "judge_boundary") else one: w for one, w in rubric.weights.items()}
+    if judge not in _JUDGES:
+        raise ConfigError(f"judged_by must be 'reference' or 'boundary', not {judge!r:.80}")
+    component = _JUDGES[judge]
+    if component in rubric.weights:
+        return rubric
+    judges = _JUDGES.values()
+    weights = {component if name in judges else name: weight for name, weight in rubric.weights.items()}
     return Rubric(f"{rubric.name}-judged-{judge}", weights, rubric.gated)
 
 
 def _ablated(rubric: Rubric, flags: Mapping[str, bool]) -> Rubric:
-    weights, name = dict(rubric.weights), rubric.name
-    for suffix, flag in _ABLATIONS.items():
-        name += "" if flags[flag] else suffix
-    if not flags["cooccurrence"]:
-        weights = {one: weight for one, weight in weights.items() if one not in SENTENCE_COMPONENTS}
-    if not flags["judge"]:
-        weights = {one: weight for one, weight in weights.items() if one not in ("judge", "judge_boundary")}
-    if not flags["alignment"]:
-        weights = {_MEANS.get(one, one): weight for one, weight in weights.items()}
+    dropped = [] if flags["cooccurrence"] else [*SENTENCE_COMPONENTS]
+    dropped += [] if flags["judge"] else _JUDGES.values()
+    renamed = {} if flags["alignment"] else _MEANS
+    weights = {renamed.get(name, name): weight for name, weight in rubric.weights.items() if name not in dropped}
+    name = rubric.name + "".join(suffix for suffix, flag in _ABLATIONS.items() if not flags[flag])
     return rubric if name == rubric.name else Rubric(name, weights, rubric.gated)

@@ -1,35 +1,69 @@
-"""A completion scored: its label, its format, and what each sentence earned and why.
+"""Scores of completions: label, format, and the reward of each sentence with its reason.
 
 `score_many` takes the completions of a step together: each new sentence is extracted once, each new query counted once.
-Where nobody reads the counts, as in training, `CorverRules(exact_counts=False)` has them stop at the highest tier.
+Where the counts themselves are not needed, as in training, `CorverRules(exact_counts=False)` bounds them by the highest
+tier.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from factgym.rewards.corver.format import format_faults
-from factgym.rewards.corver.judge import Label, both_labels, extract_answer
-from factgym.rewards.corver.query import Query, query_of
-from factgym.rewards.corver.rules import DEFAULT_RULES, CorverRules, JudgeRule
-from factgym.rewards.corver.sentences import Section, Sentence, sections_of, sentences_in
-from factgym.rewards.corver.strict import Finding, strict_rewards
-from factgym.rewards.corver.triplets import Extractor, Triplet
+import numpy as np
+import numpy.typing as npt
+
+from factgym.core.report import RewardReport, SpanCredit
+from factgym.rewards.corver.format import (
+    Section,
+    Sentence,
+    extract_answer,
+    find_sections,
+    format_faults,
+    section_sentences,
+)
+from factgym.rewards.corver.judge import Label, judge_completion
+from factgym.rewards.corver.rubrics import DEFAULT_RULES, SENTENCE_COMPONENTS, STRICT, CorverRules, JudgeRule
+from factgym.rewards.corver.triplets import STOP_WORDS, Extractor, Query, Triplet, build_query, content_words
+from factgym.rewards.rubric import Rubric
 
 if TYPE_CHECKING:
     from factgym.corpora.cooccurrence import Counter
 
+REPEATED, SAME_WORDS, UNCHECKED, OFF_TOPIC, TOO_LONG = ("repeated", "same words", "unchecked", "off topic", "too long")
+"""Notes: why a strict reward differs from the published one."""
+
+_SENTENCE_COMPONENTS = ("cooccurrence", "cooccurrence_strict", "cooccurrence_mean", "cooccurrence_strict_mean")
+_WORD_PART = re.compile(r"[^\W_]+")
+_MAX_DIRECT_WORDS = 8
+"""Longest answer that counts as a direct one, which needs no query."""
+
+
+class Evidence(NamedTuple):
+    """Counted query of a sentence, and its published reward; see `ScoredSentence`."""
+
+    triplet: Triplet | None
+    query: Query | None
+    hits: int | None
+    reward: float
+    relation_count: int | None = None
+
+
+_NO_EVIDENCE = Evidence(None, None, None, 0.0)
+
 
 class ScoredSentence(NamedTuple):
-    """One sentence of a completion, and what it earned.
+    """A sentence of a completion with its rewards.
 
-    triplet: the one that counted, None for none. query: its words, None for none. count: of the query, None where none
-    was asked for; under the rule "min" the lowest one, whose triplet and query stand beside it. relation_count: of the
-    query with the relation's words, where "relcheck" asked. reward: as published. strict_reward: see
-    `factgym.rewards.corver.rubrics`; `note` says why the two differ ("" where they do not).
+    triplet: the one that was counted, None for none. query: its words, None for none. count: of the query, None without
+    one; under the rule "min" the lowest one, with its triplet and query. relation_count: of the query with the
+    relation's words, under "relcheck". reward: as published. strict_reward: see `factgym.rewards.corver.rubrics`;
+    `note` is the reason for a difference between the two ("" for none).
     """
 
     sentence: Sentence
@@ -44,10 +78,10 @@ class ScoredSentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CorverScore:
-    """What a completion earned, component by component.
+    """A scored completion, component by component.
 
     label: "good", "bad" or "na" by `rules.judge`; labels: by both judges. answer: None without an answer block.
-    format_faults, strict_faults: what is wrong with the format, empty where it is right. components: see
+    format_faults, strict_faults: empty for a correct format. components: see
     `factgym.rewards.corver.rubrics.COMPONENTS`. counted: whether there was a counter; without one every sentence
     earns 0. chars: characters inside the blocks.
     """
@@ -66,12 +100,12 @@ class CorverScore:
 
     @property
     def format_ok(self) -> bool:
-        """Whether the format holds by the published rule."""
+        """Whether the format is correct by the published rule."""
         return not self.format_faults
 
     @property
     def gates(self) -> dict[str, float]:
-        """What a rubric may gate a component with: see `factgym.rewards.corver.rubrics.GATES`."""
+        """Gates for a rubric: see `factgym.rewards.corver.rubrics.GATES`."""
         return {
             "format": float(not self.format_faults),
             "format_strict": float(not self.strict_faults),
@@ -82,12 +116,12 @@ class CorverScore:
     @property
     def chars(self) -> int:
         """Characters inside the blocks, white space between sentences included."""
-        return sum(one.end - one.start for one in self.sections)
+        return sum(section.end - section.start for section in self.sections)
 
     @property
     def counts(self) -> tuple[int | None, ...]:
         """The count of each sentence."""
-        return tuple(one.count for one in self.sentences)
+        return tuple(sentence.count for sentence in self.sentences)
 
 
 def score_completion(
@@ -99,10 +133,10 @@ def score_completion(
     *,
     question: str = "",
 ) -> CorverScore:
-    """Score one completion. Never raises for any text; what the counter or the extractor raises passes through.
+    """Score a completion. No text raises; exceptions of the counter or the extractor propagate.
 
-    aliases: the gold answers, a list or one text that `;` separates. counter: None for no sentence term. question: what
-    was asked; with it the strict reward knows which sentences are off the topic.
+    aliases: the gold answers, a list or one text separated by `;`. counter: None for no sentence term. question: the
+    strict reward needs it to find sentences that are off topic.
     """
     return score_many([text], [aliases], counter, extractor, rules, questions=[question])[0]
 
@@ -116,145 +150,125 @@ def score_many(
     *,
     questions: Sequence[str] | None = None,
 ) -> list[CorverScore]:
-    """Score completions together, `aliases` (and `questions`) one for each; as `score_completion` one by one."""
-    sections = [sections_of(text) for text in texts]
-    split = [
-        [one for part in parts for one in sentences_in(text, part)]
-        for text, parts in zip(texts, sections, strict=True)
+    """Score completions together, with `aliases` (and `questions`) for each; equal to `score_completion` on each."""
+    sections = [find_sections(text) for text in texts]
+    sentences = [
+        [sentence for section in group for sentence in section_sentences(text, section)]
+        for text, group in zip(texts, sections, strict=True)
     ]
-    different = list(dict.fromkeys([one.text for group in split for one in group]))
-    looked_up = [_NOTHING] * len(different)
-    if counter is not None and different:
-        looked_up = _look_up(_extract(different, extractor, rules), counter, rules)
-    found = dict(zip(different, looked_up, strict=True))
-    asked = questions if questions is not None else [""] * len(texts)
+    distinct = list(dict.fromkeys([sentence.text for group in sentences for sentence in group]))
+    evidence = dict.fromkeys(distinct, _NO_EVIDENCE)
+    if counter is not None and distinct:
+        extract = extractor.extract
+        if rules.rule != "min":
+            extract = getattr(extractor, "extract_first", extract)
+        evidence = dict(zip(distinct, _count_triplets(extract(distinct), counter, rules), strict=True))
+    if questions is None:
+        questions = [""] * len(texts)
     return [
-        _score(text, gold, parts, group, [found[one.text] for one in group], counter is not None, rules, question)
-        for text, gold, parts, group, question in zip(texts, aliases, sections, split, asked, strict=True)
+        _score(text, gold, parts, group, [evidence[s.text] for s in group], counter is not None, rules, question)
+        for text, gold, parts, group, question in zip(texts, aliases, sections, sentences, questions, strict=True)
     ]
 
 
-def _extract(sentences: Sequence[str], extractor: Extractor, rules: CorverRules) -> list[list[Triplet]]:
-    """The triplets of each sentence, no further than the rule needs where the extractor can stop."""
-    extract = extractor.extract
-    if rules.rule != "min":
-        extract = getattr(extractor, "extract_first", extract)
-    return extract(sentences)
-
-
-def _look_up(triplets: Sequence[Sequence[Triplet]], counter: Counter, rules: CorverRules) -> list[Finding]:
-    """What is known of each sentence: two rounds of counting at most, each in one call."""
-    asked = [_queries(found, rules) if found else () for found in triplets]
-    most = None if rules.exact_counts or rules.rule == "min" else rules.high_count
-    counts = _count([query for found in asked for _, query in found], counter, most)
-    findings = []
-    for found in asked:
-        if not found:
-            findings.append(_NOTHING)
+def _count_triplets(triplets: Sequence[Sequence[Triplet]], counter: Counter, rules: CorverRules) -> list[Evidence]:
+    """Count the queries of each sentence's triplets, in one call for all sentences (two for "relcheck")."""
+    candidates = [_candidate_queries(group, rules) if group else [] for group in triplets]
+    limit = None if rules.exact_counts or rules.rule == "min" else rules.high_count
+    counts = _count([query for group in candidates for _, query in group], counter, limit)
+    evidence = []
+    for group in candidates:
+        if not group:
+            evidence.append(_NO_EVIDENCE)
             continue
-        triplet, query = found[0] if len(found) == 1 else min(found, key=lambda one: counts[one[1]])
-        count = counts[query]
-        findings.append(Finding(triplet, query, count, rules.reward_of(count)))
-    return _check_relations(findings, counter, rules) if rules.rule == "relcheck" else findings
+        triplet, query = group[0] if len(group) == 1 else min(group, key=lambda candidate: counts[candidate[1]])
+        evidence.append(Evidence(triplet, query, counts[query], rules.count_reward(counts[query])))
+    return _check_relations(evidence, counter, rules) if rules.rule == "relcheck" else evidence
 
 
-_NOTHING = Finding(None, None, None, 0.0)
-
-
-def _queries(triplets: Iterable[Triplet], rules: CorverRules) -> list[tuple[Triplet, Query]]:
-    """The valid triplets that are counted, with their queries: the first one, or all of them for "min"."""
-    found = []
+def _candidate_queries(triplets: Iterable[Triplet], rules: CorverRules) -> list[tuple[Triplet, Query]]:
+    """Return the valid triplets with a query: the first valid one, or all of them for "min"."""
+    candidates = []
     for triplet in triplets:
         if not triplet.valid:
             continue
-        query = query_of(triplet)
+        query = build_query(triplet)
         if query is not None:
-            found.append((triplet, query))
+            candidates.append((triplet, query))
         if rules.rule != "min":
             break
-    return found
+    return candidates
 
 
-def _check_relations(findings: Sequence[Finding], counter: Counter, rules: CorverRules) -> list[Finding]:
-    """Demote what is well supported without its relation only ("relcheck", B.3)."""
-    wanted = {}
-    for i, one in enumerate(findings):
-        if one.seen is not None and one.seen >= rules.high_count and one.triplet is not None:
-            query = query_of(one.triplet, relation=True)
-            wanted[i] = query if query is not None else ()
-    counts = _count(wanted.values(), counter, None if rules.exact_counts else 1)
-    checked = list(findings)
-    for i, query in wanted.items():
-        old = findings[i]
-        reward = old.reward if counts[query] else rules.relation_reward
-        checked[i] = Finding(old.triplet, old.query, old.seen, reward, counts[query])
+def _check_relations(evidence: Sequence[Evidence], counter: Counter, rules: CorverRules) -> list[Evidence]:
+    """Demote sentences whose entities are well supported, but not with their relation ("relcheck", B.3)."""
+    queries: dict[int, Query] = {}
+    for i, item in enumerate(evidence):
+        if item.hits is not None and item.hits >= rules.high_count and item.triplet is not None:
+            queries[i] = build_query(item.triplet, relation=True) or ()
+    counts = _count(queries.values(), counter, None if rules.exact_counts else 1)
+    checked = list(evidence)
+    for i, query in queries.items():
+        reward = checked[i].reward if counts[query] else rules.relation_reward
+        checked[i] = checked[i]._replace(reward=reward, relation_count=counts[query])
     return checked
 
 
-def _count(queries: Iterable[Query], counter: Counter, most: int | None) -> dict[Query, int]:
-    """Each different query counted once, in one call; up to `most` where that is given."""
-    different = list(dict.fromkeys(queries))
-    if not different:
+def _count(queries: Iterable[Query], counter: Counter, limit: int | None) -> dict[Query, int]:
+    """Count each distinct query once, in one call; up to `limit` if given."""
+    distinct = list(dict.fromkeys(queries))
+    if not distinct:
         return {}
-    if most is None:
-        return dict(zip(different, counter.count_many(different).tolist(), strict=True))
     count_up_to = getattr(counter, "count_up_to", None)
-    if count_up_to is not None:
-        return dict(zip(different, count_up_to(different, most).tolist(), strict=True))
-    return {query: min(count, most) for query, count in _count(different, counter, None).items()}
+    if limit is not None and count_up_to is not None:
+        return dict(zip(distinct, count_up_to(distinct, limit).tolist(), strict=True))
+    counts = counter.count_many(distinct).tolist()
+    return {
+        query: count if limit is None else min(count, limit) for query, count in zip(distinct, counts, strict=True)
+    }
 
 
 def _score(
     text: str,
     aliases: Sequence[str] | str,
     sections: tuple[Section, ...],
-    split: Sequence[Sentence],
-    found: Sequence[Finding],
+    sentences: Sequence[Sentence],
+    evidence: Sequence[Evidence],
     counted: bool,
     rules: CorverRules,
     question: str,
 ) -> CorverScore:
     answer = extract_answer(text)
-    labels = both_labels(text, answer, aliases, rules)
+    labels = judge_completion(text, answer, aliases, rules)
     faults, strict_faults = format_faults(text, rules)
-    strict = [(0.0, "")] * len(found)
+    strict = [(0.0, "")] * len(evidence)
     if counted:
-        strict = strict_rewards(split, found, question, answer or "", labels["boundary"] == "na", rules)
-    sentences = tuple(map(_scored, split, found, strict))
-    given = {"good": rules.good_reward, "bad": rules.bad_reward, "na": rules.na_reward}
+        strict = _strict_rewards(sentences, evidence, question, answer or "", labels["boundary"] == "na", rules)
+    scored = tuple(
+        ScoredSentence(sentence, triplet, query, hits, reward, strict_reward, relation_count, note)
+        for sentence, (triplet, query, hits, reward, relation_count), (strict_reward, note) in zip(
+            sentences, evidence, strict, strict=True
+        )
+    )
+    label_rewards = {"good": rules.good_reward, "bad": rules.bad_reward, "na": rules.na_reward}
     components = {
-        "judge": given[labels["reference"]],
-        "judge_boundary": given[labels["boundary"]],
+        "judge": label_rewards[labels["reference"]],
+        "judge_boundary": label_rewards[labels["boundary"]],
         "format": -rules.format_reward if faults else rules.format_reward,
         "format_strict": -rules.format_reward if strict_faults else rules.format_reward,
-        **_sentence_components(sentences, sum(one.end - one.start for one in sections), rules.min_alignment),
+        **_mean_rewards(scored, sum(section.end - section.start for section in sections), rules.min_alignment),
     }
+    label = labels[rules.judge]
     return CorverScore(
-        text,
-        rules,
-        labels[rules.judge],
-        labels,
-        answer,
-        faults,
-        strict_faults,
-        sections,
-        sentences,
-        components,
-        counted,
+        text, rules, label, labels, answer, faults, strict_faults, sections, scored, components, counted
     )
 
 
-def _scored(sentence: Sentence, found: Finding, strict: tuple[float, str]) -> ScoredSentence:
-    triplet, query, count, reward, relation_count = found
-    strict_reward, note = strict
-    return ScoredSentence(sentence, triplet, query, count, reward, strict_reward, relation_count, note)
+def _mean_rewards(sentences: Sequence[ScoredSentence], chars: int, min_alignment: float) -> dict[str, float]:
+    """Return means over the blocks' characters, and over the sentences; 0 without any.
 
-
-def _sentence_components(sentences: Sequence[ScoredSentence], chars: int, min_alignment: float) -> dict[str, float]:
-    """Means over the blocks' characters, and over the sentences; 0 without any.
-
-    The former are what the masked mean of the tokens' sentence terms is when each character is a token: blocks that
-    are white space for the most part fall under the alignment threshold and have none.
+    The former are the masked mean of the tokens' sentence terms for a tokenizer of characters: blocks of mostly white
+    space fall below the alignment threshold and have none.
     """
     by_chars = strict_by_chars = total = strict_total = 0.0
     aligned = 0
@@ -267,10 +281,136 @@ def _sentence_components(sentences: Sequence[ScoredSentence], chars: int, min_al
         strict_total += strict_reward
     number = len(sentences)
     if not number:
-        return dict.fromkeys(_SENTENCE_NAMES, 0.0)
-    counted = chars if aligned >= min_alignment * chars else math.inf
-    values = (by_chars / counted, strict_by_chars / counted, total / number, strict_total / number)
-    return dict(zip(_SENTENCE_NAMES, values, strict=True))
+        return dict.fromkeys(_SENTENCE_COMPONENTS, 0.0)
+    divisor = chars if aligned >= min_alignment * chars else math.inf
+    means = (by_chars / divisor, strict_by_chars / divisor, total / number, strict_total / number)
+    return dict(zip(_SENTENCE_COMPONENTS, means, strict=True))
 
 
-_SENTENCE_NAMES = ("cooccurrence", "cooccurrence_strict", "cooccurrence_mean", "cooccurrence_strict_mean")
+# The strict reward; the docstring of `factgym.rewards.corver.rubrics` lists the exploit that each rule closes.
+
+
+def _strict_rewards(
+    sentences: Sequence[Sentence],
+    evidence: Sequence[Evidence],
+    question: str,
+    answer: str,
+    refused: bool,
+    rules: CorverRules,
+) -> list[tuple[float, str]]:
+    """Return the strict reward of each sentence, and its note.
+
+    question, answer: set the topic; without a question every sentence is on topic. refused: the answer is a refusal,
+    whose sentences need no query.
+    """
+    if not refused and all(item.query is None for item in evidence):
+        return [(rules.none_reward, UNCHECKED)] * len(evidence)
+    texts: set[tuple[str, str]] = set()
+    queries: set[tuple[str, frozenset[str]]] = set()
+    topic = {part for word in f"{question} {answer}".split() for part in _word_parts(word)} if question else None
+    rewards = []
+    for sentence, item in zip(sentences, evidence, strict=True):
+        reward, note = _strict_reward(sentence, item, topic, answer, refused, rules)
+        text = (sentence.block, _fold(sentence.text))
+        if text in texts and not refused:
+            reward, note = rules.none_reward, REPEATED
+        texts.add(text)
+        if item.query is not None:
+            query = (sentence.block, frozenset(map(str.lower, item.query)))
+            if query in queries and reward > 0:
+                reward, note = 0.0, SAME_WORDS
+            queries.add(query)
+        rewards.append((reward, note))
+    return rewards
+
+
+def _strict_reward(
+    sentence: Sentence, evidence: Evidence, topic: set[str] | None, answer: str, refused: bool, rules: CorverRules
+) -> tuple[float, str]:
+    """Return the strict reward apart from repetitions. The words of a sentence on topic extend the topic."""
+    if evidence.query is None or evidence.triplet is None:
+        is_direct = sentence.block == "answer" and sentence.text == answer and len(answer.split()) <= _MAX_DIRECT_WORDS
+        return (0.0, "") if refused or is_direct else (rules.unchecked_reward, UNCHECKED)
+    if topic is not None:
+        if not _is_on_topic(evidence.triplet, topic):
+            return min(evidence.reward, rules.unchecked_reward), OFF_TOPIC
+        topic.update(part for word in evidence.query for part in _word_parts(word))
+    if len(sentence.text) > rules.max_sentence_chars:
+        return min(evidence.reward, rules.unchecked_reward), TOO_LONG
+    return evidence.reward, ""
+
+
+def _is_on_topic(triplet: Triplet, topic: set[str]) -> bool:
+    """Return whether the topic contains one of the two entities in full: namesakes share only a word of it."""
+    for entity in (triplet.head, triplet.tail):
+        parts = {part for word in content_words(entity) for part in _word_parts(word)}
+        if parts and parts <= topic:
+            return True
+    return False
+
+
+@lru_cache(maxsize=65_536)
+def _word_parts(word: str) -> tuple[str, ...]:
+    """Return the runs of letters and digits in a word, in lower case, without stop words."""
+    return tuple(part for part in _WORD_PART.findall(word.lower()) if part not in STOP_WORDS)
+
+
+def _fold(text: str) -> str:
+    """Return the text in lower case, with single spaces, without the marks that end a sentence."""
+    text = text.lower()
+    # The space is the only printable white space.
+    if "  " in text or not text.isprintable():
+        text = " ".join(text.split())
+    return text.rstrip(".!? ")
+
+
+# The report of an episode
+
+
+def sentence_returns(sentences: Sequence[ScoredSentence], rubric: Rubric = STRICT) -> npt.NDArray[np.float64]:
+    """Return λ_c · r_i, shape (sentences,): the addition to the returns of each sentence's tokens."""
+    total = np.zeros(len(sentences))
+    for name, field in SENTENCE_COMPONENTS.items():
+        if weight := rubric.weights.get(name):
+            total += weight * np.fromiter(map(attrgetter(field), sentences), np.float64, len(sentences))
+    return total
+
+
+def reward_report(score: CorverScore, rubric: Rubric = STRICT, *, message: int = 0) -> RewardReport:
+    """Return the report: every component, the rubric's weights, each sentence's reward as a span, and `metrics`.
+
+    message: the index of the completion's message, for the spans; a sentence that earns 0 has none.
+    Metrics: label (good, bad, na) with label_reference and label_boundary, refusal, format_ok and format_faults,
+    strict_format_ok, answer (None without one), answer_chars, counts (one for each sentence, None without a query),
+    sentences, repeated (sentences that repeat an earlier one), counted (whether there was a counter), notes, and gates
+    by name.
+    """
+    spans = tuple(
+        SpanCredit(message, scored.sentence.start, scored.sentence.end, float(value))
+        for scored, value in zip(score.sentences, sentence_returns(score.sentences, rubric), strict=True)
+        if value
+    )
+    return RewardReport(
+        total=rubric.total(score.components, score.gates),
+        components=dict(score.components),
+        weights=dict(rubric.weights),
+        gates=rubric.gate_factors(score.gates),
+        spans=spans,
+        metrics={
+            "label": score.label,
+            "label_reference": score.labels["reference"],
+            "label_boundary": score.labels["boundary"],
+            "refusal": score.label == "na",
+            "format_ok": score.format_ok,
+            "format_faults": list(score.format_faults),
+            "strict_format_ok": not score.strict_faults,
+            "answer": score.answer,
+            "answer_chars": len(score.answer or ""),
+            "counts": list(score.counts),
+            "sentences": len(score.sentences),
+            "repeated": sum(sentence.note in (REPEATED, SAME_WORDS) for sentence in score.sentences),
+            "counted": score.counted,
+            "notes": [] if score.counted else ["no counter: the sentence term is 0"],
+            "gates": score.gates,
+        },
+    )

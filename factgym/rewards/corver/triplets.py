@@ -1,17 +1,17 @@
-"""Triplets, what finds them in sentences, and a cache around that.
+"""Triplets, the interface of their extractors, and the queries that are counted for them.
 
-An extractor turns sentences into lists of (head, relation, tail), in the order in which it found them. Which of them
-counts is decided here: the first whose head and tail are neither empty nor a pronoun.
+    (Philadelphia Flyers, won, Stanley Cup)  ->  Philadelphia AND Flyers AND Stanley AND Cup
+
+The query rules are those of the authors' published code. An entity's content words are its capitalised words of two or
+more characters that are no stop words; without any, its words of more than two characters that are no stop words;
+without these either, the entity itself. Repeated words (ignoring case) are dropped; fewer than two words are no query.
+The relation is not counted, except under the rule "relcheck".
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
-
-from factgym.core.errors import ConfigError, did_you_mean
 
 _PRONOUNS = (
     "he him his she her hers it its they them their theirs we us our ours i me my mine you your yours this that these "
@@ -19,11 +19,22 @@ _PRONOUNS = (
     "anything everyone everything nobody nothing"
 )
 PRONOUNS = frozenset(_PRONOUNS.split())
-"""A head or tail that is one of these makes a triplet invalid: nothing can be looked up for it."""
+"""A head or tail among these makes a triplet invalid: it has no referent to count."""
+
+_STOP_WORDS = (
+    "the a an of in at on for by with to from and or is was are were be been being has had have do does did not no but "
+    "if so as its it"
+)
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""Words that are never counted: articles, common prepositions, auxiliaries, connectives, "it"."""
+
+_MAX_STOP_WORD_CHARS = max(map(len, STOP_WORDS))
+
+Query = tuple[str, ...]
 
 
 class Triplet(NamedTuple):
-    """What a sentence says of two entities, in the sentence's own words."""
+    """A relation between two entities, in the sentence's own words."""
 
     head: str
     relation: str
@@ -31,87 +42,57 @@ class Triplet(NamedTuple):
 
     @property
     def valid(self) -> bool:
-        """Whether head and tail are both neither empty nor a pronoun."""
+        """Whether head and tail are neither empty nor a pronoun."""
         head, tail = self.head.strip().lower(), self.tail.strip().lower()
         return bool(head and tail) and head not in PRONOUNS and tail not in PRONOUNS
 
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Finds triplets. Must be deterministic: the same sentence gives the same triplets."""
+    """Extracts triplets. Must be deterministic: the same sentence has the same triplets."""
 
     def extract(self, sentences: Sequence[str]) -> list[list[Triplet]]:
-        """The triplets of each sentence, in order; an empty list where there is none."""
+        """Return the triplets of each sentence, in order; an empty list for none."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What a manifest should say of it: plain JSON data, equal for extractors that find the same."""
+        """Return JSON data for a manifest, equal for extractors with equal results."""
         ...
 
 
-class CachedExtractor:
-    """An extractor that remembers the last `size` sentences. Safe in threads; a copy starts empty."""
-
-    def __init__(self, inner: Extractor, size: int) -> None:
-        if type(size) is not int or size < 1:
-            raise ConfigError(f"an extractor's cache holds at least 1 sentence, not {size!r:.80}")
-        self.inner, self.size = inner, size
-        self.hits = self.misses = 0
-        self._found: OrderedDict[str, list[Triplet]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def extract(self, sentences: Sequence[str]) -> list[list[Triplet]]:
-        """The triplets of each sentence; the inner extractor sees each unknown sentence once."""
-        answers: dict[str, list[Triplet]] = {}
-        with self._lock:
-            for one in dict.fromkeys(sentences):
-                known = self._found.get(one)
-                if known is not None:
-                    self._found.move_to_end(one)
-                    answers[one] = known
-            self.hits += len(answers)
-        missing = [one for one in dict.fromkeys(sentences) if one not in answers]
-        if missing:
-            answers.update(zip(missing, self.inner.extract(missing), strict=True))
-            self._remember({one: answers[one] for one in missing})
-        return [list(answers[one]) for one in sentences]
-
-    def _remember(self, found: Mapping[str, list[Triplet]]) -> None:
-        with self._lock:
-            self.misses += len(found)
-            self._found.update(found)
-            while len(self._found) > self.size:
-                self._found.popitem(last=False)
-
-    def describe(self) -> dict[str, Any]:
-        """As the inner extractor: a cache changes nothing that is found."""
-        return self.inner.describe()
-
-    def __reduce__(self) -> tuple[type[CachedExtractor], tuple[Extractor, int]]:
-        return CachedExtractor, (self.inner, self.size)
+def content_words(entity: str) -> list[str]:
+    """Return the content words of an entity, in order, with repetitions. Never empty unless the entity is."""
+    words = (entity.replace(",", " ") if "," in entity else entity).split()
+    capitalised = [
+        word
+        for word in words
+        if word[0].isupper()
+        # Words longer than every stop word need no look-up.
+        and (len(word) > _MAX_STOP_WORD_CHARS or (len(word) > 1 and word.lower() not in STOP_WORDS))
+    ]
+    if capitalised:
+        return capitalised
+    long_words = [word for word in words if len(word) > 2 and word.lower() not in STOP_WORDS]
+    return long_words or ([entity.strip()] if words else [])
 
 
-def cached_extractor(inner: Extractor, size: int = 65_536) -> CachedExtractor:
-    """The extractor with a cache of `size` sentences around it; a cached one comes back as it is."""
-    return inner if isinstance(inner, CachedExtractor) else CachedExtractor(inner, size)
+def build_query(triplet: Triplet, *, relation: bool = False) -> Query | None:
+    """Return the words to count together; None for fewer than two.
 
-
-def find_extractor(which: str | Extractor) -> Extractor:
-    """An extractor by name: "rule" (built in), "quco:PATH" (the published model in a folder), or an object as it is.
-
-    The model is loaded when it is first used. Raises ConfigError for anything else.
+    relation: add the words of the relation without stop words ("relcheck").
     """
-    from factgym.rewards.corver.model_extractor import ModelExtractor
-    from factgym.rewards.corver.rule_extractor import RuleExtractor
+    query = _distinct([*content_words(triplet.head), *content_words(triplet.tail)])
+    if len(query) < 2:
+        return None
+    if relation:
+        words = [word for word in triplet.relation.replace(",", " ").split() if word.lower() not in STOP_WORDS]
+        query = _distinct([*query, *words])
+    return query
 
-    if not isinstance(which, str):
-        if isinstance(which, Extractor):
-            return which
-        raise ConfigError(f"an extractor has extract(sentences) and describe(), which {which!r:.80} has not")
-    kind, _, path = which.partition(":")
-    if kind == "rule" and not path:
-        return RuleExtractor()
-    if kind == "quco" and path:
-        return cached_extractor(ModelExtractor(path))
-    hint = did_you_mean(which, ("rule", "quco:PATH"))
-    raise ConfigError(f"there is no extractor {which!r:.80}.{hint} Use 'rule', 'quco:PATH', or an object.")
+
+def _distinct(words: Sequence[str]) -> Query:
+    """Return the words without repetitions, ignoring case; the first spelling of each is used."""
+    spellings: dict[str, str] = {}
+    for word in words:
+        spellings.setdefault(word.lower(), word)
+    return tuple(spellings.values())

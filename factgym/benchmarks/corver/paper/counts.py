@@ -92,7 +92,7 @@ def table_12() -> PaperTable:
     for one, count in zip(facts("table12")["rows"], (rules.high_count, 0), strict=True):
         right = one["correct"] if one["reward"] > 0 else one["incorrect"]
         value = 100 * right / (one["correct"] + one["incorrect"])
-        reward = rules.reward_of(count)
+        reward = rules.count_reward(count)
         agrees = same(value, one["precision"], 1) and reward == one["reward"]
         rows.append(PaperRow((one["bucket"], signed(reward), decimal(value, 1), decimal(one["precision"], 1)), agrees))
     return PaperTable("Table 12", "How often the reward’s sign is right, %", "arithmetic", ("bucket", "reward", "ours", "theirs"), tuple(rows))  # fmt: skip

@@ -19,7 +19,8 @@ def tiers() -> PaperTable:
     rules = CorverRules()
     rows = [
         PaperRow(
-            (case, f"{count:,}", signed(rules.reward_of(count)), signed(theirs)), rules.reward_of(count) == theirs
+            (case, f"{count:,}", signed(rules.count_reward(count)), signed(theirs)),
+            rules.count_reward(count) == theirs,
         )
         for case, count, theirs in _TRACED
     ]

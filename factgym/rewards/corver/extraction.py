@@ -1,0 +1,425 @@
+"""Triplets from English declaratives by rules: no model, no download, deterministic.
+
+    The Philadelphia Flyers, a team based in Philadelphia, won the Stanley Cup in 1975.
+    -> (Philadelphia Flyers, won, Stanley Cup), (Philadelphia Flyers, in, 1975),
+       (Philadelphia Flyers, team based in, Philadelphia)
+
+A sentence is cut into chunks (names, dates, numbers, verbs, others; see `tagging`). Its subject and main verb are found
+past introductions and appositions, and every name, date or number after the verb forms a triplet with the subject, from
+left to right. Appositions and possessives ("X's father, Y, …") form triplets of their own. Questions and fragments
+without a verb form none, nor do sentences without a subject; a pronoun as subject makes its triplets invalid.
+
+Compared with the paper's traced completions (B.6) the pairs are the same, except for two habits of the published model
+that rules cannot reproduce: it shortens names ("1989 Championship" for "1989 NCAA Men's Division I Basketball
+Championship"), and in "Ella Fitzgerald's mother was Temperance … Height Fitzgerald" it picks one word of the name.
+
+The time is linear in the length of the sentence, of which the first 2,000 characters are read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from factgym.core.errors import ConfigError, did_you_mean
+from factgym.rewards.corver.model_extractor import ModelExtractor
+from factgym.rewards.corver.tagging import (
+    ADV,
+    AUX,
+    BE,
+    COMMA,
+    CONJ,
+    DATE,
+    DET,
+    ENT,
+    GERUND,
+    NOUN,
+    NUM,
+    POSSESSIVES,
+    PREP,
+    PRON,
+    STOP,
+    SUB,
+    VERB,
+    WH,
+    Chunk,
+    chunk,
+    tokenize,
+)
+from factgym.rewards.corver.triplets import Extractor, Triplet
+
+VERSION = 1
+"""Version of the rules, raised when their results change."""
+
+_MAX_CHARS = 2_000
+_MAX_TRIPLETS = 8
+
+_NOMINAL = frozenset((ENT, NOUN, PRON, NUM, DATE))
+_ENTITY = frozenset((ENT, DATE))
+_FINITE = frozenset((VERB, BE, AUX))
+_DROPPED = frozenset((DET, COMMA, NUM, CONJ))
+_ARTICLES = frozenset(("the", "a", "an"))
+_NO_PRESENT_ENDINGS = frozenset(("ss", "us", "is", "as", "os"))
+
+
+class CachedExtractor:
+    """An extractor with a least-recently-used cache of `size` sentences. Safe in threads; a copy starts empty."""
+
+    def __init__(self, inner: Extractor, size: int) -> None:
+        if type(size) is not int or size < 1:
+            raise ConfigError(f"an extractor's cache holds at least 1 sentence, not {size!r:.80}")
+        self.inner, self.size = inner, size
+        self.hits = self.misses = 0
+        self._cache: OrderedDict[str, list[Triplet]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def extract(self, sentences: Sequence[str]) -> list[list[Triplet]]:
+        """Return the triplets of each sentence; the inner extractor gets each new sentence once."""
+        distinct = dict.fromkeys(sentences)
+        triplets: dict[str, list[Triplet]] = {}
+        with self._lock:
+            for sentence in distinct:
+                cached = self._cache.get(sentence)
+                if cached is not None:
+                    self._cache.move_to_end(sentence)
+                    triplets[sentence] = cached
+            self.hits += len(triplets)
+        missing = [sentence for sentence in distinct if sentence not in triplets]
+        if missing:
+            extracted = dict(zip(missing, self.inner.extract(missing), strict=True))
+            triplets.update(extracted)
+            with self._lock:
+                self.misses += len(extracted)
+                self._cache.update(extracted)
+                while len(self._cache) > self.size:
+                    self._cache.popitem(last=False)
+        return [list(triplets[sentence]) for sentence in sentences]
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the inner extractor: a cache changes no result."""
+        return self.inner.describe()
+
+    def __reduce__(self) -> tuple[type[CachedExtractor], tuple[Extractor, int]]:
+        return CachedExtractor, (self.inner, self.size)
+
+
+def cached_extractor(inner: Extractor, size: int = 65_536) -> CachedExtractor:
+    """Wrap an extractor in a cache of `size` sentences; return a cached one unchanged."""
+    return inner if isinstance(inner, CachedExtractor) else CachedExtractor(inner, size)
+
+
+def find_extractor(extractor: str | Extractor) -> Extractor:
+    """Resolve "rule" (built in), "quco:PATH" (the published model in a folder), or an object, which is returned.
+
+    A model is loaded when it is first used. Raises ConfigError for anything else.
+    """
+    if not isinstance(extractor, str):
+        if isinstance(extractor, Extractor):
+            return extractor
+        raise ConfigError(f"an extractor has extract(sentences) and describe(), which {extractor!r:.80} has not")
+    kind, _, path = extractor.partition(":")
+    if kind == "rule" and not path:
+        return RuleExtractor()
+    if kind == "quco" and path:
+        return cached_extractor(ModelExtractor(path))
+    hint = did_you_mean(extractor, ("rule", "quco:PATH"))
+    raise ConfigError(f"there is no extractor {extractor!r:.80}.{hint} Use 'rule', 'quco:PATH', or an object.")
+
+
+class RuleExtractor:
+    """Extracts triplets by rules. Stateless, so it can be shared and copied."""
+
+    def extract(self, sentences: Sequence[str]) -> list[list[Triplet]]:
+        """Return the triplets of each sentence, from left to right."""
+        return [_extract(sentence, first_only=False) for sentence in sentences]
+
+    def extract_first(self, sentences: Sequence[str]) -> list[list[Triplet]]:
+        """Return the first valid triplet of each sentence, or an empty list; faster than `extract`."""
+        batch = (_extract(sentence, first_only=True) for sentence in sentences)
+        return [[triplet for triplet in triplets if triplet.valid] for triplets in batch]
+
+    def describe(self) -> dict[str, Any]:
+        """Return name and version of the rules."""
+        return {"extractor": "rule", "version": VERSION}
+
+
+def _extract(sentence: str, *, first_only: bool) -> list[Triplet]:
+    if sentence.endswith("?"):
+        return []
+    words = tokenize(sentence[:_MAX_CHARS])
+    if len(words) < 3:
+        return []
+    parser = _ClauseParser(words, chunk(words), first_only)
+    parser.parse()
+    return parser.triplets
+
+
+class _ClauseParser:
+    """Reads the triplets off a sentence's chunks, from left to right; stops at the first valid one if told so."""
+
+    def __init__(self, words: Sequence[str], chunks: Sequence[Chunk], first_only: bool) -> None:
+        self.words, self.chunks, self.first_only = words, chunks, first_only
+        self.tags = [tag for tag, _, _ in chunks]
+        self.triplets: list[Triplet] = []
+        self.done = False
+
+    def parse(self) -> None:
+        start = self._skip_introduction()
+        verb = self._main_verb(start)
+        if verb is None:
+            verb = self._present_verb(start)
+        if verb is None:
+            return
+        subject_end = self._subject_end(start, verb)
+        subject = self._subject(start, subject_end, verb)
+        if subject is None:
+            return
+        head, role = subject
+        if not self.done:
+            self._predicate(head, role, verb)
+        if subject_end < verb and not self.done:
+            self._appositions(head, subject_end, verb)
+
+    def _add(self, head: str, relation: str, tail: str) -> None:
+        triplet = Triplet(head, relation, tail)
+        self.triplets.append(triplet)
+        self.done = len(self.triplets) >= _MAX_TRIPLETS or (self.first_only and triplet.valid)
+
+    # The main clause
+
+    def _skip_introduction(self) -> int:
+        """Return the chunk after "However,", "In 1975," and the like."""
+        tags, size = self.tags, len(self.tags)
+        i = 0
+        while i < size and tags[i] in (ADV, CONJ, COMMA, SUB):
+            i += 1
+        if i < size and tags[i] == PREP:
+            comma = self._next(COMMA, i)
+            if comma is not None and comma + 1 < size and self._finite_verb(comma + 1, size) is not None:
+                return comma + 1
+        return i
+
+    def _next(self, tag: int, start: int) -> int | None:
+        """Return the first chunk with this tag from `start` on."""
+        try:
+            return self.tags.index(tag, start)
+        except ValueError:
+            return None
+
+    def _finite_verb(self, start: int, end: int) -> int | None:
+        """Return the first finite verb after something nominal, or at `start`."""
+        tags = self.tags
+        for i in range(start, end):
+            tag = tags[i]
+            if tag not in _FINITE:
+                continue
+            if i == start or tag != VERB or tags[i - 1] not in (DET, PREP, NUM, CONJ):
+                return i
+        return None
+
+    def _main_verb(self, start: int) -> int | None:
+        """Return the verb of the main clause: appositions between commas are skipped when another verb follows."""
+        tags, size = self.tags, len(self.tags)
+        fallback = None
+        segment = start
+        while segment < size:
+            end = self._next(COMMA, segment)
+            end = size if end is None else end
+            verb = self._finite_verb(segment, end)
+            if verb is not None and verb == start:
+                verb = self._finite_verb(verb + 1, end)
+            if verb is not None:
+                if segment == start or (verb == segment and tags[verb] != VERB):
+                    return verb
+                if verb == segment or tags[segment] in (DET, WH, PREP, ADV):
+                    fallback = verb if fallback is None else fallback
+                    if verb == segment and not self._has_verb_after_comma(end):
+                        return verb
+                else:
+                    return verb if fallback is None or verb == segment else fallback
+            segment = end + 1
+        return fallback
+
+    def _has_verb_after_comma(self, comma: int | None) -> bool:
+        """Return whether a verb directly follows this comma or a later one."""
+        while comma is not None and comma + 1 < len(self.tags):
+            if self.tags[comma + 1] in _FINITE:
+                return True
+            comma = self._next(COMMA, comma + 1)
+        return False
+
+    def _present_verb(self, start: int) -> int | None:
+        """In a clause without a known verb: find a word in "s" after a name or noun ("Water boils at 100 degrees")."""
+        tags = self.tags
+        for i in range(start + 1, len(tags)):
+            word = self._word(i)
+            candidate = tags[i] == NOUN and tags[i - 1] in (ENT, NOUN)
+            if candidate and word[-1] == "s" and word[-2:] not in _NO_PRESENT_ENDINGS:
+                tags[i] = VERB
+                return i
+        return None
+
+    def _subject_end(self, start: int, verb: int) -> int:
+        """Return the end of the subject: the first comma or relative pronoun, or the verb."""
+        comma = self._next(COMMA, start)
+        end = verb if comma is None or comma > verb else comma
+        wh = self._next(WH, start)
+        return end if wh is None or not start < wh < end else wh
+
+    # The subject
+
+    def _subject(self, start: int, end: int, verb: int) -> tuple[str, str] | None:
+        """Return the head of the triplets and its role ("zip code"), "" for none; None without a subject."""
+        tags = self.tags
+        while start < end and tags[start] in (DET, ADV, PREP):
+            if self._word(start).lower() in POSSESSIVES:
+                return self._word(start), ""
+            start += 1
+        article = self._word(start - 1).lower() if start and tags[start - 1] == DET else ""
+        if start >= end:
+            # "This", "That" and the like as pronouns.
+            return (self._word(start - 1), "") if start and tags[start - 1] in (DET, WH) else None
+        first_name = next((i for i in range(start, end) if tags[i] == ENT), None)
+        if first_name is None:
+            nominal = [i for i in range(start, end) if tags[i] in _NOMINAL]
+            if not nominal:
+                return None
+            head = self._text(start, nominal[-1] + 1)
+            return (f"{article} {head}" if article in _ARTICLES and tags[start] != PRON else head), ""
+        name = self._name(first_name)
+        if first_name == start:
+            if self._is_possessive(start) and start + 1 < end and tags[start + 1] in (NOUN, VERB):
+                return self._possessed(name, self._text(start + 1, end), end, verb)
+            return name, ""
+        if tags[first_name - 1] == PREP and tags[verb] == BE:
+            return name, self._text(start, first_name - 1)
+        is_apposed = tags[first_name - 1] in (NOUN, GERUND, VERB)
+        return (name if is_apposed else self._text(start, first_name + 1)), ""
+
+    def _possessed(self, name: str, role: str, end: int, verb: int) -> tuple[str, str]:
+        """ "X's father, Y, …" adds (X, father, Y) and continues with Y; "X's father is Y" keeps the role."""
+        if end + 1 < verb and self.tags[end] == COMMA and self.tags[end + 1] == ENT:
+            other = self._name(end + 1)
+            self._add(name, role, other)
+            return other, ""
+        return name, role if self.tags[verb] == BE else ""
+
+    # The predicate
+
+    def _predicate(self, head: str, role: str, verb: int) -> None:
+        """Add a triplet for every name, date and number after the verb, with the head that it belongs to."""
+        tags, size = self.tags, len(self.tags)
+        subject, relation_start, last_name, relation = head, verb, "", ""
+        while relation_start and tags[relation_start - 1] == ADV:
+            relation_start -= 1
+        previous = len(self.triplets)
+        i = verb + 1
+        while i < size and not self.done:
+            tag = tags[i]
+            if tag in _ENTITY or (tag == NUM and self._is_value(i)):
+                tail, end = self._tail(i)
+                relation = self._relation(relation_start, i, role) or relation
+                if self._word(i - 1) != "than":
+                    self._add(head, relation, tail)
+                is_bare_name = tag == ENT and end == i + 1 and tags[i - 1] != DET
+                last_name = tail if is_bare_name else ""
+                relation_start = i = end
+                continue
+            if tag == WH and last_name and i + 1 < size and tags[i + 1] in _FINITE:
+                head, role, relation_start = last_name, "", i + 1
+            elif tag == CONJ and i + 1 < size and tags[i + 1] in (VERB, BE, AUX, ADV):
+                head, role, relation_start = subject, "", i + 1
+            elif tag in (STOP, SUB):
+                break
+            i += 1
+        if len(self.triplets) == previous:
+            self._common_object(subject, role, verb)
+
+    def _is_value(self, i: int) -> bool:
+        """Return whether a number is a value, not the count of what follows ("80 minutes") or a score ("3–2")."""
+        word = self._word(i)
+        if not word[-1].isdigit() or ("–" in word and len(word) < 6):
+            return False
+        counts = i + 1 < len(self.tags) and self.tags[i + 1] in (NOUN, ENT)
+        return not counts or (len(word) >= 4 and self.tags[i - 1] != DET)
+
+    def _tail(self, i: int) -> tuple[str, int]:
+        """Return the name with its common nouns, and its end."""
+        tags, end = self.tags, i + 1
+        if tags[i] != ENT or self._is_possessive(i):
+            return self._name(i), end
+        while end < len(tags) and tags[end] == NOUN:
+            end += 1
+        return self._text(i, end), end
+
+    def _relation(self, start: int, end: int, role: str) -> str:
+        """Return the words from verb to object, without articles, numbers and auxiliaries before another word."""
+        if role:
+            return role
+        tags = self.tags
+        if end == start + 1 and tags[start] not in _DROPPED:
+            return self._text(start, end)
+        parts = [i for i in range(start, end) if tags[i] not in _DROPPED]
+        while len(parts) > 1 and tags[parts[0]] in (BE, AUX):
+            del parts[0]
+        words = [self._text(i, i + 1) for i in parts]
+        return " ".join([word for word in words if word != "also"])
+
+    def _common_object(self, head: str, role: str, verb: int) -> None:
+        """Without a name after the verb, add the first common noun phrase; after "is" only one with an article."""
+        tags, size = self.tags, len(self.tags)
+        i = verb + 1
+        while i < size and tags[i] in (AUX, BE, ADV, VERB, PREP):
+            i += 1
+        if i >= size or (tags[verb] == BE and i == verb + 1 and tags[i] != DET and not role):
+            return
+        start = i
+        while start < size and tags[start] in (DET, NUM):
+            start += 1
+        end = start
+        while end < size:
+            is_of_phrase = end > start and self._word(end) == "of" and end + 1 < size and tags[end + 1] == NOUN
+            if tags[end] not in (NOUN, GERUND, VERB) and not is_of_phrase:
+                break
+            end += 1
+        if end > start:
+            self._add(head, self._relation(verb, i, role), self._text(start, end))
+
+    def _appositions(self, head: str, start: int, verb: int) -> None:
+        """ "X, the director of Y, …" adds (X, director of, Y)."""
+        tags = self.tags
+        relation_start = start
+        for i in range(start, verb):
+            if tags[i] == COMMA:
+                relation_start = i + 1
+            elif tags[i] in _ENTITY and not self.done and i > relation_start and tags[relation_start] != ENT:
+                name = self._name(i)
+                if name != head:
+                    self._add(head, self._relation(relation_start, i, ""), name)
+                relation_start = i + 1
+
+    # Texts of chunks
+
+    def _word(self, i: int) -> str:
+        """Return the first word of a chunk."""
+        return self.words[self.chunks[i][1]]
+
+    def _is_possessive(self, i: int) -> bool:
+        return self.words[self.chunks[i][2] - 1][-2:] in ("'s", "’s", "s'", "s’")
+
+    def _name(self, i: int) -> str:
+        """Return a name without its possessive ending."""
+        text = self._text(i, i + 1)
+        if text.endswith(("'s", "’s")):
+            return text[:-2]
+        return text[:-1] if text.endswith(("'", "’")) else text
+
+    def _text(self, start: int, end: int) -> str:
+        """Return the words of chunks [start, end) with single spaces, none before a comma."""
+        first, last = self.chunks[start][1], self.chunks[end - 1][2]
+        if last == first + 1:
+            return self.words[first]
+        text = " ".join(self.words[first:last])
+        return text.replace(" ,", ",") if "," in text else text
