@@ -1,17 +1,23 @@
-"""How a model's reply is sampled: one set of settings for every policy that runs a model."""
+"""Parts that every policy with a model shares: sampling settings, tools as text, reasoning apart from the answer."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from factgym.core.errors import ConfigError
+from factgym.core.messages import Message, ToolSchema
+from factgym.core.prompts import prompt
 
 ToolMode = Literal["auto", "native", "text"]
-"""How a policy offers tools: by the server's or template's own tool calling, as text in the prompt, or found out."""
+"""How a policy offers tools: by the server's or template's own tool calling, as text in the prompt, or as probed."""
 
 ReasoningMode = Literal["split", "keep"]
+
+_THINK, _END_THINK = "<think>", "</think>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +25,7 @@ class Sampling:
     """Settings of a model's reply; None leaves a setting to the model or its server.
 
     temperature: >= 0, where 0 is greedy. top_p: in (0, 1]. top_k: >= 1. max_tokens: of one reply, reasoning included.
-    stop: strings that end a reply. logprobs: keep the log-probability of each sampled token. tools: see ToolMode.
+    stop: strings that end a reply. logprobs: record the log-probability of each sampled token. tools: see ToolMode.
     reasoning: "split" takes `<think>…</think>` out of the content into `reasoning_content`; "keep" leaves it.
     """
 
@@ -33,19 +39,65 @@ class Sampling:
     reasoning: ReasoningMode = "split"
 
     def __post_init__(self) -> None:
-        _check("temperature", self.temperature, self.temperature is None or 0 <= self.temperature < math.inf, ">= 0")
-        _check("top_p", self.top_p, self.top_p is None or 0 < self.top_p <= 1, "in (0, 1]")
-        _check("top_k", self.top_k, self.top_k is None or self.top_k >= 1, "at least 1")
-        _check("max_tokens", self.max_tokens, self.max_tokens is None or self.max_tokens >= 1, "at least 1")
-        fits = all(isinstance(one, str) and one for one in self.stops)
-        _check("stop", self.stop, fits, "a string that is not empty, or a list of such")
+        fits = self.temperature is None or 0 <= self.temperature < math.inf
+        check_setting("temperature", self.temperature, fits, ">= 0")
+        check_setting("top_p", self.top_p, self.top_p is None or 0 < self.top_p <= 1, "in (0, 1]")
+        check_setting("top_k", self.top_k, self.top_k is None or self.top_k >= 1, "at least 1")
+        check_setting("max_tokens", self.max_tokens, self.max_tokens is None or self.max_tokens >= 1, "at least 1")
+        fits = all(isinstance(stop, str) and stop for stop in self.stops)
+        check_setting("stop", self.stop, fits, "a string that is not empty, or a list of such")
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The stop strings, none as an empty tuple."""
+        """The stop strings; empty where there are none."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
 
-def _check(name: str, value: object, fits: bool, takes: str) -> None:
+def check_setting(name: str, value: object, fits: bool, takes: str) -> None:
+    """Raise ConfigError for a value that does not fit. takes: the values that are allowed, in words."""
     if not fits:
         raise ConfigError(f"{name} must be {takes}, not {value!r:.80}")
+
+
+def split_reasoning(text: str, opened: bool = False) -> tuple[str, str]:
+    """The reasoning and the answer of a reply, each stripped of white space where there is reasoning.
+
+    Models write reasoning in three ways: whole at the beginning, `<think>…</think>`; with the opening tag in the
+    prompt (`opened`), so that the reply holds the closing one alone; or cut off before the closing tag, when the whole
+    rest is reasoning. A text without reasoning is returned unchanged as the answer. Only reasoning at the beginning is
+    taken out: a tag inside the answer is part of the answer.
+    """
+    body = text.lstrip()
+    if body.startswith(_THINK):
+        body = body[len(_THINK) :]
+    elif (not opened and _END_THINK not in body) or (not opened and _THINK in body.partition(_END_THINK)[0]):
+        return "", text
+    reasoning, closing, answer = body.partition(_END_THINK)
+    return reasoning.strip(), answer.strip() if closing else ""
+
+
+def tools_as_text(messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[Message]:
+    """Rewrite a conversation for models whose server or template has no tool calling of its own.
+
+    The schemas go into the system message, and native calls and tool roles become text; the environment's own parser
+    reads the calls that the model writes back.
+    """
+    plain = [_as_text(message) for message in messages]
+    if not tools:
+        return plain
+    lines = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
+    text = prompt("factgym.agents", "tools").replace("{tools}", lines, 1)
+    if plain and plain[0]["role"] == "system":
+        return [{"role": "system", "content": f"{plain[0]['content'] or ''}\n\n{text}"}, *plain[1:]]
+    return [{"role": "system", "content": text}, *plain]
+
+
+def _as_text(message: Message) -> Message:
+    content = message["content"] or ""
+    if message["role"] == "tool":
+        return {"role": "user", "content": f"<tool_response>\n{content}\n</tool_response>"}
+    parts = [content] if content else []
+    for call in message.get("tool_calls") or ():
+        name, arguments = json.dumps(call["function"]["name"]), call["function"]["arguments"]
+        parts.append(f'<tool_call>\n{{"name": {name}, "arguments": {arguments}}}\n</tool_call>')
+    return {"role": message["role"], "content": "\n".join(parts)}

@@ -14,10 +14,10 @@ import factgym
 from factgym.agents.agent import Model
 from factgym.agents.endpoint import Endpoint, EndpointSettings
 from factgym.agents.script_server.script import completion
-from factgym.agents.seeds import derive
 from factgym.core.action import parse_action
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError
+from factgym.core.seeds import derive
 
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {}}}}]
 ASK = [{"role": "user", "content": "Answer to check: Übung macht den Meister “x”."}]

@@ -11,8 +11,7 @@ import pytest
 from fault_server import FaultServer, error, message, reply
 
 from factgym.agents.endpoint import Endpoint
-from factgym.agents.endpoint.address import find_address
-from factgym.agents.endpoint.secrets import Redactor
+from factgym.agents.endpoint.settings import Redactor, find_address
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError
 

@@ -1,4 +1,4 @@
-"""The transport: HTTP answers in any pieces, connections reused, bounded, encrypted, given back."""
+"""Connections of an endpoint: reused, bounded, encrypted, given back; and the waits between requests."""
 
 from __future__ import annotations
 
@@ -15,93 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.agents.endpoint import Endpoint
-from factgym.agents.endpoint.http import Answer, BadAnswerError
-from factgym.agents.endpoint.retry import asked_wait, backoff
-from factgym.agents.endpoint.transport import Connections
-from factgym.agents.seeds import derive
+from factgym.agents.endpoint.client import backoff
+from factgym.agents.endpoint.faults import requested_wait
+from factgym.core.policy import PolicyError
+from factgym.core.seeds import derive
 
 ASK = [{"role": "user", "content": "Answer to check: x"}]
-BODY = '{"a":"ü"}'.encode()
-ANSWERS = {
-    "length": (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: b: c\r\n\r\n" + BODY, True),
-    "chunked": (
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n3;x=y\r\n" + BODY[:3] + b"\r\n07\r\n" + BODY[3:] + b"\r\n0\r\n\r\n",
-        True,
-    ),
-    "trailers": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nA\r\n" + BODY + b"\r\n0\r\nX-B: c\r\n\r\n",
-        True,
-    ),
-    "continue": (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" + BODY, True),
-    "close": (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 10\r\n\r\n" + BODY, False),
-    "old": (b"HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\n" + BODY, False),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ANSWERS)
-@given(cuts=st.lists(st.integers(1, 140), max_size=12))
-def test_an_answer_reads_the_same_in_any_pieces(name, cuts):
-    data, reusable = ANSWERS[name]
-    answer = Answer()
-    places = sorted({min(cut, len(data) - 1) for cut in cuts})
-    done = [answer.feed(data[a:b]) for a, b in zip([0, *places], [*places, len(data)], strict=True)]
-    assert done == [False] * len(places) + [True]
-    assert (answer.status, bytes(answer.body), answer.reusable) == (200, BODY, reusable)
-
-
-def test_a_body_without_a_length_ends_with_the_connection():
-    answer = Answer()
-    assert not answer.feed(b"HTTP/1.1 200 OK\r\n\r\nab")
-    assert not answer.feed(b"c")
-    assert answer.end() and bytes(answer.body) == b"abc" and not answer.reusable
-
-
-@pytest.mark.parametrize("cut", ["length", "chunked", "continue"])
-def test_an_answer_that_breaks_off_is_not_complete(cut):
-    answer = Answer()
-    assert not answer.feed(ANSWERS[cut][0][:-1])
-    assert not answer.end()
-
-
-def test_an_empty_status_has_no_body():
-    answer = Answer()
-    assert answer.feed(b"HTTP/1.1 204 No Content\r\n\r\n") and answer.reusable
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"SSH-2.0-OpenSSH\r\n\r\n",
-        b"HTTP/2 200\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 2000,
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 50_000,
-    ],
-    ids=lambda data: repr(data[:40]),
-)
-def test_what_is_no_http_is_refused(data):
-    with pytest.raises(BadAnswerError):
-        Answer().feed(data)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n",
-        b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 101,
-    ],
-)
-def test_a_body_above_the_limit_is_refused_before_it_is_read(data):
-    with pytest.raises(BadAnswerError, match="more than 100 bytes"):
-        Answer(limit=100).feed(data)
 
 
 def test_connections_are_reused_and_no_more_are_open_than_allowed():
@@ -163,44 +82,29 @@ def test_encrypted_connections_check_the_certificate(tmp_path, monkeypatch):
     if shutil.which("openssl") is None:
         pytest.skip("needs the openssl command to make a certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-        "-addext",
-    ]
-    files = ["subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    files = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run([*command, *files], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
 
-    def exchange(trusted):
-        async def run():
-            server = FaultServer()
-            server.tls = context
-            async with server as url:
-                port = int(url.rsplit(":", 1)[1].partition("/")[0])
-                client = ssl.create_default_context(cafile=certificate if trusted else None)
-                connections = Connections(tls=lambda: client)
-                request = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
-                try:
-                    answers = [await connections.exchange(("https", "127.0.0.1", port), request, 5.0) for _ in "ab"]
-                    return [answer.status for answer in answers], len(server.connections)
-                finally:
-                    connections.close()
+    async def ask_twice():
+        server = FaultServer()
+        server.tls = context
+        async with server as url:
+            endpoint = Endpoint("m", url, tools="native", max_retries=0)
+            try:
+                for _ in range(2):
+                    await endpoint.act(ASK, [])
+                return server.requests, len(server.connections)
+            finally:
+                await endpoint.close()
 
-        return asyncio.run(run())
-
-    assert exchange(True) == ([200, 200], 1)
-    with pytest.raises(ssl.SSLCertVerificationError):
-        exchange(False)
+    with pytest.raises(PolicyError, match="certificate") as caught:
+        asyncio.run(ask_twice())
+    assert caught.value.cause == "connection"
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert asyncio.run(ask_twice()) == (2, 1)
 
 
 def test_a_proxy_of_the_environment_is_used(monkeypatch):
@@ -239,7 +143,7 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch):
     ],
 )
 def test_what_a_server_asks_to_wait(headers, seconds):
-    assert asked_wait(headers, now=1445412480.0) == seconds
+    assert requested_wait(headers, now=1445412480.0) == seconds
 
 
 @given(seed=st.integers(), attempt=st.integers(0, 200), most=st.floats(0, 1e6), asked=st.none() | st.floats(0, 1e6))

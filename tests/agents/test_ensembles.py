@@ -21,9 +21,9 @@ from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, JudgeScore, M
 from factgym.agents.ensembles.vote import count
 from factgym.agents.judges import NEXT_STEP, BaseJudge, JudgeError, Judgement, PolicyJudge
 from factgym.agents.scripted import find_scripted_agent
-from factgym.agents.seeds import derive
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
+from factgym.core.seeds import derive
 
 ASK = [{"role": "user", "content": "Go on."}]
 

@@ -155,7 +155,7 @@ def test_unknown_trainers_are_refused() -> None:
 def test_the_selector_draws_before_and_is_told_after(tmp_path: Path) -> None:
     """What is on disk is what the selector does by itself, when it is given the same facts."""
     pytest.importorskip("sklearn", reason="needs the extra 'selector'")
-    from factgym.agents.seeds import derive
+    from factgym.core.seeds import derive
     from factgym.training.eve.selector import Selector, SelectorSettings, corpus_embeddings, run_reward
 
     options = {"clusters": 4, "growth": 1.5}

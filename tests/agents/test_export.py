@@ -17,8 +17,7 @@ from factgym.agents.export import SftOptions, export_preferences, export_sft
 from factgym.agents.export.conversation import Form, conversations
 from factgym.agents.export.files import whole_file
 from factgym.agents.export.source import Source
-from factgym.agents.reasoning import split_reasoning
-from factgym.agents.text_tools import tools_as_text
+from factgym.agents.sampling import split_reasoning, tools_as_text
 from factgym.core.errors import ConfigError, DataError
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ import pytest
 
 from factgym.agents.local.sampler import Choice, Sampler, filtered, settle
 from factgym.agents.local.settings import LocalSettings
-from factgym.agents.seeds import derive
+from factgym.core.seeds import derive
 
 torch = pytest.importorskip("torch", reason="needs the extra 'local'")
 transformers = pytest.importorskip("transformers", reason="needs the extra 'local'")

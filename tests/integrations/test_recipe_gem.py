@@ -16,7 +16,7 @@ import same_room
 from conformance.setups import SETUPS
 from recipes import write_files
 
-from factgym.agents.text_tools import tools_as_text
+from factgym.agents.sampling import tools_as_text
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]

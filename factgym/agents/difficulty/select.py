@@ -12,8 +12,8 @@ from typing import Any
 
 from factgym.agents.difficulty.band import Buckets, DifficultyBand
 from factgym.agents.difficulty.rules import Rule, find_rule
-from factgym.agents.seeds import derive
 from factgym.core.errors import ConfigError
+from factgym.core.seeds import derive
 
 LEARNING, ANCHOR = "learning", "anchor"
 

@@ -1,7 +1,9 @@
-"""The `openai` client of one event loop: bytes out, bytes or a fault back.
+"""The `openai` client of one event loop, and the requests that one reply takes.
 
-The client's typed layer would check and rebuild every request and reply, which costs more CPU than all the rest of a
-turn; its untyped `post`, meant for endpoints that it does not know, does not. Its own retries are off: they are ours.
+Requests travel over aiohttp: with hundreds of them in flight, httpx's own connection pool costs milliseconds of CPU
+for each. The client's typed layer would check and rebuild every request and reply, which costs more CPU than the rest
+of a turn; its untyped `post`, meant for endpoints that it does not know, does not. Its own retries are off: each retry
+is recorded here.
 """
 
 from __future__ import annotations
@@ -9,82 +11,100 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from types import ModuleType
+from random import Random
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
-from factgym.agents.endpoint.address import Address
 from factgym.agents.endpoint.faults import Fault, fault_of_status
-from factgym.agents.endpoint.secrets import Redactor
-from factgym.agents.endpoint.settings import EndpointSettings
-from factgym.agents.endpoint.transport import Connections, bounding_hook, httpx_transport
+from factgym.agents.endpoint.reply import Reply, read_reply
+from factgym.agents.endpoint.settings import Address, EndpointSettings, Redactor
+from factgym.core.messages import Retry
+
+MAX_BODY = 64 * 1024 * 1024
+"""Bytes of one reply. A chat completion has kilobytes; log-probabilities of many tokens some megabytes."""
+
+_CONNECT_SECONDS = 15.0
+_IDLE_SECONDS = 15.0
+"""An idle connection older than this is not used again: a proxy or firewall on the way may have dropped it."""
+
+_FIRST_WAIT = 0.5
+"""Seconds: the first wait is between 0 and this; the bound doubles with each further one."""
 
 _STAINLESS = ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
-_FOR_OPENAI = ("OpenAI-Organization", "OpenAI-Project", *(f"X-Stainless-{name}" for name in _STAINLESS))
+_OPENAI_HEADERS = ("OpenAI-Organization", "OpenAI-Project", *(f"X-Stainless-{name}" for name in _STAINLESS))
 """Headers about the user's account and machine, which other servers need not know; each costs CPU, too."""
 
 _JSON: Any = {"headers": {"Content-Type": "application/json"}}
+_EMPTY = Fault("empty_reply", "the reply is empty, and no token of it is reported", again=True)
 
 
 class Client:
     """Requests to one server, within one event loop; `close` it there, or let the loop's end do it."""
 
     def __init__(self, address: Address, settings: EndpointSettings, redactor: Redactor) -> None:
+        import aiohttp
         import openai
 
-        self._openai = openai
-        self._httpx = _httpx_of(openai)
+        self._openai, self._aiohttp = openai, aiohttp
+        # The httpx that this version of openai is built on: `httpx` below 3.0, `httpx2` from there on.
+        base = next(kind for kind in openai.DefaultAsyncHttpxClient.__mro__ if kind.__name__ == "AsyncClient")
+        self._httpx = importlib.import_module(base.__module__.partition(".")[0])
         self._timeout = settings.timeout
         self._redactor = redactor
-        self._room = asyncio.Semaphore(settings.connections)
-        left_out = () if address.is_openai else _FOR_OPENAI
+        self._slots = asyncio.Semaphore(settings.connections)
+        hooks: dict[str, Any] = {"response": [_bound_body(self._httpx)]}
+        if os.environ.get("OPENAI_CUSTOM_HEADERS"):
+            hooks["request"] = [_authorise_with(address.key)]
+        omitted = () if address.is_openai else _OPENAI_HEADERS
         self._client = openai.AsyncOpenAI(
             api_key=address.key,
             base_url=address.url,
             max_retries=0,
-            timeout=settings.timeout,
-            default_headers={name: openai.Omit() for name in left_out},  # type: ignore[misc]  # the client's own way
-            http_client=self._http_client(address, settings),
+            timeout=self._httpx.Timeout(settings.timeout, connect=min(settings.timeout, _CONNECT_SECONDS)),
+            default_headers={name: openai.Omit() for name in omitted},  # type: ignore[misc]  # the client's own way
+            http_client=openai.DefaultAioHttpClient(
+                limits=self._httpx.Limits(
+                    max_connections=settings.connections,
+                    max_keepalive_connections=settings.connections,
+                    keepalive_expiry=_IDLE_SECONDS,
+                ),
+                headers={"Accept-Encoding": "identity"},
+                event_hooks=hooks,
+            ),
         )
-        self._end: AsyncGenerator[None, None] | None = None
-
-    def _http_client(self, address: Address, settings: EndpointSettings) -> Any:
-        httpx, make = self._httpx, self._openai.DefaultAsyncHttpxClient
-        options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": settings.timeout}
-        hooks = {"request": [_one_key(address.key)]} if os.environ.get("OPENAI_CUSTOM_HEADERS") else {}
-        if _is_proxied(address.url):
-            limits = httpx.Limits(max_connections=settings.connections, max_keepalive_connections=settings.connections)
-            return make(limits=limits, event_hooks={**hooks, "response": [bounding_hook(httpx)]}, **options)
-        transport = httpx_transport(httpx, Connections(tls=httpx.create_ssl_context))
-        return make(transport=transport, event_hooks=hooks, **options)
+        self._closing: AsyncGenerator[None, None] | None = None
 
     async def chat(self, body: bytes) -> bytes | Fault:
         """The reply to a chat request."""
-        return await self._ask("/chat/completions", body)
+        return await self._request("/chat/completions", body)
 
     async def models(self) -> bytes | Fault:
         """The server's list of models."""
-        return await self._ask("/models", None)
-
-    async def _ask(self, path: str, body: bytes | None) -> bytes | Fault:
-        if self._end is None:
-            await self._watch_the_loop()
-        answer = await self._answer(path, body)
-        return self.redacted(answer) if isinstance(answer, Fault) else self._redactor.reply(answer)
+        return await self._request("/models", None)
 
     def redacted(self, fault: Fault) -> Fault:
         """The fault in one bounded line without the key."""
         return replace(fault, message=self._redactor.error(fault.message))
 
-    async def _answer(self, path: str, body: bytes | None) -> bytes | Fault:
-        """Errors become data here, outside of any `except`, so that no traceback can carry what a server echoed."""
+    async def _request(self, path: str, body: bytes | None) -> bytes | Fault:
+        if self._closing is None:
+            # asyncio finishes generators that are still open when a loop ends: connections must not outlive it.
+            self._closing = self._close_at_the_end()
+            await anext(self._closing)
+        answer = await self._send(path, body)
+        return self.redacted(answer) if isinstance(answer, Fault) else self._redactor.reply(answer)
+
+    async def _send(self, path: str, body: bytes | None) -> bytes | Fault:
+        """Errors become data here, outside of any `except`, so that no traceback can carry an echoed key."""
         openai = self._openai
+        cast_to = self._httpx.Response
         try:
-            async with self._room, asyncio.timeout(self._timeout):
-                response = await self._send(path, body)
+            async with self._slots, asyncio.timeout(self._timeout):
+                if body is None:
+                    response: Any = await self._client.get(path, cast_to=cast_to)
+                else:
+                    response = await self._client.post(path, cast_to=cast_to, content=body, options=_JSON)
             content: bytes = response.content
             return content
         except openai.APIStatusError as error:
@@ -92,25 +112,31 @@ class Client:
             return fault_of_status(error.status_code, headers, error.response.content)
         except TimeoutError:
             return Fault("timeout", f"no reply within {self._timeout:g} s", again=True)
-        except openai.APITimeoutError as error:
-            return Fault("timeout", str(error.__cause__ or error), again=True)
-        except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            garbled = isinstance(cause, self._httpx.DecodingError)
-            said = str(cause) or type(cause).__name__
-            return Fault("bad_reply" if garbled else "connection", said, again=True)
+        except (openai.APIConnectionError, self._aiohttp.ClientError) as error:
+            return self._connection_fault(error)
 
-    async def _send(self, path: str, body: bytes | None) -> Any:
-        if body is None:
-            return await self._client.get(path, cast_to=self._httpx.Response)
-        return await self._client.post(path, cast_to=self._httpx.Response, content=body, options=_JSON)
+    def _connection_fault(self, error: BaseException) -> Fault:
+        """The fault by the chain of errors from openai's over httpx's to aiohttp's, which alone is exact.
 
-    async def _watch_the_loop(self) -> None:
-        self._end = self._until_the_loop_ends()
-        await anext(self._end)
+        openai reports a closed connection as a timeout, for example, because of the mapping between the other two.
+        """
+        chain = [error]
+        while (cause := chain[-1].__cause__) is not None:
+            chain.append(cause)
 
-    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
-        """asyncio finishes generators that are still open when a loop ends: connections must not outlive it."""
+        def first(*kinds: type[BaseException]) -> str | None:
+            return next((str(link) or type(link).__name__ for link in chain if isinstance(link, kinds)), None)
+
+        aiohttp, httpx = self._aiohttp, self._httpx
+        if text := first(httpx.DecodingError, aiohttp.ClientResponseError):
+            return Fault("bad_reply", text, again=True)
+        if text := first(TimeoutError):
+            return Fault("timeout", text, again=True)
+        if text := first(aiohttp.ClientConnectorError):
+            return Fault("connection", f"{text}; is the server running?", again=True)
+        return Fault("connection", str(chain[-1]) or type(chain[-1]).__name__, again=True)
+
+    async def _close_at_the_end(self) -> AsyncGenerator[None, None]:
         try:
             yield
         finally:
@@ -119,20 +145,13 @@ class Client:
 
     async def close(self) -> None:
         """Give back the connections."""
-        if self._end is not None:
-            await self._end.aclose()
+        if self._closing is not None:
+            await self._closing.aclose()
         else:
             await self._client.close()
 
 
-def _httpx_of(openai: ModuleType) -> Any:
-    """The httpx that this version of the client is built on: `httpx` below 3.0, `httpx2` from there on."""
-    classes = openai.DefaultAsyncHttpxClient.__mro__
-    base = next(one for one in classes if one.__name__ == "AsyncClient")
-    return importlib.import_module(base.__module__.partition(".")[0])
-
-
-def _one_key(key: str) -> Callable[[Any], Awaitable[None]]:
+def _authorise_with(key: str) -> Callable[[Any], Awaitable[None]]:
     """A request hook: our key is the only one, whatever OPENAI_CUSTOM_HEADERS adds.
 
     A redirect to another server has lost its key by then, and does not get it back.
@@ -145,7 +164,121 @@ def _one_key(key: str) -> Callable[[Any], Awaitable[None]]:
     return authorise
 
 
-def _is_proxied(url: str) -> bool:
-    parts = urlsplit(url)
-    proxies = getproxies()
-    return (parts.scheme in proxies or "all" in proxies) and not proxy_bypass(parts.hostname or "")
+def _bound_body(httpx: Any, limit: int = MAX_BODY) -> Callable[[Any], Awaitable[None]]:
+    """A response hook that refuses compressed bodies and bodies with more bytes than the limit."""
+
+    class BoundedStream(httpx.AsyncByteStream):  # type: ignore[misc]  # the module is chosen at run time
+        """A body that fails when it has more bytes than the limit."""
+
+        def __init__(self, stream: Any, request: Any) -> None:
+            self.stream = stream
+            self.request = request
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for part in self.stream:
+                size += len(part)
+                if size > limit:
+                    raise httpx.DecodingError(f"the reply has more than {limit:,} bytes", request=self.request)
+                yield part
+
+        async def aclose(self) -> None:
+            await self.stream.aclose()
+
+    async def bound(response: Any) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise httpx.DecodingError("the reply is compressed, which was not asked for", request=response.request)
+        length = response.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limit:
+            raise httpx.DecodingError(f"the reply has more than {limit:,} bytes", request=response.request)
+        response.stream = BoundedStream(response.stream, response.request)
+
+    return bound
+
+
+def backoff(jitter: Random, attempt: int, max_wait: float, asked: float | None) -> float:
+    """Seconds to wait before the request after `attempt` (from 0): exponential backoff with full jitter.
+
+    jitter: seeded by the episode, so that a run waits the same way twice. asked: seconds that the server asks for;
+    the wait is not shorter, but at most `max_wait`.
+    """
+    if asked is not None:
+        return min(max_wait, asked + jitter.uniform(0, 0.1 * asked))
+    return jitter.uniform(0, min(max_wait, _FIRST_WAIT * 2 ** min(attempt, 30)))
+
+
+class Exchange:
+    """The requests for one reply: transient faults are waited out, each one recorded.
+
+    A model's own reply is never requested again, however bad it is: that would be rejection sampling, and flatter it.
+    An empty reply is requested once more, and only where the server reports no token of it. requests, retries, notes:
+    for the record.
+    """
+
+    def __init__(self, client: Client, settings: EndpointSettings, random: Callable[[], Random]) -> None:
+        self._client = client
+        self._settings = settings
+        self._random = random
+        self.requests = 0
+        self.retries: list[Retry] = []
+        self.notes: dict[str, Any] = {}
+
+    async def reply(self, body: Callable[[int | None], bytes]) -> Reply | Fault:
+        """The model's reply. body: the request, given the `max_tokens` that fit (None: as set, 0: left out)."""
+        limit: int | None = None
+        while True:
+            outcome = await self._request_once(body(limit))
+            if isinstance(outcome, Reply):
+                if not outcome.empty:
+                    return outcome
+                if "empty_reply" in self.notes or not self._may_retry(_EMPTY):
+                    self.notes["empty_reply"] = "returned as it came"
+                    return outcome
+                self.notes["empty_reply"] = "asked again"
+                await self._wait(_EMPTY)
+            elif outcome.room is not None and limit is None:
+                limit = self.notes["max_tokens"] = outcome.room
+            elif self._may_retry(outcome):
+                await self._wait(outcome)
+            else:
+                return self._final(outcome)
+
+    async def _request_once(self, body: bytes) -> Reply | Fault:
+        self.requests += 1
+        answer = await self._client.chat(body)
+        if isinstance(answer, Fault):
+            return answer
+        outcome = read_reply(answer, self._settings.reasoning == "keep")
+        return self._client.redacted(outcome) if isinstance(outcome, Fault) else outcome
+
+    async def raw(
+        self, request: Callable[[], Awaitable[bytes | Fault]], hopeless: Callable[[Fault], bool] = lambda _: False
+    ) -> bytes | Fault:
+        """The bytes of any other answer. hopeless: faults that a retry cannot help, although they look like it."""
+        while True:
+            self.requests += 1
+            answer = await request()
+            if not isinstance(answer, Fault):
+                return answer
+            if hopeless(answer) or not self._may_retry(answer):
+                return self._final(answer)
+            await self._wait(answer)
+
+    def _may_retry(self, fault: Fault) -> bool:
+        if not fault.again or len(self.retries) >= self._settings.max_retries:
+            return False
+        return fault.asked is None or fault.asked <= self._settings.max_wait
+
+    async def _wait(self, fault: Fault) -> None:
+        waited = backoff(self._random(), len(self.retries), self._settings.max_wait, fault.asked)
+        self.retries.append({"cause": fault.cause, "waited": round(waited, 4)})
+        await asyncio.sleep(waited)
+
+    def _final(self, fault: Fault) -> Fault:
+        """The fault with its history."""
+        parts = [fault.message]
+        if fault.asked is not None and fault.asked > self._settings.max_wait:
+            parts.append(f"; it asks to wait {fault.asked:.0f} s, above max_wait ({self._settings.max_wait:g} s)")
+        if self.requests > 1:
+            parts.append(f" (after {self.requests} requests)")
+        return replace(fault, message="".join(parts))

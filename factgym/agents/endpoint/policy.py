@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from json import loads
 from random import Random
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
-from factgym.agents.endpoint.address import find_address
-from factgym.agents.endpoint.client import Client
-from factgym.agents.endpoint.exchange import Exchange
+from factgym.agents.endpoint.client import Client, Exchange
 from factgym.agents.endpoint.faults import Fault
-from factgym.agents.endpoint.once import Once
-from factgym.agents.endpoint.probe import FoundMode, probe
-from factgym.agents.endpoint.reply import Reply
-from factgym.agents.endpoint.scoring import given_logprob
-from factgym.agents.endpoint.secrets import Redactor
-from factgym.agents.endpoint.settings import EndpointSettings
-from factgym.agents.endpoint.wire import Template, Transcript, encoded
-from factgym.agents.seeds import derive
-from factgym.agents.text_tools import tools_as_text
+from factgym.agents.endpoint.reply import Reply, read_reply
+from factgym.agents.endpoint.request import RequestTemplate, Transcript, encode_json
+from factgym.agents.endpoint.settings import EndpointSettings, Redactor, find_address
+from factgym.agents.sampling import tools_as_text
 from factgym.core.config import build_checked
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import ContextOverflowError, PolicyError
+from factgym.core.seeds import derive
+from factgym.core.single_flight import Flights
 
-_HELLO = encoded([{"role": "user", "content": "Hello"}])
-_MOST_NAMES = 20
-_NO_SERVER = ("connection", "timeout", "authentication")
+ToolSupport = Literal["native", "text"]
+
+_HELLO = encode_json([{"role": "user", "content": "Hello"}])
+_MAX_LISTED = 20
+_UNREACHABLE = ("connection", "timeout", "authentication")
 """Causes that naming the model would not help against."""
 
+_PROMPT_LOGPROBS = {
+    "prompt_logprobs": 1,
+    "add_generation_prompt": False,
+    "continue_final_message": True,
+    "logprobs": False,
+}
+_REPLACEMENT = "\ufffd"
+"""In the text of a token that holds part of a character."""
 
-def _own_random() -> Random:
+
+def _unseeded_random() -> Random:
     return Random("endpoint")
 
 
@@ -50,24 +57,25 @@ class Endpoint:
     """
 
     def __init__(self, model: str | None = None, base_url: str | None = None, **settings: Any) -> None:
-        self._given = (model, base_url, settings)
+        self._arguments = (model, base_url, settings)
         self.settings = build_checked(EndpointSettings, "an endpoint", settings)
         self.address = find_address(base_url, self.settings.api_key_env)
         if model is not None and not model.strip():
             raise ConfigError("model must be a name, or left out where the server has one model only")
         self.redactor = Redactor(self.address.secret)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
-        self._template: Once[Template] = Once(self._template_for(model) if model else None)
         self._model = model
-        set_mode = None if self.settings.tools == "auto" else self.settings.tools
-        self._mode: Once[FoundMode] = Once("native" if self.address.is_openai and not set_mode else set_mode)
+        self._template = self._template_for(model) if model else None
+        chosen = None if self.settings.tools == "auto" else self.settings.tools
+        self._tool_support: ToolSupport | None = "native" if self.address.is_openai and not chosen else chosen
+        self._flights: Flights[Any] = Flights()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process reads the key from its own environment: keys are never pickled."""
-        return _rebuilt, self._given
+        return _rebuild, self._arguments
 
-    def _template_for(self, model: str) -> Template:
-        return Template(model, self.settings, self.address.is_openai)
+    def _template_for(self, model: str) -> RequestTemplate:
+        return RequestTemplate(model, self.settings, self.address.is_openai)
 
     def start(self, seed: int) -> EndpointEpisode:
         """The policy of one episode; the sampling seed of its turn t (from 0) is `derive(seed, "turn", t)`."""
@@ -77,15 +85,8 @@ class Endpoint:
         """One reply outside of any episode, without a seed; see EndpointEpisode.act."""
         return await EndpointEpisode(self, None).act(messages, tools)
 
-    async def score(self, messages: Sequence[Message], completion: str, *, given: str = "") -> float:
-        """The log-probability that a reply which began with `given` goes on with `completion`; see `Scoring.score`.
-
-        Raises ConfigError for a server that does not give log-probabilities of prompts (vLLM does).
-        """
-        return await given_logprob(self, messages, completion, given)
-
     async def prepare(self) -> None:
-        """Load the client, and find out the model's name where it was not given, so that `describe` can tell it.
+        """Load the client, and find the model's name where it was not given, so that `describe` is complete.
 
         Raises ConfigError where the server lists none or several, and PolicyError where it cannot be asked.
         """
@@ -93,17 +94,17 @@ class Endpoint:
         await self.template()
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the model and its settings, as JSON data; never a key."""
-        found = {"tools_found": self._mode.answer} if self.settings.tools == "auto" and self._mode.answer else {}
+        """The model and its settings, as JSON data; never a key."""
+        probed = self.settings.tools == "auto" and self._tool_support
         settings = {key: value for key, value in asdict(self.settings).items() if value is not None}
-        data = {"kind": "endpoint", "model": self._model, "base_url": self.address.url, **settings, **found}
-        described: dict[str, Any] = loads(self.redactor.reply(encoded(data)))
+        data = {"kind": "endpoint", "model": self._model, "base_url": self.address.url, **settings}
+        if probed:
+            data["tools_found"] = self._tool_support
+        described: dict[str, Any] = json.loads(self.redactor.reply(encode_json(data)))
         return described
 
     async def close(self) -> None:
         """Give back the connections of this event loop; the endpoint can be used again."""
-        self._template.stop()
-        self._mode.stop()
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -113,89 +114,167 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            for ended in [one for one in self._clients if one.is_closed()]:
-                del self._clients[ended]
+            for closed in [other for other in self._clients if other.is_closed()]:
+                del self._clients[closed]
             client = self._clients[loop] = Client(self.address, self.settings, self.redactor)
         return client
 
-    def exchange(self, random: Callable[[], Random] = _own_random) -> Exchange:
-        """A new exchange. random: where the jitter of its waits comes from."""
+    def exchange(self, random: Callable[[], Random] = _unseeded_random) -> Exchange:
+        """A new exchange. random: the source of the jitter of its waits."""
         return Exchange(self.client(), self.settings, random)
 
-    async def template(self) -> Template:
+    async def template(self) -> RequestTemplate:
         """The fixed parts of requests; asks for the model's name where it is not known."""
-        if self._template.answer is not None:
-            return self._template.answer
-        found = await self._template.get(self._find_model)
-        return self.fail(found) if isinstance(found, Fault) else found
+        if self._template is None:
+            outcome, _ = await self._flights.share("model", self._find_model)
+            if isinstance(outcome, Fault):
+                self.fail(outcome)
+            self._template = outcome
+        return self._template
 
-    async def _find_model(self) -> Template | Fault:
-        names = await self._models()
-        if isinstance(names, Fault):
-            hint = "" if names.cause in _NO_SERVER else "its models cannot be listed, say which one with model=…: "
-            return replace(names, message=hint + names.message)
+    async def _find_model(self) -> RequestTemplate | Fault:
+        answer = await self.exchange().raw(self.client().models)
+        if isinstance(answer, Fault):
+            hint = "" if answer.cause in _UNREACHABLE else "its models cannot be listed, say which one with model=…: "
+            return replace(answer, message=hint + answer.message)
+        names = _model_names(answer)
         if len(names) != 1:
             raise ConfigError(f"{self.address.url} lists {_listed(names)}: say which one with model=…")
         self._model = names[0]
         return self._template_for(names[0])
 
-    async def _models(self) -> list[str] | Fault:
-        answer = await self.exchange().ask(self.client().models)
-        return answer if isinstance(answer, Fault) else _names_in(answer)
+    async def tool_support(self, tools: bytes) -> ToolSupport:
+        """How tools are offered: as set, or as probed with these tools (a JSON list)."""
+        if self._tool_support is None:
+            template = await self.template()
+            outcome, _ = await self._flights.share("tools", partial(self._probe_tools, template, tools))
+            if isinstance(outcome, Fault):
+                await self.give_up(outcome)
+            self._tool_support = outcome
+        return self._tool_support
 
-    async def tool_mode(self, tools: bytes) -> FoundMode:
-        """How tools are offered: as set, or as found out with these tools (a JSON list)."""
-        if self._mode.answer is not None:
-            return self._mode.answer
-        template = await self.template()
-        found = await self._mode.get(partial(probe, partial(self._tiny, template), tools))
-        return await self.give_up(found) if isinstance(found, Fault) else found
+    async def _probe_tools(self, template: RequestTemplate, tools: bytes) -> ToolSupport | Fault:
+        """Find out whether the server takes tools natively, with a tiny question, once for each model.
 
-    async def _tiny(self, template: Template, tools: bytes | None) -> bytes | Fault:
-        body = template.body(_HELLO, tools, limit=1)
-        exchange = self.exchange()
-        return await exchange.ask(partial(self.client().chat, body), lambda fault: fault.about_tools)
+        A server that cannot either refuses the request, or silently leaves the tools out of the prompt: then its count
+        of the prompt's tokens is the same without them. A server that takes the tools but parses no calls out of the
+        text stays native: the environment reads calls in text, too.
+        """
+
+        async def ask(tools: bytes | None) -> bytes | Fault:
+            body = template.body(_HELLO, tools, limit=1)
+            return await self.exchange().raw(partial(self.client().chat, body), lambda fault: fault.about_tools)
+
+        with_tools = await ask(tools)
+        if isinstance(with_tools, Fault):
+            if with_tools.about_tools:
+                return "text"
+            if with_tools.cause != "bad_request":
+                return with_tools
+            return with_tools if isinstance(await ask(None), Fault) else "text"
+        without = await ask(None)
+        if isinstance(without, Fault):
+            return "native"
+        count = _prompt_tokens(with_tools)
+        return "text" if count is not None and count == _prompt_tokens(without) else "native"
 
     def fail(self, fault: Fault) -> NoReturn:
-        """Raise a fault as the error that the engine knows."""
+        """Raise a fault as an error of policies."""
         if fault.cause == "overflow":
             raise ContextOverflowError(fault.message)
         text = f"{self.address.url}: {fault.message}"
         raise PolicyError(fault.cause, self.redactor.error(text, 700), fatal=fault.fatal)
 
     async def give_up(self, fault: Fault) -> NoReturn:
-        """Raise the fault of a chat request, with what can be done about it."""
+        """Raise the fault of a chat request, with a hint at the remedy."""
         if fault.cause == "not_found":
-            listed = await self.client().models()
-            known = "" if isinstance(listed, Fault) else f" The server lists {_listed(_names_in(listed))}."
-            said = f"no model {self._model!r}, or no chat server, at this URL.{known} {fault.message}"
-            fault = replace(fault, message=said)
+            answer = await self.client().models()
+            listed = "" if isinstance(answer, Fault) else f" The server lists {_listed(_model_names(answer))}."
+            hint = f"no model {self._model!r}, or no chat server, at this URL.{listed} {fault.message}"
+            fault = replace(fault, message=hint)
         elif fault.about_tools:
-            fault = replace(
-                fault, message=f"{fault.message} (a server that takes no tools can be played with tools='text')"
-            )
+            hint = "(a server that takes no tools can be played with tools='text')"
+            fault = replace(fault, message=f"{fault.message} {hint}")
         self.fail(fault)
 
+    async def score(self, messages: Sequence[Message], completion: str, *, given: str = "") -> float:
+        """The log-probability that a reply which began with `given` goes on with `completion`; see `Scoring.score`.
 
-def _names_in(models: bytes) -> list[str]:
+        vLLM continues an assistant message that is already begun and gives the log-probabilities of the whole prompt
+        (`prompt_logprobs`), of which the last tokens are the given reply. OpenAI's API and most others have nothing
+        like it: ConfigError.
+        """
+        if not completion.strip():
+            raise ConfigError("a completion to score must have a text")
+        if self.address.is_openai:
+            raise self._cannot_score("OpenAI's API does not")
+        template = await self.template()
+        assistant: Message = {"role": "assistant", "content": given + completion}
+        request = json.loads(template.body(Transcript().messages([*messages, assistant]), limit=1)) | _PROMPT_LOGPROBS
+        request.pop("top_logprobs", None)
+        answer = await self.exchange().raw(partial(self.client().chat, encode_json(request)))
+        if isinstance(answer, Fault):
+            if answer.cause == "bad_request":
+                raise self._cannot_score(f"it says {self.redactor.error(answer.message, 300)}")
+            await self.give_up(answer)
+        return self._sum_of_tail(answer, completion.rstrip())
+
+    def _sum_of_tail(self, answer: bytes, completion: str) -> float:
+        """The sum over the last tokens of the prompt, as many as hold the completion.
+
+        The first token of a prompt has no probability; of each other the token of the prompt itself is listed first.
+        """
+        url = self.address.url
+        try:
+            tokens = [next(iter(alternatives.values())) for alternatives in json.loads(answer)["prompt_logprobs"][1:]]
+        except (KeyError, TypeError):
+            raise self._cannot_score("its reply holds no prompt_logprobs") from None
+        except (ValueError, AttributeError, StopIteration, RecursionError):
+            raise PolicyError("bad_reply", f"{url}: prompt_logprobs cannot be read") from None
+        total, text = 0.0, ""
+        for token in reversed(tokens):
+            if len(text) >= len(completion):
+                break
+            text = str(token.get("decoded_token") or "") + text
+            total += float(token["logprob"])
+        if completion not in text and _REPLACEMENT not in text:
+            raise PolicyError("bad_reply", f"the prompt of {url} ends in {text!r:.80}, not as it was given")
+        if not math.isfinite(total):
+            raise PolicyError("bad_reply", f"{url} gave a log-probability that is no number")
+        return min(total, 0.0)
+
+    def _cannot_score(self, reason: str) -> ConfigError:
+        return ConfigError(
+            f"{self.address.url} gives no log-probabilities of given replies ({reason}): serve the model with vLLM, "
+            "whose chat API has prompt_logprobs, or run it here (hf:…), or sample instead"
+        )
+
+
+def _prompt_tokens(body: bytes) -> int | None:
+    reply = read_reply(body)
+    usage = {} if isinstance(reply, Fault) else reply.completion.get("usage", {})
+    return usage.get("prompt_tokens") or None
+
+
+def _model_names(models: bytes) -> list[str]:
     """The ids in a server's list of models; none where it cannot be read."""
     try:
-        return [str(one["id"]) for one in loads(models)["data"]]
+        return [str(model["id"]) for model in json.loads(models)["data"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return []
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(name[:100] for name in names[:_MOST_NAMES])
-    return (shown + (" and more" if len(names) > _MOST_NAMES else "")) if names else "no model"
+    text = ", ".join(name[:100] for name in names[:_MAX_LISTED])
+    return (text + (" and more" if len(names) > _MAX_LISTED else "")) if names else "no model"
 
 
-def _rebuilt(model: str | None, base_url: str | None, settings: dict[str, Any]) -> Endpoint:
+def _rebuild(model: str | None, base_url: str | None, settings: dict[str, Any]) -> Endpoint:
     return Endpoint(model, base_url, **settings)
 
 
 class EndpointEpisode:
-    """The policy of one episode: the endpoint's client with this episode's seeds. It is used by one episode only."""
+    """The policy of one episode: the endpoint's client with this episode's seeds."""
 
     __slots__ = ("_endpoint", "_random", "_seed", "_transcript", "_turn")
 
@@ -216,29 +295,28 @@ class EndpointEpisode:
         seed = None if self._seed is None else derive(self._seed, "turn", self._turn)
         self._turn += 1
         tool_bytes = transcript.tools(tools) if tools else None
-        mode = await endpoint.tool_mode(tool_bytes) if tool_bytes else endpoint.settings.tools
-        rewritten = mode == "text"
-        if rewritten:
+        mode = await endpoint.tool_support(tool_bytes) if tool_bytes else endpoint.settings.tools
+        if mode == "text":
             messages, tool_bytes = tools_as_text(messages, tools), None
-        listed = transcript.messages(messages)
+        message_bytes = transcript.messages(messages)
         exchange = endpoint.exchange(self._jitter)
-        reply = await exchange.reply(lambda limit: template.body(listed, tool_bytes, seed, limit))
+        reply = await exchange.reply(lambda limit: template.body(message_bytes, tool_bytes, seed, limit))
         if isinstance(reply, Fault):
             await endpoint.give_up(reply)
-        return self._recorded(reply, exchange, mode, rewritten)
+        return self._with_completion(reply, exchange, mode)
 
     def _jitter(self) -> Random:
         if self._random is None:
             self._random = Random(derive(self._seed or 0, "retry"))
         return self._random
 
-    def _recorded(self, reply: Reply, exchange: Exchange, mode: str, rewritten: bool) -> Message:
-        """The message with all that is known about it."""
+    def _with_completion(self, reply: Reply, exchange: Exchange, mode: str) -> Message:
+        """The message with its completion record."""
         completion = reply.completion
         completion["requests"] = exchange.requests
         if exchange.retries:
             completion["retries"] = exchange.retries
-        sent = self._transcript.sent(always=rewritten)
+        sent = self._transcript.sent(always=mode == "text")
         if sent is not None:
             completion["sent"] = sent
         notes = {**completion.get("notes", {}), **exchange.notes}

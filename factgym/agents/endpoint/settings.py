@@ -1,27 +1,44 @@
-"""What an endpoint can be told, besides how replies are sampled."""
+"""Settings of an endpoint, the address of its server, and its key.
+
+Keys come from the environment only and go to no other server: `OPENAI_API_KEY` is sent to OpenAI, or to the server
+that `OPENAI_BASE_URL` names. A URL that a user types gets it only if they name the variable. No key reaches a file:
+`Redactor` takes it out of every text that comes from a server.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from json import JSONEncoder
 from typing import Any
+from urllib.parse import urlsplit
 
-from factgym.agents.sampling import Sampling
+from factgym.agents.sampling import Sampling, check_setting
 from factgym.core.errors import ConfigError
 
-_OWN_KEYS = frozenset({"model", "messages", "tools", "stream", "n"})
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_HOST = "api.openai.com"
+NO_KEY = "none"
+"""Sent to a server that asks for no key, because the client wants some text."""
+
+_RESERVED_KEYS = frozenset({"model", "messages", "tools", "stream", "n"})
+_MIN_SECRET_CHARS = 8
+"""A shorter key, such as `EMPTY`, is a placeholder and holds no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSettings(Sampling):
     """Settings of an endpoint.
 
-    api_key_env: the environment variable that holds the key. timeout: seconds of one request. max_retries: requests
-    that are made again for one reply, at most. max_wait: the longest single wait before one, in seconds; a server that
-    asks for more ends the episode. connections: requests in flight at once. send_seed: send each turn's seed.
-    top_logprobs: alternatives for each token, where the server gives them, kept in the record's notes. extra_body: more
-    keys of the request, such as `{"chat_template_kwargs": {…}}`.
+    api_key_env: the environment variable that holds the key. timeout: seconds of one request. max_retries: repeated
+    requests for one reply, at most. max_wait: the longest single wait before one, in seconds; a server that asks for
+    more ends the episode. connections: requests in flight at once. send_seed: send each turn's seed. top_logprobs:
+    alternatives for each token, where the server gives them, stored in the record's notes. extra_body: further keys of
+    the request, such as `{"chat_template_kwargs": {…}}`.
     """
 
     api_key_env: str | None = None
@@ -35,25 +52,132 @@ class EndpointSettings(Sampling):
 
     def __post_init__(self) -> None:
         Sampling.__post_init__(self)
-        _check("timeout", self.timeout, 0 < self.timeout < math.inf, "seconds above 0")
-        _check("max_retries", self.max_retries, 0 <= self.max_retries <= 100, "from 0 to 100")
-        _check("max_wait", self.max_wait, 0 <= self.max_wait < math.inf, "seconds, at least 0")
-        _check("connections", self.connections, self.connections >= 1, "at least 1")
-        _check("top_logprobs", self.top_logprobs, 0 <= self.top_logprobs <= 20, "from 0 to 20")
-        _check("extra_body", self.extra_body, _is_json(self.extra_body), "JSON data")
-        taken = _OWN_KEYS & set(self.extra_body or ())
-        if taken:
-            raise ConfigError(f"extra_body must not hold {', '.join(sorted(taken))}: the endpoint writes these itself")
+        check_setting("timeout", self.timeout, 0 < self.timeout < math.inf, "seconds above 0")
+        check_setting("max_retries", self.max_retries, 0 <= self.max_retries <= 100, "from 0 to 100")
+        check_setting("max_wait", self.max_wait, 0 <= self.max_wait < math.inf, "seconds, at least 0")
+        check_setting("connections", self.connections, self.connections >= 1, "at least 1")
+        check_setting("top_logprobs", self.top_logprobs, 0 <= self.top_logprobs <= 20, "from 0 to 20")
+        try:
+            json.dumps(self.extra_body, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            check_setting("extra_body", self.extra_body, False, "JSON data")
+        reserved = _RESERVED_KEYS & set(self.extra_body or ())
+        if reserved:
+            raise ConfigError(
+                f"extra_body must not hold {', '.join(sorted(reserved))}: the endpoint writes these itself"
+            )
 
 
-def _check(name: str, value: object, fits: bool, takes: str) -> None:
-    if not fits:
-        raise ConfigError(f"{name} must be {takes}, not {value!r:.80}")
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server. url: without a slash at its end. key: not in the repr; `secret` is None where it is a placeholder."""
+
+    url: str
+    host: str
+    key: str = field(repr=False)
+
+    @property
+    def secret(self) -> str | None:
+        """The key, unless it is a placeholder."""
+        return self.key if len(self.key) >= _MIN_SECRET_CHARS else None
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether the server is OpenAI's own."""
+        return self.host == OPENAI_HOST
 
 
-def _is_json(value: object) -> bool:
+def find_address(base_url: str | None, api_key_env: str | None, environ: Mapping[str, str] = os.environ) -> Address:
+    """Return the server and its key. Raises ConfigError for an unusable URL and for a missing key."""
+    url = base_url or environ.get("OPENAI_BASE_URL") or OPENAI_URL
+    host = _checked_host(url, "base_url" if base_url else "OPENAI_BASE_URL")
+    if api_key_env:
+        if not environ.get(api_key_env, "").strip():
+            raise ConfigError(f"api_key_env names {api_key_env}, which is not set: export {api_key_env}=…")
+        return Address(url.rstrip("/"), host, _checked_key(environ[api_key_env], api_key_env))
+    name = "FACTGYM_API_KEY" if base_url else "OPENAI_API_KEY"
+    if environ.get(name, "").strip():
+        return Address(url.rstrip("/"), host, _checked_key(environ[name], name))
+    if host == OPENAI_HOST:
+        remedy = "name it with api_key_env" if base_url else "export it, or give base_url for another server"
+        raise ConfigError(f"{name} is not set, and {host} asks for a key: {remedy}")
+    return Address(url.rstrip("/"), host, NO_KEY)
+
+
+def _checked_host(url: str, name: str) -> str:
+    """The host of a URL. The messages never repeat the URL, which may hold a password."""
     try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigError(f"{name} is not a URL: write it like http://127.0.0.1:8000/v1") from None
+    if parts.scheme not in ("http", "https") or not host or url != url.strip() or not url.isprintable():
+        raise ConfigError(f"{name} must be a URL like http://127.0.0.1:8000/v1")
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(f"{name} holds a user name or password: it would be recorded. Use api_key_env")
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        raise ConfigError(f"{name} holds a query string or fragment: it would be recorded. Leave it out")
+    return host.lower()
+
+
+def _checked_key(value: str, name: str) -> str:
+    key = value.strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(f"{name} holds characters that no key has, such as a space or a line end")
+    return key
+
+
+REDACTED = "[key]"
+_MIN_PIECE = 6
+"""Pieces of the key of this many characters are taken out wherever they occur in an error."""
+
+_BEARER = re.compile(r"(?i)\b(bearer|api[-_ ]?key[\"']?\s*[:=])\s*[\"']?[^\s\"',}]{4,}")
+_SK = re.compile(r"\bsk-[\w*.•…-]{2,}")
+_MASKED = re.compile(r"[^\s\"'`,;(){}\[\]]*(?:\*{2,}|•{2,}|…|\.{3,}|[xX]{4,})[^\s\"'`,;(){}\[\]]*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
+
+
+class Redactor:
+    """Removes one key from texts: servers echo keys, whole or masked, in their errors.
+
+    secret None: there is no key, and only strings that look like one are removed from errors.
+    """
+
+    def __init__(self, secret: str | None) -> None:
+        self._secret = secret
+        forms = {secret, JSONEncoder().encode(secret)[1:-1]} if secret else set()
+        self._forms = sorted((form.encode() for form in forms if form), key=len, reverse=True)
+
+    def reply(self, body: bytes) -> bytes:
+        """A server's reply without the whole key; a model's own words are not changed otherwise."""
+        for form in self._forms:
+            if form in body:
+                body = body.replace(form, REDACTED.encode())
+        return body
+
+    def error(self, text: str, limit: int = 500) -> str:
+        """A bounded line about a fault, without the key, its pieces, masked forms of it, or control characters."""
+        text = _CONTROL.sub(" ", text[: 20 * limit])
+        if self._secret:
+            text = self._without_pieces(_MASKED.sub(self._redact_masked, text), self._secret)
+        text = _SK.sub(REDACTED, _BEARER.sub(lambda match: f"{match[1]} {REDACTED}", text)).strip()
+        return text if len(text) <= limit else text[: limit - 1] + "…"
+
+    def _without_pieces(self, text: str, secret: str) -> str:
+        """Replace every maximal run that is covered by `_MIN_PIECE`-grams of the secret."""
+        size = min(_MIN_PIECE, len(secret))
+        pieces = {secret[start : start + size] for start in range(len(secret) - size + 1)}
+        parts: list[str] = []
+        end = 0
+        for start in range(len(text) - size + 1):
+            if text[start : start + size] in pieces:
+                if start > end or not parts:
+                    parts += [text[end:start], REDACTED]
+                end = start + size
+        return "".join(parts) + text[end:]
+
+    def _redact_masked(self, match: re.Match[str]) -> str:
+        """A word with stars or dots in it is redacted where it shares an end with the key."""
+        word, secret = match[0], self._secret or ""
+        shares_end = word[:2] == secret[:2] or word[-2:] == secret[-2:] or REDACTED in word
+        return REDACTED if shares_end else word

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from factgym.agents.text_tools import tools_as_text
+from factgym.agents.sampling import tools_as_text
 from factgym.core.json_sanitize import StrictJsonError
 from factgym.core.strict_json import loads
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.agents.local.codec import Codec
-from factgym.agents.sampling import ToolMode
-from factgym.agents.text_tools import tools_as_text
+from factgym.agents.sampling import ToolMode, tools_as_text
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 

@@ -20,10 +20,10 @@ from factgym.agents.local.engine import LocalEngine
 from factgym.agents.local.scoring import GivenReply
 from factgym.agents.local.settings import LocalSettings
 from factgym.agents.local.worker import Request, Worker
-from factgym.agents.seeds import derive
 from factgym.core.config import build_checked
 from factgym.core.errors import MissingExtraError
 from factgym.core.messages import Message, ToolSchema
+from factgym.core.seeds import derive
 
 
 class LocalPolicy:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from factgym.agents.local.codec import Codec
 from factgym.agents.local.prompt import Prompt
 from factgym.agents.local.settings import LocalSettings
-from factgym.agents.reasoning import split_reasoning
+from factgym.agents.sampling import split_reasoning
 from factgym.core.messages import Completion, Message
 
 

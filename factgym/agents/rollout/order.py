@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from factgym.agents.seeds import derive
+from factgym.core.seeds import derive
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 from skyrl_gym.envs.registration import registry
 
-from factgym.agents.text_tools import tools_as_text
+from factgym.agents.sampling import tools_as_text
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.registry import make, spec

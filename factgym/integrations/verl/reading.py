@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from factgym.agents.reasoning import split_reasoning
+from factgym.agents.sampling import split_reasoning
 from factgym.core.action import ToolCall, parse_action
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean

@@ -26,9 +26,9 @@ from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS, TRIPLES
 from factgym.agents.runs import artifacts as files
 from factgym.agents.runs.read import read_run
-from factgym.agents.seeds import derive
 from factgym.benchmarks.eve.evolution import summary_of
 from factgym.core.errors import ConfigError
+from factgym.core.seeds import derive
 from factgym.datasets.multihop import Triple, read_triples
 from factgym.training.eve.dataset import write_triples
 from factgym.training.eve.learner import Learner

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from factgym.agents.rollout.order import task_order
-from factgym.agents.seeds import derive
 from factgym.core.env import Env
 from factgym.core.registry import make
+from factgym.core.seeds import derive
 from factgym.corpora.corpus import Corpus, shards
 from factgym.corpora.passages import read_passages
 from factgym.datasets.multihop import Triple

@@ -24,8 +24,8 @@ from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import ROLLOUTS
 from factgym.agents.runs import artifacts as files
 from factgym.agents.runs.read import read_run
-from factgym.agents.seeds import derive
 from factgym.core.env import Env
+from factgym.core.seeds import derive
 from factgym.training.eve.learner import Learner
 from factgym.training.eve.rows import Phase, scored, training_rows
 from factgym.training.playing import UNWATCHED, Watch, play_run

@@ -20,9 +20,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.seeds import derive
 from factgym.core.config import build_checked
 from factgym.core.env import Env
+from factgym.core.seeds import derive
 from factgym.training.eve.material import Material
 from factgym.training.eve.measures import proposer_measures
 from factgym.training.eve.phase import Batch, Episodes

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.rollout.order import task_order
-from factgym.agents.seeds import derive
 from factgym.core.env import Env
+from factgym.core.seeds import derive
 from factgym.datasets.multihop import Triple
 from factgym.training.eve.material import Material
 from factgym.training.eve.measures import solver_measures

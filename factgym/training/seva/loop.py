@@ -35,8 +35,8 @@ from factgym.agents.judges import Judge, judge_from
 from factgym.agents.models import agent_of
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import artifacts as files
-from factgym.agents.seeds import derive
 from factgym.core.errors import ConfigError
+from factgym.core.seeds import derive
 from factgym.training.playing import Watch
 from factgym.training.seva.allocation import ceiling_allocation, random_allocation, weakness_weights
 from factgym.training.seva.examples import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.agents.judges import Judge, judge_note
-from factgym.agents.seeds import derive
+from factgym.core.seeds import derive
 from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim
 from factgym.generators.probes import Pool, Probe, probes, strategies_for
 from factgym.training.seva.allocation import split_by_share

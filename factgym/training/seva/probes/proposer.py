@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from factgym.agents.agent import Model
-from factgym.agents.seeds import derive
 from factgym.core.action import CallError, ParsedAction, parse_action
 from factgym.core.call_policy import add_usage, call_policy
 from factgym.core.errors import ConfigError
@@ -25,6 +24,7 @@ from factgym.core.json_sanitize import clean_text
 from factgym.core.messages import Completion, Message, Usage
 from factgym.core.policy import ContextOverflowError, Policy
 from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.core.seeds import derive
 from factgym.core.single_flight import gather_bounded
 from factgym.generators.probes import (
     ATTRIBUTABLE,
