@@ -323,7 +323,7 @@ def files_in_warm_step(folder: Path) -> str:
 
 def collected_tests(folder: Path) -> str:
     """The number of tests that pytest collects; "-" where it fails."""
-    result = _python(folder, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
+    result = _python(folder, "-m", "pytest", "--collect-only", "-q", "-o", "addopts=", "-p", "no:cacheprovider")
     summary = re.search(r"(\d+)(?:/\d+)? tests? collected", result.stdout)
     return summary[1] if summary else "-"
 
