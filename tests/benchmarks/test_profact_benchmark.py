@@ -19,7 +19,8 @@ from factgym.benchmarks.profact.suite import AVERITEC, GENERATED, DataSet, Plan,
 from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.averitec import LABELS, FactChecks, read_fact_checks
-from factgym.rewards.profact import CUTOFFS, match_texts
+from factgym.rewards.profact.matching import match_texts
+from factgym.rewards.profact.stages import CUTOFFS
 
 Json = dict[str, Any]
 
@@ -149,7 +150,7 @@ class TestPredictions:
 
 
 def match_at(score: float) -> Any:
-    from factgym.rewards.profact import Matching
+    from factgym.rewards.profact.matching import Matching
 
     return Matching(score, ())
 

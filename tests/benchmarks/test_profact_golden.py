@@ -14,7 +14,7 @@ from profact_cases import FEW, cases
 from factgym.benchmarks.profact import ProFactReport, evaluate_predictions
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.datasets.averitec import LABELS, read_fact_checks
-from factgym.rewards.profact import nltk_tokens, sentences, treebank_tokens
+from factgym.rewards.profact.tokens import nltk_tokens, sentences, treebank_tokens
 
 GOLDEN = json.loads((Path(__file__).parent / "profact_golden.json").read_text("utf-8"))
 CASES = tuple(GOLDEN["cases"])

@@ -16,7 +16,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.envs.eve.agents.proposer_players import PROPOSER_AGENTS
-from factgym.rewards.eve import EveRules
+from factgym.rewards.eve.rubrics import EveRules
 from factgym.rewards.rubric import Rubric
 
 BROKEN = '<think>Now I go on searching here.</think><tool_call>{"name": "search", "arguments": {"quer</tool_call>'

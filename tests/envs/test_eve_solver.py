@@ -27,7 +27,7 @@ from eve_examples import (
 import factgym
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
-from factgym.rewards.eve import EveRules
+from factgym.rewards.eve.rubrics import EveRules
 from factgym.rewards.rubric import Rubric
 
 

@@ -19,7 +19,8 @@ from factgym.envs.eve.agents.reading import candidates, chains, read_passage, re
 from factgym.envs.eve.agents.solver import TRICKS
 from factgym.envs.eve.protocols import read_shown, search_messages, single_turn_messages
 from factgym.generators.multihop.world import world
-from factgym.rewards.eve import exact_match, parse_solution
+from factgym.rewards.answer_matching import exact_match
+from factgym.rewards.eve.spans import parse_solution
 
 SEARCH: list[Any] = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
 

@@ -15,7 +15,7 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.multihop import BENCHMARKS, stands, write_triple
 from factgym.envs.eve.agents import SOLVER_AGENTS
 from factgym.envs.eve.config import EveConfig, EveSolverConfig
-from factgym.rewards.eve import exact_match
+from factgym.rewards.answer_matching import exact_match
 
 
 def played(env: Env[Any], index: int, name: str = "oracle") -> Any:

@@ -14,11 +14,10 @@ import factgym
 from factgym.agents.rollout import play_episode
 from factgym.core.messages import message_text
 from factgym.envs.profact.agents import AGENTS
-from factgym.rewards.profact import ProFactGold, score_stages
-from factgym.rewards.profact.guarded import ALL_COMPONENTS, ALL_RUBRICS, GUARDED, is_grounded, score_guarded
+from factgym.rewards.profact.stages import COMPONENTS, GUARDED, RUBRICS, ProFactGold, is_grounded, score_stages
 from factgym.rewards.rubric import Rubric
 
-REWARDS = [*ALL_RUBRICS, "mine"]
+REWARDS = [*RUBRICS, "mine"]
 MINE = Rubric("mine", {"question": 0.5, "qa": 2.0, "grounded_qa": 0.25, "verdict": 3.0}, {"qa": "evidence"})
 
 
@@ -28,7 +27,7 @@ def played(agent: str, task: int, reward: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("reward", REWARDS)
-@pytest.mark.parametrize("player", ["oracle", "workflow", "random", "copies", "dump"])
+@pytest.mark.parametrize("agent", ["oracle", "workflow", "random", "copies", "dump"])
 def test_the_credits_of_a_stage_sum_to_what_the_stage_adds(agent: str, reward: str) -> None:
     for task in range(6):
         made = played(agent, task, reward)
@@ -85,8 +84,10 @@ def test_the_components_are_those_of_the_record_by_itself() -> None:
         env = factgym.make("profact", reward="process")
         made = play_episode(env, AGENTS[agent], 7)
         metrics, parts = made["reward"]["metrics"], made["reward"]["components"]
-        alone = score_stages(metrics["questions"], metrics["pairs"], metrics["verdict"], env.task.gold)
-        assert {name: parts[name] for name in alone.components} == alone.components
+        alone = score_stages(
+            metrics["questions"], metrics["pairs"], metrics["verdict"], env.task.gold, grounded=metrics["grounded"]
+        )
+        assert parts == alone.components
         assert made["reward"]["total"] == pytest.approx(sum(alone.components.values()))
 
 
@@ -115,10 +116,10 @@ def test_what_is_grounded() -> None:
 def test_the_guard_scores_grounded_pairs_alone_and_gates_the_rest() -> None:
     pairs = [("What colour is it?", "Red, said Ann."), ("Who built it?", "Bob.")]
     asked = [question for question, _ in pairs]
-    full = score_guarded(asked, pairs, [True, True], "Refuted", GOLD)
-    half = score_guarded(asked, pairs, [False, True], "Refuted", GOLD)
-    none = score_guarded(asked, pairs, [False, False], "Refuted", GOLD)
-    assert set(full.components) == set(ALL_COMPONENTS)
+    full = score_stages(asked, pairs, "Refuted", GOLD, grounded=[True, True])
+    half = score_stages(asked, pairs, "Refuted", GOLD, grounded=[False, True])
+    none = score_stages(asked, pairs, "Refuted", GOLD, grounded=[False, False])
+    assert set(full.components) == set(COMPONENTS)
     assert [one.components["qa"] for one in (half, none)] == [full.components["qa"]] * 2
     assert full.components["grounded_qa"] == pytest.approx(full.components["qa"])
     assert half.components["grounded_qa"] == pytest.approx(0.5, abs=0.02)
@@ -129,9 +130,9 @@ def test_the_guard_scores_grounded_pairs_alone_and_gates_the_rest() -> None:
 
 
 def test_nothing_asked_is_no_evidence() -> None:
-    score = score_guarded([], [], [], "Refuted", GOLD)
+    score = score_stages([], [], "Refuted", GOLD, grounded=[])
     assert score.evidence == 0.0 and GUARDED.total(score.components, score.gates) == 0.0
-    assert ALL_RUBRICS["process"].total(score.components, score.gates) == 1.0
+    assert RUBRICS["process"].total(score.components, score.gates) == 1.0
 
 
 def test_an_answer_written_before_the_evidence_is_in_sight_is_not_grounded() -> None:
@@ -156,7 +157,7 @@ def test_everything_that_was_found_is_worth_less_than_the_answer_under_the_guard
     dump = [
         (golds[0], right[0][1] + " " + " ".join(f"Other report {n} tells of quite another matter." for n in range(20)))
     ]
-    scores = [score_guarded(golds, pairs, [True], None, gold).components for pairs in (right, dump)]
+    scores = [score_stages(golds, pairs, None, gold, grounded=[True]).components for pairs in (right, dump)]
     assert scores[1]["qa"] > 0.4 * scores[0]["qa"]
     assert scores[1]["grounded_qa"] < 0.2 * scores[0]["grounded_qa"]
 

@@ -18,7 +18,7 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.dense import PRESETS, Encoder
 from factgym.datasets.averitec import LABELS, GoldStore
 from factgym.envs.profact.agents import AGENTS
-from factgym.rewards.profact import gold_of
+from factgym.rewards.profact.stages import comparison_strings
 
 
 def test_blank_claims_and_claims_without_a_question_are_left_out(tmp_path: Path) -> None:
@@ -167,7 +167,9 @@ def test_the_gold_is_that_of_the_official_scorer(averitec: str) -> None:
     rows = json.loads((Path(averitec) / "dev.json").read_text("utf-8"))
     for place in range(len(env.tasks)):
         task = env.tasks[place]
-        assert task.gold == gold_of(rows[task.check.claim_id])
+        row = rows[task.check.claim_id]
+        assert (task.gold.pairs, task.gold.verdict) == (tuple(comparison_strings(row["questions"])), row["label"])
+        assert task.gold.questions == tuple(question["question"] for question in row["questions"])
 
 
 def test_no_prompt_of_a_real_episode_holds_the_article_or_the_justification(averitec: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.advantages import collapse, group_advantages
+from factgym.rewards.advantages import collapse, group_advantages, hop_advantages
 
 FIGURE_6 = [1.13, 0.95, 0.71, 0.63, 0.42, 0.28, 0.15, 0.00]
 """Eight rollouts under the process reward, and the same under the binary one (two right)."""
@@ -163,3 +163,78 @@ def test_collapse_is_made_of_the_advantages(rewards):
     assert found.zero_variance == pytest.approx(sum(equal) / len(equal))
     assert found.low_mean <= 0.0 <= found.high_mean
     assert found.std_min <= found.std_mean <= found.std_max + 1e-12
+
+
+# Hop-grouped advantages: EVE, equation 5.
+
+BATCHES = st.lists(
+    st.tuples(st.floats(-1, 2, width=32) | st.sampled_from([0.0, 0.5, math.nan]), st.integers(1, 4)),
+    min_size=1,
+    max_size=24,
+)
+
+
+def brute_hops(rewards: list[float], hops: list[int], eps: float, ddof: int, scale: bool) -> list[float]:
+    """Equation 5 with the standard library, one proposal at a time."""
+    advantages = []
+    for reward, hop in zip(rewards, hops, strict=True):
+        group = [r for r, h in zip(rewards, hops, strict=True) if h == hop and not math.isnan(r)]
+        if math.isnan(reward) or len(set(group)) < 2:
+            advantages.append(0.0)
+            continue
+        deviation = (statistics.stdev if ddof else statistics.pstdev)(group)
+        advantages.append((reward - statistics.fmean(group)) / ((deviation + eps) if scale else 1.0))
+    return advantages
+
+
+@settings(max_examples=300, deadline=None)
+@given(BATCHES, st.sampled_from([0, 1]), st.booleans(), st.sampled_from([1e-6, 1e-4, 1.0]))
+def test_hop_advantages_agree_with_brute_force(batch, ddof, scale, eps):
+    rewards, hops = [r for r, _ in batch], [h for _, h in batch]
+    advantages = hop_advantages(rewards, hops, eps=eps, ddof=ddof, scale=scale)
+    assert advantages == pytest.approx(brute_hops(rewards, hops, eps, ddof, scale), rel=1e-6, abs=1e-6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(BATCHES, st.randoms(use_true_random=False))
+def test_order_does_not_matter_and_hop_groups_are_centred(batch, rng):
+    order = list(range(len(batch)))
+    rng.shuffle(order)
+    rewards, hops = np.array([r for r, _ in batch]), np.array([h for _, h in batch])
+    advantages = hop_advantages(rewards, hops)
+    assert hop_advantages(rewards[order], hops[order]) == pytest.approx(advantages[order], rel=1e-6, abs=1e-6)
+    for hop in set(hops.tolist()):
+        assert advantages[hops == hop].sum() == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_single_hop_count_is_a_single_group():
+    rewards = [1.2, 0.5, 0.5, 1.9, math.nan]
+    assert hop_advantages(rewards, [2] * 5, eps=1e-4) == pytest.approx(group_advantages(rewards))
+
+
+def test_a_hard_hop_is_no_disadvantage():
+    """The same spread at another level gives the same advantages: the reason to group by hops at all."""
+    advantages = hop_advantages([1.6, 1.2, 0.6, 0.2], [1, 1, 4, 4])
+    assert advantages[:2] == pytest.approx(advantages[2:])
+    assert hop_advantages([1.6, 1.2, 0.6, 0.2], [1, 1, 1, 1])[1] > 0 > advantages[1]
+
+
+def test_a_single_or_an_equal_reward_has_no_advantage():
+    assert hop_advantages([1.7, 0.3, 0.3], [1, 2, 2]).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "hops"),
+    [
+        ([1.0, 2.0], [1]),
+        ([[1.0]], [[1]]),
+        ([1.0], [1.5]),
+        ([1.0], ["1"]),
+        ([math.inf], [1]),
+        ([], []),
+        ([1.0], [[1], [2, 3]]),
+    ],
+)
+def test_hop_advantages_refuse_other_shapes(rewards, hops):
+    with pytest.raises(ConfigError):
+        hop_advantages(rewards, hops)

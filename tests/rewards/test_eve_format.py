@@ -1,44 +1,95 @@
-"""Blocks and the format reward: Dr. Zero's numbers, appendix D word by word, and what the guarded parts add."""
+"""Blocks and the format reward: Dr. Zero's numbers, appendix D word by word, and the guarded parts."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.eve import (
+from factgym.rewards.answer_matching import normalise_answer
+from factgym.rewards.eve.format import (
     Rollout,
     Search,
     format_parts,
-    format_reward,
     guarded_parts,
     hops_reached,
-    is_valid,
-    last_block,
-    normalise_answer,
-    parse_proposal,
-    parse_solution,
-    thought_of,
-    words_beside_source,
+    think_block,
+    words_outside,
 )
-from tests.rewards.eve_cases import BYRON, CALL, CASES, GREECE, SOURCE, THINK, WHO, final
+from factgym.rewards.eve.proposal import is_valid
+from factgym.rewards.eve.spans import last_block, parse_proposal, parse_solution
 
-PIECES = [
-    "<answer>",
-    "</answer>",
-    "<question>",
-    "</question>",
-    "<evidence>",
-    "</evidence>",
-    " ",
-    "\n",
-    "Ada",
-    "<",
-    "x>y",
-]
+SOURCE = "Ada Lovelace, daughter of Lord Byron, was born in London on 10 December 1815."
+THINK = "<think>The source names her father.</think>"
+CALL = f'{THINK}\n<tool_call>{{"name": "search", "arguments": {{"query_list": ["Lord Byron"]}}}}</tool_call>'
+BYRON = "George Gordon Byron was an English poet; he died at Missolonghi of a fever in the year 1824 aged thirty-six."
+GREECE = "Missolonghi is a town in western Greece. It is known for its siege."
+
+
+class Case(NamedTuple):
+    """expected: score of Dr. Zero's published code, 0 for a leak. parts: our parts in the paper's order."""
+
+    name: str
+    rollout: Rollout
+    parts: tuple[float, float, float, float]
+    expected: float
+
+
+def final(question: str, answer: str, think: str = THINK) -> str:
+    return f"{think} <question>{question}</question> <answer> {answer} </answer>"
+
+
+def rollout(hops: int, *turns: str, searches: tuple[str, ...] = (), calls: int | None = None) -> Rollout:
+    return Rollout(hops, SOURCE, turns, tuple(Search(("Lord Byron",), text) for text in searches), calls)
+
+
+WHO = "Who was the father of the first programmer?"
+CASES = (
+    Case("one hop", rollout(1, final(WHO, "Lord Byron")), (1, 1, 1, 1), 1.0),
+    Case("one hop with a search", rollout(1, CALL, final(WHO, "Lord Byron"), searches=(BYRON,)), (1, 1, 1, 1), 1.0),
+    Case("two hops", rollout(2, CALL, final("Where did he die?", "Missolonghi"), searches=(BYRON,)), (1, 1, 1, 1), 1.0),
+    Case("two hops, no search", rollout(2, final(WHO, "Lord Byron")), (1, 1, 0, 1), 0.75),
+    Case(
+        "four hops, one search",
+        rollout(4, CALL, final("Where did he die?", "Missolonghi"), searches=(BYRON,)),
+        (1, 1, 0.5, 1),
+        0.875,
+    ),
+    Case(
+        "more searches than hops",
+        rollout(2, CALL, CALL, CALL, final("Where did he die?", "Greece"), searches=(BYRON, GREECE, BYRON)),
+        (1, 1, 1, 1),
+        1.0,
+    ),
+    Case(
+        "a call that was not valid",
+        rollout(3, CALL, CALL, final(WHO, "Lord Byron"), searches=(BYRON, "error"), calls=1),
+        (1, 1, 0, 1),
+        0.75,
+    ),
+    Case("a turn without a thought", rollout(2, CALL[len(THINK) :], final(WHO, "Lord Byron"), searches=(BYRON,)), (1, 0.5, 1, 1), 0.875),
+    Case("an empty thought", rollout(1, final(WHO, "Lord Byron", "<think></think>")), (1, 1, 1, 1), 1.0),
+    Case("a thought left open", rollout(1, final(WHO, "Lord Byron", "<think> he")), (1, 0, 1, 1), 0.75),
+    Case("no answer in the context", rollout(1, final(WHO, "Charles Babbage")), (1, 1, 1, 0), 0.75),
+    Case("five words that count", rollout(2, CALL, final("When?", "in the year 1824 aged thirty-six", ""), searches=(BYRON,)), (1, 0.5, 1, 1), 0.875),
+    Case("seven words", rollout(2, CALL, final("When?", "of a fever in the year 1824 aged thirty-six"), searches=(BYRON,)), (1, 1, 1, 0.5), 0.875),
+    Case("too many words", rollout(1, final("Tell me.", SOURCE)), (1, 1, 1, 0), 0.75),
+    Case("yes", rollout(1, final("Was she a child of a poet?", "Yes.")), (1, 1, 1, 1), 1.0),
+    Case("a digit of a year", rollout(1, final("How many?", "1")), (1, 1, 1, 1), 1.0),
+    Case("a leak", rollout(1, final("Was Lord Byron her father?", "The Lord Byron")), (1, 1, 1, 1), 0.0),
+    Case("no question", rollout(1, f"{THINK}<answer>Lord Byron</answer>"), (0, 0, 0, 0), 0.0),
+    Case("an empty answer", rollout(1, final(WHO, "")), (0, 0, 0, 0), 0.0),
+    Case("an article for an answer", rollout(1, final(WHO, "The")), (1, 1, 1, 0), 0.0),
+)  # fmt: skip
+"""Proposer rollouts with the scores of Dr. Zero's published format reward on the same text."""
+
+
+TAGS = ["<answer>", "</answer>", "<question>", "</question>", "<evidence>", "</evidence>"]
+PIECES = [*TAGS, " ", "\n", "Ada", "<", "x>y"]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
@@ -46,27 +97,28 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 @given(TEXTS)
 def test_the_last_block_is_the_one_that_a_lazy_pattern_finds(text: str) -> None:
     for name in ("question", "answer", "evidence"):
-        found = re.findall(f"<{name}>(.*?)</{name}>", text, re.DOTALL)
-        place = last_block(text, name)
-        assert (None if place is None else text[slice(*place)]) == (found[-1].strip() if found else None)
+        blocks = re.findall(f"<{name}>(.*?)</{name}>", text, re.DOTALL)
+        span = last_block(text, name)
+        assert (None if span is None else text[slice(*span)]) == (blocks[-1].strip() if blocks else None)
 
 
 @settings(max_examples=300, deadline=None)
 @given(TEXTS)
 def test_a_solvers_answer_is_its_last_block_or_everything(text: str) -> None:
-    found = re.findall("<answer>(.*?)</answer>", text, re.DOTALL)
+    blocks = re.findall("<answer>(.*?)</answer>", text, re.DOTALL)
     solution = parse_solution(text)
-    assert solution.answer == (found[-1] if found else text).strip()
-    assert solution.tagged == bool(found)
+    assert solution.answer == (blocks[-1] if blocks else text).strip()
+    assert solution.tagged == bool(blocks)
     assert solution.answer_span is not None
     assert text[slice(*solution.answer_span)] == solution.answer
 
 
-def test_spans_are_where_the_words_stand() -> None:
+def test_spans_are_offsets_in_the_text() -> None:
     text = "<question>old</question> <question>\n Who? </question><answer>A</answer><evidence> A did. </evidence>"
-    found = parse_proposal(text)
-    assert (found.question, found.answer, found.evidence) == ("Who?", "A", "A did.")
-    for span, words in ((found.question_span, "Who?"), (found.answer_span, "A"), (found.evidence_span, "A did.")):
+    proposal = parse_proposal(text)
+    assert (proposal.question, proposal.answer, proposal.evidence) == ("Who?", "A", "A did.")
+    spans = (proposal.question_span, proposal.answer_span, proposal.evidence_span)
+    for span, words in zip(spans, ("Who?", "A", "A did."), strict=True):
         assert span is not None
         assert text[slice(*span)] == words
     assert parse_proposal("<question>Who?").question_span is None
@@ -81,11 +133,11 @@ def test_format_is_dr_zeros(case) -> None:
     proposal = proposal_of(case.rollout)
     assert tuple(format_parts(proposal, case.rollout)) == case.parts
     valid = is_valid(proposal.question, proposal.answer)
-    assert (format_reward(proposal, case.rollout) if valid else 0.0) == case.expected
+    assert (format_parts(proposal, case.rollout).reward if valid else 0.0) == case.expected
 
 
 def appendix_d(question: str, answer: str, rollout: Rollout) -> float:
-    """Equation 9 and appendix D, written again from the text."""
+    """Equation 9 and appendix D, implemented a second time from the paper."""
     if not question or not answer:
         return 0.0
     thinking = sum(bool(re.match(r"\s*<think>.*?</think>", turn, re.DOTALL)) for turn in rollout.turns)
@@ -98,7 +150,7 @@ def appendix_d(question: str, answer: str, rollout: Rollout) -> float:
     else:
         tool = 0.0
     normal = normalise_answer(answer)
-    sigma = normalise_answer(" \n ".join([rollout.source, *[one.text for one in rollout.searches]]))
+    sigma = normalise_answer(" \n ".join([rollout.source, *[search.text for search in rollout.searches]]))
     size = len(normal.split())
     if normal in ("yes", "no") or (normal in sigma and 0 < size <= 5):
         answered = 1.0
@@ -127,9 +179,9 @@ ROLLOUTS = st.builds(
 @given(WORDS, WORDS, ROLLOUTS)
 def test_format_is_appendix_d(question: str, answer: str, rollout: Rollout) -> None:
     proposal = parse_proposal(f"<question>{question}</question><answer>{answer}</answer>")
-    assert format_reward(proposal, rollout) == pytest.approx(appendix_d(question, answer, rollout))
+    assert format_parts(proposal, rollout).reward == pytest.approx(appendix_d(question, answer, rollout))
     reach = hops_reached(proposal, rollout)
-    assert 1 / rollout.hops <= reach <= 1  # nothing is quoted from elsewhere
+    assert 1 / rollout.hops <= reach <= 1  # no evidence from elsewhere
     assert all(0 <= part <= 1 for part in guarded_parts(proposal, rollout, True, reach))
 
 
@@ -153,7 +205,7 @@ def test_a_guarded_thought_says_something_and_only_once() -> None:
     for empty in ("<think></think>", "<think>...</think>", "<think>ok ok ok ok ok ok</think>", ""):
         assert guarded(final(WHO, "Lord Byron", empty)).think == 0.0
     assert guarded(REAL, REAL, final(WHO, "Lord Byron", REAL)).think == pytest.approx(1 / 3)
-    assert thought_of(" <think> a </think> b") == " a "
+    assert think_block(" <think> a </think> b") == " a "
 
 
 BYRON_SEARCH, GREECE_SEARCH = Search(("Lord Byron",), BYRON), Search(("Missolonghi",), GREECE)
@@ -170,7 +222,7 @@ def test_a_hop_is_a_search_that_was_used() -> None:
     assert reached(2, *two, BYRON_SEARCH) == 1.0
     assert reached(2, *two) == 0.5
     assert reached(4, *two, BYRON_SEARCH) == 0.5
-    # What the first search brought, the second one asked for.
+    # The second search asks for a result of the first.
     three = ("In what country is the town where the father of Ada died?", "Greece", "a town in western Greece")
     assert reached(3, *three, BYRON_SEARCH, GREECE_SEARCH) == 1.0
     assert reached(3, *three, BYRON_SEARCH, Search(("zebra",), "A zebra has stripes.")) == pytest.approx(1 / 3)
@@ -185,17 +237,17 @@ def test_a_question_that_does_not_need_the_document_has_made_no_hop() -> None:
     # One hop: the document itself says it.
     assert hops_reached(easy, Rollout(1, SOURCE, searches=(BYRON_SEARCH,))) == 0.0
     assert hops_reached(easy, Rollout(1, f"{SOURCE} {DIED}")) == 1.0
-    # What stands in the source is one hop, however easily it is found.
+    # Evidence in the source is one hop, however easily it is found.
     assert hops_reached(easy, Rollout(4, f"{SOURCE} {DIED}"), direct=True) == 0.25
 
 
-def test_what_a_question_says_beside_the_source() -> None:
+def test_words_of_a_question_outside_the_source() -> None:
     source = "Ada is old. Mother is not."
-    assert words_beside_source("Where did Ada's mother, ADA, die?", source) == "Where did die?"
-    assert words_beside_source("", "Ada") == words_beside_source("Ada", "Ada") == ""
+    assert words_outside("Where did Ada's mother, ADA, die?", source) == "Where did die?"
+    assert words_outside("", "Ada") == words_outside("Ada", "Ada") == ""
 
 
-def test_searches_that_nothing_was_used_of_are_no_hops() -> None:
+def test_unused_searches_are_no_hops() -> None:
     two = ("Where did the father of Ada Lovelace die?", "Missolonghi", DIED)
     zebra, nothing = Search(("zebra",), "A zebra has stripes."), Search(("zebra stripes",), "")
     assert reached(4, *two, BYRON_SEARCH, zebra, nothing) == 0.5
@@ -213,10 +265,10 @@ def test_a_chain_begins_in_the_source_and_ends_elsewhere() -> None:
     assert (reached(1, *inside), reached(1, *elsewhere)) == (1.0, 0.0)
 
 
-def test_the_guarded_tool_part_is_what_was_reached_without_surplus() -> None:
+def test_the_guarded_tool_part_is_the_share_reached_without_surplus() -> None:
     deep = final("Where did the father of Ada Lovelace die?", "Missolonghi", REAL) + f"<evidence>{DIED}</evidence>"
-    found = [guarded(*[CALL] * n, deep, hops=2, searches=(BYRON_SEARCH,) * n).tool for n in range(5)]
-    assert found == pytest.approx([0, 1, 2 / 3, 2 / 4, 2 / 5])
+    parts = [guarded(*[CALL] * n, deep, hops=2, searches=(BYRON_SEARCH,) * n).tool for n in range(5)]
+    assert parts == pytest.approx([0, 1, 2 / 3, 2 / 4, 2 / 5])
     shallow = final(WHO, "Lord Byron", REAL)
     at_one = [guarded(*[CALL] * n, shallow, searches=(BYRON_SEARCH,) * n).tool for n in range(3)]
     assert at_one == pytest.approx([1, 1 / 2, 1 / 3])

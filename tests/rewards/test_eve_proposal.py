@@ -1,29 +1,40 @@
-"""A proposal's score: the published sum worked out by hand, and every hole under it with the gate that closes it."""
+"""A proposal's score: the published sum by hand, each exploit of it with the gate that closes it, and appendix B."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.eve import (
+from factgym.datasets.multihop.triple import Evidence
+from factgym.rewards.eve.format import Rollout, Search
+from factgym.rewards.eve.proposal import (
+    best_success_rate,
+    brevity,
+    check_proposal,
+    count_tokens,
+    difficulty,
+    evidence_value,
+    expected_difficulty,
+    is_leak,
+    is_valid,
+    log_prob_value,
+    score_proposal,
+)
+from factgym.rewards.eve.rubrics import (
     PROPOSER_COMPONENTS,
     PROPOSER_GATES,
     RUBRICS,
     EveRules,
-    Rollout,
-    Search,
-    check_proposal,
+    build_report,
     find_rubric,
-    find_span,
-    is_focused,
-    is_leak,
-    is_valid,
-    parse_proposal,
-    report_of,
-    score_proposal,
 )
+from factgym.rewards.eve.spans import find_span, is_focused, parse_proposal
 
 BYRON = (
     "Lord Byron was an English poet. He left England in 1816 and never came back. "
@@ -106,14 +117,14 @@ def test_unknown_rubrics_are_named() -> None:
         ("Who?", "  ", False),
         ("Who is Ada, the countess?", "The ADA!", False),
         ("Is it known?", "no", False),  # as published: characters are compared
-        ("Who?", "The", False),  # nothing is left of it
+        ("Who?", "The", False),  # empty after normalisation
     ],
 )
 def test_validity_is_literal(question: str, answer: str, valid: bool) -> None:
     assert is_valid(question, answer) is valid
 
 
-def test_an_invalid_proposal_has_half_its_format_and_is_not_asked_about() -> None:
+def test_an_invalid_proposal_has_half_its_format_and_needs_no_solver() -> None:
     text = f"{THINK}<question>Was it Missolonghi?</question><answer>Missolonghi</answer><evidence>{SPAN}</evidence>"
     checked = check_proposal(parse_proposal(text), Rollout(1, ADA, (text,)), TEXTS)
     assert (checked.valid, checked.span) == (False, None)
@@ -140,19 +151,23 @@ def test_evidence_that_is_not_verbatim_has_no_value_and_no_brevity(evidence: str
     assert total(score, "eve") == pytest.approx(total(score, "dr-zero"))
 
 
+def span_in(evidence: str, texts: Sequence[tuple[str, str]]) -> tuple[Evidence, str]:
+    found = find_span(evidence, texts)
+    assert found is not None
+    return found
+
+
 def test_verbatim_is_after_folding_and_the_span_is_the_documents() -> None:
     text = "Byron’s  ﬁrst\u00a0book\nsold 10,000 copies."
-    found = find_span("Byron’s first book sold", [("a", "Nothing."), ("b", text)])
-    assert found is not None
-    assert (found.document, found.text) == ("b", "Byron’s  ﬁrst\u00a0book\nsold")
-    assert text[found.start : found.end] == found.text
+    span, _ = span_in("Byron’s first book sold", [("a", "Nothing."), ("b", text)])
+    assert (span.document, span.text) == ("b", "Byron’s  ﬁrst\u00a0book\nsold")
+    assert text[span.start : span.end] == span.text
     assert find_span("byron’s first book", [("b", text)]) is None
 
 
-def test_the_source_is_looked_through_first() -> None:
-    found = find_span("Lord Byron", TEXTS)
-    assert found is not None
-    assert found.document == "ada"
+def test_the_source_is_searched_first() -> None:
+    span, text = span_in("Lord Byron", TEXTS)
+    assert (span.document, text) == ("ada", ADA)
 
 
 def test_the_value_may_come_from_log_probabilities() -> None:
@@ -172,7 +187,7 @@ def test_the_value_may_come_from_log_probabilities() -> None:
 HONEST = scored(k=2, plus=1.0, minus=0.0)
 TWO = BYRON[: BYRON.index("Byron died") + len(SPAN)]
 
-HOLES = {
+EXPLOITS = {
     "made-up span": scored(evidence="He died at Missolonghi.", k=1),
     "no span, for one that misleads": scored(evidence="", k=2, plus=0.0, minus=0.5),
     "whole document": scored(evidence=BYRON, k=2),
@@ -186,36 +201,36 @@ HOLES = {
     "one hop after a search for nothing": scored("Who was Lord Byron's daughter?", "Ada Lovelace", ADA.split(". ")[0], searched="Zebras.", k=2, hops=4),
     "leak in another order": scored("Was it Byron, that Lord, or not?", "Lord Byron", "daughter of Lord Byron", k=2, minus=0.9),
 }  # fmt: skip
-"""Exploit -> its score, with what solvers plausibly answer."""
+"""Exploit -> its score, with plausible answers of solvers."""
 
 OPEN = {"whole document", "three of four sentences", "bare answer"}
 """Under the published sum these earn within .1 of the honest proposal, or more than it."""
 
 
-@pytest.mark.parametrize("name", HOLES)
-def test_every_hole_is_below_the_honest_proposal(name: str) -> None:
-    assert total(HOLES[name], "guarded") < total(HONEST, "guarded") - 0.5
+@pytest.mark.parametrize("name", EXPLOITS)
+def test_every_exploit_is_below_the_honest_proposal(name: str) -> None:
+    assert total(EXPLOITS[name], "guarded") < total(HONEST, "guarded") - 0.5
 
 
 @pytest.mark.parametrize("name", sorted(OPEN))
 def test_the_published_sum_leaves_it_open(name: str) -> None:
-    assert total(HOLES[name], "eve") > total(HONEST, "eve") - 0.1
+    assert total(EXPLOITS[name], "eve") > total(HONEST, "eve") - 0.1
 
 
 def test_the_shortest_evidence_is_the_best_under_the_published_sum() -> None:
-    assert total(HOLES["bare answer"], "eve") > total(HONEST, "eve")
+    assert total(EXPLOITS["bare answer"], "eve") > total(HONEST, "eve")
 
 
 def test_a_made_up_span_beats_a_true_one_under_the_published_sum_alone() -> None:
-    made_up, misleading = HOLES["no span, for one that misleads"], scored(k=2, plus=0.0, minus=0.5)
+    made_up, misleading = EXPLOITS["no span, for one that misleads"], scored(k=2, plus=0.0, minus=0.5)
     assert total(made_up, "eve") > total(misleading, "eve")
-    # Guarded, a span that misleads costs what it costs, whatever else is wrong with it.
+    # Guarded, a misleading span has the same penalty whatever other gate it breaks.
     whole = scored(evidence=BYRON, k=2, plus=0.0, minus=0.5)
     assert total(misleading, "guarded") == pytest.approx(total(whole, "guarded"))
 
 
 def test_guessing_pays_by_difficulty_alone_only_when_unguarded() -> None:
-    game = HOLES["true or false"]
+    game = EXPLOITS["true or false"]
     assert total(game, "eve") > 1.5
     assert total(game, "guarded") <= 0.5
 
@@ -230,21 +245,17 @@ def test_the_gates_say_which_rule_is_broken() -> None:
         "leak in another order": "valid",
     }
     for name, gate in wrong.items():
-        assert HOLES[name].gates[gate] == 0.0, name
-        assert HOLES[name].gates["learnable"] == 0.0
+        assert EXPLOITS[name].gates[gate] == 0.0, name
+        assert EXPLOITS[name].gates["learnable"] == 0.0
     assert all(value == 1.0 for value in HONEST.gates.values())
 
 
 def test_focus_is_one_sentence_or_a_short_part() -> None:
     texts = (("byron", BYRON),)
     for evidence, focused in ((SPAN, True), (BYRON, False), ("came back. Byron died of a fever", True), (TWO, False)):
-        span = find_span(evidence, texts)
-        assert span is not None
-        assert is_focused(span, BYRON) is focused
+        assert is_focused(*span_in(evidence, texts)) is focused
     only = "Byron died at Missolonghi."
-    span = find_span(only, [("b", only)])
-    assert span is not None
-    assert is_focused(span, only)
+    assert is_focused(*span_in(only, [("b", only)]))
 
 
 def test_a_leak_is_every_word_in_any_order() -> None:
@@ -265,12 +276,12 @@ def test_a_leak_is_every_word_in_any_order() -> None:
         "Is it #lord_byron?",
     ],
 )
-def test_a_leak_is_seen_through_what_a_reader_reads_over(question: str) -> None:
+def test_a_leak_is_found_despite_invisible_characters_and_gaps(question: str) -> None:
     assert is_leak(question, "Lord Byron")
     assert is_leak(question, "Lórd Byr\u200bon")
 
 
-def test_a_short_answer_that_stands_across_words_by_chance_is_no_leak() -> None:
+def test_a_short_answer_across_words_by_chance_is_no_leak() -> None:
     assert not is_leak("Who came from Ecuador?", "Rome")
     assert not is_leak("What has the prometheus?", "Rome")
 
@@ -288,8 +299,8 @@ def test_totals_stay_in_range_and_better_evidence_never_costs(
     assert total(score, "guarded") <= total(score, "eve") + 1e-12
 
 
-def test_the_report_says_where_and_why() -> None:
-    report = report_of(HONEST, find_rubric("guarded", "proposer"), message=4, metrics={"document": "ada"})
+def test_the_report_has_spans_and_facts() -> None:
+    report = build_report(HONEST, find_rubric("guarded", "proposer"), message=4, metrics={"document": "ada"})
     assert report.total == pytest.approx(total(HONEST, "guarded"))
     assert sum(span.value for span in report.spans) == pytest.approx(report.total - 0.5)
     assert {span.message for span in report.spans} == {4}
@@ -297,10 +308,145 @@ def test_the_report_says_where_and_why() -> None:
     start = BYRON.index(SPAN)
     assert metrics["evidence_span"] == {"document": "byron", "start": start, "end": start + len(SPAN)}
     assert metrics["format"] == {"integrity": 1.0, "think": 1.0, "tool": 1.0, "answer": 1.0}
-    known = {
-        name: metrics[name] for name in ("k", "n", "V", "plus", "minus", "hops", "valid", "value_kind", "document")
-    }
-    assert known == {
+    expected = {
         "k": 2, "n": 5, "V": 1.0, "plus": 1.0, "minus": 0.0, "hops": 2, "valid": True, "value_kind": "sampling",
         "document": "ada",
     }  # fmt: skip
+    assert {name: metrics[name] for name in expected} == expected
+
+
+# Appendix B: difficulty, value and brevity against simulation and exact sums.
+
+ROLLOUTS = st.integers(2, 12)
+CHANCES = st.floats(0, 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(ROLLOUTS, CHANCES)
+def test_equation_4_is_the_mean_of_the_difficulty(n: int, p: float) -> None:
+    exact = math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) * difficulty(k, n) for k in range(n + 1))
+    assert expected_difficulty(p, n) == pytest.approx(exact, abs=1e-12)
+    assert 0 <= expected_difficulty(p, n) <= 1
+
+
+def test_equation_4_is_the_mean_over_sampled_rollouts() -> None:
+    rng = np.random.default_rng(8)
+    for n, p in ((2, 0.5), (5, 0.331), (5, 0.9), (8, 0.1)):
+        earned = [difficulty(int(k), n) for k in rng.binomial(n, p, size=40_000)]
+        error = np.std(earned) / math.sqrt(len(earned))
+        assert abs(np.mean(earned) - expected_difficulty(p, n)) < 5 * error
+
+
+@pytest.mark.parametrize("n", range(2, 30))
+def test_the_maximiser_is_the_maximum(n: int) -> None:
+    grid = np.linspace(0, 1, 20_001)
+    values = [expected_difficulty(float(p), n) for p in grid]
+    best = best_success_rate(n)
+    assert abs(grid[int(np.argmax(values))] - best) <= 1 / 20_000
+    assert expected_difficulty(best, n) >= max(values) - 1e-15
+    rising, falling = np.diff(values)[grid[1:] < best], np.diff(values)[grid[:-1] > best]
+    assert (rising > 0).all()
+    assert (falling < 0).all()
+
+
+def test_numbers_worked_out_by_hand() -> None:
+    assert best_success_rate(2) == pytest.approx(0.5)
+    assert best_success_rate(5) == pytest.approx(1 - 5**-0.25)
+    assert [difficulty(k, 5) for k in range(6)] == [0, 1, 0.75, 0.5, 0.25, 0]
+    assert [difficulty(k, 2) for k in range(3)] == [0, 1, 0]
+    assert expected_difficulty(0, 5) == expected_difficulty(1, 5) == 0
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 20])
+@pytest.mark.parametrize(("with_evidence", "without"), [(0.5, 0.5), (0.9, 0.2), (0.1, 0.6), (1.0, 0.0)])
+def test_the_value_is_unbiased_and_of_bounded_variance(m: int, with_evidence: float, without: float) -> None:
+    rng = np.random.default_rng(m)
+    trials = 6_000
+    plus, minus = rng.random((trials, m)) < with_evidence, rng.random((trials, m)) < without
+    values = np.array([evidence_value(list(a), list(b)) for a, b in zip(plus, minus, strict=True)])
+    variance = (with_evidence * (1 - with_evidence) + without * (1 - without)) / m
+    assert abs(values.mean() - (with_evidence - without)) <= 5 * math.sqrt(variance / trials) + 1e-12
+    assert values.var() == pytest.approx(variance, rel=0.12, abs=1e-12)
+    assert variance <= 1 / (2 * m)
+    assert (np.abs(values) <= 1).all()
+
+
+def test_the_worst_case_reaches_the_bound() -> None:
+    halves = [(a, b) for a in (False, True) for b in (False, True)]
+    values = [evidence_value([a], [b]) for a, b in halves]
+    assert np.var(values) == pytest.approx(1 / 2)
+
+
+def test_sides_may_differ_in_number() -> None:
+    assert evidence_value([True, True, False], [True, False]) == pytest.approx(2 / 3 - 1 / 2)
+    for plus, minus in (([], [True]), ([True], [])):
+        with pytest.raises(ConfigError, match="at least one answer"):
+            evidence_value(plus, minus)
+
+
+LOGS = st.lists(st.floats(-20, 0), min_size=1, max_size=6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LOGS, LOGS)
+def test_log_probabilities_give_the_difference_of_probabilities(plus: list[float], minus: list[float]) -> None:
+    product = math.prod(map(math.exp, plus)) - math.prod(map(math.exp, minus))
+    assert log_prob_value(plus, minus) == pytest.approx(product, abs=1e-12)
+    means = math.exp(np.mean(plus)) - math.exp(np.mean(minus))
+    assert log_prob_value(plus, minus, per_token=True) == pytest.approx(means, abs=1e-12)
+    assert -1 <= log_prob_value(plus, minus) <= 1
+
+
+def test_sampling_agrees_with_log_probabilities() -> None:
+    """Answers sampled token by token from a model are right as often as the log-probabilities say."""
+    rng = np.random.default_rng(3)
+    with_evidence, without = np.array([0.9, 0.8]), np.array([0.3, 0.5])
+    draws = 40_000
+    plus = (rng.random((draws, 2)) < with_evidence).all(axis=1)
+    minus = (rng.random((draws, 2)) < without).all(axis=1)
+    exact = log_prob_value(np.log(with_evidence).tolist(), np.log(without).tolist())
+    assert abs(evidence_value(plus.tolist(), minus.tolist()) - exact) < 0.02
+
+
+def test_log_probabilities_are_checked() -> None:
+    assert log_prob_value([-math.inf], [0.0]) == -1.0
+    for bad in ([], [0.1], [math.nan]):
+        with pytest.raises(ConfigError, match="log-prob"):
+            log_prob_value(bad, [0.0])
+
+
+def test_brevity_falls_to_zero_at_the_limit() -> None:
+    assert brevity("") == 1.0
+    assert brevity("x " * 64) == 0.75
+    assert brevity("x " * 256) == brevity("x " * 900) == 0.0
+    assert brevity("abcd", EveRules(max_evidence_tokens=8), count=len) == 0.5
+    assert count_tokens("Mr. O'Neil's 3,000 cafés…") == 12
+
+
+@pytest.mark.parametrize(("k", "n"), [(-1, 5), (6, 5), (0, 1), (0, 0)])
+def test_impossible_counts_are_refused(k: int, n: int) -> None:
+    with pytest.raises(ConfigError):
+        difficulty(k, n)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"n": 1},
+        {"m": 0},
+        {"lambda_v": -0.1},
+        {"lambda_b": math.nan},
+        {"n": 2.5},
+        {"hop_weights": ()},
+        {"hop_weights": (0.0, 0.0)},
+        {"max_evidence_share": 1.5},
+        {"short_answer_words": 11},
+    ],
+)
+def test_rules_out_of_range_are_refused(values: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="EveRules"):
+        EveRules(**values)  # type: ignore[arg-type]
+
+
+def test_hops_are_drawn_four_to_three_to_two_to_one() -> None:
+    assert EveRules().hop_pmf == pytest.approx((0.4, 0.3, 0.2, 0.1))

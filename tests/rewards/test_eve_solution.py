@@ -1,4 +1,4 @@
-"""A solution's score: equation 19 by hand, and what its holes earn."""
+"""A solution's score: equation 19 by hand, and the rewards of its exploits."""
 
 from __future__ import annotations
 
@@ -10,18 +10,10 @@ import pytest
 from factgym.core.report import SpanCredit
 from factgym.datasets.multihop import find_benchmark, read_triples
 from factgym.generators.multihop.world import world
-from factgym.rewards.eve import (
-    RUBRICS,
-    SOLVER_COMPONENTS,
-    SOLVER_GATES,
-    EveRules,
-    find_rubric,
-    holds_answer,
-    parse_solution,
-    report_of,
-    score_solution,
-    token_f1,
-)
+from factgym.rewards.answer_matching import token_f1
+from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_COMPONENTS, SOLVER_GATES, EveRules, build_report, find_rubric
+from factgym.rewards.eve.solution import score_solution
+from factgym.rewards.eve.spans import contains_answer, parse_solution
 
 PASSAGE = (
     "Lord Byron was an English poet. He left England in 1816 and never came back. "
@@ -29,14 +21,14 @@ PASSAGE = (
 )
 GOLD = "Byron died of a fever at Missolonghi in 1824."
 QUESTION = "In which town did the poet Byron die?"
-SHOWN = (("other", "Missolonghi is a town in Greece."), ("byron", PASSAGE))
+TEXTS = (("other", "Missolonghi is a town in Greece."), ("byron", PASSAGE))
 
 
 def scored(
     answer: str = "Missolonghi", evidence: str = GOLD, *, golds=("Missolonghi", "Messolonghi"), gold=GOLD, **more
 ):
     text = f"<think>ok</think><answer>{answer}</answer>" + (f"<evidence>{evidence}</evidence>" if evidence else "")
-    more = {"question": QUESTION, "texts": SHOWN, **more}
+    more = {"question": QUESTION, "texts": TEXTS, **more}
     return score_solution(parse_solution(text), golds, gold, **more)
 
 
@@ -63,11 +55,11 @@ def test_the_published_sum(answer: str, evidence: str, eve: float) -> None:
     assert find_rubric("eve", "solver", EveRules(lambda_e=0.0)).total(score.components, score.gates) in (0.0, 1.0)
 
 
-def test_several_gold_spans_are_all_wanted() -> None:
+def test_several_gold_spans_are_compared_as_a_whole() -> None:
     golds = [GOLD, "His heart is buried there."]
-    one, both = scored(gold=golds), scored(evidence=f"{GOLD} His heart is buried there.", gold=golds)
+    first, both = scored(gold=golds), scored(evidence=f"{GOLD} His heart is buried there.", gold=golds)
     assert both.components["evidence"] == pytest.approx(1.0)
-    assert one.components["evidence"] == pytest.approx(token_f1(GOLD, " ".join(golds)))
+    assert first.components["evidence"] == pytest.approx(token_f1(GOLD, " ".join(golds)))
     assert scored(gold=()).components["evidence"] == scored(gold=["", " "]).components["evidence"] == 0.0
 
 
@@ -77,21 +69,21 @@ def test_the_honest_solution_has_everything_under_every_preset() -> None:
     assert all(value == 1.0 for value in score.gates.values())
 
 
-HOLES = {
+EXPLOITS = {
     "from memory, no evidence": scored(evidence=""),
-    "evidence that was never returned": scored(texts=SHOWN[:1]),
+    "evidence that was never returned": scored(texts=TEXTS[:1]),
     "likely words in a bag": scored(evidence="Byron poet died town Missolonghi 1824 fever in of a at"),
     "the whole passage": scored(evidence=PASSAGE),
     "the bare answer": scored(evidence="Missolonghi"),
     "a sentence that does not hold the answer": scored(evidence="Lord Byron was an English poet."),
     "yes with any sentence": scored("yes", "Lord Byron was an English poet.", golds="yes"),
 }
-"""What a right answer can be propped up with."""
+"""Right answers with bad evidence."""
 
 
-@pytest.mark.parametrize("name", HOLES)
+@pytest.mark.parametrize("name", EXPLOITS)
 def test_an_ungrounded_answer_has_half_its_point(name: str) -> None:
-    score = HOLES[name]
+    score = EXPLOITS[name]
     assert score.components["correct"] == 1.0
     assert score.gates["grounded"] == 0.5
     assert total(score, "guarded") <= 0.5 + 0.3 * 0.4
@@ -100,12 +92,12 @@ def test_an_ungrounded_answer_has_half_its_point(name: str) -> None:
 
 def test_bags_and_dumps_earn_f1_only_unguarded() -> None:
     for name, least in (("likely words in a bag", 0.75), ("the whole passage", 0.4)):
-        assert HOLES[name].components["evidence"] > least
-        assert total(HOLES[name], "guarded") == 0.5
+        assert EXPLOITS[name].components["evidence"] > least
+        assert total(EXPLOITS[name], "guarded") == 0.5
 
 
-def test_gold_evidence_grounds_whatever_the_question_says() -> None:
-    """The last hop of a chain, and a sentence that has one word to say: quoted as they stand they count in full."""
+def test_gold_evidence_grounds_with_any_question() -> None:
+    """The last hop of a chain, and a sentence that has one word to say: quoted verbatim they count in full."""
     texts = (("a", "Sel Velkar wrote songs. It was written by Marek Dolvin. It has six parts."),)
     gold = "It was written by Marek Dolvin."
     for question in ("What is the name of that person?", "Who is the teacher of the founder of the first town?"):
@@ -138,7 +130,9 @@ def test_gold_facts_of_benchmarks_ground_their_answers(data_dir: Path, name: str
     assert triples.corpus is not None
     grounded = []
     for triple in triples:
-        spans = [one for one in triple.evidence if holds_answer(triple.answer, one.text)] or list(triple.evidence[-1:])
+        spans = [span for span in triple.evidence if contains_answer(triple.answer, span.text)] or list(
+            triple.evidence[-1:]
+        )
         if not spans:
             continue
         score = score_solution(
@@ -156,11 +150,11 @@ def test_gold_facts_of_benchmarks_ground_their_answers(data_dir: Path, name: str
 
 def test_without_gold_evidence_the_question_or_a_query_must_fit() -> None:
     texts = (("a", "Tarn Velk taught music. Tarn Velk was born in Molgrad in spring."),)
-    said = {"evidence": "Tarn Velk was born in Molgrad in spring.", "golds": "Molgrad", "gold": (), "texts": texts}
+    solution = {"evidence": "Tarn Velk was born in Molgrad in spring.", "golds": "Molgrad", "gold": (), "texts": texts}
     question = "Which town does the teacher of the second queen come from?"
-    assert scored("Molgrad", question=question, **said).gates["grounded"] == 0.5
-    assert scored("Molgrad", question=question, queries=["Tarn Velk"], **said).gates["grounded"] == 1.0
-    assert scored("Molgrad", question="Where was Velk born?", **said).gates["grounded"] == 1.0
+    assert scored("Molgrad", question=question, **solution).gates["grounded"] == 0.5
+    assert scored("Molgrad", question=question, queries=["Tarn Velk"], **solution).gates["grounded"] == 1.0
+    assert scored("Molgrad", question="Where was Velk born?", **solution).gates["grounded"] == 1.0
 
 
 def test_yes_needs_evidence_near_the_gold_where_there_is_one() -> None:
@@ -178,10 +172,10 @@ def test_a_wrong_answer_earns_its_evidence_alone() -> None:
     assert total(scored("Athens", PASSAGE), "guarded") == 0.0
 
 
-def test_the_report_holds_what_evaluation_reads() -> None:
+def test_the_report_has_the_facts_for_evaluation() -> None:
     text = "So.\n<answer>Missolonghi</answer>\n<evidence>Byron died of a fever</evidence>"
-    score = score_solution(parse_solution(text), "Missolonghi", GOLD, question=QUESTION, texts=SHOWN)
-    report = report_of(score, find_rubric("eve", "solver"), message=2, metrics={"searches": 1})
+    score = score_solution(parse_solution(text), "Missolonghi", GOLD, question=QUESTION, texts=TEXTS)
+    report = build_report(score, find_rubric("eve", "solver"), message=2, metrics={"searches": 1})
     start = text.index("Missolonghi")
     assert report.spans[0] == SpanCredit(2, start, start + len("Missolonghi"), 1.0)
     assert report.spans[1].value == pytest.approx(0.3 * score.components["evidence"])
@@ -189,7 +183,7 @@ def test_the_report_holds_what_evaluation_reads() -> None:
     assert (metrics["em"], metrics["f1"], metrics["answer"], metrics["searches"]) == (True, 1.0, "Missolonghi", 1)
     assert (metrics["evidence_present"], metrics["evidence_verbatim"]) == (True, True)
     assert metrics["evidence_span"]["document"] == "byron"
-    silent = report_of(scored("x", "", gold=()), find_rubric("eve", "solver")).metrics
+    silent = build_report(scored("x", "", gold=()), find_rubric("eve", "solver")).metrics
     assert (silent["em"], silent["evidence_f1"], silent["evidence_present"], silent["evidence_span"]) == (
         False, None, False, None,
     )  # fmt: skip

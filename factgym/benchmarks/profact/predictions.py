@@ -18,7 +18,7 @@ from factgym.core.errors import DataError
 from factgym.core.json_sanitize import clean_text
 from factgym.datasets.attribution.files import rows_of
 from factgym.datasets.averitec import LABELS, NO_ANSWER, Label
-from factgym.rewards.profact import comparison_strings
+from factgym.rewards.profact.stages import comparison_strings
 
 _EXPECTED = 'Expected are objects with claim_id, evidence (a list of {"question", "answer"}) and pred_label.'
 _MAX_TEXT_CHARS = 100_000

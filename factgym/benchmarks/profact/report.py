@@ -36,7 +36,9 @@ from factgym.benchmarks.summary import Confusion
 from factgym.benchmarks.usage import UsageSummary, UsageTally, model_of
 from factgym.core.errors import DataError
 from factgym.datasets.averitec import LABELS, FactCheck
-from factgym.rewards.profact import CUTOFFS, MAX_PREDICTIONS, Tokenize, averitec_correct, word_tokens
+from factgym.rewards.profact.matching import MAX_PREDICTIONS
+from factgym.rewards.profact.stages import CUTOFFS, averitec_correct
+from factgym.rewards.profact.tokens import Tokenize, word_tokens
 
 
 @dataclass(frozen=True, slots=True)

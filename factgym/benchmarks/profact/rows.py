@@ -16,7 +16,8 @@ from factgym.benchmarks.profact.predictions import Prediction, is_answer
 from factgym.benchmarks.records import gold_of, has_fault, is_scored, items, members, number, verdict_of
 from factgym.core.errors import DataError
 from factgym.datasets.averitec import LABELS, FactCheck, Label, evidence_strings
-from factgym.rewards.profact import MAX_PREDICTIONS, Tokenize, match_texts, word_tokens
+from factgym.rewards.profact.matching import MAX_PREDICTIONS, match_texts
+from factgym.rewards.profact.tokens import Tokenize, word_tokens
 
 
 @dataclass(frozen=True, slots=True)

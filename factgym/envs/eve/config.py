@@ -12,14 +12,7 @@ from factgym.corpora.build import check_index
 from factgym.datasets.multihop import BENCHMARKS
 from factgym.envs.eve.search import LEAST_TOKENS
 from factgym.generators.multihop.world import SPLITS
-from factgym.rewards.eve import (
-    DEFAULT_RULES,
-    GUARDED,
-    SOLVER_COMPONENTS,
-    SOLVER_GATES,
-    EveRules,
-    find_rubric,
-)
+from factgym.rewards.eve.rubrics import DEFAULT_RULES, GUARDED, SOLVER_COMPONENTS, SOLVER_GATES, EveRules, find_rubric
 from factgym.rewards.rubric import Rubric
 
 Source = Literal[

@@ -37,18 +37,10 @@ from factgym.envs.eve.submission import SUBMIT
 from factgym.envs.eve.tokens import count_tokens, first_tokens
 from factgym.envs.eve.verifier import Verdicts, answer_prompts
 from factgym.envs.eve.verifier_open import Verifier, open_verifier
-from factgym.rewards.eve import (
-    RUBRICS,
-    CheckedProposal,
-    Proposal,
-    ProposalScore,
-    Rollout,
-    Search,
-    check_proposal,
-    report_of,
-    score_proposal,
-    words_beside_source,
-)
+from factgym.rewards.eve.format import Rollout, Search, words_outside
+from factgym.rewards.eve.proposal import CheckedProposal, ProposalScore, check_proposal, score_proposal
+from factgym.rewards.eve.rubrics import RUBRICS, build_report
+from factgym.rewards.eve.spans import Proposal
 from factgym.rewards.rubric import Rubric
 from factgym.tools.toolbox import Toolbox, ToolResult
 from factgym.tools.untrusted import attribute, neutralise
@@ -234,7 +226,7 @@ class EveProposerEnv(Env[ProposerTask]):
         message = self.episode.turns[turn].message if turn >= 0 else 0
         checked = self.checked(proposal, turn)
         verdicts = self.verdicts(checked)
-        report = report_of(self.scored(checked, verdicts), self.config.rubric, message=message)
+        report = build_report(self.scored(checked, verdicts), self.config.rubric, message=message)
         spans = self._whole(report, message) if turn >= 0 else ()
         return replace(report, spans=spans, metrics={**report.metrics, **self._metrics(verdicts)})
 
@@ -266,7 +258,7 @@ class EveProposerEnv(Env[ProposerTask]):
         return any(self._finds(proposal, known) for known in (f"{title}\n{source}", title))
 
     def _finds(self, proposal: Proposal, known: str) -> bool:
-        words = words_beside_source(proposal.question, known)
+        words = words_outside(proposal.question, known)
         library = self.tasks.library
         found = [library.find(hit.id) for hit in library.search(words, 1)] if words else []
         return any(one is not None and find_quote(proposal.evidence, neutralise(one.text)) for one in found)

@@ -11,7 +11,7 @@ from pydantic import Field
 from factgym.core.config import AtLeastOne
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.envs.eve.config import REWARD, EveConfig
-from factgym.rewards.eve import (
+from factgym.rewards.eve.rubrics import (
     DEFAULT_RULES,
     MAX_HOPS,
     PROPOSER_COMPONENTS,

@@ -13,7 +13,7 @@ from factgym.core.action import CallError, ParsedAction, ToolCall
 from factgym.core.json_spans import in_json
 from factgym.core.messages import Message
 from factgym.envs.eve.submission import SUBMIT, visible
-from factgym.rewards.eve import Proposal, parse_proposal
+from factgym.rewards.eve.spans import Proposal, parse_proposal
 from factgym.tools.schema import Text
 from factgym.tools.toolbox import Tool, tool
 from factgym.tools.untrusted import neutralise

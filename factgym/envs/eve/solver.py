@@ -29,16 +29,10 @@ from factgym.envs.eve.submission import (
     submit,
     written,
 )
-from factgym.rewards.eve import (
-    RUBRICS,
-    SOLVER_GATES,
-    Solution,
-    SolutionScore,
-    holds_answer,
-    report_of,
-    score_solution,
-    token_f1,
-)
+from factgym.rewards.answer_matching import token_f1
+from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_GATES, build_report
+from factgym.rewards.eve.solution import SolutionScore, score_solution
+from factgym.rewards.eve.spans import Solution, contains_answer
 from factgym.rewards.rubric import Rubric
 from factgym.tools.toolbox import Toolbox, ToolResult
 from factgym.tools.untrusted import neutralise
@@ -190,7 +184,7 @@ class EveSolverEnv(Env[SolverTask]):
         turn, solution = self._submitted()
         score = self.scored(solution, turn)
         message = self.episode.turns[turn].message if self.episode.turns else 0
-        return report_of(score, self.config.rubric, message=message, metrics=self._metrics())
+        return build_report(score, self.config.rubric, message=message, metrics=self._metrics())
 
     def scored(self, solution: Solution, turn: int) -> SolutionScore:
         """The score of a solution of this episode's task that is submitted in a turn."""
@@ -211,7 +205,7 @@ class EveSolverEnv(Env[SolverTask]):
         spans = _spans(self.task)
         if self.config.evidence_match == "joined" or len(spans) < 2:
             return spans
-        telling = [one for one in spans if any(holds_answer(answer, one) for answer in self.task.triple.answers)]
+        telling = [one for one in spans if any(contains_answer(answer, one) for answer in self.task.triple.answers)]
         return [max(telling or spans, key=lambda one: token_f1(evidence, one))]
 
     def _submitted(self) -> tuple[int, Solution]:

@@ -14,7 +14,7 @@ from typing import Annotated
 from factgym.core.action import CallError, ParsedAction, ToolCall
 from factgym.core.json_spans import in_json
 from factgym.core.messages import Message
-from factgym.rewards.eve import Solution, parse_solution
+from factgym.rewards.eve.spans import Solution, parse_solution
 from factgym.tools.schema import Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import neutralise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from factgym.rewards.eve import TOKEN, count_tokens
+from factgym.rewards.eve.proposal import TOKEN, count_tokens
 
 __all__ = ["count_tokens", "first_tokens"]
 

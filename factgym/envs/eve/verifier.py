@@ -30,7 +30,8 @@ from factgym.envs.eve.rollouts import Underway, run_nested
 from factgym.envs.eve.submission import solution_of
 from factgym.envs.eve.verifier_cache import AnswerCache, Entry
 from factgym.envs.eve.verifier_sessions import SolverRooms
-from factgym.rewards.eve import exact_match, log_prob_value
+from factgym.rewards.answer_matching import exact_match
+from factgym.rewards.eve.proposal import log_prob_value
 
 Protocol = Literal["search", "with", "without", "logprob with", "logprob without"]
 

@@ -10,7 +10,7 @@ from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.datasets.averitec.evidence import MAX_PASSAGE_CHARS
 from factgym.generators.factchecks import SPLITS
-from factgym.rewards.profact.guarded import ALL_COMPONENTS, ALL_RUBRICS, GATES
+from factgym.rewards.profact.stages import COMPONENTS, GATES, RUBRICS
 from factgym.rewards.rubric import Rubric
 
 Source = Literal["synthetic", "averitec"]
@@ -54,7 +54,7 @@ class ProFactConfig(DataConfig):
             raise ConfigError("generated claims have no path: leave source out, or set source='averitec'")
         if self.chosen_source == "synthetic" and self.store is not None:
             raise ConfigError("store is the evidence of claims in files: give their path too")
-        self.rubric.check(ALL_COMPONENTS, GATES)
+        self.rubric.check(COMPONENTS, GATES)
 
     def check_split(self) -> None:
         """Raise ConfigError for a split that generated claims do not have; files may have any."""
@@ -79,9 +79,9 @@ class ProFactConfig(DataConfig):
         """The rubric that `reward` names. Raises ConfigError for a name that there is not."""
         if isinstance(self.reward, Rubric):
             return self.reward
-        if self.reward not in ALL_RUBRICS:
+        if self.reward not in RUBRICS:
             raise ConfigError(
-                f"there is no ProFact reward {self.reward!r:.80}.{did_you_mean(self.reward, ALL_RUBRICS)} "
-                f"Use {', '.join(ALL_RUBRICS)} or a Rubric."
+                f"there is no ProFact reward {self.reward!r:.80}.{did_you_mean(self.reward, RUBRICS)} "
+                f"Use {', '.join(RUBRICS)} or a Rubric."
             )
-        return ALL_RUBRICS[self.reward]
+        return RUBRICS[self.reward]

@@ -13,12 +13,12 @@ from factgym.core.json_spans import in_json
 from factgym.core.messages import Message, message_text
 from factgym.core.report import SpanCredit
 from factgym.envs.profact.state import Desk
-from factgym.rewards.profact import Matching
-from factgym.rewards.profact.guarded import GuardedScore
+from factgym.rewards.profact.matching import Matching
+from factgym.rewards.profact.stages import ProFactScore
 
 
 def span_credits(
-    shares: Mapping[str, float], score: GuardedScore, desk: Desk, messages: Sequence[Message], places: Sequence[int]
+    shares: Mapping[str, float], score: ProFactScore, desk: Desk, messages: Sequence[Message], places: Sequence[int]
 ) -> tuple[SpanCredit, ...]:
     """Credits on the policy's messages.
 
@@ -27,9 +27,9 @@ def span_credits(
     found: list[SpanCredit] = []
     if desk.asked is not None:
         message = places[desk.asked]
-        found += _on_questions(_parts(score.stages.question, shares.get("question", 0.0)), desk, messages, message)
+        found += _on_questions(_parts(score.question, shares.get("question", 0.0)), desk, messages, message)
     answered = [one.answered for one in desk.work if one.answered is not None]
-    for name, matching in (("qa", score.stages.qa), ("grounded_qa", score.grounded)):
+    for name, matching in (("qa", score.qa), ("grounded_qa", score.grounded)):
         for pair, value in _parts(matching, shares.get(name, 0.0)):
             found.append(_whole(messages, places[answered[pair]], value))
     if desk.verdict is not None:

@@ -19,8 +19,8 @@ from factgym.envs.profact.config import ProFactConfig
 from factgym.envs.profact.credit import span_credits
 from factgym.envs.profact.state import TOOLBOX, TOOLS, Desk, line, readable
 from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet, profact_tasks
-from factgym.rewards.profact import meteor
-from factgym.rewards.profact.guarded import ALL_RUBRICS, GuardedScore, is_grounded, score_guarded
+from factgym.rewards.profact.meteor import meteor
+from factgym.rewards.profact.stages import RUBRICS, ProFactScore, is_grounded, score_stages
 from factgym.rewards.rubric import Rubric
 from factgym.tools.toolbox import ToolError, failed
 
@@ -236,7 +236,7 @@ class ProFactEnv(Env[ProFactTask]):
         grounded = [is_grounded(one.question, one.answer, one.seen) for one in desk.work if one.answer is not None]
         label = desk.verdict.label if desk.verdict else None
         questions = [one.question for one in desk.work]
-        score = score_guarded(questions, desk.pairs, grounded, label, self.task.gold)
+        score = score_stages(questions, desk.pairs, label, self.task.gold, grounded=grounded)
         shares = rubric.shares(score.components, score.gates)
         places = [turn.message for turn in self.episode.turns]
         return RewardReport(
@@ -248,7 +248,7 @@ class ProFactEnv(Env[ProFactTask]):
             metrics=self._metrics(score, grounded),
         )
 
-    def _metrics(self, score: GuardedScore, grounded: Sequence[bool]) -> dict[str, Any]:
+    def _metrics(self, score: ProFactScore, grounded: Sequence[bool]) -> dict[str, Any]:
         desk, store = self._desk, self.tasks.store
         return {
             "claim_id": self.task.check.claim_id,
@@ -280,8 +280,8 @@ class ProFactEnv(Env[ProFactTask]):
     def rubrics(self) -> tuple[dict[str, Rubric], str]:
         """The rewards that an audit compares, by name, and the name of the environment's own."""
         own = self.config.rubric
-        name = own.name if ALL_RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
-        return {**ALL_RUBRICS, name: own}, name
+        name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
+        return {**RUBRICS, name: own}, name
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any] | None:
         """What ends the stage, asked for part by part, for a person who plays; None for no question at all."""

@@ -27,7 +27,7 @@ from factgym.datasets.averitec import (
 )
 from factgym.envs.profact.config import ProFactConfig
 from factgym.generators.factchecks import MadeChecks, made_store
-from factgym.rewards.profact import ProFactGold
+from factgym.rewards.profact.stages import ProFactGold
 
 DATA_VARIABLE = "FACTGYM_DATA"
 """Environment variable: a folder of public data sets, used where source is "averitec" and no `path` is given."""

@@ -1,4 +1,6 @@
-"""How EVE's components are combined: as published, as in Dr. Zero, and guarded, for the proposer and for the solver.
+"""Constants, rubrics and reports of EVE's rewards: as published, as in Dr. Zero, and guarded.
+
+Source: "EVE-Agent: Evidence-Verifiable Self-Evolving Agents", sections 3 and 4.1.
 
 Proposer, every component scored once:
 
@@ -12,64 +14,142 @@ Solver:
     dr-zero   correct
     guarded   grounded · correct + focused · .3 evidence              (the default)
 
-Under `eve` these pay, and `guarded` ends it:
+Exploits that `eve` pays for, and the gate of `guarded` that closes each:
 
-- *A span that is made up, or none.* It has no value and no brevity, but keeps the difficulty, and is worth more than a
-  true span that misleads (V < 0). Guarded: without a verbatim span there is no difficulty either.
+- *A made-up span, or none.* It has no value and no brevity, but keeps the difficulty, and is worth more than a true
+  span that misleads (V < 0). Guarded: no difficulty without a verbatim span either.
 - *The whole document as evidence.* It costs a part of the .1 for brevity and earns all of V. Guarded: a span is
-  `focused`, in one sentence or short beside its text.
-- *The answer by itself as evidence*, the shortest span there is, has V near 1 and the most brevity, and so has any
-  stretch that names the answer in passing. Guarded: a span is `anchored`, it says more than the answer and something
-  about the question.
-- *Questions that nobody can find the answer of* ("In what year did he die?") have no difficulty, but V near 1 where
-  the span tells. Guarded: they must be `answerable`, by at least one of the n searching rollouts.
+  `focused`, within one sentence or short beside its text.
+- *The bare answer as evidence*, the shortest possible span, has V near 1 and the most brevity, and so has any stretch
+  that names the answer in passing. Guarded: a span is `anchored`, it says more than the answer and something about the
+  question.
+- *Unanswerable questions* ("In what year did he die?") have no difficulty, but V near 1 where the span tells. Guarded:
+  they must be `answerable`, by at least one of the n searching rollouts.
 - *Guessing games* ("Heads or tails?", yes or no, one of a list, half a leak): the rate of lucky answers is where the
-  difficulty is highest, and no evidence is needed. Guarded: difficulty and brevity count as far as the evidence helps,
-  that is times max(0, V). An answer that is known without evidence ends the same way.
-- *Leaks.* The published test is literal. Guarded: an answer whose words all stand in the question is a leak, in
-  whatever order, with unseen characters in it or without gaps, and a leak earns nothing for its format (as in Dr.
+  difficulty is highest, and no evidence is needed. Guarded: difficulty and brevity are multiplied by max(0, V). An
+  answer that is known without evidence ends the same way.
+- *Leaks.* The published test is literal. Guarded: an answer whose words all occur in the question is a leak, in
+  whatever order, with invisible characters in it or without gaps, and a leak earns nothing for its format (as in Dr.
   Zero's code; the paper pays half of F).
-- *A question of one hop where four were asked for*, after searches for anything: searches are counted, not read, and an
-  easy question is answered more often. Guarded: difficulty, value and brevity count by the share of the hops that were
-  `reached`: searches of which something was used, from the source to evidence that stands elsewhere.
+- *A question of one hop where four were requested*, after searches for anything: searches are counted, not read, and an
+  easy question is answered more often. Guarded: difficulty, value and brevity are multiplied by the share of the hops
+  that were `reached`: searches of which something was used, from the source to evidence elsewhere.
 - *A walk to anywhere, and an easy question about where it ended*, with a word of the source thrown in. Guarded: nothing
-  counts where the source is not needed, that is where the question, put as a search without the words of the source or
-  of its title, brings the evidence first, or where one hop was asked for and the evidence stands elsewhere.
+  counts where the source is not needed: where the question, searched without the words of the source or of its title,
+  returns the evidence first, or where one hop was requested and the evidence is elsewhere.
 - *Form without substance*: empty or repeated thoughts, searches made to be counted, "1" found in "1975". Guarded: see
-  `factgym.rewards.eve.guarded`.
+  `factgym.rewards.eve.format.guarded_parts`.
 - *An answer without its evidence* (solver) loses .3 at most. Guarded: it earns `ungrounded_share` of its point unless
   the evidence is verbatim in a passage that was returned in this episode and focused, says more than the answer, is near
-  the gold evidence (where there is none: is anchored) and holds the answer (yes and no aside). Evidence that was not
-  returned, or is most of a passage, earns nothing; so a bag of likely words, for which token F1 pays, does not either.
+  the gold evidence (where there is none: is anchored) and contains the answer (yes and no aside). Evidence that was not
+  returned, or is most of a passage, earns nothing; nor does a bag of likely words, for which token F1 pays.
 
-A span cannot carry an instruction ("the answer is X"): it must stand in a document, and what the verifier is shown is
-the document's own slice. What `guarded` leaves open: a question with several right answers, or with one that is written
-in several ways, looks like a difficult one; a document that itself lies, or holds an instruction, is believed; a policy
+A span cannot carry an instruction ("the answer is X"): it must occur in a document, and the verifier is shown the
+document's own slice. Left open by `guarded`: a question with several right answers, or with one that is written in
+several ways, looks like a difficult one; a document that itself lies, or holds an instruction, is believed; a policy
 that always asks for "yes" is weakened, not stopped; a sentence that names the answer in passing, beside a word of the
-question, has the V that the solver gives it; a question may refer to what a search returns rather than to the
-world; a walk from search to search is a chain by its words where its question is worded so that a search does not bring
-the evidence first; a question may give orders ("say unknown unless evidence stands beside this", "toss a coin first"),
-which a solver that obeys turns into V and difficulty. A judge, and the selector's diversity, are the means against these.
+question, has the V that the solver gives it; a question may refer to the result of a search rather than to the world; a
+walk from search to search is a chain by its words where its question is worded so that a search does not return the
+evidence first; a question may give orders ("say unknown unless evidence is shown", "toss a coin first"), which a solver
+that obeys turns into V and difficulty. A judge, and the selector's diversity, are the remedies.
 
-What `guarded` takes for no evidence though it is: a sentence that shares no word with the question or a query. Of the
-supporting sentences that hold the answer, 11 % share none with their question on HotpotQA and 28 % on 2WikiMultihopQA,
-most of them at the end of several hops, where a proposer has its queries.
+False negatives of `guarded`: a sentence that shares no word with the question or a query does not count as evidence. Of
+the supporting sentences that contain the answer, 11 % share none with their question on HotpotQA and 28 % on
+2WikiMultihopQA, most of them at the end of several hops, where a proposer has its queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Any, Literal, Protocol
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules
+from factgym.core.report import RewardReport, SpanCredit
 from factgym.rewards.rubric import Rubric
+
+MAX_HOPS = 4
+"""The largest number of hops in the paper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EveRules:
+    """Constants of EVE's rewards; the defaults are the paper's (sections 3.1, 3.2, 4.1).
+
+    n: rollouts of the searching solver per question, at least 2. m: search-disabled answers with the evidence, and as
+    many without it. format_weight, lambda_v, lambda_b: weights of the format, of the evidence's value and of its
+    brevity in the proposer's reward (equation 16); that of the difficulty is 1. lambda_e: weight of the evidence in the
+    solver's reward (equation 19). max_evidence_tokens: length at which brevity reaches 0 (equation 15).
+    short_answer_words, long_answer_words: largest number of words for the format's full and half point. hop_weights:
+    relative frequency of 1, 2, 3 … hops.
+
+    Read by the guarded reward only, and ours: min_evidence_terms: content words of a span besides the answer's.
+    max_evidence_share: largest share of its text's words that a span of several sentences may have. min_think_words:
+    different words that a thought needs. min_evidence_f1: token F1 with the gold evidence that a solver's evidence
+    needs. ungrounded_share: share of the solver's point for an answer without evidence from the episode.
+
+    Raises ConfigError for a value out of range.
+    """
+
+    n: int = 5
+    m: int = 5
+    format_weight: float = 0.5
+    lambda_v: float = 0.5
+    lambda_b: float = 0.1
+    lambda_e: float = 0.3
+    max_evidence_tokens: int = 256
+    short_answer_words: int = 5
+    long_answer_words: int = 10
+    hop_weights: tuple[float, ...] = (4.0, 3.0, 2.0, 1.0)
+    min_evidence_terms: int = 2
+    max_evidence_share: float = 0.5
+    min_think_words: int = 5
+    min_evidence_f1: float = 0.3
+    ungrounded_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            _check(one.name, str(one.type), getattr(self, one.name))
+        if self.n < 2:
+            raise ConfigError(f"EveRules.n must be at least 2, not {self.n}: the difficulty divides by n - 1")
+        if self.m < 1 or self.max_evidence_tokens < 1:
+            raise ConfigError("EveRules.m and EveRules.max_evidence_tokens must be at least 1")
+        if self.short_answer_words > self.long_answer_words:
+            raise ConfigError("EveRules.short_answer_words must not exceed long_answer_words")
+        for name in ("max_evidence_share", "min_evidence_f1", "ungrounded_share"):
+            if getattr(self, name) > 1:
+                raise ConfigError(f"EveRules.{name} must lie between 0 and 1, not {getattr(self, name)!r:.80}")
+
+    @property
+    def hop_pmf(self) -> tuple[float, ...]:
+        """Probabilities of 1, 2, 3 … hops."""
+        total = math.fsum(self.hop_weights)
+        return tuple(weight / total for weight in self.hop_weights)
+
+
+def _check(name: str, kind: str, value: object) -> None:
+    if name == "hop_weights":
+        good = isinstance(value, tuple) and value and all(map(_is_amount, value)) and math.fsum(value) > 0
+        if not good:
+            raise ConfigError(f"EveRules.hop_weights must be a tuple of weights of at least 0, not {value!r:.80}")
+    elif kind == "int" and (type(value) is not int or value < 0):
+        raise ConfigError(f"EveRules.{name} must be a whole number of at least 0, not {value!r:.80}")
+    elif kind == "float" and not _is_amount(value):
+        raise ConfigError(f"EveRules.{name} must be a finite number of at least 0, not {value!r:.80}")
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+DEFAULT_RULES = EveRules()
 
 Role = Literal["proposer", "solver"]
 
 PROPOSER_COMPONENTS = ("format", "format_guarded", "difficulty", "value", "brevity")
-"""What every proposal's score holds. All in [0, 1] but value, in [−1, 1]."""
+"""Components of every proposal's score, all in [0, 1] but value, in [−1, 1]."""
 
 PROPOSER_GATES = (
     *("valid", "verbatim", "focused", "anchored", "answerable"),
@@ -77,70 +157,114 @@ PROPOSER_GATES = (
 )
 """Factors in [0, 1]; the first five are 0.0 or 1.0.
 
-valid: as published, and no leak. verbatim, focused, anchored: of the span. answerable: k > 0. reached: share of the hops
-that were made. gain: max(0, V). supported: `reached` where all of the first five hold, else 0; 1.0 where V is negative, so
-that breaking a gate is no way out of it. learnable: `supported` times gain.
+valid: as published, and no leak. verbatim, focused, anchored: properties of the span. answerable: k > 0. reached: share
+of the requested hops that were made. gain: max(0, V). supported: `reached` where the first five are all 1.0, else 0;
+1.0 where V is negative, so that breaking a gate does not avoid the penalty. learnable: `supported` times gain.
 """
 
 SOLVER_COMPONENTS = ("correct", "evidence")
-"""What every solution's score holds, each in [0, 1]: exact match, and token F1 with the gold evidence."""
+"""Components of every solution's score, each in [0, 1]: exact match, and token F1 with the gold evidence."""
 
 SOLVER_GATES = ("verbatim", "focused", "anchored", "backed", "grounded")
-"""0.0 or 1.0, but grounded, which is `ungrounded_share` or, where all the others are 1.0, 1.0.
+"""Each 0.0 or 1.0, except grounded: 1.0 where all the others are, else `ungrounded_share`.
 
-focused: verbatim, and in one sentence or short beside its passage. anchored: it says more than the answer, and is near
-the gold evidence (token F1 of at least `min_evidence_f1`), or about the question where there is no gold. backed: it holds
-the answer; also 1.0 for yes and no, and where the gold evidence does not hold the answer either.
+focused: verbatim, and within one sentence or short beside its passage. anchored: the span says more than the answer, and
+is near the gold evidence (token F1 of at least `min_evidence_f1`), or about the question where there is no gold. backed:
+the span contains the answer; also 1.0 for yes and no, and where the gold evidence does not contain the answer either.
 """
 
 GUARDED = "guarded"
-"""The name of the environments' default."""
+"""The environments' default rubric."""
 
 
-def _proposer_rubrics(rules: EveRules) -> dict[str, Rubric]:
-    form, value, brevity = rules.format_weight, rules.lambda_v, rules.lambda_b
+def _presets(role: Role, rules: EveRules) -> dict[str, Rubric]:
+    if role == "solver":
+        weights = {"correct": 1.0, "evidence": rules.lambda_e}
+        return {
+            "eve": Rubric("eve", weights),
+            "dr-zero": Rubric("dr-zero", {"correct": 1.0}),
+            GUARDED: Rubric(GUARDED, weights, {"correct": "grounded", "evidence": "focused"}),
+        }
+    evidence = {"value": rules.lambda_v, "brevity": rules.lambda_b}
     return {
         "eve": Rubric(
             "eve",
-            {"format": form, "difficulty": 1.0, "value": value, "brevity": brevity},
+            {"format": rules.format_weight, "difficulty": 1.0, **evidence},
             {"value": "verbatim", "brevity": "verbatim"},
         ),
-        "dr-zero": Rubric("dr-zero", {"format": form, "difficulty": 1.0}),
+        "dr-zero": Rubric("dr-zero", {"format": rules.format_weight, "difficulty": 1.0}),
         GUARDED: Rubric(
             GUARDED,
-            {"format_guarded": form, "difficulty": 1.0, "value": value, "brevity": brevity},
+            {"format_guarded": rules.format_weight, "difficulty": 1.0, **evidence},
             {"difficulty": "learnable", "value": "supported", "brevity": "learnable"},
         ),
     }
 
 
-def _solver_rubrics(rules: EveRules) -> dict[str, Rubric]:
-    return {
-        "eve": Rubric("eve", {"correct": 1.0, "evidence": rules.lambda_e}),
-        "dr-zero": Rubric("dr-zero", {"correct": 1.0}),
-        GUARDED: Rubric(
-            GUARDED,
-            {"correct": 1.0, "evidence": rules.lambda_e},
-            {"correct": "grounded", "evidence": "focused"},
-        ),
-    }
-
-
-_MAKERS = {"proposer": _proposer_rubrics, "solver": _solver_rubrics}
-
 RUBRICS: Mapping[Role, Mapping[str, Rubric]] = MappingProxyType(
-    {role: MappingProxyType(_MAKERS[role](DEFAULT_RULES)) for role in get_args(Role)}
+    {
+        "proposer": MappingProxyType(_presets("proposer", DEFAULT_RULES)),
+        "solver": MappingProxyType(_presets("solver", DEFAULT_RULES)),
+    }
 )
 """The presets with the paper's weights: role -> name -> rubric."""
 
 
 def find_rubric(name: str, role: Role, rules: EveRules = DEFAULT_RULES) -> Rubric:
-    """The preset of this name, with the weights that the rules give. Raises ConfigError for an unknown name or role."""
-    if role not in _MAKERS:
+    """Return the preset of this name with the weights of the rules. Raises ConfigError for an unknown name or role."""
+    if role not in RUBRICS:
         raise ConfigError(f"an EVE rubric is of the proposer or of the solver, not of {role!r:.80}")
-    known = RUBRICS[role] if rules == DEFAULT_RULES else _MAKERS[role](rules)
-    if name not in known:
+    presets = RUBRICS[role] if rules == DEFAULT_RULES else _presets(role, rules)
+    if name not in presets:
         raise ConfigError(
-            f"there is no EVE rubric {name!r:.80} for the {role}.{did_you_mean(name, known)} Use {', '.join(known)}."
+            f"there is no EVE rubric {name!r:.80} for the {role}.{did_you_mean(name, presets)} "
+            f"Use {', '.join(presets)}."
         )
-    return known[name]
+    return presets[name]
+
+
+class Score(Protocol):
+    """Common part of a proposal's and a solution's score."""
+
+    @property
+    def components(self) -> dict[str, float]:
+        """Component -> value."""
+        ...
+
+    @property
+    def gates(self) -> dict[str, float]:
+        """Gate -> factor."""
+        ...
+
+    def blocks(self) -> Sequence[tuple[tuple[int, int] | None, tuple[str, ...]]]:
+        """Ranges of the message's blocks, None for an absent one, each with the components credited to it."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Facts for the report's metrics."""
+        ...
+
+
+def build_report(
+    score: Score, rubric: Rubric, *, message: int = 0, metrics: Mapping[str, Any] | None = None
+) -> RewardReport:
+    """Return the report of a score under a rubric: all components, weights, credits on the blocks, and metrics.
+
+    message: index of the message that the blocks were parsed from. The difficulty is credited to the question block,
+    value and brevity to the evidence block, a solver's point to its answer block; shares of 0 and the format, which
+    belongs to no block, have no span. metrics: further facts.
+    """
+    shares = rubric.shares(score.components, score.gates)
+    spans = [
+        SpanCredit(message, *block, credit)
+        for block, components in score.blocks()
+        if block is not None and (credit := sum(shares.get(name, 0.0) for name in components))
+    ]
+    return RewardReport(
+        total=rubric.total(score.components, score.gates),
+        components=dict(score.components),
+        weights=dict(rubric.weights),
+        gates=rubric.gate_factors(score.gates),
+        spans=tuple(spans),
+        metrics={**score.facts(), "gates": dict(score.gates), **(metrics or {})},
+    )

@@ -1,28 +1,39 @@
-"""Scores a solution: exact match of its answer, token F1 of its evidence, and whether that evidence was before it.
+"""Score of a solution: exact match of its answer, token F1 of its evidence, and whether it was shown that evidence.
 
-Source: EVE, equations 19 to 21. The published evidence reward compares words with the gold span and does not ask where
-they come from; the gates, which are ours, do.
+Source: EVE, equations 19 to 21. The published evidence reward compares words with the gold span, wherever they come
+from; the gates, which are ours, check their origin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from factgym.datasets.multihop.triple import Evidence
-from factgym.rewards.eve.answers import exact_match, token_f1
-from factgym.rewards.eve.parse import Solution
-from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules
-from factgym.rewards.eve.spans import Texts, holds_answer, is_anchored, is_focused, is_yes_no, locate, words_beside
+from factgym.rewards.answer_matching import exact_match, token_f1
+from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
+from factgym.rewards.eve.spans import (
+    Range,
+    Solution,
+    Texts,
+    contains_answer,
+    find_span,
+    is_anchored,
+    is_focused,
+    is_yes_no,
+    span_json,
+    stems_beyond,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SolutionScore:
-    """The components and gates of a solution; see `factgym.rewards.eve.rubrics` for their names.
+    """Components and gates of a solution; see `factgym.rewards.eve.rubrics` for their names.
 
-    golds: the gold answers. gold_evidence: the gold spans as one text, "" where there are none, and then the evidence
-    component is 0. answer_f1: token F1 of the answer, which earns nothing. span: where the evidence stands in the texts
-    that the solver was shown, None where it does not.
+    golds: the gold answers. gold_evidence: the gold spans as one text, "" without any; the evidence component is 0
+    then. answer_f1: token F1 of the answer, which earns nothing. span: the evidence in the texts that the solver was
+    shown, None where it is in none.
     """
 
     solution: Solution
@@ -32,6 +43,27 @@ class SolutionScore:
     gates: dict[str, float]
     answer_f1: float
     span: Evidence | None
+
+    def blocks(self) -> Sequence[tuple[Range | None, tuple[str, ...]]]:
+        """Answer and evidence block with the components credited to each."""
+        return ((self.solution.answer_span, ("correct",)), (self.solution.evidence_span, ("evidence",)))
+
+    def facts(self) -> dict[str, Any]:
+        """Answer and evidence beside the gold ones as JSON data; the F1 of the evidence is None without gold evidence."""
+        solution = self.solution
+        return {
+            "em": bool(self.components["correct"]),
+            "f1": self.answer_f1,
+            "evidence_f1": self.components["evidence"] if self.gold_evidence else None,
+            "answer": solution.answer,
+            "gold_answers": list(self.golds),
+            "evidence": solution.evidence,
+            "gold_evidence": self.gold_evidence,
+            "evidence_present": bool(solution.evidence),
+            "evidence_verbatim": self.span is not None,
+            "evidence_span": span_json(self.span),
+            "answer_tagged": solution.tagged,
+        }
 
 
 def score_solution(
@@ -46,42 +78,37 @@ def score_solution(
 ) -> SolutionScore:
     """Score a solution.
 
-    golds: answers that count as right. gold_evidence: the gold span, or several, which are compared as one text in
-    their order. texts: (document id, text) of the passages that the solver was shown in this episode, in their order.
-    queries: what it searched for; read where there is no gold evidence.
+    golds: the right answers. gold_evidence: the gold span, or several, which are compared as one text in their order.
+    texts: (document id, text) of the passages that the solver was shown in this episode, in their order. queries: its
+    search queries, which are read where there is no gold evidence.
     """
     answers = (golds,) if isinstance(golds, str) else tuple(golds)
     spans = (gold_evidence,) if isinstance(gold_evidence, str) else gold_evidence
-    gold = " ".join(one for one in spans if one.strip())
-    components = {
-        "correct": float(exact_match(solution.answer, answers)),
-        "evidence": token_f1(solution.evidence, gold) if gold else 0.0,
-    }
-    place = locate(solution.evidence, texts)
-    focused = place is not None and is_focused(*place, rules)
-    if gold:
-        near = components["evidence"] >= rules.min_evidence_f1
-        anchored = place is not None and near and _says_enough(solution.answer, place[0].text, gold, rules)
-    else:
-        anchored = place is not None and is_anchored(question, solution.answer, place[0].text, rules, queries=queries)
-    backed = place is not None and _is_backed(solution.answer, place[0].text, gold)
+    gold = " ".join(span for span in spans if span.strip())
+    answer = solution.answer
+    evidence_f1 = token_f1(solution.evidence, gold) if gold else 0.0
+    found = find_span(solution.evidence, texts)
+    span = None if found is None else found[0]
+    focused = anchored = backed = False
+    if found is not None:
+        quote = found[0].text
+        focused = is_focused(*found, rules)
+        if gold:
+            # More than the answer, but no more than the gold evidence says beside it.
+            needed = min(rules.min_evidence_terms, len(stems_beyond(answer, gold)))
+            anchored = evidence_f1 >= rules.min_evidence_f1 and len(stems_beyond(answer, quote)) >= needed
+        else:
+            anchored = is_anchored(question, answer, quote, rules, queries=queries)
+        # No evidence can contain yes or no, nor an answer that the gold evidence does not contain either.
+        backed = (
+            is_yes_no(answer) or contains_answer(answer, quote) or bool(gold and not contains_answer(answer, gold))
+        )
     gates = {
-        "verbatim": float(place is not None),
+        "verbatim": float(span is not None),
         "focused": float(focused),
         "anchored": float(anchored),
         "backed": float(backed),
         "grounded": 1.0 if focused and anchored and backed else rules.ungrounded_share,
     }
-    f1 = token_f1(solution.answer, answers)
-    return SolutionScore(solution, answers, gold, components, gates, f1, place[0] if place else None)
-
-
-def _says_enough(answer: str, evidence: str, gold: str, rules: EveRules) -> bool:
-    """Whether the evidence says more than the answer, as much as the gold evidence does at most."""
-    wanted = min(rules.min_evidence_terms, len(words_beside(answer, gold)))
-    return len(words_beside(answer, evidence)) >= wanted
-
-
-def _is_backed(answer: str, evidence: str, gold: str) -> bool:
-    """Whether the evidence holds the answer, unless no evidence can: yes, no, and what the gold does not hold either."""
-    return is_yes_no(answer) or holds_answer(answer, evidence) or bool(gold and not holds_answer(answer, gold))
+    components = {"correct": float(exact_match(answer, answers)), "evidence": evidence_f1}
+    return SolutionScore(solution, answers, gold, components, gates, token_f1(answer, answers), span)

@@ -1,81 +1,135 @@
-"""Where an evidence span stands verbatim, and three questions about it that only the guarded reward asks.
+"""Blocks of a policy's message, evidence spans in the texts it was shown, and properties of a span.
 
-"Verbatim" is the package's one definition (`factgym.corpora.text`): equal after Unicode NFKC and white-space folding,
-nothing looser. What is found is the document's own slice; that slice, and not what the policy typed, is what a verifier
-should be shown and a data set should keep.
+    <think>…</think> <question>Who …?</question> <answer>Ada</answer> <evidence>Ada wrote …</evidence>
+
+Of several blocks of one name the last counts, as in Dr. Zero's published reward. "Verbatim" is the package's one
+definition (`factgym.corpora.text.find_quote`): equal after Unicode NFKC and white-space folding. A found span is the
+document's own slice, never the policy's spelling of it: this slice is shown to a verifier and kept in a data set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from factgym.corpora.sentences import passage_ranges
 from factgym.corpora.text import find_quote, terms
 from factgym.datasets.multihop.triple import Evidence
 from factgym.rewards.answer_matching import normalise_answer
-from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules
-from factgym.rewards.profact.porter import porter_stem
+from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
+from factgym.rewards.porter import porter_stem
+
+Range = tuple[int, int]
+"""A character range [start, end)."""
 
 Texts = Iterable[tuple[str, str]]
-"""Ids and texts, in the order in which they are looked through."""
-
-_YES_NO = frozenset(("yes", "no"))
+"""(document id, text) pairs, in the order in which they are searched."""
 
 
-def is_yes_no(answer: str) -> bool:
-    """Whether an answer is yes or no, after normalisation."""
-    return normalise_answer(answer) in _YES_NO
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A proposer's submission, stripped; an absent block is empty. Spans are offsets in the parsed text."""
+
+    question: str = ""
+    answer: str = ""
+    evidence: str = ""
+    question_span: Range | None = None
+    answer_span: Range | None = None
+    evidence_span: Range | None = None
 
 
-def find_span(evidence: str, texts: Texts) -> Evidence | None:
-    """The first place where the evidence stands in one of the texts; None when in none, or when it is blank.
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A solver's submission, stripped. tagged: whether the answer had a block of its own."""
 
-    texts: (document id, text) of what the policy was shown: the source document, then the passages that its searches
-    returned in this episode. Give passages, not rendered tool results: a result may echo the query, and what a policy
-    wrote itself is no evidence. Offsets count in the text given; where a passage was cut for display, give the part
-    that was shown.
+    answer: str = ""
+    evidence: str = ""
+    answer_span: Range | None = None
+    evidence_span: Range | None = None
+    tagged: bool = False
+
+
+def parse_proposal(text: str) -> Proposal:
+    """Return the proposal in a text. Never raises."""
+    spans = [last_block(text, name) for name in ("question", "answer", "evidence")]
+    question, answer, evidence = ("" if span is None else text[slice(*span)] for span in spans)
+    return Proposal(question, answer, evidence, *spans)
+
+
+def parse_solution(text: str) -> Solution:
+    """Return the solution in a solver's last message; without an answer block the whole text is the answer."""
+    block, evidence = last_block(text, "answer"), last_block(text, "evidence")
+    answer = block or _strip(text, 0, len(text))
+    cited = "" if evidence is None else text[slice(*evidence)]
+    return Solution(text[slice(*answer)], cited, answer, evidence, tagged=block is not None)
+
+
+def last_block(text: str, name: str) -> Range | None:
+    """Return the range of the content of the last `<name>…</name>`, without white space at its ends.
+
+    A block runs from its opening tag to the next closing tag; an unclosed one does not count. Linear in the text.
     """
-    found = locate(evidence, texts)
-    return None if found is None else found[0]
+    opening, closing = f"<{name}>", f"</{name}>"
+    block: Range | None = None
+    start = text.find(opening)
+    while start >= 0:
+        start += len(opening)
+        end = text.find(closing, start)
+        if end < 0:
+            break
+        block = start, end
+        start = text.find(opening, end)
+    return None if block is None else _strip(text, *block)
 
 
-def locate(evidence: str, texts: Texts) -> tuple[Evidence, str] | None:
-    """What `find_span` finds, and the text that it stands in."""
+def _strip(text: str, start: int, end: int) -> Range:
+    content = text[start:end]
+    start += len(content) - len(content.lstrip())
+    return start, start + len(content.strip())
+
+
+def find_span(evidence: str, texts: Texts) -> tuple[Evidence, str] | None:
+    """Return the first verbatim occurrence of the evidence and the text that holds it; None without one.
+
+    texts: the source document, then the passages that the searches of this episode returned. Give passages, not
+    rendered tool results: a result may echo the query, and a policy's own words are no evidence. Of a passage that was
+    cut for display give the displayed part; offsets count in the given text.
+    """
     for document, text in texts:
-        place = find_quote(evidence, text)
-        if place is not None:
-            return Evidence(document, *place, text[slice(*place)]), text
+        span = find_quote(evidence, text)
+        if span is not None:
+            return Evidence(document, *span, text[slice(*span)]), text
     return None
 
 
-def is_focused(span: Evidence, text: str, rules: EveRules = DEFAULT_RULES) -> bool:
-    """Whether a span points at something in its text: it lies in one sentence, or is short beside the whole.
+def span_json(span: Evidence | None) -> dict[str, object] | None:
+    """Return document and offsets of a span as JSON data."""
+    return None if span is None else {"document": span.document, "start": span.start, "end": span.end}
 
-    text: of the document that the span is of. A span of several sentences may have at most `max_evidence_share` of the
-    text's words.
-    """
+
+def is_focused(span: Evidence, text: str, rules: EveRules = DEFAULT_RULES) -> bool:
+    """Return whether a span lies within one sentence of its text, or has at most `max_evidence_share` of its words."""
     if span.start is None or span.end is None:
         return False
-    touched = sum(start < span.end and span.start < end for start, end in passage_ranges(text))
-    return touched <= 1 or len(span.text.split()) <= rules.max_evidence_share * len(text.split())
+    sentences = sum(start < span.end and span.start < end for start, end in passage_ranges(text))
+    return sentences <= 1 or len(span.text.split()) <= rules.max_evidence_share * len(text.split())
 
 
 def is_anchored(
     question: str, answer: str, evidence: str, rules: EveRules = DEFAULT_RULES, *, queries: Sequence[str] = ()
 ) -> bool:
-    """Whether a span says something about the question: more than the answer by itself.
+    """Return whether a span says something about the question besides naming the answer.
 
-    Besides the answer's words it must hold at least `min_evidence_terms` different content words, one of them the
-    question's or, since the last hop of a chain need not name what the question names, one of the `queries` that led
-    there. Words are compared by their Porter stems.
+    Without the answer's words it must hold at least `min_evidence_terms` different content words, one of them from the
+    question or, since the last hop of a chain need not name anything of the question, from the `queries` that led to
+    it. Words are compared by their Porter stems.
     """
-    asked = _stems(" ".join((question, *queries)))
-    beside = words_beside(answer, evidence)
-    return len(beside) >= rules.min_evidence_terms and not beside.isdisjoint(asked)
+    stems = stems_beyond(answer, evidence)
+    return len(stems) >= rules.min_evidence_terms and not stems.isdisjoint(_stems(" ".join((question, *queries))))
 
 
-def words_beside(answer: str, evidence: str) -> frozenset[str]:
-    """The stems of the content words that a span holds besides the answer's."""
+def stems_beyond(answer: str, evidence: str) -> frozenset[str]:
+    """Return the stems of the content words that a span holds besides those of the answer."""
     return _stems(evidence) - _stems(answer)
 
 
@@ -83,7 +137,12 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(map(porter_stem, terms(text)))
 
 
-def holds_answer(answer: str, text: str) -> bool:
-    """Whether the normalised answer stands in the normalised text, word by word: "1" is not in "1975"."""
-    wanted = normalise_answer(answer)
-    return bool(wanted) and f" {wanted} " in f" {normalise_answer(text)} "
+def contains_answer(answer: str, text: str) -> bool:
+    """Return whether the normalised text contains the normalised answer as whole words: "1" is not in "1975"."""
+    normalised = normalise_answer(answer)
+    return bool(normalised) and f" {normalised} " in f" {normalise_answer(text)} "
+
+
+def is_yes_no(answer: str) -> bool:
+    """Return whether an answer is yes or no after normalisation."""
+    return normalise_answer(answer) in ("yes", "no")

@@ -1,8 +1,8 @@
 """The best one-to-one assignment of predicted items to gold items, and its score.
 
 Source: ProFact, equation 5, and AVeriTeC's `eval.py`: the assignment with the largest sum of similarities, found by
-`scipy.optimize.linear_sum_assignment`; the sum divided by the number of gold items, so that a gold item nobody matched
-counts zero, and only the first ten predictions take part.
+`scipy.optimize.linear_sum_assignment`; the sum divided by the number of gold items, so that an unmatched gold item counts
+zero, and only the first ten predictions take part.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from factgym.rewards.profact.meteor import DEFAULT_METEOR, MeteorSettings, meteo
 from factgym.rewards.profact.tokens import Tokenize, word_tokens
 
 MAX_PREDICTIONS = 10
-"""How many predictions the official scorer looks at."""
+"""Number of predictions that the official scorer reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Prediction `prediction` stands for gold item `gold`; `similarity` is between them, 0 to 1."""
+    """Indices of a prediction and of the gold item assigned to it, and their similarity, 0 to 1."""
 
     prediction: int
     gold: int
@@ -37,13 +37,9 @@ class Matching:
     score: float
     matches: tuple[Match, ...]
 
-    def shares(self, golds: int) -> dict[int, float]:
-        """Prediction -> what it adds to the score of `golds` gold items, for credit."""
-        return {one.prediction: one.similarity / golds for one in self.matches}
-
 
 def best_matching(similarities: NDArray[np.float64]) -> Matching:
-    """The best assignment of rows (predictions) to columns (gold items).
+    """Return the best assignment of rows (predictions) to columns (gold items), by the Hungarian method.
 
     Without a row the score is 0. Raises DataError without a column: such a task cannot be scored.
     """
@@ -52,9 +48,9 @@ def best_matching(similarities: NDArray[np.float64]) -> Matching:
     if similarities.ndim != 2 or similarities.shape[1] == 0:
         raise DataError("there are no gold items to match: a task needs at least one gold question")
     rows, columns = linear_sum_assignment(similarities, maximize=True)
-    found = similarities[rows, columns]
-    matches = zip(rows.tolist(), columns.tolist(), found.tolist(), strict=True)
-    return Matching(float(found.sum() * (1 / similarities.shape[1])), tuple(Match(*one) for one in matches))
+    matched = similarities[rows, columns]
+    matches = map(Match, rows.tolist(), columns.tolist(), matched.tolist())
+    return Matching(float(matched.sum() * (1 / similarities.shape[1])), tuple(matches))
 
 
 def match_texts(
@@ -65,7 +61,7 @@ def match_texts(
     settings: MeteorSettings = DEFAULT_METEOR,
     limit: int | None = MAX_PREDICTIONS,
 ) -> Matching:
-    """The best assignment by METEOR of the first `limit` predictions (None: of all) to the gold texts.
+    """Return the best assignment by METEOR of the first `limit` predictions (None: of all) to the gold texts.
 
     Raises DataError when `golds` is empty.
     """

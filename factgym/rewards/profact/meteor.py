@@ -1,19 +1,19 @@
 """METEOR of two texts, as NLTK's `single_meteor_score` computes it and AVeriTeC's scorer calls it.
 
 Source: A. Lavie and A. Agarwal, "Meteor: an automatic metric for MT evaluation with high levels of correlation with
-human judgments" (2007), in NLTK's reading: words in lower case are matched one to one, first equal words, then equal
-Porter stems, then stems of which the reference's is a synonym of the hypothesis's in WordNet, each stage greedily from
-the last word back. With m matches in c runs, P = m / words of the hypothesis, R = m / words of the reference:
+human judgments" (2007), in NLTK's reading: words in lower case are aligned one to one, first equal words, then equal
+Porter stems, then stems of which the reference's is a WordNet synonym of the hypothesis's, each stage greedily from the
+last word back. With m matches in c runs, P = m / words of the hypothesis, R = m / words of the reference:
 
     F = P R / (alpha P + (1 - alpha) R)          score = F (1 - gamma (c / m) ** beta)
 
-The numbers are NLTK's, bit for bit, from the same tokens. What makes it fast: a text's words are grouped once, stems and
-synonyms are computed once a word, and a stage looks at the words that both texts have, not at pairs of words.
+The numbers are NLTK's, bit for bit, from the same tokens. Why it is fast: a text's words are grouped once, stems and
+synonyms are cached, and a stage looks at the words that both texts have, not at pairs of words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -21,18 +21,18 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from factgym.rewards.profact.porter import porter_stem
+from factgym.rewards.porter import porter_stem
 from factgym.rewards.profact.tokens import Tokenize, word_tokens
 from factgym.rewards.profact.wordnet import synonyms
 
-_CACHED_WORDS, _CACHED_TEXTS = 1 << 16, 1 << 11
-_CACHED_WORD_CHARS, _CACHED_TEXT_CHARS = 64, 2_000
-"""What is kept: longer words and texts are computed again, so that a hostile text cannot fill the memory."""
+_CACHED_TEXTS, _CACHED_TEXT_CHARS = 1 << 11, 2_000
+_CACHED_WORDS, _CACHED_WORD_CHARS = 1 << 16, 64
+"""Longer texts and words are computed again each time, so that a hostile text cannot fill the memory."""
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 Positions = dict[str, list[int]]
-"""Word -> where it stands, ascending."""
+"""Word -> its positions in the text, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,17 @@ DEFAULT_METEOR = MeteorSettings()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeteorText:
-    """A text ready to be compared: how many words it has, and where each stands."""
+    """A text prepared for comparison: its number of words, and the positions of each."""
 
     length: int
-    positions: Mapping[str, list[int]]
+    positions: Positions
 
 
 def meteor(
     prediction: str, gold: str, *, tokenize: Tokenize = word_tokens, settings: MeteorSettings = DEFAULT_METEOR
 ) -> float:
-    """METEOR of `prediction` (the hypothesis) against `gold` (the reference), 0 to 1; 0 when no word matches."""
-    return meteor_of(prepare(prediction, tokenize), prepare(gold, tokenize), settings)
+    """Return METEOR of `prediction` (the hypothesis) against `gold` (the reference), 0 to 1; 0 without a match."""
+    return meteor_prepared(prepare(prediction, tokenize), prepare(gold, tokenize), settings)
 
 
 def meteor_matrix(
@@ -69,54 +69,57 @@ def meteor_matrix(
     tokenize: Tokenize = word_tokens,
     settings: MeteorSettings = DEFAULT_METEOR,
 ) -> NDArray[np.float64]:
-    """METEOR of every prediction against every gold text, shape (predictions, golds)."""
-    columns = [prepare(one, tokenize) for one in golds]
-    rows = [[meteor_of(prepare(one, tokenize), column, settings) for column in columns] for one in predictions]
+    """Return METEOR of every prediction against every gold text, shape (predictions, golds)."""
+    columns = [prepare(gold, tokenize) for gold in golds]
+    rows = [
+        [meteor_prepared(prepare(prediction, tokenize), column, settings) for column in columns]
+        for prediction in predictions
+    ]
     return np.array(rows, dtype=np.float64).reshape(len(predictions), len(golds))
 
 
 def prepare(text: str, tokenize: Tokenize = word_tokens) -> MeteorText:
-    """`text` ready to be compared; short texts are kept, by text and tokenizer."""
+    """Prepare a text for comparison; short texts are cached by text and tokenizer."""
     return _prepare_cached(text, tokenize) if len(text) <= _CACHED_TEXT_CHARS else prepare_tokens(tokenize(text))
 
 
+@lru_cache(_CACHED_TEXTS)
+def _prepare_cached(text: str, tokenize: Tokenize) -> MeteorText:
+    return prepare_tokens(tokenize(text))
+
+
 def prepare_tokens(tokens: Sequence[str]) -> MeteorText:
-    """Tokens ready to be compared, for a text that was cut into words elsewhere."""
+    """Prepare a text that was tokenized elsewhere."""
     positions: Positions = {}
-    for at, word in enumerate([token.lower() for token in tokens]):
+    for position, word in enumerate([token.lower() for token in tokens]):
         if word in positions:
-            positions[word].append(at)
+            positions[word].append(position)
         else:
-            positions[word] = [at]
+            positions[word] = [position]
     return MeteorText(len(tokens), positions)
 
 
-def meteor_of(hypothesis: MeteorText, reference: MeteorText, settings: MeteorSettings = DEFAULT_METEOR) -> float:
-    """METEOR of two prepared texts, 0 to 1."""
-    matches = align(hypothesis, reference)
-    count = len(matches)
-    if count == 0:
-        return 0.0
-    precision, recall = count / hypothesis.length, count / reference.length
-    mean = (precision * recall) / (settings.alpha * precision + (1 - settings.alpha) * recall)
-    penalty: float = settings.gamma * (_runs(matches) / count) ** settings.beta
-    return (1 - penalty) * mean
+class WordCache(dict[str, T]):
+    """Word -> value of a function, computed once while there is room; emptied when it is full.
+
+    A hit is one look-up in a dict, without the Python call that an `lru_cache` behind a check of the length would need.
+    """
+
+    def __init__(self, function: Callable[[str], T]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, word: str) -> T:
+        value = self._function(word)
+        if len(word) <= _CACHED_WORD_CHARS:
+            if len(self) >= _CACHED_WORDS:
+                self.clear()
+            self[word] = value
+        return value
 
 
-def align(hypothesis: MeteorText, reference: MeteorText) -> dict[int, int]:
-    """Position in the hypothesis -> position in the reference, by the three stages."""
-    matches: dict[int, int] = {}
-    common = hypothesis.positions.keys() & reference.positions.keys()
-    _match_equal(hypothesis.positions, reference.positions, common, matches)
-    if len(matches) == hypothesis.length or len(matches) == reference.length:
-        return matches
-    left, right = _left_stems(hypothesis, reference, common), _left_stems(reference, hypothesis, common)
-    common = left.keys() & right.keys()
-    if common:
-        _match_equal(left, right, common, matches)
-        left, right = _without(left, right, common), _without(right, left, common)
-    _match_synonyms(left, right, matches)
-    return matches
+_STEMS = WordCache(porter_stem)
+_SYNONYMS = WordCache(synonyms)
 
 
 def clear_caches() -> None:
@@ -126,90 +129,80 @@ def clear_caches() -> None:
     _SYNONYMS.clear()
 
 
-def _match_equal(
-    left: Mapping[str, list[int]], right: Mapping[str, list[int]], common: set[str], matches: dict[int, int]
-) -> None:
-    """Match the last occurrences of each common word, as many as both sides have."""
+def meteor_prepared(hypothesis: MeteorText, reference: MeteorText, settings: MeteorSettings = DEFAULT_METEOR) -> float:
+    """Return METEOR of two prepared texts, 0 to 1."""
+    alignment = align(hypothesis, reference)
+    count = len(alignment)
+    if count == 0:
+        return 0.0
+    precision, recall = count / hypothesis.length, count / reference.length
+    mean = (precision * recall) / (settings.alpha * precision + (1 - settings.alpha) * recall)
+    # A run continues while both positions go up by one; each match that continues none begins one.
+    previous = alignment.get
+    runs = sum(previous(left - 1, -2) != right - 1 for left, right in alignment.items())
+    penalty: float = settings.gamma * (runs / count) ** settings.beta
+    return (1 - penalty) * mean
+
+
+def align(hypothesis: MeteorText, reference: MeteorText) -> dict[int, int]:
+    """Return position in the hypothesis -> position in the reference, by the three stages.
+
+    A stage matches the last occurrences of each common word, as many as both sides have, and hands on the rest.
+    """
+    alignment: dict[int, int] = {}
+    left, right = hypothesis.positions, reference.positions
+    common = left.keys() & right.keys()
+    _match_common(left, right, common, alignment)
+    if len(alignment) == hypothesis.length or len(alignment) == reference.length:
+        return alignment
+    left, right = _stem_rest(left, right, common), _stem_rest(right, left, common)
+    common = left.keys() & right.keys()
+    if common:
+        _match_common(left, right, common, alignment)
+        left, right = _rest(left, right, common), _rest(right, left, common)
+    _match_synonyms(left, right, alignment)
+    return alignment
+
+
+def _match_common(left: Positions, right: Positions, common: set[str], alignment: dict[int, int]) -> None:
     for word in common:
-        here, there = left[word], right[word]
-        count = min(len(here), len(there))
-        matches.update(zip(here[-count:], there[-count:], strict=True))
+        hypothesis, reference = left[word], right[word]
+        count = min(len(hypothesis), len(reference))
+        alignment.update(zip(hypothesis[-count:], reference[-count:], strict=True))
 
 
-def _left_stems(text: MeteorText, other: MeteorText, common: set[str]) -> Positions:
-    """Stem -> positions of the words that the first stage left over."""
-    found: Positions = {}
-    for word, places in text.positions.items():
-        rest = places[: -len(other.positions[word])] if word in common else places
+def _rest(positions: Positions, other: Positions, common: set[str]) -> Positions:
+    """Positions of `positions` that are unmatched after the common words were matched."""
+    rest = {word: places[: -len(other[word])] if word in common else places for word, places in positions.items()}
+    return {word: places for word, places in rest.items() if places}
+
+
+def _stem_rest(positions: Positions, other: Positions, common: set[str]) -> Positions:
+    """Stem -> unmatched positions."""
+    stems: Positions = {}
+    for word, places in positions.items():
+        rest = places[: -len(other[word])] if word in common else places
         if rest:
             stem = _STEMS[word]
-            found[stem] = sorted(found[stem] + rest) if stem in found else rest
-    return found
+            stems[stem] = sorted(stems[stem] + rest) if stem in stems else rest
+    return stems
 
 
-def _without(left: Positions, right: Positions, common: set[str]) -> Positions:
-    """What is left of `left` when the common words are matched."""
-    found = {}
-    for word, places in left.items():
-        rest = places[: -len(right[word])] if word in common else places
-        if rest:
-            found[word] = rest
-    return found
-
-
-def _match_synonyms(left: Positions, right: Positions, matches: dict[int, int]) -> None:
-    """From the last word of the hypothesis back, match the last word of the reference that is its synonym."""
-    offers = dict(_offers(left, right))
-    if not offers:
-        return
-    open_right = {one: list(right[one]) for offered in offers.values() for one in offered}
-    for at, offered in sorted(((at, offers[stem]) for stem in offers for at in left[stem]), reverse=True):
-        free = [open_right[one] for one in offered if open_right[one]]
-        if free:
-            matches[at] = max(free, key=_last).pop()
-
-
-def _offers(left: Positions, right: Positions) -> Iterator[tuple[str, list[str]]]:
-    """Stem of the hypothesis -> its synonyms in the reference, where it has any."""
-    stems = right.keys()
+def _match_synonyms(left: Positions, right: Positions, alignment: dict[int, int]) -> None:
+    """From the last word of the hypothesis back, match the last free word of the reference that is its synonym."""
+    offers: dict[str, list[str]] = {}
     for stem in left:
         known = _SYNONYMS[stem]
-        if not known.isdisjoint(stems):
-            yield stem, [one for one in stems if one in known]
+        if not known.isdisjoint(right):
+            offers[stem] = [other for other in right if other in known]
+    if not offers:
+        return
+    free = {other: list(right[other]) for others in offers.values() for other in others}
+    for position, others in sorted(((at, offers[stem]) for stem in offers for at in left[stem]), reverse=True):
+        candidates = [free[other] for other in others if free[other]]
+        if candidates:
+            alignment[position] = max(candidates, key=_last).pop()
 
 
-def _last(places: list[int]) -> int:
-    return places[-1]
-
-
-def _runs(matches: Mapping[int, int]) -> int:
-    """In how many runs the matches are: within one, both positions go up by one."""
-    before = matches.get
-    return sum(before(at - 1, -2) != there - 1 for at, there in matches.items())
-
-
-class _Known(dict[str, _T]):
-    """Word -> what a function says of it, asked once while there is room; a long word is asked for again each time."""
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Callable[[str], _T]) -> None:
-        super().__init__()
-        self._function = function
-
-    def __missing__(self, word: str) -> _T:
-        found = self._function(word)
-        if len(word) <= _CACHED_WORD_CHARS:
-            if len(self) >= _CACHED_WORDS:
-                self.clear()
-            self[word] = found
-        return found
-
-
-_STEMS = _Known(porter_stem)
-_SYNONYMS = _Known(synonyms)
-
-
-@lru_cache(_CACHED_TEXTS)
-def _prepare_cached(text: str, tokenize: Tokenize) -> MeteorText:
-    return prepare_tokens(tokenize(text))
+def _last(positions: Sequence[int]) -> int:
+    return positions[-1]

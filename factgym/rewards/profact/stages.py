@@ -1,39 +1,59 @@
-"""ProFact's reward: a score for the questions, one for the questions with their answers, one for the verdict.
+"""ProFact's reward: a score for the questions, one for the question-answer pairs, one for the verdict.
 
 Source: ProFact, section 3.3, equations 5 and 6, with the strings and the empty cases of AVeriTeC's `eval.py`: a pair is
-the question, a space and the answer; a yes-or-no answer carries its explanation; a question without an answer says so.
-The paper prints no weights, so `process` is the plain sum, 0 to 3; `noprocess` is the paper's "w/o PR", the verdict
-alone. Macro-F1 and other figures over many claims belong to the evaluation, not here.
+the question, a space and the answer; a yes-or-no answer carries its explanation; a question without an answer has the
+official non-answer. The paper prints no weights, so `process` is the plain sum, 0 to 3; `noprocess` is the paper's "w/o
+PR", the verdict alone. Macro-F1 and other figures over many claims belong to the evaluation.
+
+The paper's sum compares texts. A question-answer string is mostly its question, so that an answer written without a
+search earns nearly as much as one that was looked up, and a label guessed without evidence earns its whole share. Under
+`guarded`, which is ours, a pair counts only when its answer is grounded in evidence that was found for its question, and
+questions and verdict count by the share of the questions that were answered so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.rewards.profact.matching import Matching, match_texts
+from factgym.core.errors import DataError, did_you_mean
+from factgym.corpora.text import terms
+from factgym.datasets.averitec import LABELS, NO_ANSWER
+from factgym.rewards.profact.matching import Match, Matching, match_texts
+from factgym.rewards.profact.meteor import MeteorSettings
 from factgym.rewards.profact.tokens import Tokenize, word_tokens
 from factgym.rewards.rubric import Rubric
 
-LABELS = ("Supported", "Refuted", "Not Enough Evidence", "Conflicting Evidence/Cherrypicking")
-COMPONENTS = ("question", "qa", "verdict")
+COMPONENTS = ("question", "qa", "verdict", "grounded_qa")
+"""Components of every score, 0 to 1 each; the paper's are the first three."""
+GATES = ("evidence",)
+"""The share of the questions that were answered from evidence."""
 CUTOFFS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5)
-"""Where the official scorer reports the AVeriTeC score; the paper's is at 0.25."""
-NO_ANSWER = "No answer could be found."
+"""Cutoffs at which the official scorer reports the AVeriTeC score; the paper's is 0.25."""
 
-PROCESS = Rubric("process", dict.fromkeys(COMPONENTS, 1.0))
-"""The question score, the question-answer score and the verdict, summed: 0 to 3."""
+MIN_GROUNDED_SHARE = 0.5
+"""Share of an answer's own words that must occur in the evidence."""
+BALANCED_METEOR = MeteorSettings(alpha=0.5)
+"""Equal weights of precision and recall. METEOR's own are 1 to 9, so that an answer of everything found pays."""
+
+PROCESS = Rubric("process", {"question": 1.0, "qa": 1.0, "verdict": 1.0})
+"""The paper's sum of the three stages: 0 to 3."""
 NOPROCESS = Rubric("noprocess", {"verdict": 1.0})
 """The verdict alone, 0 or 1: the paper's "w/o PR"."""
-RUBRICS: Mapping[str, Rubric] = MappingProxyType({rubric.name: rubric for rubric in (PROCESS, NOPROCESS)})
+GUARDED = Rubric(
+    "guarded",
+    {"question": 1.0, "grounded_qa": 1.0, "verdict": 1.0},
+    {"question": "evidence", "verdict": "evidence"},
+)
+"""`PROCESS` with grounded pairs only, and questions and verdict gated by the evidence."""
+RUBRICS: Mapping[str, Rubric] = MappingProxyType({rubric.name: rubric for rubric in (PROCESS, NOPROCESS, GUARDED)})
 
 
 @dataclass(frozen=True, slots=True)
 class ProFactGold:
-    """What a claim is scored against: questions, question-answer strings (`comparison_strings`), one of `LABELS`."""
+    """Gold of a claim: questions, question-answer strings (`evidence_strings`), and one of `LABELS`."""
 
     questions: tuple[str, ...]
     pairs: tuple[str, ...]
@@ -50,16 +70,33 @@ class ProFactGold:
 
 @dataclass(frozen=True, slots=True)
 class ProFactScore:
-    """The three components, 0 to 1 each, and the assignments that the first two come from."""
+    """Scores of the stages, and the assignments behind them.
+
+    question, qa: assignments of questions and of pairs. verdict: 1 for the gold label, else 0. grounded: assignment of
+    the grounded pairs alone; its `prediction` counts among all pairs. evidence: share of the questions that were
+    answered from evidence.
+    """
 
     question: Matching
     qa: Matching
     verdict: float
+    grounded: Matching
+    evidence: float
 
     @property
     def components(self) -> dict[str, float]:
         """Name -> value, in the order of `COMPONENTS`."""
-        return {"question": self.question.score, "qa": self.qa.score, "verdict": self.verdict}
+        return {
+            "question": self.question.score,
+            "qa": self.qa.score,
+            "verdict": self.verdict,
+            "grounded_qa": self.grounded.score,
+        }
+
+    @property
+    def gates(self) -> dict[str, float]:
+        """Name -> factor."""
+        return {"evidence": self.evidence}
 
 
 def score_stages(
@@ -68,65 +105,66 @@ def score_stages(
     verdict: str | None,
     gold: ProFactGold,
     *,
+    grounded: Sequence[bool] = (),
     tokenize: Tokenize = word_tokens,
 ) -> ProFactScore:
-    """Score what a policy asked, answered and judged.
+    """Score an episode once, for every rubric.
 
-    questions: as posed, in order. pairs: (question, answer) of those answered. verdict: a label, or None when there is
-    none. What is empty or missing scores 0.
+    questions: as posed, in order. pairs: (question, answer) of those answered. verdict: a label, or None without one.
+    grounded: for each pair whether its answer is (`is_grounded`). Empty and missing parts score 0.
     """
+    texts = [f"{question} {answer}" for question, answer in pairs]
+    indices = [index for index, holds in enumerate(grounded) if holds]
+    matching = match_texts(
+        [texts[index] for index in indices], gold.pairs, tokenize=tokenize, settings=BALANCED_METEOR
+    )
+    matches = (Match(indices[match.prediction], match.gold, match.similarity) for match in matching.matches)
     return ProFactScore(
         question=match_texts(questions, gold.questions, tokenize=tokenize),
-        qa=match_texts([f"{question} {answer}" for question, answer in pairs], gold.pairs, tokenize=tokenize),
-        verdict=verdict_score(verdict, gold.verdict),
+        qa=match_texts(texts, gold.pairs, tokenize=tokenize),
+        verdict=1.0 if verdict == gold.verdict else 0.0,
+        grounded=Matching(matching.score, tuple(matches)),
+        evidence=len(indices) / len(questions) if questions else 0.0,
     )
 
 
-def verdict_score(verdict: str | None, gold: str) -> float:
-    """1 when the label is the gold one, letter by letter, else 0."""
-    return 1.0 if verdict == gold else 0.0
+def is_grounded(question: str, answer: str, evidence: Iterable[str] | None) -> bool:
+    """Return whether an answer rests on the evidence that was found for its question; None where nothing was searched.
 
-
-def gold_of(record: Mapping[str, Any]) -> ProFactGold:
-    """The gold of a record of AVeriTeC's train or dev file. Raises DataError when it cannot be scored."""
-    try:
-        questions = record["questions"]
-        return ProFactGold(
-            tuple(one["question"] for one in questions), tuple(comparison_strings(questions)), record["label"]
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"not a record of AVeriTeC: it needs 'label' and 'questions' ({error!r:.80})") from error
+    Of the words that it adds to its question at least half, and one, must occur in the evidence. The official
+    non-answer adds none and needs no more than a search.
+    """
+    if evidence is None:
+        return False
+    if " ".join(answer.split()).casefold().startswith(NO_ANSWER.rstrip(".").casefold()):
+        return True
+    seen = frozenset(term for text in evidence for term in terms(text))
+    added = frozenset(terms(answer)) - frozenset(terms(question))
+    present = len(added & seen)
+    return present >= 1 and present >= MIN_GROUNDED_SHARE * len(added)
 
 
 def comparison_strings(questions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One string for each answer of AVeriTeC's `questions` list, as the official scorer compares them."""
-    found: list[str] = []
-    for one in questions:
-        answers = one["answers"] if isinstance(one["answers"], list) else [one["answers"]]
-        found.extend(_pair(one["question"], answer) for answer in answers)
+    """Return one string per answer of a raw `questions` list of AVeriTeC, as the official scorer compares them.
+
+    Raises KeyError, TypeError or AttributeError for another layout.
+    """
+    strings: list[str] = []
+    for question in questions:
+        answers = question["answers"] if isinstance(question["answers"], list) else [question["answers"]]
+        for answer in answers:
+            text = f"{question['question']} {answer['answer']}"
+            boolean = answer.get("answer_type") == "Boolean"
+            strings.append(f"{text}. {answer['boolean_explanation']}" if boolean else text)
         if not answers:
-            found.append(f"{one['question']} {NO_ANSWER}")
-    return found
-
-
-def _pair(question: str, answer: Mapping[str, Any]) -> str:
-    text = f"{question} {answer['answer']}"
-    return f"{text}. {answer['boolean_explanation']}" if answer.get("answer_type") == "Boolean" else text
+            strings.append(f"{question['question']} {NO_ANSWER}")
+    return strings
 
 
 def averitec_correct(label_right: bool, evidence: float, cutoff: float = 0.25, *, strict: bool = False) -> bool:
-    """Whether a claim counts for the AVeriTeC score: the label is right and the evidence score reaches the cutoff.
+    """Return whether a claim counts for the AVeriTeC score: right label, and an evidence score that reaches the cutoff.
 
-    evidence: the question-answer score. strict: it must lie above the cutoff, as in AVeriTeC's `eval.py`; the paper's
+    evidence: the question-answer score. strict: it must exceed the cutoff, as in AVeriTeC's `eval.py`; the paper's
     reading, and the default, is "at least".
     """
     return label_right and (evidence > cutoff if strict else evidence >= cutoff)
-
-
-def find_rubric(name: str) -> Rubric:
-    """The preset of this name. Raises ConfigError for another."""
-    if name not in RUBRICS:
-        raise ConfigError(
-            f"there is no ProFact rubric {name!r:.80}.{did_you_mean(name, RUBRICS)} Use {', '.join(RUBRICS)}."
-        )
-    return RUBRICS[name]

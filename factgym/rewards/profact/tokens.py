@@ -1,11 +1,11 @@
-"""Words of a text as AVeriTeC's scorer sees them: sentences first, then the Penn Treebank's rules.
+"""Tokens of a text as AVeriTeC's scorer sees them: sentences first, then the rules of the Penn Treebank.
 
 The scorer calls `nltk.word_tokenize`. Within a sentence the rules here give the tokens of NLTK 3.10's
 `NLTKWordTokenizer` (Apache-2.0), one by one. Sentences matter because only the last period of one is a token of its
-own. NLTK finds them with a trained model (Punkt) that has to be downloaded; `sentences` is a rule with short lists of
-words in its place, so that nothing is, and scores need no network. It follows Punkt's habits, odd ones too (a sentence
-ends after "Gov." and before "[1]"): of 19,400 texts of AVeriTeC and of predictions for it, 41 get other tokens. Where
-the model is installed, `nltk_tokens()` gives the scorer's own, and every score takes them by its `tokenize` argument.
+own. NLTK splits them with a trained model (Punkt) that has to be downloaded; `sentences` is a rule with short word lists
+in its place, so that scores need no download. It follows Punkt's habits, odd ones too (a sentence ends after "Gov." and
+before "[1]"): of 19,400 texts of AVeriTeC and of predictions for it, 41 get other tokens. Where the model is installed,
+`nltk_tokens()` gives the scorer's own tokens, and every score takes them by its `tokenize` argument.
 """
 
 from __future__ import annotations
@@ -59,48 +59,44 @@ _CONTRACTIONS = tuple(
     )
 )
 _CONTRACTED = re.compile(r"(?i)(?:canno|gimm|gonn|gott|lemm|wann)|'(?:ye|n|tis|twas)\b")
-"""What a text must have for a contraction to be found in it."""
+"""Matches in every text with a contraction."""
 
 _PLAIN = re.compile(r"(?:[A-Za-z0-9]++ ?)*+[.?!]?")
-"""A sentence of words and spaces: no rule applies but that its last mark stands alone."""
+"""A sentence of words and spaces, in which the last mark alone is split off."""
 
 _CLOSING = r"[)\]}\"'»”’«“‘]"
 _OPENING = r"[\[({*:@;]"
-_LATER = rf"\S{{0,80}}[.?!](?:\s++\S|{_OPENING}|{_CLOSING}|[?!])"
-"""Another mark in the same word: only the last of a word ends a sentence."""
+_LATER_MARK = rf"\S{{0,80}}[.?!](?:\s++\S|{_OPENING}|{_CLOSING}|[?!])"
+"""Another mark in the same word: only the last mark of a word ends a sentence."""
 
 _BREAK = re.compile(
     rf"(?<![.?!])[.?!]++(?:{_CLOSING}*+(?:\s++{_CLOSING}++(?=\s))?\s++(?=(\S{{1,80}}))"
-    rf"|(?=({_OPENING}\S{{0,79}}|{_CLOSING}++\S))(?!{_LATER}))"
+    rf"|(?=({_OPENING}\S{{0,79}}|{_CLOSING}++\S))(?!{_LATER_MARK}))"
 )
-"""A mark that may end a sentence, with the quotes and brackets that close it; white space follows, or an opening sign."""
+"""A mark that may end a sentence, with closing quotes and brackets, before white space or an opening sign."""
 _LAST_WORD = re.compile(r"(?:^|\s)[(\[{\"`]*(\S+)$")
 _INITIAL = re.compile(r"[^\W\d_]\.")
 _NUMBER = re.compile(r"[\d.,]*\d\.")
 _MAX_WORD_CHARS = 80
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
-_TITLES = _set(
-    """
-    adm capt col dr ft gen lt maj messrs mr mrs ms prof rep reps sen sr st supt vs v
-    """
-)
-"""Abbreviations that a sentence does not end with; words that Punkt's English model lacks (Gov., Rev., e.g., etc.) end one."""
+_TITLES = _words("adm capt col dr ft gen lt maj messrs mr mrs ms prof rep reps sen sr st supt vs v")
+"""Abbreviations that no sentence ends with. Punkt's English model lacks others (Gov., Rev., e.g., etc.): they end one."""
 
-_ABBREVIATIONS = _set(
+_ABBREVIATIONS = _words(
     """
     jr sr inc corp co ltd bros cos a.m p.m u.s u.k u.n u.s.a d.c n.y l.a ph.d m.b.a jan feb aug sept sep oct nov dec
     tues wed fri ave calif ariz colo conn fla ga ill kan ky mich minn okla ore pa tenn va vt wash wis ala n.j n.h n.m n.c
     n.d s.c w.va r.i s.s j.c e.m
     """
 )
-"""Abbreviations that a sentence may end with; it does when an opening word of `_OPENERS` follows."""
+"""Abbreviations that a sentence may end with; it does when a word of `_OPENERS` follows."""
 
-_OPENERS = _set(
+_OPENERS = _words(
     """
     The This These It He They There I In If And But However When While As For After Before Though Although Since Some Most
     Both So Under Many Even Despite Instead Indeed Thus Nor Moreover Meanwhile Yet According Among Similarly Nevertheless
@@ -113,23 +109,23 @@ _OPENERS = _set(
 
 
 def word_tokens(text: str) -> list[str]:
-    """The words of `text` in order, punctuation apart; opening quotes are ``, closing ones ''."""
+    """Return the words of `text` in order, with punctuation split off; opening quotes are ``, closing ones ''."""
     return [token for sentence in sentences(text) for token in treebank_tokens(sentence)]
 
 
 def sentences(text: str) -> list[str]:
-    """`text` cut after its sentences; white space around each is dropped."""
-    found, start = [], 0
+    """Split `text` after its sentences; white space around each is dropped."""
+    parts, start = [], 0
     for match in _BREAK.finditer(text):
         if _ends_sentence(text, match):
-            found.append(text[start : match.end()].strip())
+            parts.append(text[start : match.end()].strip())
             start = match.end()
-    found.append(text[start:].strip())
-    return [one for one in found if one]
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]
 
 
 def treebank_tokens(sentence: str) -> list[str]:
-    """The words of one sentence by the rules of the Penn Treebank, as NLTK has them."""
+    """Return the words of one sentence by the rules of the Penn Treebank, in NLTK's version."""
     if _PLAIN.fullmatch(sentence) and not _CONTRACTED.search(sentence):
         marks = sentence[-1:] if sentence.endswith((".", "?", "!")) else ""
         return [*sentence[: len(sentence) - len(marks)].split(), *marks]
@@ -146,9 +142,9 @@ def treebank_tokens(sentence: str) -> list[str]:
 
 
 def nltk_tokens() -> Tokenize:
-    """`nltk.word_tokenize`, the official scorer's own tokens.
+    """Return `nltk.word_tokenize`, the official scorer's own tokenizer.
 
-    Raises MissingExtraError without NLTK, and ConfigError where its model of sentences is not installed.
+    Raises MissingExtraError without NLTK, and ConfigError where its sentence model is not installed.
     """
     try:
         word_tokenize = import_module("nltk.tokenize").word_tokenize
@@ -165,25 +161,17 @@ def nltk_tokens() -> Tokenize:
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
-    """Whether the mark that `match` starts with ends a sentence."""
+    """Return whether the mark at the start of `match` ends a sentence."""
     mark = match[0].rstrip()
     if not mark.startswith(".") or "?" in mark or "!" in mark:
         return True
     following = match[1] or match[2]
     if mark.startswith(".."):
         return following[:1].isupper()
-    found = _LAST_WORD.search(text, max(0, match.start() - _MAX_WORD_CHARS), match.start())
-    word = found[1] if found else ""
+    last_word = _LAST_WORD.search(text, max(0, match.start() - _MAX_WORD_CHARS), match.start())
+    word = last_word[1] if last_word else ""
+    opens = following.strip("\"'“‘(,.") in _OPENERS
     if _INITIAL.fullmatch(word + ".") or _NUMBER.fullmatch(word + "."):
-        return _after_initial(word, following)
-    known = word.lower().rpartition("-")[2]
-    if known in _TITLES:
-        return False
-    return known not in _ABBREVIATIONS or following.strip("\"'“‘(,.") in _OPENERS
-
-
-def _after_initial(word: str, following: str) -> bool:
-    """Whether a sentence ends after a single letter or a number with a period."""
-    if word[-1:].isdigit() or word == "I":
-        return not following[:1].islower()
-    return following.strip("\"'“‘(,.") in _OPENERS
+        return not following[:1].islower() if word[-1:].isdigit() or word == "I" else opens
+    name = word.lower().rpartition("-")[2]
+    return name not in _TITLES and (name not in _ABBREVIATIONS or opens)

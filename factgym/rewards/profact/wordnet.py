@@ -1,104 +1,150 @@
-"""The synonyms of a word as METEOR asks WordNet for them, from a table that comes with the package.
+"""Synonyms of a word as METEOR takes them from WordNet, from a table that comes with the package.
 
-`synonyms(word)` is what NLTK 3.9's METEOR gathers: the names of the lemmas of `wordnet.synsets(word)` that are single
-words, where `synsets` looks up the word and its base forms by WordNet's own rules (morphy). Names with a capital are
-left out, since METEOR compares words in lower case. Nothing is downloaded. The table is text, read whole (2.8 MB) and
-searched in place, by blocks of lines: the first look-up takes some tens of milliseconds, a later one some microseconds.
-How the table is made is in `factgym.rewards.profact.build_wordnet`; its licence is `WORDNET-LICENSE`.
+`synonyms(word)` equals the set that NLTK 3.9's METEOR gathers: the single-word lemma names of `wordnet.synsets(word)`,
+where `synsets` looks up the word and its base forms by WordNet's rules (morphy). Names with a capital are omitted, since
+METEOR compares words in lower case.
+
+The table has one line per lemma, sorted by bytes: the lemma, then by part of speech (noun, verb, adjective, adverb) its
+synonyms, then by part of speech the base forms of the exception lists. Cells are separated by tabs and words by spaces;
+`*` is the lemma itself. It is read whole (2.8 MB) and searched in place, by blocks of lines: the first look-up takes
+some tens of milliseconds, a later one some microseconds. It is built from the files of WordNet 3.0 (Debian's package
+`wordnet-base`), whose licence allows this and asks for its notice (`WORDNET-LICENSE`):
+
+    python -m factgym.rewards.profact.wordnet /usr/share/wordnet wordnet.tsv.gz
 """
 
 from __future__ import annotations
 
 import gzip
+import re
+import sys
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 
-_RULES: tuple[tuple[tuple[str, str], ...], ...] = (
-    (
-        ("s", ""),
-        ("ses", "s"),
-        ("ves", "f"),
-        ("xes", "x"),
-        ("zes", "z"),
-        ("ches", "ch"),
-        ("shes", "sh"),
-        ("men", "man"),
-        ("ies", "y"),
-    ),
-    (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
-    (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
-    (),
-)
-"""How a base form is made from an inflected one: by noun, verb, adjective, adverb. A word that the exception list of
-the part of speech has is made by that list alone."""
+from factgym.core.errors import DataError
 
-_BY_LETTER = tuple(
-    {letter: tuple(rule for rule in rules if rule[0][-1] == letter) for letter in {old[-1] for old, _ in rules}}
-    for rules in _RULES
+_PARTS = ("noun", "verb", "adj", "adv")
+
+_SUFFIX_RULES = tuple(
+    [(old, new) for old, _, new in (rule.partition(":") for rule in rules.split())]
+    for rules in (
+        "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
+        "s: ies:y es:e es: ed:e ed: ing:e ing:",
+        "er: est: er:e est:e",
+        "",
+    )
 )
-"""The rules by the last letter of what they replace, in their order."""
+"""Suffix and replacement that give a base form, by part of speech. A word with an entry in the exception list of the
+part of speech has that entry's base forms alone."""
+
+_RULES_BY_LETTER = tuple(
+    {letter: [rule for rule in rules if rule[0][-1] == letter] for letter in {old[-1] for old, _ in rules}}
+    for rules in _SUFFIX_RULES
+)
+"""The rules by the last letter of the suffix, in their order."""
 
 _BLOCK_BYTES = 1_024
 
 _MAX_WORD_CHARS = 80
 """Longer words have no entry: WordNet's longest lemma has 71 letters, and a rule drops three at most."""
 
+_MARKER = re.compile(r"\((?:a|p|ip)\)$")
+"""Syntactic marker of an adjective in WordNet's data files."""
+
 
 def synonyms(word: str) -> frozenset[str]:
-    """The words that METEOR takes for synonyms of `word`, in lower case; `word` itself is not among them."""
+    """Return the words that METEOR takes for synonyms of `word`, in lower case, without `word` itself."""
     lowered = word.lower()
     if len(lowered) > _MAX_WORD_CHARS:
         return frozenset()
-    entry, found = _entry(lowered), set[str]()
-    for part, rules in enumerate(_BY_LETTER):
-        if part < len(entry):
-            _add(found, entry, part, lowered)
+    entry, names = _entry(lowered), set[str]()
+    for part, rules in enumerate(_RULES_BY_LETTER):
+        _add_names(names, entry, part, lowered)
         bases = entry[4 + part].split() if 4 + part < len(entry) else []
         for old, new in () if bases else rules.get(lowered[-1:], ()):
             if lowered.endswith(old):
                 bases.append(lowered[: -len(old)] + new)
         for base in bases:
-            _add(found, _entry(base), part, base)
-    found.discard(word)
-    return frozenset(found)
+            _add_names(names, _entry(base), part, base)
+    names.discard(word)
+    return frozenset(names)
 
 
-def _add(found: set[str], entry: list[str], part: int, form: str) -> None:
+def _add_names(names: set[str], entry: list[str], part: int, form: str) -> None:
     """Add the synonyms of a form as this part of speech."""
-    names = entry[part].split() if part < len(entry) else ()
-    if names:
-        found.update(names)
-        if "*" in names:
-            found.discard("*")
-            found.add(form)
+    if part < len(entry):
+        names.update(form if name == "*" else name for name in entry[part].split())
 
 
 def _entry(lemma: str) -> list[str]:
-    """The lemma's cells, none when it is not in the table: the block that it would be in, and a search in there."""
+    """Return the lemma's cells, none for a lemma that is not in the table.
+
+    Bisection over the blocks' first lemmas, then a search within the block.
+    """
     key = lemma.encode("utf-8", "surrogatepass")
     if not key or b"\n" in key or b"\t" in key:
         return []
     table, starts, firsts = _blocks()
     block = bisect_right(firsts, key)
     start, end = starts[max(0, block - 1)], starts[block]
-    at = table.find(b"\n%b\t" % key, start, end)
-    if at < 0:
+    line = table.find(b"\n%b\t" % key, start, end)
+    if line < 0:
         return []
-    first = at + len(key) + 2
-    return table[first : table.index(b"\n", first)].decode().split("\t")
+    cells = line + len(key) + 2
+    return table[cells : table.index(b"\n", cells)].decode().split("\t")
 
 
 @lru_cache(maxsize=1)
 def _blocks() -> tuple[bytes, list[int], list[bytes]]:
-    """The table, where its blocks of whole lines start (with their line break, and the end), and their first lemmas."""
-    table = _table()
-    places = {table.rindex(b"\n", 0, at + 1) for at in range(0, len(table) - 1, _BLOCK_BYTES)}
-    starts = sorted(places - {len(table) - 1})
-    return table, [*starts, len(table)], [table[at + 1 : table.index(b"\t", at)] for at in starts]
+    """Return the table, the starts of its blocks of whole lines (with their line break, and the end), and first lemmas."""
+    table = gzip.decompress(resources.files(__package__).joinpath("wordnet.tsv.gz").read_bytes())
+    starts = {table.rindex(b"\n", 0, offset + 1) for offset in range(0, len(table) - 1, _BLOCK_BYTES)}
+    ordered = sorted(starts - {len(table) - 1})
+    return table, [*ordered, len(table)], [table[start + 1 : table.index(b"\t", start)] for start in ordered]
 
 
-@lru_cache(maxsize=1)
-def _table() -> bytes:
-    packed = resources.files(__package__).joinpath("wordnet.tsv.gz").read_bytes()
-    return gzip.decompress(packed)
+def build_table(folder: Path) -> bytes:
+    """Return the table's text from WordNet's files. Raises DataError when `folder` lacks one of them."""
+    table: dict[str, list[list[str]]] = {}
+    for part, name in enumerate(_PARTS):
+        synsets = dict(_synsets(folder / f"data.{name}"))
+        for line in _lines(folder / f"index.{name}"):
+            fields = line.split()
+            offsets = fields[6 + int(fields[3]) :]
+            lemmas = {lemma for offset in offsets for lemma in synsets[offset]}
+            table.setdefault(fields[0], [[] for _ in range(8)])[part] = sorted(lemmas)
+        for line in _lines(folder / f"{name}.exc"):
+            form, *bases = line.split()
+            table.setdefault(form, [[] for _ in range(8)])[4 + part] = bases
+    rows = sorted((lemma.encode(), _cells(lemma, cells)) for lemma, cells in table.items() if any(cells))
+    return b"".join(b"\n" + lemma + text for lemma, text in rows) + b"\n"
+
+
+def _cells(lemma: str, cells: list[list[str]]) -> bytes:
+    texts = [" ".join("*" if word == lemma else word for word in words) for words in cells]
+    return ("\t" + "\t".join(texts)).rstrip("\t").encode()
+
+
+def _synsets(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Offset and names of each synset, without names that no word in lower case can equal."""
+    for line in _lines(path):
+        fields = line.split(" | ")[0].split()
+        names = [_MARKER.sub("", fields[4 + 2 * i]) for i in range(int(fields[3], 16))]
+        yield fields[0], [name for name in names if "_" not in name and name == name.lower()]
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}. Give the folder of WordNet 3.0's files.") from error
+    return (line for line in text.splitlines() if line and not line.startswith("  "))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("python -m factgym.rewards.profact.wordnet FOLDER FILE")
+    Path(sys.argv[2]).write_bytes(gzip.compress(build_table(Path(sys.argv[1])), 9, mtime=0))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.eve.rules import DEFAULT_RULES, EveRules
+from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
 
 Draw = Literal["uniform", "selector"]
 DRAWS: tuple[Draw, ...] = ("uniform", "selector")

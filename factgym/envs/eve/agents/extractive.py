@@ -31,7 +31,7 @@ from factgym.envs.eve.agents.reading import (
 )
 from factgym.envs.eve.protocols import Shown, read_shown
 from factgym.envs.eve.submission import written
-from factgym.rewards.eve import holds_answer
+from factgym.rewards.eve.spans import contains_answer
 
 UNKNOWN = "unknown"
 
@@ -145,7 +145,7 @@ def _chosen(asked: Asked, found: Sequence[Chain], rng: random.Random) -> Reading
     if not found:
         return Reading(asked.text, answer)
     read = [one for chain in found for one in reversed(chain.sentences)]
-    told = next((one for one in read if holds_answer(answer, one.text)), read[0])
+    told = next((one for one in read if contains_answer(answer, one.text)), read[0])
     return Reading(asked.text, answer, told.text, told.passage, asked.choices)
 
 

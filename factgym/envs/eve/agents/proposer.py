@@ -24,7 +24,7 @@ from factgym.envs.eve.agents.proposer_reading import (
 from factgym.envs.eve.agents.proposer_writing import Draft, drafts
 from factgym.envs.eve.proposer_submission import written
 from factgym.envs.eve.protocols import read_shown
-from factgym.rewards.eve import is_leak, is_valid
+from factgym.rewards.eve.proposal import is_leak, is_valid
 
 _BEAM = 12
 _QUERIES = 2

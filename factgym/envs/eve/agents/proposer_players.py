@@ -20,7 +20,7 @@ from factgym.envs.eve.proposer import EveProposerEnv
 from factgym.envs.eve.proposer_submission import written
 from factgym.envs.eve.protocols import read_shown
 from factgym.generators.multihop.entities import entities
-from factgym.rewards.eve import Proposal
+from factgym.rewards.eve.spans import Proposal
 
 _JUNK = "the"
 

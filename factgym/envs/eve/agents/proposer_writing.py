@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from factgym.envs.eve.agents.proposer_reading import Chain, Fact
-from factgym.rewards.eve import is_leak, is_valid
+from factgym.rewards.eve.proposal import is_leak, is_valid
 
 GAP = "____"
 _OTHER = "[that one]"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from factgym.datasets.averitec import NO_ANSWER, GoldQuestion, answer_string
 from factgym.envs.profact.agents.script import Brief, Call, Script, answering, searching
 from factgym.envs.profact.tasks import ProFactTask
-from factgym.rewards.profact import meteor
+from factgym.rewards.profact.meteor import meteor
 
 
 class Oracle(Script):

@@ -12,10 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.core.errors import DataError
-from factgym.rewards.eve import exact_match, normalise_answer, squad_scores, token_f1
+from factgym.rewards.answer_matching import exact_match, normalise_answer, token_f1
 
 PREDICTIONS = "pred_v1.1_Logistic_Regression_Baseline_Stanford_University.json"
+
+
+def squad_scores(predictions: dict[str, str], golds: dict[str, list[str]]) -> tuple[float, float]:
+    """EM and F1 in percent as SQuAD's `evaluate.py` reports them: a question without a prediction is wrong."""
+    scored = [(predictions[key], texts) for key, texts in golds.items() if key in predictions]
+    em, f1 = (sum(score(text, texts) for text, texts in scored) for score in (exact_match, token_f1))
+    return 100.0 * em / len(golds), 100.0 * f1 / len(golds)
 
 
 @pytest.mark.data
@@ -23,7 +29,7 @@ def test_squad_baseline_has_its_published_numbers(data_dir: Path) -> None:
     file = json.loads((data_dir / "squad/dev-v1.1.json").read_text("utf-8"))
     predictions = json.loads((data_dir / "squad" / PREDICTIONS).read_text("utf-8"))
     golds = {
-        question["id"]: [one["text"] for one in question["answers"]]
+        question["id"]: [answer["text"] for answer in question["answers"]]
         for article in file["data"]
         for paragraph in article["paragraphs"]
         for question in paragraph["qas"]
@@ -64,11 +70,11 @@ def test_normalisation_is_squads(text: str) -> None:
 
 
 def brute_f1(text: str, gold: str) -> float:
-    said, wanted = official_normalisation(text).split(), official_normalisation(gold).split()
-    shared = sum((Counter(said) & Counter(wanted)).values())
-    if not shared:
+    tokens, gold_tokens = official_normalisation(text).split(), official_normalisation(gold).split()
+    overlap = sum((Counter(tokens) & Counter(gold_tokens)).values())
+    if not overlap:
         return 0.0
-    precision, recall = shared / len(said), shared / len(wanted)
+    precision, recall = overlap / len(tokens), overlap / len(gold_tokens)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -84,13 +90,6 @@ def test_scores_are_the_best_over_the_golds(text: str, golds: list[str]) -> None
     assert exact_match(text, golds) == any(official_normalisation(text) == official_normalisation(g) for g in golds)
 
 
-def test_a_question_without_a_prediction_is_wrong() -> None:
-    golds = {"a": ["Paris"], "b": ["Rome"], "c": ["Bonn"]}
-    assert squad_scores({"a": "paris!", "b": "Rome Rome", "z": "Bonn"}, golds) == pytest.approx((100 / 3, 500 / 9))
-    with pytest.raises(DataError, match="no question"):
-        squad_scores({}, {})
-
-
-def test_one_gold_may_be_a_text() -> None:
+def test_a_single_gold_may_be_a_string() -> None:
     assert exact_match("The Eiffel Tower.", "eiffel tower")
     assert token_f1("a tower in Paris", "the Eiffel Tower") == pytest.approx(0.4)
