@@ -14,7 +14,15 @@ import factgym
 from factgym.agents.rollout import play_episode
 from factgym.core.messages import message_text
 from factgym.envs.profact.agents import AGENTS
-from factgym.rewards.profact.stages import COMPONENTS, GUARDED, RUBRICS, ProFactGold, is_grounded, score_stages
+from factgym.rewards.profact.stages import (
+    COMPONENTS,
+    GUARDED,
+    PROCESS,
+    RUBRICS,
+    ProFactGold,
+    is_grounded,
+    score_stages,
+)
 from factgym.rewards.rubric import Rubric
 
 REWARDS = [*RUBRICS, "mine"]
@@ -88,7 +96,7 @@ def test_the_components_are_those_of_the_record_by_itself() -> None:
             metrics["questions"], metrics["pairs"], metrics["verdict"], env.task.gold, grounded=metrics["grounded"]
         )
         assert parts == alone.components
-        assert made["reward"]["total"] == pytest.approx(sum(alone.components.values()))
+        assert made["reward"]["total"] == PROCESS.total(alone.components, {})
 
 
 # The guard
