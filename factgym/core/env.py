@@ -1,8 +1,8 @@
 """The environment: a `gymnasium.Env` in which a policy talks, calls tools and submits.
 
-A subclass says four things: what its tasks are (`load_tasks`), what the first messages are (`begin`), how a tool call
-is answered (`answer`), and what the finished episode earned (`score`). The base class owns the rest: parsing, the
-turn and length budgets, order, recording and determinism.
+A subclass supplies its tasks (`load_tasks`), the first messages (`initial_messages`), its tools (a `toolbox` that works
+on `state`, or methods of its own) and the score of a finished episode (`score`). The base class owns the rest: parsing,
+the turn and length budgets, order, recording and determinism.
 
 An instance is one episode slot and is cheap. The task set it plays from is immutable and shared, so that
 `copy.deepcopy(env)` branches an episode.
@@ -15,15 +15,15 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic, Protocol, Self
 
 import gymnasium
 import numpy as np
 
 from factgym.core.action import CallError, ParsedAction, ToolCall, parse_action
 from factgym.core.config import EnvConfig
-from factgym.core.episode import Episode, Reply, Stop, TaskT, Turn
-from factgym.core.errors import ConfigError, EpisodeOverError, did_you_mean
+from factgym.core.episode import Episode, Stop, TaskT, ToolResult, Turn
+from factgym.core.errors import ConfigError, EpisodeOverError, ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.policy import PolicyError
 from factgym.core.registry import EnvSpec
@@ -45,6 +45,22 @@ def _no_clock() -> float:
     return 0.0
 
 
+class Tools(Protocol):
+    """The tools of an environment; `factgym.tools.toolbox.Toolbox` in practice."""
+
+    def schemas(self, names: Sequence[str] | None = None) -> Sequence[ToolSchema]:
+        """The OpenAI schemas of the tools of these names, in order; of all for None."""
+        ...
+
+    def call(self, state: Any, call: ToolCall, names: Sequence[str] | None = None) -> ToolResult:
+        """Validate a call of one of these tools and do it."""
+        ...
+
+    def ends_episode(self, name: str) -> bool:
+        """Whether a successful call of this tool ends the episode."""
+        ...
+
+
 class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """Base of all environments; `make` builds them.
 
@@ -58,9 +74,13 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """`<tag>text</tag>` in a completion -> (tool, argument)."""
     implicit: ClassVar[Mapping[str, str]] = {}
     """Key of a bare JSON object -> the tool that it submits to."""
+    toolbox: ClassVar[Tools | None] = None
+    """The tools; None where `available_tools` and `call_tool` are the environment's own."""
+    state: Any
+    """The state of the episode that the tools work on (an `EpisodeState`); `initial_messages` sets it."""
     action_space: ActionSpace
     clock: Callable[[], float] = staticmethod(_no_clock)
-    """What an engine sets to time the tools; environments themselves know no time."""
+    """Set by an engine to time the tools; environments themselves know no time."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration
 
     def __init__(self, env_spec: EnvSpec, config: EnvConfig, render_mode: str | None = None) -> None:
@@ -95,20 +115,34 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         """Set up the episode's own state and return its first messages."""
 
     @abstractmethod
+    def score(self) -> RewardReport:
+        """Score the finished episode."""
+
+    @property
+    def open_tools(self) -> Sequence[str] | None:
+        """Names of the tools of `toolbox` that may be called now; None for all."""
+        return None
+
     def available_tools(self) -> Sequence[ToolSchema]:
         """Schemas of the tools that may be called now."""
-
-    @abstractmethod
-    def call_tool(self, call: ToolCall) -> Reply:
-        """Do a call. Calls `self.finish()` when it ends the episode; never raises for what a policy said."""
-
-    @abstractmethod
-    def score(self) -> RewardReport:
-        """What the finished episode earned."""
+        return self.toolbox.schemas(self.open_tools) if self.toolbox is not None else ()
 
     def all_tools(self) -> Sequence[ToolSchema]:
         """Schemas of every tool that may be open at some stage, for frameworks that want them before an episode."""
         return self.available_tools()
+
+    def call_tool(self, call: ToolCall) -> ToolResult:
+        """Do a call, and `finish` the episode if the call ends it.
+
+        An override may raise ToolError for a call that it refuses; it raises nothing else for a policy's fault.
+        """
+        if self.toolbox is None:
+            raise ToolError("unknown_tool", "There are no tools here.")
+        self.state.turn = len(self.episode.turns)
+        result = self.toolbox.call(self.state, call, self.open_tools)
+        if result.error is None and self.toolbox.ends_episode(result.tool):
+            self.finish()
+        return result
 
     @property
     def slow_steps(self) -> bool:
@@ -219,17 +253,17 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         for key in options:
             if key not in RESET_OPTIONS:
                 raise ConfigError(f"reset has no option {key!r}.{did_you_mean(str(key), RESET_OPTIONS)}")
-        wanted = options.get("task")
+        requested = options.get("task")
         size = len(self.tasks)
         if not size:
             raise ConfigError(f"{self.env_spec.id!r} has no tasks in this configuration")
-        if wanted is None:
+        if requested is None:
             return int(self.np_random.integers(size))
-        if isinstance(wanted, str):
-            return self.tasks.index_of(wanted)
-        if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool) and 0 <= wanted < size:
-            return int(wanted)
-        raise ConfigError(f"there is no task {wanted!r:.80}: give an id or an index from 0 to {size - 1}")
+        if isinstance(requested, str):
+            return self.tasks.index_of(requested)
+        if isinstance(requested, (int, np.integer)) and not isinstance(requested, bool) and 0 <= requested < size:
+            return int(requested)
+        raise ConfigError(f"there is no task {requested!r:.80}: give an id or an index from 0 to {size - 1}")
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play one action. Never raises for what the action holds.
@@ -240,18 +274,18 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         if episode.stop is not None:
             raise EpisodeOverError(f"the episode is over ({episode.stop}): call reset() to start another")
         parsed = parse_action(action, tags=self.tags, implicit=self.implicit)
-        place = len(episode.messages)
+        message_index = len(episode.messages)
         episode.messages.append(parsed.message)
         started = self.clock()
-        said = self._replies(parsed)
+        results = self.tool_results(parsed)
         episode.tool_seconds = self.clock() - started
-        replies = _fit(said, self.config.max_observation_chars)
+        results = _fit(results, self.config.max_observation_chars)
         if episode.stop is None and len(episode.turns) + 1 >= self.config.max_turns:
             episode.stop = "turn_limit"
-        new = self._tool_messages(replies, parsed.native)
+        new = self.result_messages(results, parsed.native)
         obs = "\n\n".join(message["content"] or "" for message in new)
         episode.messages.extend(new)
-        episode.turns.append(Turn(place, replies, obs))
+        episode.turns.append(Turn(message_index, tuple(results), obs))
         episode.chars += len(obs) + len(message_text(parsed.message))
         if episode.stop is None and episode.chars > self.config.max_episode_chars:
             episode.stop = "length_limit"
@@ -266,29 +300,33 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         terminated = episode.stop == "submitted"
         return obs, report.total or 0.0, terminated, not terminated, info
 
-    def _replies(self, parsed: ParsedAction) -> list[Reply]:
-        replies: list[Reply] = []
+    def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
+        """Answer each item of an action in order; at least one result."""
+        results: list[ToolResult] = []
         for item in parsed.items:
             if self.episode.stop is not None:
-                replies.append(
-                    Reply("The episode is over; this call was not done.", error="episode_over", call_id=item.id)
-                )
+                text = "The episode is over; this call was not done."
+                results.append(ToolResult(text, error=ToolError("episode_over", text), call_id=item.id))
             elif isinstance(item, CallError):
-                replies.append(Reply(f"Error ({item.code}): {item.message}", error=item.code, call_id=item.id))
+                text = f"Error ({item.code}): {item.message}"
+                results.append(ToolResult(text, error=ToolError(item.code, item.message), call_id=item.id))
             else:
-                replies.append(self._answer_safely(item))
-        return replies
+                results.append(self._call_safely(item))
+        return results
 
-    def _answer_safely(self, call: ToolCall) -> Reply:
+    def _call_safely(self, call: ToolCall) -> ToolResult:
+        name = call.name[:80]
         try:
             return self.call_tool(call)
+        except ToolError as refusal:
+            text = f"Error ({refusal.code}): {refusal.message}"
+            return ToolResult(text, name, call.arguments, refusal.with_traceback(None), call.id)
         except Exception as fault:  # noqa: BLE001 - the boundary to indexes, servers and users' tools
-            _log.exception("tool %r of %s failed", call.name[:80], self.env_spec.id)
+            _log.exception("tool %r of %s failed", name, self.env_spec.id)
             self.episode.fault = f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS]
             self.episode.stop = "error"
-            return Reply(
-                "Error (infrastructure): the tool failed.", call.name[:80], error="infrastructure", call_id=call.id
-            )
+            error = ToolError("infrastructure", "the tool failed.")
+            return ToolResult("Error (infrastructure): the tool failed.", name, error=error, call_id=call.id)
 
     def _final_report(self) -> RewardReport:
         if self.episode.fault is not None:
@@ -303,15 +341,16 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
             self.episode.stop = "error"
             return RewardReport(None, status="error", error=f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS])
 
-    def _tool_messages(self, replies: Sequence[Reply], native: bool) -> list[Message]:
-        left = self.config.max_turns - len(self.episode.turns) - 1
-        note = f"\n(turns left: {left})" if self.episode.stop is None else ""
-        texts = [reply.text for reply in replies]
+    def result_messages(self, results: Sequence[ToolResult], native: bool) -> list[Message]:
+        """Write results as chat messages: one "tool" message for each native call, or one "user" message for all."""
+        turns_left = self.config.max_turns - len(self.episode.turns) - 1
+        note = f"\n(turns left: {turns_left})" if self.episode.stop is None else ""
+        texts = [result.text for result in results]
         texts[-1] += note
-        if native and all(reply.call_id is not None for reply in replies):
+        if native and all(result.call_id is not None for result in results):
             return [
-                {"role": "tool", "tool_call_id": reply.call_id or "", "content": text}
-                for reply, text in zip(replies, texts, strict=True)
+                {"role": "tool", "tool_call_id": result.call_id or "", "content": text}
+                for result, text in zip(results, texts, strict=True)
             ]
         wrapped = "\n".join(f"<tool_response>\n{text}\n</tool_response>" for text in texts)
         return [{"role": "user", "content": wrapped}]
@@ -335,17 +374,16 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         return turns[-1].observation if turns else "\n\n".join(m["content"] or "" for m in self._episode.messages)
 
 
-def _fit(replies: Sequence[Reply], limit: int) -> tuple[Reply, ...]:
-    """The replies with texts that together keep `limit` characters; each may keep its equal share of that."""
-    fair = limit // len(replies)
-    spare = limit - sum(min(len(reply.text), fair) for reply in replies)
+def _fit(results: Sequence[ToolResult], limit: int) -> list[ToolResult]:
+    """Cut the texts to `limit` characters together; each may keep its equal share, and what others leave of theirs."""
+    fair = limit // len(results)
+    spare = limit - sum(min(len(result.text), fair) for result in results)
     fitted = []
-    for reply in replies:
-        extra = min(max(len(reply.text) - fair, 0), spare)
+    for result in results:
+        extra = min(max(len(result.text) - fair, 0), spare)
         spare -= extra
-        kept = fair + extra
-        cut = len(reply.text) - kept
+        cut = len(result.text) - (fair + extra)
         if cut > 0:
-            reply = replace(reply, text=f"{reply.text[:kept]}… [cut: {cut} more characters]")
-        fitted.append(reply)
-    return tuple(fitted)
+            result = replace(result, text=f"{result.text[: fair + extra]}… [cut: {cut} more characters]")
+        fitted.append(result)
+    return fitted

@@ -1,8 +1,8 @@
 """Errors that a person reads: each says what happened, where, and what to do about it.
 
 The command line prints `str(error)` on one line and exits with code 2; a library user catches
-`FactgymError`. Faults of a *policy* (a malformed action, an unknown tool) are never exceptions:
-they are data, see `factgym.core.action` and `factgym.tools`.
+`FactgymError`. Faults of a *policy* (a malformed action, an unknown tool) never leave `Env.step`: they are data, a
+`CallError` of the parser or the `ToolError` of a result.
 """
 
 from __future__ import annotations
@@ -44,11 +44,33 @@ class EpisodeOverError(FactgymError, RuntimeError):
     """`step` was called before `reset`, or after the episode had ended."""
 
 
+class ToolError(FactgymError):
+    """A tool call that was not done. Raise it inside a tool, or inside `Env.call_tool`; it is the `error` of the result.
+
+    code: stable, for programs. message: for the policy. path: a JSON path into the arguments where one is to blame.
+    """
+
+    def __init__(self, code: str, message: str, path: str | None = None) -> None:
+        super().__init__(code, message, path)
+        self.code = code
+        self.message = message
+        self.path = path
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolError) and self.args == other.args
+
+    def __hash__(self) -> int:
+        return hash(self.args)
+
+
 _MAX_WORD_CHARS = 160
-"""What is compared of a misspelt word: a hostile one may have a megabyte, and the comparison is quadratic."""
+"""A misspelt word is compared up to this length: a hostile one may have a megabyte, and the comparison is quadratic."""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`" Did you mean 'x'?"` for the nearest known word, or an empty string."""
-    close = difflib.get_close_matches(word[:_MAX_WORD_CHARS], list(known), n=1, cutoff=0.5)
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """Return `" Did you mean 'x'?"` for the nearest option, or an empty string."""
+    close = difflib.get_close_matches(word[:_MAX_WORD_CHARS], list(options), n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -174,13 +174,7 @@ class Session:
 
 
 def _count_errors(turns: Sequence[Turn]) -> int:
-    count = 0
-    for turn in turns:
-        for reply in turn.replies:
-            if reply.error:
-                count += 1
-                break
-    return count
+    return sum(turn.error is not None for turn in turns)
 
 
 def flat_metrics(report: RewardReport | None) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """`list`, `search` and `read` over a library of passages.
 
-The desk remembers what was read; a search shows condensed sentences only (Baleen-style), so that evidence can be
+The state remembers what was read; a search shows condensed sentences only (Baleen-style), so that evidence can be
 cited only after it was opened. All text that comes from passages is delimited and neutralised.
 """
 
@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
+from factgym.core.episode import EpisodeState
+from factgym.core.errors import ToolError
 from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
 from factgym.tools.schema import Number, Text
-from factgym.tools.toolbox import Refusal, tool
+from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import attribute, neutralise
 
 PAGE_SIZE = 20
@@ -47,16 +49,15 @@ class Library(Protocol):
 
 
 @dataclass(slots=True)
-class Desk:
+class EvidenceState(EpisodeState):
     """What an episode's tools work on. `read` maps each opened passage to the turn (from 0) that opened it first."""
 
     library: Library
-    turn: int = 0
     read: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Page:
     """One page of the library."""
 
     page: int
@@ -66,19 +67,19 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """Search results: (id, title, condensed text), best first."""
 
     total: int
     entries: tuple[tuple[str, str, str], ...]
 
 
-def _render_listing(data: Listing) -> str:
+def _render_page(data: Page) -> str:
     lines = [f'<result id="{attribute(id_)}">{attribute(title)}</result>' for id_, title in data.entries]
     return "\n".join([f"Page {data.page} of {data.pages}, {data.total} passages.", *lines])
 
 
-def _render_found(data: Found) -> str:
+def _render_results(data: SearchResult) -> str:
     if not data.entries:
         return f"None of the {data.total} passages matches. Try other words."
     lines = [
@@ -93,45 +94,47 @@ def _render_passage(data: Passage) -> str:
     return f'<evidence id="{attribute(data.id)}" title="{attribute(data.title)}">\n{text}\n</evidence>'
 
 
-@tool(render=_render_listing, name="list")
-def list_passages(desk: Desk, page: Annotated[int, Number(1, 1_000_000)] = 1) -> Listing:
+@tool(render=_render_page, name="list")
+def list_passages(state: EvidenceState, page: Annotated[int, Number(1, 1_000_000)] = 1) -> Page:
     """List the ids and titles of all passages, twenty to a page.
 
     Args:
         page: Which page, from 1.
     """
-    total = len(desk.library)
+    total = len(state.library)
     pages = max(1, -(-total // PAGE_SIZE))
     if page > pages:
-        raise Refusal("no_such_page", f"There is no page {page}; the last one is {pages}.")
-    entries = desk.library.page((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
-    return Listing(page, pages, total, tuple((one.id, one.title) for one in entries))
+        raise ToolError("no_such_page", f"There is no page {page}; the last one is {pages}.")
+    entries = state.library.page((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
+    return Page(page, pages, total, tuple((one.id, one.title) for one in entries))
 
 
-@tool(render=_render_found, tags=("query",))
-def search(desk: Desk, query: Annotated[str, Text(1, 1000)], k: Annotated[int, Number(1, 10)] = 3) -> Found:
+@tool(render=_render_results, tags=("query",))
+def search(
+    state: EvidenceState, query: Annotated[str, Text(1, 1000)], k: Annotated[int, Number(1, 10)] = 3
+) -> SearchResult:
     """Search the passages. Returns ids, titles and the sentences that fit the query best.
 
     Args:
         query: What to look for, in words that the text may use.
         k: How many passages to return at most.
     """
-    library = desk.library
+    library = state.library
     passages = [passage for hit in library.search(query, k) if (passage := library.find(hit.id)) is not None]
     shown = map(neutralise, library.condense(passages, query))
     entries = ((passage.id, passage.title, text) for passage, text in zip(passages, shown, strict=True))
-    return Found(len(library), tuple(entries))
+    return SearchResult(len(library), tuple(entries))
 
 
 @tool(render=_render_passage, tags=("id",))
-def read(desk: Desk, id: Annotated[str, Text(1, MAX_ID_CHARS)]) -> Passage:
+def read(state: EvidenceState, id: Annotated[str, Text(1, MAX_ID_CHARS)]) -> Passage:
     """Open one passage in full. Only passages that were read can be cited.
 
     Args:
         id: The passage's id, as `list` and `search` give it.
     """
-    passage = desk.library.find(id)
+    passage = state.library.find(id)
     if passage is None:
-        raise Refusal("no_such_passage", f"There is no passage {id!r}.{desk.library.suggest(id)}")
-    desk.read.setdefault(passage.id, desk.turn)
+        raise ToolError("no_such_passage", f"There is no passage {id!r}.{state.library.suggest(id)}")
+    state.read.setdefault(passage.id, state.turn)
     return passage

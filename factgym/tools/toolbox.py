@@ -1,9 +1,9 @@
 """`@tool` and the toolbox: validated calls, and errors as data.
 
-A tool is a typed function whose first parameter is the *desk* that it works on (an environment's per-episode state)
-and whose other parameters are what a policy may say. It returns data; how that reads is said in one place, the
-`render` function that is registered with it. A tool refuses a call by raising `Refusal`, which becomes a `ToolError`;
-whatever else it raises is a fault of ours and is left to the environment.
+A tool is a typed function whose first parameter is the state of the episode and whose other parameters are the
+arguments that a policy passes. It returns data; the `render` function that is registered with it turns the data into
+text. A tool refuses a call by raising `ToolError`, which becomes the error of the result; any other exception is a fault
+of the program and passes through to the environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from factgym.core.action import ToolCall
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.episode import ToolResult
+from factgym.core.errors import ConfigError, ToolError, did_you_mean
 from factgym.core.messages import ToolSchema
 from factgym.tools.accept import compile_accept
 from factgym.tools.schema import JsonSchema, parameters_schema, summary_text
@@ -25,41 +26,17 @@ from factgym.tools.untrusted import neutralise
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-_SHOWN = 160
+_MAX_QUOTED_CHARS = 160
 _MAX_ERRORS = 8
-"""Errors of one call that are weighed against each other for the one that is told."""
-
-
-class Refusal(Exception):  # noqa: N818 - an answer, not an error of the program
-    """Raised inside a tool: the call was well formed but cannot be done."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class ToolError:
-    """Why a call was not done. `path` is a JSON path into the arguments where one is to blame."""
-
-    code: str
-    message: str
-    path: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """What came of a call: `data` or `error`, and `text`, the rendering for a policy."""
-
-    tool: str
-    text: str
-    data: Any = None
-    error: ToolError | None = None
+"""Schema errors of one call that are compared for the most relevant one."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: a function over a desk, the schema of its arguments, and how its result reads."""
+    """A function over an episode's state, the schema of its arguments, and the rendering of its result.
+
+    ends_episode: whether a successful call ends the episode.
+    """
 
     name: str
     description: str
@@ -67,6 +44,7 @@ class Tool:
     function: Callable[..., Any]
     render: Callable[[Any], str]
     tags: tuple[str, ...] = ()
+    ends_episode: bool = False
 
     @cached_property
     def schema(self) -> ToolSchema:
@@ -85,10 +63,10 @@ class Tool:
         return validator(self.parameters)
 
     def check(self, arguments: Mapping[str, Any]) -> ToolError | None:
-        """What is wrong with the arguments by the schema, or None."""
+        """Return the error of arguments that do not fit the schema, or None."""
         if self._accept(arguments) or self._validator.is_valid(arguments):
             return None
-        return _explain(self, arguments)
+        return _schema_error(self, arguments)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tool:
         return self
@@ -96,52 +74,54 @@ class Tool:
 
 @cache
 def _validator_class() -> type[Validator]:
-    """JSON Schema as we mean it: 3.0 is no integer, and a list of the wrong size is not looked into.
+    """JSON Schema with two differences: 3.0 is not an integer, and the items of a list of the wrong size are skipped.
 
-    Both keep what reaches a tool simple; the second keeps hostile lists from costing an error for every item.
+    Both keep the arguments of a tool simple; the second keeps hostile lists from costing an error for every item.
     """
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    every_item = Draft202012Validator.VALIDATORS["items"]
+    check_items = Draft202012Validator.VALIDATORS["items"]
 
     def items(validator: Any, schema: Any, instance: Any, parent: Mapping[str, Any]) -> Iterator[Any]:
         if isinstance(instance, list) and len(instance) <= parent.get("maxItems", math.inf):
-            yield from islice(every_item(validator, schema, instance, parent), _MAX_ERRORS)
+            yield from islice(check_items(validator, schema, instance, parent), _MAX_ERRORS)
 
     checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-    found: type[Validator] = extend(  # type: ignore[no-untyped-call]
+    extended: type[Validator] = extend(  # type: ignore[no-untyped-call]
         Draft202012Validator, {"items": items}, type_checker=checker
     )
-    return found
+    return extended
 
 
-def _explain(tool: Tool, arguments: Mapping[str, Any]) -> ToolError:
+def _schema_error(tool: Tool, arguments: Mapping[str, Any]) -> ToolError:
+    """Describe the most relevant schema error in one bounded sentence, with the nearest parameter for a misspelt one."""
     from jsonschema.exceptions import best_match
 
-    worst = best_match(islice(tool._validator.iter_errors(arguments), _MAX_ERRORS))
-    if worst.validator == "additionalProperties":
-        extra = sorted(set(worst.instance) - set(worst.schema["properties"]))[0]
-        detail = f"{extra[:_SHOWN]!r} is not a parameter.{did_you_mean(extra[:_SHOWN], worst.schema['properties'])}"
-    elif worst.validator in ("maxLength", "minLength", "maxItems", "minItems"):
-        unit = "characters" if worst.validator.endswith("Length") else "items"
-        bound = "at least" if worst.validator.startswith("min") else "at most"
-        detail = f"has {len(worst.instance)} {unit}; {bound} {worst.validator_value} are needed"
-        detail = detail.replace("are needed", "are allowed") if bound == "at most" else detail
+    error = best_match(islice(tool._validator.iter_errors(arguments), _MAX_ERRORS))
+    if error.validator == "additionalProperties":
+        extra = sorted(set(error.instance) - set(error.schema["properties"]))[0][:_MAX_QUOTED_CHARS]
+        detail = f"{extra!r} is not a parameter.{did_you_mean(extra, error.schema['properties'])}"
+    elif error.validator in ("maxLength", "minLength", "maxItems", "minItems"):
+        unit = "characters" if error.validator.endswith("Length") else "items"
+        bound = "at least {} are needed" if error.validator.startswith("min") else "at most {} are allowed"
+        detail = f"has {len(error.instance)} {unit}; {bound.format(error.validator_value)}"
     else:
-        detail = worst.message
-        if len(detail) > 2 * _SHOWN:  # the value comes first and the reason last
-            detail = f"{detail[:_SHOWN]} … {detail[-_SHOWN:]}"
-    path = worst.json_path if len(worst.json_path) <= _SHOWN else worst.json_path[:_SHOWN] + "…"
+        detail = error.message
+        if len(detail) > 2 * _MAX_QUOTED_CHARS:  # the value comes first and the reason last
+            detail = f"{detail[:_MAX_QUOTED_CHARS]} … {detail[-_MAX_QUOTED_CHARS:]}"
+    path = error.json_path
+    if len(path) > _MAX_QUOTED_CHARS:
+        path = path[:_MAX_QUOTED_CHARS] + "…"
     return ToolError(
         "invalid_arguments", f"Arguments of {tool.name!r} do not fit its schema at {path}: {detail}", path
     )
 
 
 def tool(
-    *, render: Callable[[Any], str], name: str | None = None, tags: Sequence[str] = ()
+    *, render: Callable[[Any], str], name: str | None = None, tags: Sequence[str] = (), ends_episode: bool = False
 ) -> Callable[[Callable[..., Any]], Tool]:
-    """Make a tool of a typed, documented function; its first parameter is the desk and is not part of the schema."""
+    """Make a tool of a typed, documented function; its first parameter is the state and is not part of the schema."""
 
     def decorate(function: Callable[..., Any]) -> Tool:
         return Tool(
@@ -151,6 +131,7 @@ def tool(
             function=function,
             render=render,
             tags=tuple(tags),
+            ends_episode=ends_episode,
         )
 
     return decorate
@@ -158,44 +139,46 @@ def tool(
 
 @dataclass(frozen=True)
 class Toolbox:
-    """An ordered set of tools. Immutable and shared between episodes."""
+    """An ordered set of tools. Immutable and shared between episodes. Raises ConfigError for two tools of one name."""
 
     tools: tuple[Tool, ...]
     _by_name: dict[str, Tool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_name", {one.name: one for one in self.tools})
+        object.__setattr__(self, "_by_name", {tool.name: tool for tool in self.tools})
         if len(self._by_name) != len(self.tools):
-            raise ConfigError(f"two tools have one name: {', '.join(one.name for one in self.tools)}")
+            raise ConfigError(f"two tools have one name: {', '.join(tool.name for tool in self.tools)}")
 
-    def schemas(self, available_tools: Collection[str] | None = None) -> list[ToolSchema]:
-        """The OpenAI schemas of the tools that are open, in order."""
-        return [one.schema for one in self.tools if available_tools is None or one.name in available_tools]
+    def schemas(self, names: Collection[str] | None = None) -> list[ToolSchema]:
+        """The OpenAI schemas of the tools of these names, in the toolbox's order; of all for None."""
+        return [tool.schema for tool in self.tools if names is None or tool.name in names]
 
-    def call(self, desk: Any, call: ToolCall, available_tools: Collection[str] | None = None) -> ToolResult:
-        """Validate a call and do it. Never raises for a bad call; what a tool itself raises passes through."""
-        found = self._by_name.get(call.name)
-        names = [one.name for one in self.tools if available_tools is None or one.name in available_tools]
-        if found is None or found.name not in names:
-            listed = ", ".join(names)
-            return failed(
-                call.name[:_SHOWN],
-                ToolError(
-                    "unknown_tool",
-                    f"There is no tool {call.name[:_SHOWN]!r} here.{did_you_mean(call.name[:_SHOWN], names)} "
-                    f"Tools: {listed}.",
-                ),
-            )
-        wrong = found.check(call.arguments)
-        if wrong is not None:
-            return failed(found.name, wrong)
+    def ends_episode(self, name: str) -> bool:
+        """Whether a successful call of this tool ends the episode."""
+        return name in self._by_name and self._by_name[name].ends_episode
+
+    def call(self, state: Any, call: ToolCall, names: Collection[str] | None = None) -> ToolResult:
+        """Validate a call of one of these tools and do it.
+
+        Never raises for a bad call; an exception of the tool other than ToolError passes through.
+        """
+        tool = self._by_name.get(call.name)
+        if tool is None or (names is not None and call.name not in names):
+            options = [tool.name for tool in self.tools if names is None or tool.name in names]
+            name = call.name[:_MAX_QUOTED_CHARS]
+            message = f"There is no tool {name!r} here.{did_you_mean(name, options)} Tools: {', '.join(options)}."
+            return failed(call, ToolError("unknown_tool", message))
+        error = tool.check(call.arguments)
+        if error is not None:
+            return failed(call, error)
         try:
-            data = found.function(desk, **call.arguments)
-        except Refusal as refusal:
-            return failed(found.name, ToolError(refusal.code, str(refusal)))
-        return ToolResult(found.name, found.render(data), data)
+            data = tool.function(state, **call.arguments)
+        except ToolError as refusal:
+            return failed(call, refusal.with_traceback(None))
+        return ToolResult(tool.render(data), tool.name, call.arguments, call_id=call.id, data=data)
 
 
-def failed(name: str, error: ToolError) -> ToolResult:
+def failed(call: ToolCall, error: ToolError) -> ToolResult:
     """The result of a call that was not done."""
-    return ToolResult(name, neutralise(f"Error ({error.code}): {error.message}"), error=error)
+    text = neutralise(f"Error ({error.code}): {error.message}")
+    return ToolResult(text, call.name[:_MAX_QUOTED_CHARS], call.arguments, error, call.id)

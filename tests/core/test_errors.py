@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 
@@ -19,6 +20,7 @@ def test_every_error_is_one_family_and_also_of_the_builtin_kind_that_callers_exp
         errors.DataError: ValueError,
         errors.MissingExtraError: ImportError,
         errors.EpisodeOverError: RuntimeError,
+        errors.ToolError: Exception,
     }
     defined = {cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, FactgymError)}
     assert defined - {FactgymError} == set(kinds)
@@ -49,3 +51,11 @@ def test_did_you_mean_of_nothing_known_is_nothing() -> None:
 def test_a_fault_of_a_policy_travels_between_processes() -> None:
     fault = pickle.loads(pickle.dumps(PolicyError("rate_limit", "busy", fatal=True)))
     assert (fault.cause, str(fault), fault.fatal) == ("rate_limit", "busy", True)
+
+
+def test_a_tool_error_is_data_that_compares_copies_and_travels() -> None:
+    error = errors.ToolError("no_such_page", "There is no page 9.", path="$.page")
+    assert str(error) == error.message == "There is no page 9."
+    assert error == errors.ToolError("no_such_page", "There is no page 9.", "$.page") != errors.ToolError("x", "y")
+    assert pickle.loads(pickle.dumps(error)) == copy.deepcopy(error) == error
+    assert len({error, copy.copy(error)}) == 1

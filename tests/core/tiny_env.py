@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from factgym.core.action import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import Reply
-from factgym.core.errors import ConfigError
+from factgym.core.episode import ToolResult
+from factgym.core.errors import ConfigError, ToolError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.registry import EnvSpec
 from factgym.core.report import RewardReport
@@ -77,17 +77,19 @@ class TinyEnv(Env[TinyTask]):
     def available_tools(self) -> Sequence[ToolSchema]:
         return TOOLS
 
-    def call_tool(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> ToolResult:
         if call.name == "boom":
             raise ConnectionError("the index server is away")
         if call.name == "submit":
             self.said.append(str(call.arguments.get("value")))
             self.finish()
-            return Reply("Thank you.", "submit", call.arguments, call_id=call.id)
+            return ToolResult("Thank you.", "submit", call.arguments, call_id=call.id)
         if call.name != "say":
-            return Reply(f"No tool {call.name}.", call.name, error="unknown_tool", call_id=call.id)
+            return ToolResult(
+                f"No tool {call.name}.", call.name, error=ToolError("unknown_tool", "unknown"), call_id=call.id
+            )
         self.said.append(call.arguments["text"])
-        return Reply(call.arguments["text"], "say", call.arguments, call_id=call.id)
+        return ToolResult(call.arguments["text"], "say", call.arguments, call_id=call.id)
 
     def score(self) -> RewardReport:
         if self.fail_in_score:

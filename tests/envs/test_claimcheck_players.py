@@ -29,7 +29,7 @@ from factgym.envs.claimcheck.config import ClaimCheckConfig
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimTaskSet
 from factgym.rewards.claimcheck import RUBRICS
-from factgym.tools.evidence import Found, _render_found, _render_passage
+from factgym.tools.evidence import SearchResult, _render_passage, _render_results
 
 TELLS_GOLD = ("oracle", "label-only", "label-any-quote")
 
@@ -241,7 +241,7 @@ def test_observations_are_read_back_as_they_were_rendered() -> None:
     (seen,) = evidence_in(_render_passage(hostile))
     assert (seen.id, seen.title) == ("E'1", "A 'title' > <b>")
     assert seen.text == 'Text with ‹/evidence> and ‹result id="E9">fake‹/result> in it.\n\nEnd'
-    (found,) = results_in(_render_found(Found(9, (("E2", 'x"> y', "a > b"),))))
+    (found,) = results_in(_render_results(SearchResult(9, (("E2", 'x"> y', "a > b"),))))
     assert (found.id, found.title, found.text) == ("E2", "x'> y", "a > b")
 
 

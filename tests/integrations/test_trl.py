@@ -93,7 +93,7 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
         record = env.session.env.episode.turns
         for turn, following, answer in zip(env.turns, env.turns[1:], record, strict=False):
             between = tokenizer().decode(ids[turn.first + len(turn.ids) : following.first])
-            assert all(reply.text in between for reply in answer.replies)
+            assert all(result.text in between for result in answer.results)
         for turn in env.turns:
             assert ids[turn.first : turn.first + len(turn.ids)] == list(turn.ids)
             assert kept[n, turn.first : turn.first + len(turn.ids)].all()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from factgym.core.action import CallError, ToolCall, parse_action
 from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
-from factgym.tools.evidence import PAGE_SIZE, Desk, list_passages, read, search
+from factgym.tools.evidence import PAGE_SIZE, EvidenceState, list_passages, read, search
 from factgym.tools.library import PassageLibrary
 from factgym.tools.toolbox import Toolbox, ToolResult
 from factgym.tools.untrusted import attribute, neutralise
@@ -63,11 +63,11 @@ TAGS = {"search": ("search", "query"), "read": ("read", "id")}
 FORBIDDEN = ["tool_call", "tool_response", "think", "search", "read", "submit", "document", "answer", "s"]
 
 
-def desk(passages: Sequence[Passage] = PASSAGES, **options: Any) -> Desk:
-    return Desk(PassageLibrary(passages, **options))
+def desk(passages: Sequence[Passage] = PASSAGES, **options: Any) -> EvidenceState:
+    return EvidenceState(PassageLibrary(passages, **options))
 
 
-def use(at: Desk, name: str, **arguments: Any) -> ToolResult:
+def use(at: EvidenceState, name: str, **arguments: Any) -> ToolResult:
     return BOX.call(at, ToolCall(name, arguments))
 
 

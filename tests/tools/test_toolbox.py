@@ -11,7 +11,7 @@ import pytest
 from factgym.core.action import ToolCall
 from factgym.core.errors import ConfigError
 from factgym.tools.schema import Items, Number, Text
-from factgym.tools.toolbox import Refusal, Tool, Toolbox, ToolError, tool
+from factgym.tools.toolbox import Tool, Toolbox, ToolError, tool
 
 
 @tool(render=lambda data: f"<b>{data}</b>", tags=("word",))
@@ -41,7 +41,7 @@ def open_door(desk: list[Any], door: str = "front") -> str:
     """
     if door == "broken":
         raise ConnectionError("no such house")
-    raise Refusal("locked", f"The door {door} is locked.")
+    raise ToolError("locked", f"The door {door} is locked.")
 
 
 BOX = Toolbox((echo, open_door))
@@ -148,7 +148,7 @@ def test_a_tool_name_of_a_megabyte_is_cut(name: str) -> None:
 
 
 def test_a_closed_tool_is_unknown_for_now() -> None:
-    result = call("echo", {"word": "a"}, available_tools=("open",))
+    result = call("echo", {"word": "a"}, names=("open",))
     assert result.error.message == "There is no tool 'echo' here. Tools: open."
     assert [one["function"]["name"] for one in BOX.schemas(("open",))] == ["open"]
     assert [one["function"]["name"] for one in BOX.schemas()] == ["echo", "open"]

@@ -104,7 +104,11 @@ class _SentMessages:
 
 def _turn(turn: Turn, act: Act, sent: _SentMessages, tools: int) -> Record:
     said = act.completion or {}
-    calls = [{"tool": one.tool, "arguments": one.arguments, "error": one.error} for one in turn.replies if one.tool]
+    calls = [
+        {"tool": result.tool, "arguments": result.arguments, "error": result.error_code}
+        for result in turn.results
+        if result.tool
+    ]
     return {
         "message": turn.message,
         "sent": sent.refer(said.get("sent") or act.prompt, turn.message),

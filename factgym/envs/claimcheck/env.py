@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from factgym.core.action import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import Reply
+from factgym.core.episode import ToolResult
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.report import RewardReport
@@ -116,14 +116,13 @@ class ClaimCheckEnv(Env[ClaimTask]):
     def _open(self) -> tuple[str, ...]:
         return ("submit",) if self.config.offline else ("list", "search", "read", "submit")
 
-    def call_tool(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> ToolResult:
         """Do a call at the episode's desk."""
         self.desk.turn = len(self.episode.turns)
         result = TOOLBOX.call(self.desk, call, self._open)
         if self.desk.submission is not None:
             self.finish()
-        code = result.error.code if result.error else None
-        return Reply(result.text, result.tool, call.arguments, code, call.id)
+        return result
 
     def score(self) -> RewardReport:
         """The components under the configured rubric."""

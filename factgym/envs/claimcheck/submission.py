@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from factgym.datasets.claims import Status, Verdict
-from factgym.tools.evidence import MAX_ID_CHARS, Desk
+from factgym.tools.evidence import MAX_ID_CHARS, EvidenceState
 from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import neutralise
@@ -32,7 +32,7 @@ class ClaimVerdict(TypedDict):
 
 
 @dataclass(slots=True)
-class ClaimDesk(Desk):
+class ClaimDesk(EvidenceState):
     """The desk of a claim-checking episode; `submission` is the verdict object once there is one."""
 
     submission: dict[str, Any] | None = field(default=None)

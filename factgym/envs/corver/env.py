@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from factgym.core.action import ParsedAction, ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import Reply
+from factgym.core.episode import ToolResult
+from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.registry import EnvSpec
@@ -127,27 +128,25 @@ class CorverEnv(Env[CorverTask]):
         own = config.counter is not None and config.counter != "none"
         return bool(config.extractor != "rule" or own or (config.search and config.index != "bm25"))
 
-    def _replies(self, parsed: ParsedAction) -> list[Reply]:
+    def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
+        """Answer each item of an action; a completion is taken as a whole."""
         if is_completion(parsed, self.config.max_turns == 1):
             self._taken = ToolCall(_COMPLETION, {}, None, 0, len(parsed.message.get("content") or ""))
             parsed = replace(parsed, items=(self._taken,))
-        replies = super()._replies(parsed)
+        replies = super().tool_results(parsed)
         self._taken = None
         return [_reminded(one) for one in replies]
 
-    def call_tool(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> ToolResult:
         """Take the completion, or search."""
         if call is self._taken:
             self._final = len(self.episode.turns)
             self.finish()
-            return Reply("Received. The episode is over.")
+            return ToolResult("Received. The episode is over.")
         if not self.config.search:
             name = call.name[:_NAME_CHARS]
-            said = f"Error (unknown_tool): There is no tool {name!r} here. Write {_FORM}."
-            return Reply(said, name, call.arguments, "unknown_tool", call.id)
-        result = TOOLBOX.call(SearchDesk(self.tasks.library, self.config.max_passage_chars), call)
-        code = result.error.code if result.error else None
-        return Reply(result.text, result.tool, call.arguments, code, call.id)
+            raise ToolError("unknown_tool", f"There is no tool {name!r} here. Write {_FORM}.")
+        return TOOLBOX.call(SearchDesk(self.tasks.library, self.config.max_passage_chars), call)
 
     def score(self) -> RewardReport:
         """The components under the configured rubric; of an episode that was cut off, what its last message holds."""
@@ -173,7 +172,7 @@ class CorverEnv(Env[CorverTask]):
         if not turns:
             return -1, Completion("")
         turn = turns[-1] if self._final is None else turns[self._final]
-        if self._final is None and any(reply.tool for reply in turn.replies):
+        if self._final is None and any(reply.tool for reply in turn.results):
             return -1, Completion("")
         return turn.message, completion_of(self.episode.messages[turn.message])
 
@@ -190,7 +189,7 @@ class CorverEnv(Env[CorverTask]):
             "kind": item.meta.get("kind"),
             "rewards": [one.reward for one in score.sentences],
             "strict_rewards": [one.strict_reward for one in score.sentences],
-            "searches": sum(reply.tool == "search" and not reply.error for turn in turns for reply in turn.replies),
+            "searches": sum(reply.tool == "search" and not reply.error for turn in turns for reply in turn.results),
         }
 
     @property
@@ -246,9 +245,9 @@ def _bounds(rules: CorverRules, counted: bool) -> dict[str, tuple[float, float]]
     return {"judge": (min(judged), max(judged)), "format": (-size, size), "cooccurrence": sentence}
 
 
-def _reminded(reply: Reply) -> Reply:
+def _reminded(result: ToolResult) -> ToolResult:
     """A reply to what was no completion, with the form that is asked for rather than that of a tool call."""
-    if reply.error in ("no_tool_call", "empty", "only_reasoning"):
-        said = f"Error ({reply.error}): There is no answer in the message. Write {_FORM}."
-        return replace(reply, text=said)
-    return reply
+    if result.error_code in ("no_tool_call", "empty", "only_reasoning"):
+        text = f"Error ({result.error_code}): There is no answer in the message. Write {_FORM}."
+        return replace(result, text=text)
+    return result

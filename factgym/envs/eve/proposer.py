@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from factgym.core.action import ParsedAction, ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import Reply, Turn
+from factgym.core.episode import ToolResult, Turn
+from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.registry import EnvSpec
@@ -42,7 +43,7 @@ from factgym.rewards.eve.proposal import CheckedProposal, ProposalScore, check_p
 from factgym.rewards.eve.rubrics import RUBRICS, build_report
 from factgym.rewards.eve.spans import Proposal
 from factgym.rewards.rubric import Rubric
-from factgym.tools.toolbox import Toolbox, ToolResult
+from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import attribute, neutralise
 
 SEARCH = "search"
@@ -176,22 +177,23 @@ class EveProposerEnv(Env[ProposerTask]):
         """Give up what other policies are asked for this episode; it becomes an error. May be called at any time."""
         self._underway.cancel()
 
-    def _replies(self, parsed: ParsedAction) -> list[Reply]:
+    def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
+        """Answer each item of an action; a proposal in the text is taken as a whole."""
         if is_proposal(parsed):
             self._taken = ToolCall(SUBMIT, {}, None, 0, len(parsed.message.get("content") or ""))
             parsed = replace(parsed, items=(self._taken,))
-        replies = super()._replies(parsed)
+        replies = super().tool_results(parsed)
         self._taken = None
         return [_reminded(one) for one in replies]
 
-    def call_tool(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> ToolResult:
         """Take the proposal, or search."""
         turn, message = len(self.episode.turns), self.episode.messages[-1]
         if call is self._taken:
             proposal = proposal_of(message)
             wrong = too_long(proposal)
             if wrong is not None:
-                return Reply(f"Error (too_long): {wrong}", error="too_long")
+                return ToolResult(f"Error (too_long): {wrong}", error=ToolError("too_long", wrong))
             return self._finished(turn, proposal, RECEIPT)
         if call.name == SEARCH:
             result = self._searched(turn, call)
@@ -200,8 +202,7 @@ class EveProposerEnv(Env[ProposerTask]):
             result = TOOLBOX.call(desk, call)
             if desk.proposal is not None:
                 return self._finished(turn, placed(desk.proposal, message_text(message), call), result.text, call)
-        code = result.error.code if result.error else None
-        return Reply(result.text, result.tool, call.arguments, code, call.id)
+        return replace(result, arguments=call.arguments)
 
     def _searched(self, turn: int, call: ToolCall) -> ToolResult:
         config, before = self.config, len(self._shown)
@@ -212,10 +213,10 @@ class EveProposerEnv(Env[ProposerTask]):
             self._searches.append(Search(tuple(one.query for one in result.data), "\n".join(texts)))
         return result
 
-    def _finished(self, turn: int, proposal: Proposal, text: str, call: ToolCall | None = None) -> Reply:
+    def _finished(self, turn: int, proposal: Proposal, text: str, call: ToolCall | None = None) -> ToolResult:
         self._final = turn, proposal
         self.finish()
-        return Reply(text, SUBMIT, call.arguments if call else None, call_id=call.id if call else None)
+        return ToolResult(text, SUBMIT, call.arguments if call else None, call_id=call.id if call else None)
 
     def score(self) -> RewardReport:
         """The components under the configured rubric; asks the solver.
@@ -358,12 +359,13 @@ def _with_thought(message: Message) -> str:
 
 
 def _failed_calls(turn: Turn) -> int:
-    """Replies to what was meant as a call of a tool and was not done."""
-    return sum(reply.error is not None and reply.error not in _NO_CALL for reply in turn.replies)
+    """Count the calls of a turn that were not done."""
+    return sum(result.error is not None and result.error.code not in _NO_CALL for result in turn.results)
 
 
-def _reminded(reply: Reply) -> Reply:
+def _reminded(result: ToolResult) -> ToolResult:
     """A reply to what was no proposal, with the form that is asked for rather than that of a tool call."""
-    if reply.error in _NO_CALL:
-        return replace(reply, text=f"Error ({reply.error}): There is no proposal in the message. Write\n{FORM}")
-    return reply
+    if result.error_code in _NO_CALL:
+        text = f"Error ({result.error_code}): There is no proposal in the message. Write\n{FORM}"
+        return replace(result, text=text)
+    return result

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from factgym.core.action import ParsedAction, ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import Reply
+from factgym.core.episode import ToolResult
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.report import RewardReport
@@ -34,7 +34,7 @@ from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_GATES, build_report
 from factgym.rewards.eve.solution import SolutionScore, score_solution
 from factgym.rewards.eve.spans import Solution, contains_answer
 from factgym.rewards.rubric import Rubric
-from factgym.tools.toolbox import Toolbox, ToolResult
+from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import neutralise
 
 SEARCH = "search"
@@ -142,15 +142,16 @@ class EveSolverEnv(Env[SolverTask]):
         """An index that is not the in-memory BM25 may take long, and so may building one over a corpus of files."""
         return self.config.search and (self.config.index != "bm25" or self.config.source != "synthetic")
 
-    def _replies(self, parsed: ParsedAction) -> list[Reply]:
+    def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
+        """Answer each item of an action; a submission in the text is taken as a whole."""
         if is_submission(parsed, ends=self.config.max_turns == 1 or not self.config.remind):
             self._taken = ToolCall(SUBMIT, {}, None, 0, len(parsed.message.get("content") or ""))
             parsed = replace(parsed, items=(self._taken,))
-        replies = super()._replies(parsed)
+        replies = super().tool_results(parsed)
         self._taken = None
         return [_reminded(one) for one in replies]
 
-    def call_tool(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> ToolResult:
         """Take the submission, or search."""
         turn, message = len(self.episode.turns), self.episode.messages[-1]
         if call is self._taken:
@@ -162,8 +163,7 @@ class EveSolverEnv(Env[SolverTask]):
             result = TOOLBOX.call(desk, call, _OPEN[self.config.search])
             if desk.solution is not None:
                 return self._finished(turn, placed(desk.solution, message_text(message), call), result.text, call)
-        code = result.error.code if result.error else None
-        return Reply(result.text, result.tool, call.arguments, code, call.id)
+        return replace(result, arguments=call.arguments)
 
     def _searched(self, turn: int, call: ToolCall) -> ToolResult:
         config = self.config
@@ -174,10 +174,10 @@ class EveSolverEnv(Env[SolverTask]):
         self._asked += [(turn, found.query) for found in result.data or ()]
         return result
 
-    def _finished(self, turn: int, solution: Solution, text: str, call: ToolCall | None = None) -> Reply:
+    def _finished(self, turn: int, solution: Solution, text: str, call: ToolCall | None = None) -> ToolResult:
         self._final = turn, solution
         self.finish()
-        return Reply(text, SUBMIT, call.arguments if call else None, call_id=call.id if call else None)
+        return ToolResult(text, SUBMIT, call.arguments if call else None, call_id=call.id if call else None)
 
     def score(self) -> RewardReport:
         """The components under the configured rubric; of an episode that was cut off, what its last message holds."""
@@ -217,7 +217,7 @@ class EveSolverEnv(Env[SolverTask]):
         if self._final is not None:
             return self._final
         found = solution_of(self.episode.messages[turns[-1].message]) if turns else Solution()
-        called = turns and any(reply.tool for reply in turns[-1].replies)
+        called = turns and any(reply.tool for reply in turns[-1].results)
         return len(turns) - 1, Solution() if called and not found.tagged else found
 
     def in_sight(self, turn: int) -> list[tuple[str, str]]:
@@ -232,7 +232,7 @@ class EveSolverEnv(Env[SolverTask]):
             "benchmark": triple.benchmark,
             "hops": triple.hops,
             "kind": triple.kind,
-            "searches": sum(reply.tool == SEARCH and not reply.error for turn in turns for reply in turn.replies),
+            "searches": sum(reply.tool == SEARCH and not reply.error for turn in turns for reply in turn.results),
             "corpus": self.config.search,
         }
 
@@ -303,9 +303,9 @@ def _spans(task: SolverTask) -> list[str]:
     return list(dict.fromkeys(neutralise(one.text) for one in task.triple.evidence))
 
 
-def _reminded(reply: Reply) -> Reply:
+def _reminded(result: ToolResult) -> ToolResult:
     """A reply to a message without call or answer, with the form that is asked for."""
-    if reply.error in ("no_tool_call", "empty", "only_reasoning"):
-        said = f"Error ({reply.error}): There is neither a tool call nor an answer in the message. To answer, write\n{_FORM}"
-        return replace(reply, text=said)
-    return reply
+    if result.error_code in ("no_tool_call", "empty", "only_reasoning"):
+        text = f"Error ({result.error_code}): There is neither a tool call nor an answer in the message. To answer, write\n{_FORM}"
+        return replace(result, text=text)
+    return result

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from factgym.core.action import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import Reply
+from factgym.core.episode import ToolResult
+from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.report import RewardReport
@@ -22,7 +23,7 @@ from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet, profact_task
 from factgym.rewards.profact.meteor import meteor
 from factgym.rewards.profact.stages import RUBRICS, ProFactScore, is_grounded, score_stages
 from factgym.rewards.rubric import Rubric
-from factgym.tools.toolbox import ToolError, failed
+from factgym.tools.toolbox import failed
 
 _PACKAGE = "factgym.envs.profact"
 _PROMPTS = ("system", "claim", "ask", "search", "record", "verdict")
@@ -158,23 +159,20 @@ class ProFactEnv(Env[ProFactTask]):
         start = later[0].message if later else len(episode.messages)
         return [episode.messages[0], self._head, *episode.messages[start:]]
 
-    def call_tool(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> ToolResult:
         """Do a call of the stage."""
         desk = self._desk
         desk.turn = len(self.episode.turns)
         arguments = readable(call)
         wrong = self._refusal(call.name)
         result = (
-            failed(call.name, wrong)
-            if wrong
-            else TOOLBOX.call(desk, replace(call, arguments=arguments), TOOLS[self.stage])
+            failed(call, wrong) if wrong else TOOLBOX.call(desk, replace(call, arguments=arguments), TOOLS[self.stage])
         )
         if result.error is None and desk.verdict is not None:
             self.finish()
         elif result.error is None and desk.moved == desk.turn:
             self._head = {"role": "user", "content": self._situation()}
-        code = result.error.code if result.error else None
-        return Reply(result.text, result.tool, call.arguments, code, call.id)
+        return replace(result, arguments=call.arguments)
 
     def _refusal(self, name: str) -> ToolError | None:
         """Why a tool that there is cannot be called now."""
@@ -221,8 +219,9 @@ class ProFactEnv(Env[ProFactTask]):
             warning = f"; {open_questions} for open questions and 1 for the verdict are needed: answer soon"
         return f"\n(turns left: {left}{warning})"
 
-    def _tool_messages(self, replies: Sequence[Reply], native: bool) -> list[Message]:
-        new = super()._tool_messages(replies, native)
+    def result_messages(self, results: Sequence[ToolResult], native: bool) -> list[Message]:
+        """Write results as chat messages, with the turns left and a warning where they are short."""
+        new = super().result_messages(results, native)
         if self.episode.stop is None:
             left = self.config.max_turns - len(self.episode.turns) - 1
             before, note, after = (new[-1]["content"] or "").rpartition(f"\n(turns left: {left})")

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
 from factgym.core.action import ToolCall
+from factgym.core.errors import ToolError
 from factgym.datasets.averitec import Evidence, Found, Label, fact_check_label
 from factgym.tools.schema import Items, Text
-from factgym.tools.toolbox import Refusal, Toolbox, tool
+from factgym.tools.toolbox import Toolbox, tool
 from factgym.tools.untrusted import attribute, neutralise
 
 MAX_QUESTION_CHARS = 400
@@ -143,7 +144,7 @@ def ask(
         if key:
             kept.setdefault(key, text)
     if not kept:
-        raise Refusal("no_question", "None of these is a question: write at least one in words.")
+        raise ToolError("no_question", "None of these is a question: write at least one in words.")
     found = tuple(kept.values())[: desk.most]
     desk.work = [Looked(text) for text in found]
     desk.asked = desk.moved = desk.turn
@@ -172,9 +173,9 @@ def answer(desk: Desk, answer: Annotated[str, Text(1, MAX_ANSWER_CHARS)]) -> str
     """
     current = desk.current
     if current is None:
-        raise Refusal("no_question", "No question is open.")
+        raise ToolError("no_question", "No question is open.")
     if not answer.strip():
-        raise Refusal("blank_answer", 'The answer is blank: write "No answer could be found." when there is none.')
+        raise ToolError("blank_answer", 'The answer is blank: write "No answer could be found." when there is none.')
     current.answer, current.answered = answer.strip(), desk.turn
     desk.moved = desk.turn
     number = desk.work.index(current) + 1

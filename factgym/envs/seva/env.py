@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from factgym.core.action import ParsedAction, ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import Reply
-from factgym.core.errors import did_you_mean
+from factgym.core.episode import ToolResult
+from factgym.core.errors import ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.report import RewardReport, SpanCredit
@@ -126,28 +126,31 @@ class SevaEnv(Env[SevaTask]):
         """`submit`."""
         return (submit_schema(),)
 
-    def _replies(self, parsed: ParsedAction) -> list[Reply]:
+    def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
+        """Answer each item of an action; a verdict in broken JSON is recovered."""
         found = salvaged(parsed)
-        return super()._replies(parsed if found is None else replace(parsed, items=(found,)))
+        return super().tool_results(parsed if found is None else replace(parsed, items=(found,)))
 
-    def call_tool(self, call: ToolCall) -> Reply:
+    def call_tool(self, call: ToolCall) -> ToolResult:
         """Take a verdict; where it is a draft, say what was noticed."""
         if call.name != SUBMIT:
             name = call.name[:_NAME_CHARS]
-            said = f"There is no tool {name!r} here.{did_you_mean(name, [SUBMIT])} Tools: {SUBMIT}."
-            return _refusal("unknown_tool", said, call)
+            raise ToolError(
+                "unknown_tool", f"There is no tool {name!r} here.{did_you_mean(name, [SUBMIT])} Tools: {SUBMIT}."
+            )
         if not is_verdict(call.arguments):
-            said = f"The arguments of {SUBMIT!r} hold none of the verdict's fields: {', '.join(FIELDS)}."
-            return _refusal("invalid_arguments", said, call)
+            message = f"The arguments of {SUBMIT!r} hold none of the verdict's fields: {', '.join(FIELDS)}."
+            raise ToolError("invalid_arguments", message)
         submitted = Submitted(harmless(call.arguments), len(self.episode.turns))
         if self.config.repair and self._draft is None and self.config.max_turns - submitted.turn > 1:
             self._draft = submitted
-            return Reply(self._noticed(output_of(submitted.data)), SUBMIT, call.arguments, None, call.id)
+            return ToolResult(self._noticed(output_of(submitted.data)), SUBMIT, call.arguments, call_id=call.id)
         if self._draft is not None and self._draft.turn == submitted.turn:
-            return _refusal("one_at_a_time", "One verdict a turn: read what was noticed about the draft first.", call)
+            message = "One verdict a turn: read what was noticed about the draft first."
+            raise ToolError("one_at_a_time", message)
         self._final = submitted
         self.finish()
-        return Reply("Submitted. The episode is over.", SUBMIT, call.arguments, None, call.id)
+        return ToolResult("Submitted. The episode is over.", SUBMIT, call.arguments, call_id=call.id)
 
     def _noticed(self, draft: SevaOutput) -> str:
         found = complaints(draft, self.task.claim, self.task.source)
@@ -255,7 +258,3 @@ class SevaEnv(Env[SevaTask]):
         """The instructions, the form of the task, and what a draft is answered with."""
         names = [*self._instructions, "task", *(("complaint", "diagnosis") if self.config.repair else ())]
         return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
-
-
-def _refusal(code: str, message: str, call: ToolCall) -> Reply:
-    return Reply(f"Error ({code}): {message}", call.name[:_NAME_CHARS], call.arguments, code, call.id)

@@ -11,7 +11,7 @@ from inspect_ai.tool import ToolInfo
 from inspect_ai.util import LimitExceededError, StoreModel
 from pydantic import Field
 
-from factgym.core.episode import Episode, Reply, Stop
+from factgym.core.episode import Episode, Stop, ToolResult
 from factgym.core.messages import message_text
 from factgym.core.report import RewardReport
 from factgym.integrations.inspect.messages import Talk, ToolInfos, said
@@ -131,15 +131,19 @@ def _keep(session: Session, report: RewardReport, keep: Callable[[str, Any], Non
         "report": report.to_dict(),
         "metrics": session.metrics(),
         "turn_rewards": session.turn_rewards(),
-        "calls": [_calls(turn.replies) for turn in episode.turns],
+        "calls": [_calls(turn.results) for turn in episode.turns],
         "task_view": env.view_task(episode.task),
     }
     for name, value in found.items():
         keep(PLAYED + name, value)
 
 
-def _calls(replies: Sequence[Reply]) -> list[dict[str, Any]]:
-    return [{"tool": one.tool, "arguments": one.arguments, "error": one.error} for one in replies if one.tool]
+def _calls(results: Sequence[ToolResult]) -> list[dict[str, Any]]:
+    return [
+        {"tool": result.tool, "arguments": result.arguments, "error": result.error_code}
+        for result in results
+        if result.tool
+    ]
 
 
 def _answer(episode: Episode[Any]) -> str:

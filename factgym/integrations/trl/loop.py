@@ -110,14 +110,14 @@ class StopWhenDone:
         ]
         _Loop(trainer).run(rollouts)
         turns = [turn for one in rollouts for turn in one.env.session.env.episode.turns]
-        replies = [reply for turn in turns for reply in turn.replies if reply.tool]
+        results = [result for turn in turns for result in turn.results if result.tool]
         return (
             [one.mask for one in rollouts],
             [one.messages for one in rollouts],
             [one.ids for one in rollouts],
             None if logprobs is None else [one.logprobs for one in rollouts],
-            len(replies),
-            sum(reply.error is not None for reply in replies),
+            len(results),
+            sum(result.error is not None for result in results),
             [[] for _ in rollouts],
         )
 
