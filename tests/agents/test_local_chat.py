@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import tiny_model
 
-from factgym.agents.local.chat import ChatFormat, arguments_object, merge_neighbours
-from factgym.agents.local.codec import Codec
+from factgym.agents.local.chat import ChatFormat, Codec, arguments_object, merge_neighbours
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message
 

@@ -16,10 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factgym.agents.local.batching import choose_batch
-from factgym.agents.local.errors import NoRoomError
-from factgym.agents.local.prompt import Prompt
-from factgym.agents.local.worker import Request, Row, Worker
+from factgym.agents.local.engine import NoRoomError, Prompt, Row
+from factgym.agents.local.worker import Request, Worker, choose_batch
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
 
@@ -38,16 +36,16 @@ class FakeEngine:
         self.closed = False
         self.stopped_seen: list[bool] = []
 
-    def prepare(self, messages: Sequence[Any], tools: Sequence[Any]) -> Prompt:
+    def prepare(self, messages: Sequence[Any], tools: Sequence[Any], scored: Any = None) -> Prompt:
         text = messages[0]["content"]
         if text == "too long":
             raise ContextOverflowError("the prompt does not fit")
         if text == "bad template":
             raise ZeroDivisionError("in a template")
-        return Prompt([0] * len(text), 10)
+        return Prompt([0] * len(text), 10, notes={"text": text})
 
     def generate(self, rows: Sequence[Row]) -> list[Any]:
-        texts = [row.request.messages[0]["content"] for row in rows]
+        texts = [row.prompt.notes["text"] for row in rows]
         self.batches.append(texts)
         self.running.set()
         if "slow" in texts:
@@ -307,13 +305,13 @@ def test_closing_ends_what_runs_and_what_waits() -> None:
 
 _LEFT_OPEN = """
 import sys, threading
-from factgym.agents.local.prompt import Prompt
+from factgym.agents.local.engine import Prompt
 from factgym.agents.local.worker import Request, Worker
 
 running = threading.Event()
 
 class Engine:
-    def prepare(self, messages, tools):
+    def prepare(self, messages, tools, scored):
         return Prompt([0], 1)
 
     def generate(self, rows):

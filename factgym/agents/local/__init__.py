@@ -1,11 +1,12 @@
 """A Hugging Face causal language model on this machine, as a policy: the extra "local".
 
-`LocalModel` plays many episodes at once: their requests queue up and one thread answers them in padded batches. Left
-out on purpose: continuous batching, paged caches and several machines. A served model (vLLM, SGLang) has these.
+`LocalModel` serves many episodes at once: their requests queue up and one thread answers them in padded batches.
+Continuous batching is left out on purpose: transformers' own draws every row from one generator, so that a reply
+would depend on its batch. A served model (vLLM, SGLang) has it, paged caches and several machines.
 """
 
-from factgym.agents.local.counters import LocalCounters
+from factgym.agents.local.loading import LocalSettings
 from factgym.agents.local.model import LocalModel, LocalPolicy
-from factgym.agents.local.settings import LocalSettings
+from factgym.agents.local.worker import LocalCounters
 
 __all__ = ["LocalCounters", "LocalModel", "LocalPolicy", "LocalSettings"]

@@ -1,4 +1,4 @@
-"""Loading a model and its tokenizer from a folder or the hub, with errors that say what to do.
+"""Settings of a local model, and loading it and its tokenizer from a folder or the hub.
 
 Weights are read from safetensors only: other formats are pickles, which can run code when they are read.
 """
@@ -6,28 +6,69 @@ Weights are read from safetensors only: other formats are pickles, which can run
 from __future__ import annotations
 
 import logging
+import math
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from factgym.agents.local.settings import LocalSettings
+from factgym.agents.sampling import Sampling, check_setting
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.policy import PolicyError
 
 _log = logging.getLogger(__name__)
 _quiet_lock = threading.Lock()
 _WITHOUT_CONTEXT_LIMIT = 1 << 30
-_OWN_CODE = "trust_remote_code"
+_TRUST_REMOTE_CODE = "trust_remote_code"
+
+
+DType = Literal["auto", "float32", "bfloat16", "float16"]
+
+DEFAULT_MAX_TOKENS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings(Sampling):
+    """Sampling settings, and how the model is loaded and batched.
+
+    A sampling setting that is None follows the model's own generation_config where that samples; otherwise the
+    temperature is 1 and nothing is cut off. max_tokens None is 1024. logprobs: natural logs under the model's own
+    distribution, before temperature, top_k, top_p and penalties.
+    revision: branch, tag or commit of a hub model. dtype: "auto" is bfloat16 on a CUDA device that has it, otherwise
+    float32. device: such as "cuda:1", "mps" or "cpu"; None takes CUDA, then MPS, then the CPU. batch_size: rows of a
+    batch, at most. batch_wait: seconds that a batch which is not full waits for more rows. max_batch_tokens: tokens of
+    a batch, at most, prompts and replies, with padding; one row alone may have more. context_length: tokens of prompt and
+    reply; None takes the model's. chat_template: a file with a Jinja template that replaces the tokenizer's.
+    template_options: further variables of the template, such as `{"enable_thinking": False}`. trust_remote_code: run
+    code that the model's repository brings; off unless asked for.
+    """
+
+    revision: str | None = None
+    dtype: DType = "auto"
+    device: str | None = None
+    batch_size: int = 16
+    batch_wait: float = 0.05
+    max_batch_tokens: int = 65_536
+    context_length: int | None = None
+    chat_template: str | Path | None = None
+    template_options: dict[str, Any] | None = None
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        Sampling.__post_init__(self)
+        for name, minimum in (("batch_size", 1), ("max_batch_tokens", 1), ("context_length", 2)):
+            value = getattr(self, name)
+            check_setting(name, value, value is None or value >= minimum, f"at least {minimum}")
+        check_setting("batch_wait", self.batch_wait, 0 <= self.batch_wait < math.inf, "a number of seconds >= 0")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model on its device and what belongs to it.
+    """A model on its device, and its tokenizer.
 
-    defaults: what its generation_config says, where that differs from the library's. context: tokens of a prompt and
+    defaults: its generation_config, as far as it differs from the library's. context: tokens of a prompt and
     its reply. eos: ids that end a reply. pad: an id to pad with.
     """
 
@@ -45,28 +86,30 @@ def load(name: str, settings: LocalSettings) -> Loaded:
     """Load a model. Raises ConfigError for what cannot be loaded, MissingExtraError without the extra "local"."""
     try:
         import jinja2  # noqa: F401 - chat templates need it
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
     except ImportError as error:
         raise MissingExtraError("a local model", "local") from error
     name = str(Path(name).expanduser()) if name.startswith("~") else name
-    _check_place(name)
+    _check_folder(name)
     device = pick_device(settings.device)
     dtype = pick_dtype(device) if settings.dtype == "auto" else settings.dtype
     common = {"revision": settings.revision or "main", "trust_remote_code": settings.trust_remote_code}
     _log.info("loading %s in %s on %s", name, dtype, device)
-    with _explained(name), _quiet():
+    with _loading_errors(name), _quiet_library():
         tokenizer = AutoTokenizer.from_pretrained(name, **common)
         model, report = AutoModelForCausalLM.from_pretrained(
             name, dtype=dtype, use_safetensors=True, output_loading_info=True, **common
         )
-    _check_complete(name, report["missing_keys"])
-    _set_template(tokenizer, settings)
-    return _finished(name, model, tokenizer, settings, device, dtype)
-
-
-def _finished(name: str, model: Any, tokenizer: Any, settings: LocalSettings, device: str, dtype: str) -> Loaded:
-    from transformers import GenerationConfig
-
+    if missing := report["missing_keys"]:  # the library has filled them with random numbers
+        examples = ", ".join(sorted(missing)[:3])
+        raise ConfigError(f"{name!r} lacks {len(missing)} weights of a causal language model, such as {examples}")
+    if settings.chat_template is not None:
+        try:
+            tokenizer.chat_template = Path(settings.chat_template).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"chat_template: {settings.chat_template} cannot be read as UTF-8 text ({error})"
+            ) from error
     own = model.generation_config
     ends = {*_ids(own.eos_token_id), *_ids(tokenizer.eos_token_id), *_ids(getattr(model.config, "eos_token_id", None))}
     if not ends:
@@ -95,22 +138,6 @@ def _on_device(model: Any, device: str) -> Any:
         raise PolicyError("out_of_memory", f"the model does not fit on {device}: {error}", fatal=True) from error
 
 
-def _set_template(tokenizer: Any, settings: LocalSettings) -> None:
-    if settings.chat_template is None:
-        return
-    try:
-        tokenizer.chat_template = Path(settings.chat_template).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"chat_template: {settings.chat_template} cannot be read as UTF-8 text ({error})") from error
-
-
-def _check_complete(name: str, missing: Collection[str]) -> None:
-    """Refuse a model whose missing weights the library has filled with random numbers."""
-    if missing:
-        some = ", ".join(sorted(missing)[:3])
-        raise ConfigError(f"{name!r} lacks {len(missing)} weights of a causal language model, such as {some}")
-
-
 def _ids(value: int | list[int] | None) -> list[int]:
     return [] if value is None else [value] if isinstance(value, int) else list(value)
 
@@ -121,19 +148,19 @@ def _context(model: Any, tokenizer: Any) -> int:
     return int(min((limit for limit in limits if limit), default=_WITHOUT_CONTEXT_LIMIT))
 
 
-def pick_device(wanted: str | None) -> str:
+def pick_device(requested: str | None) -> str:
     """The device to use. Raises ConfigError for one that does not exist here."""
     import torch
 
-    if wanted is None:
+    if requested is None:
         mps = torch.backends.mps.is_available()
         return "cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"
     try:
-        torch.empty(0, device=wanted)
+        torch.empty(0, device=requested)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         line = str(error).strip().split("\n")[0]
-        raise ConfigError(f"device {wanted!r} cannot be used here: {line:.200}") from error
-    return wanted
+        raise ConfigError(f"device {requested!r} cannot be used here: {line:.200}") from error
+    return requested
 
 
 def pick_dtype(device: str) -> str:
@@ -143,7 +170,7 @@ def pick_dtype(device: str) -> str:
     return "bfloat16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "float32"
 
 
-def _check_place(name: str) -> None:
+def _check_folder(name: str) -> None:
     """Refuse a folder that is not one, before the hub is asked for a model of that name."""
     folder = Path(name)
     if not folder.exists():
@@ -166,28 +193,28 @@ def _no_safetensors(name: str, has: str) -> str:
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
+def _loading_errors(name: str) -> Iterator[None]:
     from safetensors import SafetensorError
 
     try:
         yield
-    except (SafetensorError, OSError, ValueError, ImportError, KeyError) as fault:
-        text = " ".join(str(fault).split())
-        if _OWN_CODE in text:
+    except (SafetensorError, OSError, ValueError, ImportError, KeyError) as error:
+        text = " ".join(str(error).split())
+        if _TRUST_REMOTE_CODE in text:
             raise ConfigError(
                 f"{name!r} needs code of its own repository to run. Read that code, and if you trust it set "
-                f"{_OWN_CODE}=True"
-            ) from fault
+                f"{_TRUST_REMOTE_CODE}=True"
+            ) from error
         if "safetensors" in text:
-            raise ConfigError(_no_safetensors(name, "none found")) from fault
+            raise ConfigError(_no_safetensors(name, "none found")) from error
         raise ConfigError(
             f"cannot load the model {name!r}: give a folder, or the name of a hub model that is downloaded or can be "
-            f"({type(fault).__name__}: {text:.400})"
-        ) from fault
+            f"({type(error).__name__}: {text:.400})"
+        ) from error
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet_library() -> Iterator[None]:
     """Progress bars and advice of the library off while it loads, and then as they were."""
     from transformers.utils import logging as library
 

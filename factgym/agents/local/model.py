@@ -1,7 +1,7 @@
-"""A local model as an agent's model: one policy for each episode, one thread and one set of weights for all of them.
+"""A Hugging Face causal language model on this machine, as an agent's model.
 
-The model is loaded when the first episode starts or the first reply is asked for, not when it is made: describing a
-run must not load gigabytes.
+Each episode has a policy of its own; one thread and one set of weights answer all of them. The weights are loaded when
+the first episode starts or the first reply is requested: describing a run must not load gigabytes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.local.counters import LocalCounters
-from factgym.agents.local.engine import LocalEngine
-from factgym.agents.local.scoring import GivenReply
-from factgym.agents.local.settings import LocalSettings
-from factgym.agents.local.worker import Request, Worker
+from factgym.agents.local.engine import GivenReply, LocalEngine
+from factgym.agents.local.loading import LocalSettings
+from factgym.agents.local.worker import LocalCounters, Request, Worker
 from factgym.core.config import build_checked
 from factgym.core.errors import MissingExtraError
 from factgym.core.messages import Message, ToolSchema
@@ -54,9 +52,9 @@ class LocalModel:
         self.name = str(model)
         self.settings = build_checked(LocalSettings, f"the local model {self.name!r}", settings)
         self.resolved: dict[str, Any] | None = None
-        """What was settled on loading (device, dtype, context length, tools, sampling); None before."""
-        limits = self.settings
-        self._worker = Worker(self._load, limits.batch_size, limits.batch_wait, limits.max_batch_tokens)
+        """Settings as resolved on loading (device, dtype, context length, tools, sampling); None before."""
+        chosen = self.settings
+        self._worker = Worker(self._load, chosen.batch_size, chosen.batch_wait, chosen.max_batch_tokens)
         self._direct = LocalPolicy(self, 0)
 
     def _load(self) -> LocalEngine:
@@ -70,7 +68,7 @@ class LocalModel:
         await asyncio.wrap_future(self._worker.loaded)
 
     def start(self, seed: int) -> LocalPolicy:
-        """The policy of one episode. Loading begins, and is not waited for: `act` raises what goes wrong with it."""
+        """The policy of one episode. Loading starts in the background; `act` raises its errors."""
         self._worker.wake()
         return LocalPolicy(self, seed)
 
@@ -92,7 +90,7 @@ class LocalModel:
         A prompt that ends inside a thought has the thought closed first. Raises as `act` does.
         """
         scored = await self._answer(Request(list(messages), [], 0, GivenReply(completion, given)))
-        return math.fsum(one["logprob"] for one in scored["completion"]["logprobs"])
+        return math.fsum(token["logprob"] for token in scored["completion"]["logprobs"])
 
     async def _answer(self, request: Request) -> Message:
         self._worker.submit(request)
@@ -102,7 +100,7 @@ class LocalModel:
             request.abandoned = True
 
     def describe(self) -> dict[str, Any]:
-        """The model and every setting, as JSON data; what a None stands for is in `resolved` after loading."""
+        """The model and every setting, as JSON data; values for settings that are None are in `resolved` after loading."""
         values = {field.name: getattr(self.settings, field.name) for field in fields(self.settings)}
         if self.settings.chat_template is not None:
             values["chat_template"] = str(self.settings.chat_template)
@@ -112,7 +110,7 @@ class LocalModel:
 
     @property
     def counters(self) -> LocalCounters:
-        """What has been done so far."""
+        """Totals so far."""
         return self._worker.counters
 
     async def close(self) -> None:
