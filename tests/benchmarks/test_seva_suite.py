@@ -270,7 +270,7 @@ def test_the_page_is_whole_and_loads_nothing(small):
     words = " ".join(checker.words)
     for part in (
         "Reward landscape",
-        "Variance of a binary group",
+        "Advantages of the eight rollouts drawn",
         "not a reproduction",
         "False positives by writing style",
     ):

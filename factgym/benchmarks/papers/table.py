@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-Kind = Literal["computed", "simulated", "data", "arithmetic", "theirs"]
+Kind = Literal["computed", "simulated", "data", "theirs"]
 KINDS: Mapping[Kind, str] = MappingProxyType(
     {
         "computed": "computed from the definitions",
         "simulated": "simulated, not trained",
         "data": "counted in the files at hand",
-        "arithmetic": "arithmetic on the paper’s own numbers",
         "theirs": "their trained models beside our scripts: not a reproduction",
     }
 )

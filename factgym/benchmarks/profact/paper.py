@@ -1,4 +1,4 @@
-"""The paper's Tables 1 and 2 with ours beside them, and what in them does not add up.
+"""The paper's Tables 1 and 2 with ours beside them.
 
 Theirs are trained models on AVeriTeC's knowledge store; ours are whoever was played, on what was at hand. The rows are
 never a reproduction, and each of ours says on which claims and which evidence it was made. Table 3 (training
@@ -20,9 +20,6 @@ from factgym.datasets.averitec import KNOWLEDGE_STORE
 
 _MILLION = 1e6
 _SCORES = ("question", "qa", "accuracy", "averitec")
-_LEAST_CLAIMS = 400
-"""How many of the 500 claims a row of Table 1 may at least rest on, when it is asked whether any number of them fits."""
-
 Reports = Mapping[str, ProFactReport]
 """Reports by the name that their row is to have."""
 
@@ -126,49 +123,10 @@ def _evidence_notes(reports: Reports) -> Iterator[str]:
 
 def _paper_notes() -> Iterator[str]:
     setting = facts("setting")
-    odd = list(odd_cells())
-    yield (
-        f"The paper scores {setting['claims']} claims, so that every share is a multiple of 0.20. {len(odd)} of its "
-        f"shares in Tables 1 and 3 are not ({', '.join(f'{value:.2f}' for *_, value in odd[:4])} …): these rest on fewer claims, "
-        "and it does not say on how many."
-    )
-    misfits = [f"{method} on {llm}" for method, llm in unfit_rows()]
-    yield (
-        f"Accuracy and AVeriTeC score of {' and of '.join(misfits)} fit no common number of claims from {_LEAST_CLAIMS} "
-        f"to {setting['claims']}."
-    )
     yield (
         "The AVeriTeC score counts a claim whose Q&A score lies above the cutoff, as the paper’s text and the official "
         f"scorer have it; which cutoff the paper does not say. Ours is at {setting['cutoff']}."
     )
-
-
-def odd_cells() -> Iterator[tuple[str, str, str, float]]:
-    """(method, model, score, value): shares in the paper's tables that no 500 claims can give."""
-    claims = facts("setting")["claims"]
-    for method, llm, values in _printed():
-        for name, value in zip(_SCORES[2:], values[2:], strict=True):
-            if not _fits(value, claims):
-                yield method, llm, name, value
-
-
-def unfit_rows() -> Iterator[tuple[str, str]]:
-    """(method, model): rows whose two shares no number of claims from 400 to 500 gives together."""
-    claims = facts("setting")["claims"]
-    for method, llm, values in _printed():
-        if not any(all(_fits(one, n) for one in values[2:]) for n in range(_LEAST_CLAIMS, claims + 1)):
-            yield method, llm
-
-
-def _printed() -> Iterator[tuple[str, str, tuple[float, ...]]]:
-    """The rows of Tables 1 and 3; GRPO's are ProFact's again."""
-    yield from _cells(facts("table1"))
-    yield from (one for one in _cells(facts("table3")) if one[0] != "GRPO")
-
-
-def _fits(percent: float, n: int) -> bool:
-    """Whether some whole number of n is this percentage, to two digits."""
-    return abs(100 * round(percent * n / 100) / n - percent) <= 0.005 + 1e-9
 
 
 def named(reports: Sequence[tuple[str, ProFactReport]]) -> dict[str, ProFactReport]:

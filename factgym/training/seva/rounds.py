@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from factgym.agents.runs.artifacts import ALLOCATION, MANIFEST, METRICS, read_json
@@ -21,17 +20,6 @@ from factgym.datasets.attribution import LABELS
 from factgym.training import ARMS
 
 Shape = Literal["specialist", "gain", "loss", "flat"]
-
-PAPER: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {
-        "Step150 (seed)": {"clearfacts": 65.2, "fever": 90.7, "truthfulqa": 68.8, "halueval": 57.1},
-        "Round 1 (rules)": {"clearfacts": 64.5, "fever": 90.2, "truthfulqa": 69.9, "halueval": 57.7},
-        "Round 2 (LoRA, 1.1K)": {"clearfacts": 66.5, "fever": 92.3, "truthfulqa": 58.6, "halueval": 68.0},
-        "Round 3 (Full FT, 2.0K)": {"clearfacts": 65.2, "fever": 91.9, "truthfulqa": 55.0, "halueval": 71.4},
-        "Round 4 (mega-FT, 7.8K)": {"clearfacts": 65.1, "fever": 92.2, "truthfulqa": 56.4, "halueval": 72.0},
-    }
-)
-"""The paper's Table 22: macro-F1 in percent of a 7B model, by round and benchmark."""
 
 RESAMPLES = 2000
 

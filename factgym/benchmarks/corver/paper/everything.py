@@ -1,4 +1,4 @@
-"""All tables in one order: what can be computed, what was played beside theirs, and the sums."""
+"""All tables in one order: what can be computed, and what was played beside theirs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from factgym.agents.difficulty.band import Buckets
 from factgym.benchmarks.corver.calibration import CountCalibration
 from factgym.benchmarks.corver.compare import CorverComparison
-from factgym.benchmarks.corver.paper import counts, models, reward, sums
+from factgym.benchmarks.corver.paper import counts, models, reward
 from factgym.benchmarks.corver.refusals import Decomposition
 from factgym.benchmarks.corver.report import CorverReport
 from factgym.benchmarks.papers.table import PaperTable
@@ -31,18 +31,6 @@ def paper_tables(
         models.table_3(reports, comparisons),
         models.table_11(zones),
         counts.table_13(curves),
-        counts.table_12(),
-        counts.jump_table(),
         models.table_17(refusals),
         reward.tiers(),
-        reward.bounds(),
-        sums.table_1(),
-        sums.significance(),
-        sums.table_2(),
-        sums.table_3(),
-        sums.table_4(),
-        sums.table_14(),
-        sums.refusals(),
-        sums.unlocked(),
-        sums.hours(),
     )

@@ -1,7 +1,7 @@
 """The tables of the SEVA paper that need no trained model, ours beside theirs.
 
 Each table says what kind it is: "computed" from definitions, "simulated" under stated assumptions, "data" about the
-files at hand, "arithmetic" on the paper's own numbers, or "theirs", which are results of trained models that are
+files at hand, or "theirs", which are results of trained models that are
 printed beside baselines and are no reproduction.
 """
 
