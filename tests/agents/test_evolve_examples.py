@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import factgym
 from factgym.datasets.attribution import ERROR_TYPES, AttributionClaim, read_benchmark
 from factgym.generators.attribution import SyntheticAttribution
-from factgym.generators.probes import Pool, Probe
+from factgym.generators.perturbations.names import Pool
+from factgym.generators.perturbations.probes import Probe
 from factgym.rewards.seva import SevaGold, read_output, score_output
 from factgym.training.seva.examples import (
     Example,

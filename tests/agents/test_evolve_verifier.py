@@ -24,7 +24,8 @@ from factgym.agents.rollout.play import play
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.attribution import ERROR_TYPES
 from factgym.generators.attribution import SyntheticAttribution
-from factgym.generators.probes import Pool, probes
+from factgym.generators.perturbations.names import Pool
+from factgym.generators.perturbations.probes import generate_probes
 from factgym.training.seva.examples import example_of, seeds, write_dataset
 from factgym.training.verifier_trainer import FeatureTrainer
 
@@ -169,7 +170,7 @@ def test_its_verdicts_are_whole_and_earn_the_grounded_reward() -> None:
 
 def test_the_trainer_reads_what_is_written_for_it(tmp_path: Path) -> None:
     items = list(SyntheticAttribution("train", size=60))
-    probe = next(probes(items, "negation_flip", pool=Pool(items)))
+    probe = next(generate_probes(items, "negation_flip", pool=Pool(items)))
     dataset = write_dataset(tmp_path / "train.jsonl", [*seeds(items), example_of(probe)], "RULES")
     trainer = FeatureTrainer(pull=1.0)
     (tmp_path / "model").mkdir()

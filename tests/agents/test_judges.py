@@ -33,9 +33,8 @@ from factgym.agents.judges import (
 from factgym.core.action import ToolCall, parse_action
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
-from factgym.generators.corruption.base import Context
-from factgym.generators.corruption.numbers import change_number
-from factgym.generators.corruption.polarity import reverse
+from factgym.generators.perturbations.corruptions import corrupt
+from factgym.generators.perturbations.operator import Statement
 from factgym.rewards.answer_matching import normalise_answer
 
 CASE = {
@@ -523,10 +522,10 @@ def test_the_lexical_check_keeps_real_corruptions_and_drops_mislabelled_ones():
     document = " ".join(sentences)
     cases = []
     for text in sentences:
-        for operator, kind in ((change_number, "numerical_exaggeration"), (reverse, "negation_flip")):
-            found = operator(text, random.Random(text), Context(document, document))
-            if found is not None:
-                cases.append({"source": document, "probe": found.text, "original": text, "error_type": kind})
+        for operator, kind in (("number", "numerical_exaggeration"), ("polarity", "negation_flip")):
+            corruption = corrupt(operator, Statement(text, document, random.Random(text)))
+            if corruption is not None:
+                cases.append({"source": document, "probe": corruption.text, "original": text, "error_type": kind})
     assert len(cases) >= 8
     judge = LexicalCheckJudge()
     kept = run(judge.judge_many([one | {"label": "Not Attributable"} for one in cases]))

@@ -11,8 +11,9 @@ import pytest
 from factgym.agents.judges import PROBE_CHECK, AllAgree, LexicalCheckJudge, PolicyJudge
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
-from factgym.datasets.attribution import read_benchmark
-from factgym.generators.probes import ATTRIBUTABLE, NOT_ATTRIBUTABLE, STRATEGIES, Pool, Probe, attempt, check_probe
+from factgym.datasets.attribution import ATTRIBUTABLE, NOT_ATTRIBUTABLE, read_benchmark
+from factgym.generators.perturbations.names import Pool
+from factgym.generators.perturbations.probes import STRATEGIES, Probe, check_probe, make_probe
 from factgym.training.seva.probes import Dropped, PolicyProposer, Request, cross_check
 from factgym.training.seva.probes.proposer import fingerprint, messages_for
 
@@ -192,8 +193,8 @@ def verdict(label):
 
 
 def some_probes():
-    found = [attempt(ITEM, "numerical_perturb", seed=seed) for seed in range(3)]
-    return [*found, attempt(ITEM, "paraphrase", error_type="negation_flip")]
+    found = [make_probe(ITEM, "numerical_perturb", seed=seed) for seed in range(3)]
+    return [*found, make_probe(ITEM, "paraphrase", error_type="negation_flip")]
 
 
 def test_the_cross_check_keeps_what_passes_and_counts_the_rest():
@@ -231,7 +232,7 @@ def test_the_stand_in_keeps_nearly_all_that_the_rules_make_false(data_dir):
     """A stand-in that reads words cannot see a swapped demonym everywhere; it must not refuse right probes wholesale."""
     claims = list(read_benchmark("fever", data_dir / "seva_official" / "fever.jsonl"))
     pool = Pool(claims)
-    made = [attempt(item, name, pool=pool) for name in STRATEGIES for item in claims]
+    made = [make_probe(item, name, pool=pool) for name in STRATEGIES for item in claims]
     found = run(cross_check([one for one in made if isinstance(one, Probe)], LexicalCheckJudge()))
     assert len(found.kept) > 100
     assert found.drop_rate < 0.1

@@ -53,7 +53,7 @@ def _synthetic(config: ClaimCheckConfig) -> Examples:
 
 
 def _documents(config: ClaimCheckConfig) -> Examples:
-    from factgym.generators.documents.claims import DocumentClaims
+    from factgym.generators.document_claims import DocumentClaims
 
     return DocumentClaims(
         _read_documents(config),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from factgym.generators.probes.lexicon import CALENDAR, FUNCTION_WORDS
+from factgym.generators.perturbations.lexicon import CALENDAR, FUNCTION_WORDS
 from factgym.generators.synthetic.words import MONTHS, listed
 
 Entity = tuple[int, int, str]

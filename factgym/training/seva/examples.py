@@ -22,7 +22,7 @@ from factgym.datasets.attribution import NOT_ATTRIBUTABLE, AttributionClaim
 from factgym.envs.seva.agents.oracle import Oracle
 from factgym.envs.seva.env import SevaEnv
 from factgym.envs.seva.tasks import SevaTaskSet
-from factgym.generators.probes import Probe
+from factgym.generators.perturbations.probes import Probe
 from factgym.training.seva.profile import diagnose_by_rules
 from factgym.training.trainer import Dataset, open_dataset
 

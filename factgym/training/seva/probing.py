@@ -14,7 +14,8 @@ from typing import Any
 from factgym.agents.judges import Judge, judge_note
 from factgym.core.seeds import derive
 from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim
-from factgym.generators.probes import Pool, Probe, probes, strategies_for
+from factgym.generators.perturbations.names import Pool
+from factgym.generators.perturbations.probes import Probe, generate_probes, strategies_for
 from factgym.training.seva.allocation import split_by_share
 from factgym.training.seva.probes import PolicyProposer, Request, cross_check
 
@@ -109,7 +110,9 @@ def made_by_rules(items: Sequence[AttributionClaim], category: str, count: int, 
     found: dict[tuple[str, str], Probe] = {}
     for turn in range(PASSES):
         before = len(found)
-        for probe in probes(order, category, seed=derive(seed, "pass", turn), pool=pool) if len(found) < count else ():
+        for probe in (
+            generate_probes(order, category, seed=derive(seed, "pass", turn), pool=pool) if len(found) < count else ()
+        ):
             found.setdefault((probe.claim, probe.source), probe)
             if len(found) >= count:
                 break

@@ -13,7 +13,8 @@ from factgym.benchmarks.formats import percent
 from factgym.benchmarks.papers.table import PaperRow, PaperTable
 from factgym.benchmarks.seva.facts import facts
 from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim, BenchmarkClaims
-from factgym.generators.probes import NoProbe, Pool, Probe, attempt, survey
+from factgym.generators.perturbations.names import Pool
+from factgym.generators.perturbations.probes import Probe, make_probe, survey_strategies
 
 _SENTENCES: Mapping[str, str] = MappingProxyType(
     {
@@ -55,9 +56,9 @@ def _made(strategy: str, original: str) -> Probe | None:
     donors = [AttributionClaim(f"donor-{i}", text, text, ATTRIBUTABLE) for i, text in enumerate(_DONORS)]
     item = AttributionClaim("original", original, original, ATTRIBUTABLE)
     for seed in _SEEDS:
-        made = attempt(item, strategy, seed=seed, pool=Pool([item, *donors]))
-        if not isinstance(made, NoProbe):
-            return made
+        probe = make_probe(item, strategy, seed=seed, pool=Pool([item, *donors]))
+        if isinstance(probe, Probe):
+            return probe
     return None
 
 
@@ -65,7 +66,7 @@ def _passing(claims: Mapping[str, BenchmarkClaims]) -> str:
     """What share of the probes that our rules make on real claims pass the checks."""
     for name in ("fever", "anli"):
         if name in claims:
-            reports = survey(claims[name])
-            made, passed = sum(one.made for one in reports), sum(one.passed for one in reports)
-            return f"Ours on {name}: {made - passed} of {made} ({percent((made - passed) / made if made else None)}) fail the rules’ checks."
+            reports = survey_strategies(claims[name])
+            generated, passed = sum(report.generated for report in reports), sum(report.passed for report in reports)
+            return f"Ours on {name}: {generated - passed} of {generated} ({percent((generated - passed) / generated if generated else None)}) fail the rules’ checks."
     return "Ours were not counted: no data at hand."

@@ -11,7 +11,7 @@ from typing import Any
 from factgym.agents.judges import Judge, JudgeError, Judgement, judge_note
 from factgym.core.call_policy import add_usage
 from factgym.core.messages import Usage
-from factgym.generators.probes import Probe
+from factgym.generators.perturbations.probes import Probe
 
 _CONCURRENCY = 8
 _PASS = 1.0

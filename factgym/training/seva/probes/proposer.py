@@ -26,17 +26,9 @@ from factgym.core.policy import ContextOverflowError, Policy
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.seeds import derive
 from factgym.core.single_flight import gather_bounded
-from factgym.generators.probes import (
-    ATTRIBUTABLE,
-    NOT_ATTRIBUTABLE,
-    STRATEGIES,
-    ClaimLike,
-    Label,
-    Probe,
-    check_probe,
-)
-from factgym.generators.probes.base import check_strategy
-from factgym.generators.probes.operators import MAX_CLAIM_CHARS
+from factgym.datasets.attribution.claims import ATTRIBUTABLE, NOT_ATTRIBUTABLE, Label
+from factgym.generators.perturbations.names import ClaimLike
+from factgym.generators.perturbations.probes import MAX_CLAIM_CHARS, STRATEGIES, Probe, check_probe, check_strategy
 from factgym.tools.toolbox import Tool
 from factgym.tools.untrusted import neutralise
 

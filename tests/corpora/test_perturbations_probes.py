@@ -1,4 +1,4 @@
-"""Probes by the rules: what the operators make of real sentences, and that they stand any text."""
+"""Probes by the rules: the operators on real sentences and on any text, strategies, and the survey."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.text import fold
-from factgym.datasets.attribution import AttributionClaim, read_benchmark
-from factgym.generators.probes import (
+from factgym.datasets.attribution import (
     ATTRIBUTABLE,
     ERROR_TYPES,
     NOT_ATTRIBUTABLE,
-    STRATEGIES,
-    NoProbe,
-    Pool,
-    Probe,
-    attempt,
-    check_probe,
-    probe,
-    probes,
-    strategies_for,
-    survey,
+    AttributionClaim,
+    read_benchmark,
 )
-from factgym.generators.probes.names import find_names
-from factgym.generators.probes.operators import MAX_CLAIM_CHARS
-from factgym.generators.probes.statement import body_of, main_verb
+from factgym.generators.perturbations.grammar import main_verb, split_claim
+from factgym.generators.perturbations.names import Pool, find_names
+from factgym.generators.perturbations.operator import NoEdit
+from factgym.generators.perturbations.probes import (
+    MAX_CLAIM_CHARS,
+    STRATEGIES,
+    Probe,
+    check_probe,
+    generate_probes,
+    make_probe,
+    strategies_for,
+    survey_strategies,
+)
 
 
 @dataclass(frozen=True)
@@ -53,25 +54,25 @@ WATSON = Item("fever-4", "Emma Watson appeared in a film .", "Watson starred in 
 POOL = Pool([WATSON, BILLBOARD, SPADE, LEIGH, MEDINA, METER])
 
 
-def made(item, strategy, **more):
-    found = attempt(item, strategy, pool=POOL, **more)
-    assert isinstance(found, Probe), found
-    assert not check_probe(found)
-    return found
+def checked_probe(item, strategy, **more):
+    probe = make_probe(item, strategy, pool=POOL, **more)
+    assert isinstance(probe, Probe), probe
+    assert not check_probe(probe)
+    return probe
 
 
-def test_a_name_gives_way_to_one_of_its_kind_that_the_source_does_not_know():
-    found = made(LEIGH, "entity_confusion")
-    assert found.claim.endswith(" was from America.")
-    name = found.claim.removesuffix(" was from America.")
+def test_a_name_is_replaced_by_one_of_its_kind_that_the_source_lacks():
+    probe = checked_probe(LEIGH, "entity_confusion")
+    assert probe.claim.endswith(" was from America.")
+    name = probe.claim.removesuffix(" was from America.")
     assert name != "Janet Leigh"
     assert name not in LEIGH.source
-    assert (found.gold_label, found.error_type) == (NOT_ATTRIBUTABLE, "entity_substitution")
+    assert (probe.gold_label, probe.error_type) == (NOT_ATTRIBUTABLE, "entity_substitution")
 
 
 def test_a_demonym_takes_its_article_with_it():
     item = Item("x", "Daag is an Indian film.", "Daag is an Indian film of 1973.")
-    articles = {made(item, "entity_confusion", seed=seed).claim.split()[2] for seed in range(30)}
+    articles = {checked_probe(item, "entity_confusion", seed=seed).claim.split()[2] for seed in range(30)}
     assert articles == {"a", "an"}
 
 
@@ -84,22 +85,22 @@ def test_a_demonym_takes_its_article_with_it():
         "Anne Rice is not a poet.",
     ],
 )
-def test_what_is_no_single_name_of_a_sure_kind_is_left_alone(claim):
-    assert isinstance(attempt(Item("x", claim, claim), "entity_confusion", pool=POOL), NoProbe)
+def test_names_of_uncertain_kind_are_left_alone(claim):
+    assert isinstance(make_probe(Item("x", claim, claim), "entity_confusion", pool=POOL), NoEdit)
 
 
-def test_the_first_word_of_a_sentence_is_a_name_only_where_the_source_says_so():
-    assert [one.text for one in find_names("Matadors wave capes in Spain", "matadors wave capes")] == ["Spain"]
-    assert [one.text for one in find_names("Penicillin helped.", "In 1928, Penicillin was found.")] == ["Penicillin"]
+def test_the_first_word_of_a_sentence_is_a_name_only_where_the_source_shows_it():
+    assert [name.text for name in find_names("Matadors wave capes in Spain", "matadors wave capes")] == ["Spain"]
+    assert [name.text for name in find_names("Penicillin helped.", "In 1928, Penicillin was probe.")] == ["Penicillin"]
     assert find_names("The film was long.", "") == []
 
 
 def test_a_year_is_a_temporal_shift_and_a_count_an_exaggeration():
-    year = made(MEDINA, "numerical_perturb")
+    year = checked_probe(MEDINA, "numerical_perturb")
     assert year.error_type == "temporal_shift"
     assert year.claim.startswith("Ernest Medina was acquitted in ")
     assert year.claim != MEDINA.claim
-    count = made(METER, "numerical_perturb")
+    count = checked_probe(METER, "numerical_perturb")
     assert count.error_type == "numerical_exaggeration"
     assert count.claim.split()[3].isdigit()
     assert count.claim.endswith(" metres long.")
@@ -120,41 +121,41 @@ def test_a_year_is_a_temporal_shift_and_a_count_an_exaggeration():
     ],
 )
 def test_a_number_that_names_something_or_is_denied_stays(claim):
-    assert isinstance(attempt(Item("x", claim, ""), "numerical_perturb"), NoProbe)
+    assert isinstance(make_probe(Item("x", claim, ""), "numerical_perturb"), NoEdit)
 
 
-def test_the_new_number_never_stands_in_the_source_in_words_or_figures():
+def test_the_new_number_is_never_in_the_source_in_words_or_figures():
     item = Item("x", "She could speak nine languages.", "She spoke 7, 8, ten, 11 and six languages, nine in all.")
-    new = {made(item, "numerical_perturb", seed=seed).claim.split()[3] for seed in range(20)}
+    new = {checked_probe(item, "numerical_perturb", seed=seed).claim.split()[3] for seed in range(20)}
     assert new == {"twelve"}
 
 
 def test_the_years_of_a_span_keep_their_order():
     item = Item("x", "He sailed on the Beagle from 1831 to 1836.", "The voyage lasted from 1831 to 1836.")
     for seed in range(20):
-        words = made(item, "numerical_perturb", seed=seed).claim.rstrip(".").split()
+        words = checked_probe(item, "numerical_perturb", seed=seed).claim.rstrip(".").split()
         assert int(words[-3]) < int(words[-1])
 
 
 def test_a_decade_keeps_the_label_or_shifts_the_time():
-    kept = made(MEDINA, "multi_hop_graft", keep=True)
-    assert kept.claim == "Ernest Medina was acquitted in the 1970s."
-    assert (kept.gold_label, kept.error_type) == (ATTRIBUTABLE, None)
-    wrong = made(MEDINA, "multi_hop_graft", error_type="temporal_shift")
+    same = checked_probe(MEDINA, "multi_hop_graft", keep=True)
+    assert same.claim == "Ernest Medina was acquitted in the 1970s."
+    assert (same.gold_label, same.error_type) == (ATTRIBUTABLE, None)
+    wrong = checked_probe(MEDINA, "multi_hop_graft", error_type="temporal_shift")
     assert wrong.claim.startswith("Ernest Medina was acquitted in the ")
     assert "1970s" not in wrong.claim
 
 
 def test_a_borrowed_fact_becomes_a_clause_of_the_subject():
-    found = made(LEIGH, "multi_hop_graft", error_type="fabrication")
-    assert found.claim in {
+    probe = checked_probe(LEIGH, "multi_hop_graft", error_type="fabrication")
+    assert probe.claim in {
         "Janet Leigh, who directed Billboard Dad, was from America.",
         "Janet Leigh, who appeared in Black Sheep, was from America.",
     }
 
 
 @pytest.mark.parametrize(
-    ("claim", "wanted"),
+    ("claim", "expected"),
     [
         ("Alan Metter directed Billboard Dad.", "Alan Metter did not direct Billboard Dad."),
         ("Java was formed by eruptions .", "Java was not formed by eruptions ."),
@@ -165,9 +166,9 @@ def test_a_borrowed_fact_becomes_a_clause_of_the_subject():
         ("Tilda Swinton acts.", "Tilda Swinton does not act."),
     ],
 )
-def test_a_negation_comes_and_goes_with_its_auxiliary(claim, wanted):
-    found = made(Item("x", claim, claim), "paraphrase", error_type="negation_flip")
-    assert (found.claim, found.error_type) == (wanted, "negation_flip")
+def test_a_negation_comes_and_goes_with_its_auxiliary(claim, expected):
+    probe = checked_probe(Item("x", claim, claim), "paraphrase", error_type="negation_flip")
+    assert (probe.claim, probe.error_type) == (expected, "negation_flip")
 
 
 @pytest.mark.parametrize(
@@ -183,18 +184,18 @@ def test_a_negation_comes_and_goes_with_its_auxiliary(claim, wanted):
         "The exact reason why it was made remains open",
     ],
 )
-def test_where_a_negation_would_not_turn_the_claim_round_there_is_none(claim):
-    assert isinstance(attempt(Item("x", claim, claim), "paraphrase", error_type="negation_flip"), NoProbe)
+def test_no_negation_where_it_would_not_reverse_the_claim(claim):
+    assert isinstance(make_probe(Item("x", claim, claim), "paraphrase", error_type="negation_flip"), NoEdit)
 
 
-def test_a_limit_goes():
+def test_a_qualifier_is_widened():
     item = Item("x", "Being hit by a train is generally a bad thing.", "A train does harm.")
-    found = made(item, "paraphrase", error_type="scope_inflation")
-    assert found.claim == "Being hit by a train is always a bad thing."
+    probe = checked_probe(item, "paraphrase", error_type="scope_inflation")
+    assert probe.claim == "Being hit by a train is always a bad thing."
 
 
 @pytest.mark.parametrize(
-    ("claim", "wanted"),
+    ("claim", "expected"),
     [
         ("Alan Metter directed Billboard Dad.", "Billboard Dad was directed by Alan Metter."),
         ("The Declaration was signed on July 4, 1776", "On July 4, 1776, the Declaration was signed"),
@@ -202,30 +203,30 @@ def test_a_limit_goes():
     ],
 )
 @pytest.mark.parametrize("label", [ATTRIBUTABLE, NOT_ATTRIBUTABLE])
-def test_a_rewording_keeps_label_and_error(claim, wanted, label):
+def test_a_rewording_keeps_label_and_error(claim, expected, label):
     error = None if label == ATTRIBUTABLE else "fabrication"
-    found = made(Item("x", claim, claim, label, error), "paraphrase", keep=True)
-    assert (found.claim, found.gold_label, found.error_type) == (wanted, label, error)
+    probe = checked_probe(Item("x", claim, claim, label, error), "paraphrase", keep=True)
+    assert (probe.claim, probe.gold_label, probe.error_type) == (expected, label, error)
 
 
 def test_a_presupposition_and_an_unsettled_detail_leave_the_claim_as_it_is():
     for strategy in ("presupposition", "unanswerable_wrap"):
-        found = made(METER, strategy, error_type="fabrication")
-        assert "bridge is 240 metres long" in found.claim
-        assert found.claim.endswith(".")
-        assert found.claim[0].isupper()
+        probe = checked_probe(METER, strategy, error_type="fabrication")
+        assert "bridge is 240 metres long" in probe.claim
+        assert probe.claim.endswith(".")
+        assert probe.claim[0].isupper()
 
 
-def test_the_only_one_is_presupposed():
+def test_uniqueness_is_presupposed():
     item = Item("x", "Janet Leigh was an American actress.", "Janet Leigh was an American actress.")
-    found = made(item, "presupposition", error_type="scope_inflation")
-    assert found.claim.startswith("Janet Leigh was the ")
-    assert found.claim.endswith(" American actress.")
+    probe = checked_probe(item, "presupposition", error_type="scope_inflation")
+    assert probe.claim.startswith("Janet Leigh was the ")
+    assert probe.claim.endswith(" American actress.")
 
 
 def test_tokenised_text_stays_tokenised():
     item = Item("x", "Java was formed by eruptions .", "Java was formed by eruptions .")
-    assert made(item, "unanswerable_wrap").claim.endswith(" .")
+    assert checked_probe(item, "unanswerable_wrap").claim.endswith(" .")
 
 
 @pytest.mark.parametrize(
@@ -240,10 +241,10 @@ def test_tokenised_text_stays_tokenised():
         ("Dogs often bite people", "statement"),
     ],
 )
-def test_what_asserts(claim, kind):
-    body = body_of(claim)
-    assert body.kind == kind
-    assert body.lead + body.text == claim
+def test_claims_are_split_at_their_last_question(claim, kind):
+    parts = split_claim(claim)
+    assert parts.kind == kind
+    assert parts.lead + parts.text == claim
 
 
 def test_the_main_verb_is_not_one_of_a_clause_inside():
@@ -255,23 +256,22 @@ def test_the_main_verb_is_not_one_of_a_clause_inside():
     assert verb.start == text.index("was")
 
 
-def test_reasons_are_said():
+def test_refusals_have_reasons():
     false = replace(LEIGH, label=NOT_ATTRIBUTABLE)
-    assert attempt(false, "paraphrase") == NoProbe("not_attributable", "the claim is false already")
-    assert attempt(Item("x", "Who? Guru", "Guru"), "paraphrase") == NoProbe("fragment")
-    assert attempt(Item("x", "Who was it?", "Guru"), "paraphrase") == NoProbe("question")
-    assert probe(Item("x", "Who was it?", "Guru"), "paraphrase") is None
+    assert make_probe(false, "paraphrase") == NoEdit("not_attributable", "the claim is false already")
+    assert make_probe(Item("x", "Who? Guru", "Guru"), "paraphrase") == NoEdit("fragment")
+    assert make_probe(Item("x", "Who was it?", "Guru"), "paraphrase") == NoEdit("question")
 
 
 def test_unknown_names_are_refused_with_a_hint():
     with pytest.raises(ConfigError, match="entity_confusion"):
-        attempt(LEIGH, "entity_confusoin")
+        make_probe(LEIGH, "entity_confusoin")
     with pytest.raises(ConfigError, match="does not aim"):
-        attempt(LEIGH, "entity_confusion", error_type="fabrication")
+        make_probe(LEIGH, "entity_confusion", error_type="fabrication")
     with pytest.raises(ConfigError):
-        attempt(LEIGH, "entity_confusion", keep=True)
+        make_probe(LEIGH, "entity_confusion", keep=True)
     with pytest.raises(ConfigError):
-        attempt(LEIGH, "paraphrase", error_type="negation_flip", keep=True)
+        make_probe(LEIGH, "paraphrase", error_type="negation_flip", keep=True)
     with pytest.raises(ConfigError, match="fabrication"):
         strategies_for("fabricatoin")
 
@@ -280,10 +280,10 @@ def test_every_error_has_a_strategy_and_probes_aim_at_it():
     items = [BILLBOARD, LEIGH, MEDINA, METER, Item("q", "Dogs often bite people.", "Dogs bite.")]
     for error in ERROR_TYPES:
         assert strategies_for(error)
-        found = list(probes(items, error, pool=POOL))
-        assert found, error
-        assert {one.error_type for one in found} == {error}
-        assert len({one.meta["of"] for one in found}) == len(found)
+        probes = list(generate_probes(items, error, pool=POOL))
+        assert probes, error
+        assert {probe.error_type for probe in probes} == {error}
+        assert len({probe.meta["of"] for probe in probes}) == len(probes)
 
 
 WORDS = (
@@ -306,14 +306,14 @@ TEXT = st.one_of(
 def test_any_text_gives_a_checked_probe_or_a_reason_and_always_the_same(claim, source, strategy, seed, keep):
     keep = keep and None in STRATEGIES[strategy]
     item = Item("x", claim, source)
-    found = attempt(item, strategy, seed=seed, pool=POOL, keep=keep)
-    assert attempt(item, strategy, seed=seed, pool=Pool(POOL.items), keep=keep) == found
-    if isinstance(found, Probe):
-        assert fold(found.claim).casefold() != fold(claim).casefold()
-        assert found.gold_label == (ATTRIBUTABLE if keep else NOT_ATTRIBUTABLE)
-        assert (found.error_type is None) == keep
-        assert not check_probe(found)
-        assert found.to_dict()["claim"] == found.claim
+    probe = make_probe(item, strategy, seed=seed, pool=POOL, keep=keep)
+    assert make_probe(item, strategy, seed=seed, pool=Pool(POOL.items), keep=keep) == probe
+    if isinstance(probe, Probe):
+        assert fold(probe.claim).casefold() != fold(claim).casefold()
+        assert probe.gold_label == (ATTRIBUTABLE if keep else NOT_ATTRIBUTABLE)
+        assert (probe.error_type is None) == keep
+        assert not check_probe(probe)
+        assert probe.to_dict()["claim"] == probe.claim
 
 
 @pytest.mark.parametrize(
@@ -321,28 +321,25 @@ def test_any_text_gives_a_checked_probe_or_a_reason_and_always_the_same(claim, s
 )
 def test_hostile_lengths_end(text):
     for strategy in STRATEGIES:
-        assert attempt(Item("x", text, "The source."), strategy, pool=POOL) == NoProbe("too_long")
-        attempt(Item("x", text[:MAX_CLAIM_CHARS], text), strategy, pool=POOL)
-
-
-FILES = ("fever.jsonl", "truthfulqa.jsonl", "halueval.jsonl")
+        assert make_probe(Item("x", text, "The source."), strategy, pool=POOL) == NoEdit("too_long")
+        make_probe(Item("x", text[:MAX_CLAIM_CHARS], text), strategy, pool=POOL)
 
 
 @pytest.mark.parametrize("name", ["fever", "truthfulqa", "halueval"])
-def test_on_the_papers_slices_nearly_all_that_is_made_passes(data_dir, name):
+def test_nearly_all_probes_of_the_papers_slices_pass_their_checks(data_dir, name):
     claims = list(read_benchmark(name, data_dir / "seva_official" / f"{name}.jsonl"))
     assert isinstance(claims[0], AttributionClaim)
     for keep in (False, True):
-        for report in survey(claims, keep=keep):
+        for report in survey_strategies(claims, keep=keep):
             # A fifth of a dozen says nothing; the rate is asked for where there are enough to tell.
-            assert report.pass_rate >= 0.95 or report.made - report.passed <= 1, report
-            assert report.made + sum(report.reasons.values()) == report.claims
+            assert report.pass_rate >= 0.95 or report.generated - report.passed <= 1, report
+            assert report.generated + sum(report.reasons.values()) == report.claims
 
 
 def test_coverage_on_fever(data_dir):
     claims = list(read_benchmark("fever", data_dir / "seva_official" / "fever.jsonl"))
-    found = {report.strategy: report.coverage for report in survey(claims)}
-    assert found["paraphrase"] > 0.7
-    assert found["presupposition"] > 0.8
-    assert found["unanswerable_wrap"] > 0.8
-    assert found["entity_confusion"] > 0.25
+    coverage = {report.strategy: report.coverage for report in survey_strategies(claims)}
+    assert coverage["paraphrase"] > 0.7
+    assert coverage["presupposition"] > 0.8
+    assert coverage["unanswerable_wrap"] > 0.8
+    assert coverage["entity_confusion"] > 0.25

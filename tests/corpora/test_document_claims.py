@@ -1,10 +1,11 @@
-"""Examples over documents: what every one of them must keep, purity of item i, and what a folder cannot give."""
+"""Examples over documents: invariants of every example, purity of item i, and the limits of a folder."""
 
 from __future__ import annotations
 
 import copy
 import os
 import pickle
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -16,11 +17,14 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.readers.folder import read_folder
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, final_verdict
-from factgym.generators.corruption.operators import OPERATORS
-from factgym.generators.documents.claims import DocumentClaims
-from factgym.generators.documents.evidence import NEAR, coverage
-from factgym.generators.documents.index import DocumentIndex
-from factgym.generators.documents.questions import ask
+from factgym.generators.document_claims import (
+    MAX_DECOY_COVERAGE,
+    DocumentClaims,
+    DocumentIndex,
+    compose_question,
+    coverage,
+)
+from factgym.generators.perturbations.corruptions import OPERATORS
 
 LEAVE = """# Leave policy
 
@@ -85,7 +89,7 @@ def check_example(example: ClaimExample) -> None:
     assert example.question.strip()
 
 
-def test_every_example_keeps_its_promises(claims: DocumentClaims) -> None:
+def test_every_example_is_consistent(claims: DocumentClaims) -> None:
     for example in claims:
         check_example(example)
         assert [passage.id for passage in example.passages] == [f"E{n + 1}" for n in range(len(example.passages))]
@@ -120,7 +124,7 @@ def test_copies_and_pickles_are_the_same_sequence(claims: DocumentClaims) -> Non
 
 def test_other_processes_and_hash_seeds_give_the_same_bytes(folder: Path, claims: DocumentClaims) -> None:
     program = (
-        "import sys; from factgym.generators.documents.claims import DocumentClaims\n"
+        "import sys; from factgym.generators.document_claims import DocumentClaims\n"
         "print(repr(DocumentClaims(sys.argv[1], size=20)[:]))"
     )
     root = Path(__file__).resolve().parents[2]
@@ -137,7 +141,7 @@ def test_fingerprints(folder: Path, claims: DocumentClaims) -> None:
         DocumentClaims(changed, size=60), DocumentClaims(folder, size=59), DocumentClaims(folder, size=60, seed=3),
         DocumentClaims(folder, size=60, split="x"), DocumentClaims(folder, size=60, window=3, passages=5),
     ]  # fmt: skip
-    assert len({one.fingerprint() for one in [claims, *variants]}) == 6
+    assert len({variant.fingerprint() for variant in [claims, *variants]}) == 6
 
 
 def test_ids(claims: DocumentClaims) -> None:
@@ -153,20 +157,20 @@ def test_windows_and_decoys(folder: Path) -> None:
         assert 2 <= len(example.passages) <= 4
         own = {passage.title.split(" › ")[0] for passage in example.passages if passage.id in example.gold_ids}
         assert len(own) <= 1
-        decoys = [one for one in example.passages if own and one.title.split(" › ")[0] not in own]
+        decoys = [passage for passage in example.passages if own and passage.title.split(" › ")[0] not in own]
         for claim in example.claims:
-            wanted = frozenset(terms(claim.text))
-            assert all(coverage(wanted, frozenset(terms(decoy.text))) < NEAR for decoy in decoys)
+            required = frozenset(terms(claim.text))
+            assert all(coverage(required, frozenset(terms(decoy.text))) < MAX_DECOY_COVERAGE for decoy in decoys)
 
 
 def test_haystack_keeps_folder_ids_and_names_the_document(folder: Path) -> None:
     claims = DocumentClaims(folder, size=50, haystack=True)
-    known = {passage.id: passage for passage in claims.corpus}
+    corpus = {passage.id: passage for passage in claims.corpus}
     titles = ("Leave policy", "Travel guide", "Security handbook")
     foreign = 0
     for example in claims:
         check_example(example)
-        assert all(known[passage.id] == passage for passage in example.passages)
+        assert all(corpus[passage.id] == passage for passage in example.passages)
         for claim in example.claims:
             if claim.corruption in ("irrelevant", "addition"):
                 foreign += 1
@@ -174,29 +178,29 @@ def test_haystack_keeps_folder_ids_and_names_the_document(folder: Path) -> None:
     assert foreign > 3
 
 
-def test_operators_are_asked_only_when_they_are_needed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DocumentIndex, "pool", lambda self, name: pytest.fail("asked too early"))
+def test_operators_are_applied_only_on_demand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DocumentIndex, "pool", lambda self, name: pytest.fail("applied too early"))
     monkeypatch.setattr(DocumentIndex, "applies", lambda self, name: True)
     assert len(DocumentClaims(folder, size=1_000_000)) == 1_000_000
 
 
-def test_stock_says_what_the_documents_carry(claims: DocumentClaims) -> None:
-    stock = claims.stock
-    assert stock.documents == 3
-    assert stock.unusable == ()
-    assert stock.missing == ()
-    assert set(stock.claims) == set(OPERATORS)
-    assert stock.claims["number"] >= 3
-    assert stock.claims["amount"] >= 1
-    assert stock.claims["exception_dropped"] == 1
+def test_the_inventory_counts_the_examples_that_the_documents_carry(claims: DocumentClaims) -> None:
+    inventory = claims.inventory
+    assert inventory.documents == 3
+    assert inventory.unusable == ()
+    assert inventory.missing == ()
+    assert set(inventory.claims) == set(OPERATORS)
+    assert inventory.claims["number"] >= 3
+    assert inventory.claims["amount"] >= 1
+    assert inventory.claims["exception_dropped"] == 1
 
 
 def test_one_document_and_few_sentences(tmp_path: Path) -> None:
     (tmp_path / "only.txt").write_text("Employees must register on the first day of work.\n\nToc 1 2 3\n")
     (tmp_path / "toc.md").write_text("# Contents\n\n- One\n- Two\n")
     claims = DocumentClaims(tmp_path)
-    assert claims.stock.unusable == ("contents",)
-    assert claims.stock.missing == ("overclaim",)
+    assert claims.inventory.unusable == ("contents",)
+    assert claims.inventory.missing == ("overclaim",)
     for example in claims:
         check_example(example)
     assert {example.verdict for example in claims} <= set(VERDICTS) - {"overclaim"}
@@ -214,12 +218,11 @@ def test_bad_input(tmp_path: Path, folder: Path) -> None:
 
 
 def test_questions() -> None:
-    import random
-
     rng = random.Random("q")
-    assert ask("Refund policy", "Refund policy › Can I pay later?", [], rng) == "The Refund policy: Can I pay later?"
-    assert "“Annual plans”" in ask("Refund policy", "Refund policy › 2.1 Annual plans", [], rng)
-    assert "“invoice” and “interest”" in ask("Fees", "Fees", ["An unpaid invoice bears interest."], rng)
+    by_title = compose_question("Refund policy", "Refund policy › Can I pay later?", "", rng)
+    assert by_title == "The Refund policy: Can I pay later?"
+    assert "“Annual plans”" in compose_question("Refund policy", "Refund policy › 2.1 Annual plans", "", rng)
+    assert "“invoice” and “interest”" in compose_question("Fees", "Fees", "An unpaid invoice bears interest.", rng)
 
 
 @pytest.mark.data
@@ -227,7 +230,7 @@ def test_questions() -> None:
 def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
     claims = DocumentClaims(read_folder(data_dir / name, glob=glob))
     assert len(claims) >= 200
-    assert claims.stock.missing == ()
+    assert claims.inventory.missing == ()
     examples = claims[:150]
     for example in examples:
         check_example(example)
@@ -236,7 +239,10 @@ def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
     assert len({example.answer for example in examples}) >= 147
     kinds = Counter(claim.corruption for example in examples for claim in example.claims)
     assert len(kinds) >= 9
-    counts = {verdict: Counter(len(one.claims) for one in examples if one.verdict == verdict) for verdict in VERDICTS}
+    counts = {
+        verdict: Counter(len(example.claims) for example in examples if example.verdict == verdict)
+        for verdict in VERDICTS
+    }
     assert all(counts[verdict][2] >= 3 for verdict in VERDICTS)  # the number of claims does not tell the verdict
 
 

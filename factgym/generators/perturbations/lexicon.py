@@ -1,6 +1,6 @@
-"""Word lists for the operators: closed-class words, verbs, opposites, names of places and people.
+"""Word lists of the perturbations: closed-class words, verbs, opposites, names of places and people.
 
-Short on purpose. A word that is in no list is left alone: there are always other claims.
+Short on purpose: the operators leave a word that is in no list alone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PAST = {verb: _IRREGULAR_PAST.get(verb) or participle(verb) for verb in VERBS}
 THIRD = {verb: third_person(verb) for verb in VERBS}
 BASE_OF_PAST = {past: verb for verb, past in sorted(PAST.items()) if past != verb}
 BASE_OF_PAST["found"] = "find"
-"""Past forms to base forms; a form that is its own base cannot be told from the present."""
+"""Past forms to base forms; a form that is its own base is indistinguishable from the present."""
 BASE_OF_THIRD = {third: verb for verb, third in sorted(THIRD.items())}
 AMBIGUOUS_VERBS = frozenset(
     listed(
@@ -94,10 +94,9 @@ ANTONYM_PAIRS = (
     "expensive cheap", "empty full", "easy difficult", "rural urban", "natural artificial", "independent dependent",
 )  # fmt: skip
 ANTONYMS: dict[str, str] = {}
-for _pair in ANTONYM_PAIRS:
-    _left, _right = _pair.split()
-    ANTONYMS.setdefault(_left, _right)
-    ANTONYMS.setdefault(_right, _left)
+for _first, _second in map(str.split, ANTONYM_PAIRS):
+    ANTONYMS.setdefault(_first, _second)
+    ANTONYMS.setdefault(_second, _first)
 
 MALE = frozenset(
     listed(
@@ -142,7 +141,7 @@ DEMONYMS = listed(
     " Vietnamese American British English Scottish Welsh"
 )
 SAFE_DEMONYM_DONORS = tuple(
-    one for one in DEMONYMS if one not in ("American", "British", "English", "Scottish", "Welsh")
+    demonym for demonym in DEMONYMS if demonym not in ("American", "British", "English", "Scottish", "Welsh")
 )
 STATES = listed(
     "Alabama Alaska Arizona Arkansas California Colorado Connecticut Delaware Florida Hawaii Idaho Illinois Indiana"

@@ -8,15 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from factgym.generators.probes import (
-    ATTRIBUTABLE,
-    NOT_ATTRIBUTABLE,
-    Probe,
-    aim_faults,
-    changed_faults,
-    check_probe,
-    fluency_faults,
-)
+from factgym.datasets.attribution import ATTRIBUTABLE, NOT_ATTRIBUTABLE
+from factgym.generators.perturbations.checks import aim_faults, changed_faults, fluency_faults
+from factgym.generators.perturbations.probes import Probe, check_probe
 
 ORIGINAL = "Janet Leigh was an American actress in 1960."
 SOURCE = "Janet Leigh (born July 6, 1927) was an American actress, who starred in Psycho of 1960."
@@ -45,8 +39,10 @@ SOURCE = "Janet Leigh (born July 6, 1927) was an American actress, who starred i
     ],
 )
 def test_each_fault_of_fluency_is_found(text, fault):
-    found = fluency_faults(text, ORIGINAL) if fault != "number" else fluency_faults(text.replace("year.", "year "), "")
-    assert any(one.startswith(fault) for one in found), found
+    faults = (
+        fluency_faults(text, ORIGINAL) if fault != "number" else fluency_faults(text.replace("year.", "year "), "")
+    )
+    assert any(detail.startswith(fault) for detail in faults), faults
 
 
 @pytest.mark.parametrize(
@@ -86,10 +82,10 @@ GOOD = (
 
 
 @pytest.mark.parametrize(("strategy", "error", "text"), GOOD)
-def test_an_aim_that_is_met_passes_and_every_other_error_is_refused(strategy, error, text):
+def test_the_right_aim_passes_and_every_other_error_is_refused(strategy, error, text):
     assert aim_faults(strategy, error, ORIGINAL, text, SOURCE) == []
     errors = {"entity_substitution", "numerical_exaggeration", "temporal_shift", "negation_flip", "scope_inflation"}
-    passing = {one for one in errors if not aim_faults("paraphrase", one, ORIGINAL, text, SOURCE)}
+    passing = {other for other in errors if not aim_faults("paraphrase", other, ORIGINAL, text, SOURCE)}
     allowed = {error} | ({"numerical_exaggeration"} if error == "temporal_shift" else set())
     assert passing <= allowed
 
@@ -147,8 +143,8 @@ def test_an_aim_that_is_met_passes_and_every_other_error_is_refused(strategy, er
     ],
 )
 def test_an_aim_that_is_missed_is_refused(strategy, error, text, fault):
-    found = aim_faults(strategy, error, ORIGINAL, text, SOURCE)
-    assert any(re.search(fault, one) for one in found), found
+    faults = aim_faults(strategy, error, ORIGINAL, text, SOURCE)
+    assert any(re.search(fault, detail) for detail in faults), faults
 
 
 @pytest.mark.parametrize(
@@ -161,8 +157,8 @@ def test_an_aim_that_is_missed_is_refused(strategy, error, text, fault):
     ],
 )
 def test_a_kept_label_needs_numbers_names_and_polarity(text, fault):
-    found = aim_faults("paraphrase", None, ORIGINAL, text, SOURCE, keeps=True)
-    assert any(re.search(fault, one) for one in found), found
+    faults = aim_faults("paraphrase", None, ORIGINAL, text, SOURCE, keeps=True)
+    assert any(re.search(fault, detail) for detail in faults), faults
     assert (
         aim_faults("paraphrase", None, ORIGINAL, "In 1960, Janet Leigh was an American actress.", SOURCE, keeps=True)
         == []
@@ -172,17 +168,17 @@ def test_a_kept_label_needs_numbers_names_and_polarity(text, fault):
 PROBE = Probe("p", GOOD[5][2], SOURCE, ORIGINAL, NOT_ATTRIBUTABLE, "negation_flip", "paraphrase", 0)
 
 
-def test_broken_probes_are_refused_and_say_by_which_check():
+def test_broken_probes_are_refused_by_the_named_check():
     assert check_probe(PROBE) == ()
     broken = {
         "changed": replace(PROBE, claim=ORIGINAL + " "),
         "fluent": replace(PROBE, claim=PROBE.claim.replace("an American", "a American")),
         "aims": replace(PROBE, error_type="entity_substitution"),
     }
-    for check, one in broken.items():
-        assert any(fault.startswith(f"{check}:") for fault in check_probe(one)), check
-    kept = replace(PROBE, gold_label=ATTRIBUTABLE, error_type=None)
-    assert any("polarity" in fault for fault in check_probe(kept))
+    for check, probe in broken.items():
+        assert any(fault.startswith(f"{check}:") for fault in check_probe(probe)), check
+    attributable = replace(PROBE, gold_label=ATTRIBUTABLE, error_type=None)
+    assert any("polarity" in fault for fault in check_probe(attributable))
 
 
 AIMS = {
@@ -207,11 +203,13 @@ def agrees(record, strategy):
 
 
 def share(records, strategy):
-    return sum(agrees(one, strategy) for one in records) / len(records)
+    return sum(agrees(record, strategy) for record in records) / len(records)
 
 
 def test_the_published_examples_agree_with_their_tags(official):
-    by = {name: [one for one in official if one["strategy"] == name] for name in {one["strategy"] for one in official}}
+    by = {}
+    for record in official:
+        by.setdefault(record["strategy"], []).append(record)
     assert share(by["numerical_perturb"], "numerical_perturb") == 1
     assert share(by["paraphrase"], "paraphrase") == 1
     assert share(by["presupposition"], "presupposition") > 0.95
@@ -221,20 +219,21 @@ def test_the_published_examples_agree_with_their_tags(official):
 
 
 def test_the_published_examples_do_not_agree_with_other_tags(official):
-    numbers = [one for one in official if one["strategy"] == "numerical_perturb"]
-    paraphrases = [one for one in official if one["strategy"] == "paraphrase"]
+    numbers = [record for record in official if record["strategy"] == "numerical_perturb"]
+    paraphrases = [record for record in official if record["strategy"] == "paraphrase"]
     for other in ("entity_confusion", "presupposition", "unanswerable_wrap", "paraphrase"):
         assert share(numbers, other) < 0.05, other
     for other in ("entity_confusion", "numerical_perturb", "presupposition"):
         assert share(paraphrases, other) < 0.1, other
 
 
-def test_faults_that_the_published_examples_have_are_seen(official):
-    stuck = [one for one in official if one["claim"].endswith("?.")]
+def test_faults_of_the_published_examples_are_detected(official):
+    stuck = [record for record in official if record["claim"].endswith("?.")]
     assert len(stuck) > 20
-    assert all(fluency_faults(one["claim"], one["original_claim"]) for one in stuck)
-    small = [one for one in official if one["claim"].startswith("In the 1860s, mahatma")]
+    assert all(fluency_faults(record["claim"], record["original_claim"]) for record in stuck)
+    small = [record for record in official if record["claim"].startswith("In the 1860s, mahatma")]
     assert small
     assert all(
-        any("lower case" in fault for fault in fluency_faults(one["claim"], one["original_claim"])) for one in small
+        any("lower case" in fault for fault in fluency_faults(record["claim"], record["original_claim"]))
+        for record in small
     )

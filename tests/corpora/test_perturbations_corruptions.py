@@ -1,4 +1,4 @@
-"""The corruption operators on real sentences: what they make, what they refuse, and that labels can be defended.
+"""The corruption operators on real sentences: their edits, their refusals, and defensible labels.
 
 Expected texts are written out by hand; the number and date checks on real folders read values back with patterns of
 the test's own.
@@ -15,14 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.corpora.readers.folder import read_folder
-from factgym.generators.corruption.base import Context, Corruption, bare, has_words, in_main_clause, protected
-from factgym.generators.corruption.candidates import find_candidates, usable
-from factgym.generators.corruption.clauses import find_exception
-from factgym.generators.corruption.numbers import spell, value_of
-from factgym.generators.corruption.operators import OPERATORS, operators_for
-from factgym.generators.corruption.paraphrase import attribute, name_of, reword, turn
-from factgym.generators.corruption.parties import find_parties
-from factgym.generators.documents.index import DocumentIndex
+from factgym.generators.document_claims import DocumentIndex
+from factgym.generators.perturbations.clauses import find_exception, find_sentences, is_usable
+from factgym.generators.perturbations.corruptions import OPERATORS, Corruption, status_of
+from factgym.generators.perturbations.corruptions import corrupt as corrupt_statement
+from factgym.generators.perturbations.entities import find_parties
+from factgym.generators.perturbations.grammar import (
+    contains_words,
+    in_main_clause,
+    protected_spans,
+    strip_full_stop,
+)
+from factgym.generators.perturbations.numbers import parse_number, spell_number
+from factgym.generators.perturbations.operator import Edit, Statement
+from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
 
 FOLDERS = [
     ("policies_basecamp", "*.md"),
@@ -34,13 +40,13 @@ FOLDERS = [
 
 
 def corrupt(operator: str, sentence: str, document: str = "", seed: int = 0, **more: object) -> Corruption | None:
-    context = Context(sentence, f"{sentence}\n{document}", **more)  # type: ignore[arg-type]
-    return OPERATORS[operator].apply(sentence, random.Random(f"test:{seed}"), context)
+    rng = random.Random(f"test:{seed}")
+    return corrupt_statement(operator, Statement(sentence, f"{sentence}\n{document}", rng, **more))  # type: ignore[arg-type]
 
 
-def every(operator: str, sentence: str, document: str = "") -> set[str]:
-    made = (corrupt(operator, sentence, document, seed) for seed in range(60))
-    return {one.text for one in made if one is not None}
+def every_text(operator: str, sentence: str, document: str = "") -> set[str]:
+    corruptions = (corrupt(operator, sentence, document, seed) for seed in range(60))
+    return {corruption.text for corruption in corruptions if corruption is not None}
 
 
 @pytest.mark.parametrize(
@@ -59,23 +65,25 @@ def every(operator: str, sentence: str, document: str = "") -> set[str]:
     ],
 )
 def test_a_changed_number_never_follows_from_the_old_one(sentence: str, pattern: str, wrong: object) -> None:
-    values = {int(re.search(pattern, text)[1]) for text in every("number", sentence)}  # type: ignore[index]
+    values = {int(re.search(pattern, text)[1]) for text in every_text("number", sentence)}  # type: ignore[index]
     assert values
     assert all(wrong(value) for value in values)  # type: ignore[operator]
 
 
-def test_numbers_keep_their_style_and_avoid_what_the_document_says() -> None:
-    made = every("number", "Client shall pay within thirty (30) days of the invoice.")
-    assert made
-    for text in made:
+def test_numbers_keep_their_style_and_avoid_values_of_the_document() -> None:
+    texts = every_text("number", "Client shall pay within thirty (30) days of the invoice.")
+    assert texts
+    for text in texts:
         word, digits = re.search(r"within ([a-z-]+) \((\d+)\) days", text).groups()  # type: ignore[union-attr]
-        assert spell(int(digits)) == word
-    assert every("number", "The term is one year from that date.") == {
-        f"The term is {spell(n)} years from that date." for n in (2, 3)
+        assert spell_number(int(digits)) == word
+    assert every_text("number", "The term is one year from that date.") == {
+        f"The term is {spell_number(n)} years from that date." for n in (2, 3)
     }
-    kept = every("number", "Data is kept for 30 days in all.", "Logs are kept for 60 days; backups ninety (90) days.")
-    assert kept
-    assert not any(re.search(r"\b(60|90) days", text) for text in kept)
+    texts = every_text(
+        "number", "Data is kept for 30 days in all.", "Logs are kept for 60 days; backups ninety (90) days."
+    )
+    assert texts
+    assert not any(re.search(r"\b(60|90) days", text) for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -93,30 +101,30 @@ def test_numbers_keep_their_style_and_avoid_what_the_document_says() -> None:
     ],
 )
 def test_numbers_that_are_left_alone(sentence: str) -> None:
-    assert every("number", sentence) == set()
+    assert every_text("number", sentence) == set()
 
 
 def test_amounts() -> None:
-    made = every("amount", "Receipts are required for any other expenses over $75 on a trip.")
-    assert made
-    assert all(int(re.search(r"\$(\d+)", text)[1]) < 75 for text in made)  # type: ignore[index]
-    assert every("amount", "Liability is limited to one thousand dollars ($1,000) in all cases.") == set()
-    assert all("," in text for text in every("amount", "The salary is £740,000 for every year of service."))
+    texts = every_text("amount", "Receipts are required for any other expenses over $75 on a trip.")
+    assert texts
+    assert all(int(re.search(r"\$(\d+)", text)[1]) < 75 for text in texts)  # type: ignore[index]
+    assert every_text("amount", "Liability is limited to one thousand dollars ($1,000) in all cases.") == set()
+    assert all("," in text for text in every_text("amount", "The salary is £740,000 for every year of service."))
 
 
 def test_dates_frequencies_and_versions() -> None:
-    made = every("date", "Enrollment is closed on October 1 of each year for everybody.")
-    assert len(made) > 3
-    assert "Enrollment is closed on October 1 of each year for everybody." not in made
-    assert all(re.search(r"on [A-Z][a-z]+ \d{1,2} of", text) for text in made)
-    assert every("date", "On Wednesday January 2nd the office is closed to all.") == set()
-    assert all(re.search(r"in (19|20)\d\d", text) for text in every("date", "The policy was adopted in 2016."))
-    assert every("date", "The total is divided by 2087 hours rather than that.") == set()
-    assert every("frequency", "The fee is paid annually by all customers of ours.") == {
+    texts = every_text("date", "Enrollment is closed on October 1 of each year for everybody.")
+    assert len(texts) > 3
+    assert "Enrollment is closed on October 1 of each year for everybody." not in texts
+    assert all(re.search(r"on [A-Z][a-z]+ \d{1,2} of", text) for text in texts)
+    assert every_text("date", "On Wednesday January 2nd the office is closed to all.") == set()
+    assert all(re.search(r"in (19|20)\d\d", text) for text in every_text("date", "The policy was adopted in 2016."))
+    assert every_text("date", "The total is divided by 2087 hours rather than that.") == set()
+    assert every_text("frequency", "The fee is paid annually by all customers of ours.") == {
         f"The fee is paid {word} by all customers of ours." for word in ("daily", "weekly", "monthly", "quarterly")
     }
-    assert every("frequency", "Staff work 40 hours per week in the office.") == set()
-    versions = every("version", "Traffic is encrypted with TLS 1.2 at the least.")
+    assert every_text("frequency", "Staff work 40 hours per week in the office.") == set()
+    versions = every_text("version", "Traffic is encrypted with TLS 1.2 at the least.")
     assert versions
     assert versions <= {f"Traffic is encrypted with TLS 1.{n} at the least." for n in (1, 3, 4)}
 
@@ -137,10 +145,10 @@ def test_dates_frequencies_and_versions() -> None:
     ],
 )
 def test_polarity(sentence: str, expected: str) -> None:
-    made = corrupt("polarity", sentence)
-    assert made is not None
-    assert made.text == expected
-    assert made.status == "contradicted"
+    corruption = corrupt("polarity", sentence)
+    assert corruption is not None
+    assert corruption.text == expected
+    assert corruption.status == "contradicted"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +163,7 @@ def test_polarity(sentence: str, expected: str) -> None:
         "In some cases we will contact the user.",
     ],
 )
-def test_polarity_is_not_turned_where_the_result_could_be_argued_with(sentence: str) -> None:
+def test_polarity_is_left_alone_where_the_label_could_be_disputed(sentence: str) -> None:
     assert corrupt("polarity", sentence) is None
 
 
@@ -174,8 +182,8 @@ def test_polarity_is_not_turned_where_the_result_could_be_argued_with(sentence: 
     ],
 )
 def test_scope(sentence: str, expected: str, span: str) -> None:
-    made = corrupt("scope", sentence)
-    assert made == Corruption(expected, "overclaim", span, "scope", made.reason) if made else False
+    corruption = corrupt("scope", sentence)
+    assert corruption == Corruption(expected, "overclaim", span, "scope", corruption.reason) if corruption else False
 
 
 @pytest.mark.parametrize(
@@ -202,9 +210,9 @@ def test_scope_is_left_alone_where_widening_it_would_narrow_or_break_it(sentence
     ],
 )
 def test_modality(sentence: str, expected: str) -> None:
-    made = corrupt("modality", sentence)
-    assert made is not None
-    assert (made.text, made.status) == (expected, "overclaim")
+    corruption = corrupt("modality", sentence)
+    assert corruption is not None
+    assert (corruption.text, corruption.status) == (expected, "overclaim")
 
 
 @pytest.mark.parametrize(
@@ -239,9 +247,9 @@ def test_modality_is_left_alone(sentence: str) -> None:
     ],
 )
 def test_conditions_are_dropped(sentence: str, main: str) -> None:
-    made = corrupt("condition_dropped", sentence)
-    assert made is not None
-    assert (made.text, made.unsupported_span, made.status) == (f"{main}.", main, "overclaim")
+    corruption = corrupt("condition_dropped", sentence)
+    assert corruption is not None
+    assert (corruption.text, corruption.unsupported_span, corruption.status) == (f"{main}.", main, "overclaim")
 
 
 @pytest.mark.parametrize(
@@ -263,18 +271,18 @@ def test_conditions_are_dropped(sentence: str, main: str) -> None:
         "GitHub may revoke the permission for any or no reason, without notice of any kind.",
     ],
 )
-def test_conditions_that_are_none_or_whose_loss_says_nothing(sentence: str) -> None:
+def test_conditions_that_are_none_or_do_not_restrict(sentence: str) -> None:
     assert corrupt("condition_dropped", sentence) is None
 
 
 def test_exceptions() -> None:
-    made = corrupt(
+    corruption = corrupt(
         "exception_dropped", "No copies may be retained by the Executive except with the consent of the Board."
     )
-    assert made is not None
-    assert made.text == "No copies may be retained by the Executive."
-    kept = corrupt("exception_dropped", "Except as otherwise provided herein, all fees are due at once.")
-    assert kept is None
+    assert corruption is not None
+    assert corruption.text == "No copies may be retained by the Executive."
+    boilerplate = corrupt("exception_dropped", "Except as otherwise provided herein, all fees are due at once.")
+    assert boilerplate is None
     assert find_exception("The content serves little or no purpose other than to shock people") is None
     assert find_exception("It lasts longer than 1 year, but not to exceed 4 years") is None
 
@@ -297,10 +305,10 @@ def test_parties_of_a_contract() -> None:
         "Company shall pay the fee in full.",
     ]
     assert ("Company", "NETGEAR") not in find_parties(alias * 3)
-    made = corrupt("party", CONTRACT[5], parties=find_parties(CONTRACT))
-    assert made is not None
-    assert made.text == "NETGEAR shall provide a forecast of its orders."
-    assert (made.status, made.unsupported_span) == ("contradicted", "NETGEAR")
+    corruption = corrupt("party", CONTRACT[5], parties=find_parties(CONTRACT))
+    assert corruption is not None
+    assert corruption.text == "NETGEAR shall provide a forecast of its orders."
+    assert (corruption.status, corruption.unsupported_span) == ("contradicted", "NETGEAR")
 
 
 @pytest.mark.parametrize(
@@ -316,19 +324,19 @@ def test_a_party_is_not_swapped_where_the_rule_could_hold_for_both(sentence: str
     assert corrupt("party", sentence, parties=find_parties(CONTRACT)) is None
 
 
-def test_a_party_is_not_swapped_when_the_document_says_so_of_the_other_too() -> None:
+def test_a_party_is_not_swapped_when_the_document_states_it_of_the_other_too() -> None:
     sentence = "Distributor shall provide a forecast of its orders."
     other = "NETGEAR shall provide a forecast of supplies."
     assert corrupt("party", sentence, other, parties=find_parties(CONTRACT)) is None
 
 
 def test_invented_causes() -> None:
-    made = corrupt("cause", "You must register with your true identity.")
-    assert made is not None
-    assert made.text.startswith("You must register with your true identity")
-    assert made.status == "unsupported"
-    assert made.unsupported_span in made.text
-    assert not has_words("You must register", made.unsupported_span)
+    corruption = corrupt("cause", "You must register with your true identity.")
+    assert corruption is not None
+    assert corruption.text.startswith("You must register with your true identity")
+    assert corruption.status == "unsupported"
+    assert corruption.unsupported_span in corruption.text
+    assert not contains_words("You must register", corruption.unsupported_span)
     assert corrupt("cause", "You must register because the law requires it of us.") is None
     silent = " ".join(["insurance insurer auditor union court backlog budget survey pilot staffing fraud storage software"
                        " lawsuit tax competitor complaint shareholder environment error regulator pandemic consultant"
@@ -336,12 +344,15 @@ def test_invented_causes() -> None:
     assert corrupt("cause", "You must register with your true identity.", silent) is None
 
 
-def test_donor_operators_use_what_they_are_given() -> None:
+def test_donor_operators_use_the_given_donors() -> None:
     for name in ("addition", "irrelevant"):
         assert corrupt(name, "You must register today.") is None
-        made = corrupt(name, "You must register today.", donors=("The cafeteria opens at noon.",))
-        assert made is not None
-        assert (made.text, made.unsupported_span) == ("The cafeteria opens at noon.", "The cafeteria opens at noon")
+        corruption = corrupt(name, "You must register today.", donors=("The cafeteria opens at noon.",))
+        assert corruption is not None
+        assert (corruption.text, corruption.unsupported_span) == (
+            "The cafeteria opens at noon.",
+            "The cafeteria opens at noon",
+        )
 
 
 @pytest.mark.parametrize(
@@ -365,19 +376,19 @@ def test_donor_operators_use_what_they_are_given() -> None:
     ],
 )
 def test_usable_sentences(sentence: str, good: bool) -> None:
-    assert usable(sentence) is good
+    assert is_usable(sentence) is good
 
 
-def test_candidates_stand_where_they_say_and_lists_lean_on_their_introduction() -> None:
+def test_usable_sentences_have_their_spans_and_list_items_depend_on_their_introduction() -> None:
     text = (
         "You must not do any of the things named:\n- Sell the data of other people to advertisers. You must ask us first in all such cases.\n"
         "- Log data: We collect the address of your browser and device.\n"
         "2.1 The Company shall pay the fee within ten days of the invoice.\n"
         "    You must not read this line of code as a rule of ours."
     )
-    found = list(find_candidates(text))
-    assert [text[one.start : one.end] for one in found] == [one.text for one in found]
-    assert [one.text for one in found] == [
+    sentences = list(find_sentences(text))
+    assert [text[sentence.start : sentence.end] for sentence in sentences] == [sentence.text for sentence in sentences]
+    assert [sentence.text for sentence in sentences] == [
         "You must ask us first in all such cases.",
         "We collect the address of your browser and device.",
         "The Company shall pay the fee within ten days of the invoice.",
@@ -386,7 +397,7 @@ def test_candidates_stand_where_they_say_and_lists_lean_on_their_introduction() 
 
 @pytest.mark.parametrize("value", range(1, 100))
 def test_numbers_in_words(value: int) -> None:
-    assert value_of(spell(value)) == value
+    assert parse_number(spell_number(value)) == value
 
 
 def test_rewording_never_touches_the_span_and_keeps_the_rest_true() -> None:
@@ -397,92 +408,95 @@ def test_rewording_never_touches_the_span_and_keeps_the_rest_true() -> None:
     assert {reword("No rule fits at all.", "", random.Random(f"r{n}")) for n in range(9)} == {"No rule fits at all."}
 
 
-def test_turning_a_sentence_round() -> None:
+def test_moving_a_clause_to_the_other_end() -> None:
     assert (
-        turn("If you cancel the plan, you will lose your data.") == "You will lose your data if you cancel the plan."
+        move_clause("If you cancel the plan, you will lose your data.")
+        == "You will lose your data if you cancel the plan."
     )
     assert (
-        turn("You will lose your data if you cancel the plan.") == "If you cancel the plan, you will lose your data."
+        move_clause("You will lose your data if you cancel the plan.")
+        == "If you cancel the plan, you will lose your data."
     )
     assert (
-        turn("Before your first trip, you must set up an account.")
+        move_clause("Before your first trip, you must set up an account.")
         == "You must set up an account before your first trip."
     )
-    assert turn("You must set up an account.") is None
+    assert move_clause("You must set up an account.") is None
 
 
 def test_naming_the_source() -> None:
-    assert name_of("Refund Policy") == "the Refund Policy"
-    assert name_of("Leave types") == "“Leave types”"
-    assert name_of("Refund policy (hey)") == "the Refund policy (hey)"
-    texts = {attribute("You must register.", "Leave types", random.Random(f"a{n}")) for n in range(40)}
+    assert format_title("Refund Policy") == "the Refund Policy"
+    assert format_title("Leave types") == "“Leave types”"
+    assert format_title("Refund policy (hey)") == "the Refund policy (hey)"
+    texts = {name_source("You must register.", "Leave types", random.Random(f"a{n}")) for n in range(40)}
     assert "According to “Leave types”, you must register." in texts
     assert "You must register, according to “Leave types”." in texts
     assert all(
-        "“Leave types”" in attribute("GitHub must pay.", "Leave types", random.Random(f"a{n}")) for n in range(9)
+        "“Leave types”" in name_source("GitHub must pay.", "Leave types", random.Random(f"a{n}")) for n in range(9)
     )
 
 
-def test_protected_stretches_and_main_clauses() -> None:
+def test_protected_spans_and_main_clauses() -> None:
     text = "See Section 4.2(a), call (877) 472-6716 or write to a@b.org on 24/7 terms of Rule 10b-5."
-    kept = [text[start:end] for start, end in protected(text)]
-    assert kept == ["Section 4.2(a)", "(877) 472-6716", "a@b.org", "24/7", "Rule 10b-5."]
+    protected = [text[start:end] for start, end in protected_spans(text)]
+    assert protected == ["Section 4.2(a)", "(877) 472-6716", "a@b.org", "24/7", "Rule 10b-5."]
     assert in_main_clause("You ")
     assert not in_main_clause("If you ")
     assert in_main_clause("If you go, we ")
 
 
-def test_the_registry() -> None:
-    assert all(name == one.name for name, one in OPERATORS.items())
-    assert {one.name for one in operators_for("overclaim")} == {
+def test_operators_are_registered_by_name_and_status() -> None:
+    assert all(name == operator.name for name, operator in OPERATORS.items())
+    assert {name for name in OPERATORS if status_of(name) == "overclaim"} == {
         "scope",
         "modality",
         "condition_dropped",
         "exception_dropped",
     }
-    assert operators_for("supported") == []
+    assert {status_of(name) for name in OPERATORS} == {"contradicted", "overclaim", "unsupported"}
 
 
 @settings(max_examples=300)
 @given(st.text(alphabet='If you may not pay $50 within thirty (30) days, except 5% of all. We,;.’“”"-', max_size=200))
-def test_no_text_makes_an_operator_fail(text: str) -> None:
-    context = Context(text, text, donors=("A donor stands here.",))
+def test_any_text_gives_an_edit_whose_span_is_in_the_result(text: str) -> None:
+    statement = Statement(text, text, random.Random("fuzz"), donors=("A donor stands here.",))
     for operator in OPERATORS.values():
-        made = operator.apply(text, random.Random("fuzz"), context)
-        assert made is None or made.unsupported_span in made.text
+        edit = operator.propose(statement)
+        assert not isinstance(edit, Edit) or (edit.span or edit.replacement) in edit.apply(text)
 
 
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "glob"), FOLDERS)
-def test_corruptions_of_real_documents_keep_their_promises(data_dir: Path, name: str, glob: str) -> None:
+def test_corruptions_of_real_documents_match_their_operator(data_dir: Path, name: str, glob: str) -> None:
     index = DocumentIndex(read_folder(data_dir / name, glob=glob))
-    made = 0
-    for operator, one in OPERATORS.items():
+    count = 0
+    for operator in OPERATORS:
         for number in index.pool(operator)[:120]:
             source = index.sources[number]
-            done = index.corrupt(operator, number)
-            if done is None:
+            corruption = index.corrupt(operator, number)
+            if corruption is None:
                 continue
-            made += 1
-            assert done.status == one.status
-            assert done.operator == operator
-            assert done.text.endswith(".") and done.text[0].isupper()
-            assert done.unsupported_span in done.text
-            assert done.text != source.text
-            assert done.text.count("(") == done.text.count(")")
-            _check_shape(operator, source.text, done, index.context(source).document)
-    assert made > 100
+            count += 1
+            text = corruption.text
+            assert corruption.status == status_of(operator)
+            assert corruption.operator == operator
+            assert text.endswith(".") and text[0].isupper()
+            assert corruption.unsupported_span in text
+            assert text != source.text
+            assert text.count("(") == text.count(")")
+            check_shape(operator, source.text, corruption, index.profile(source.document).text)
+    assert count > 100
 
 
-def _check_shape(operator: str, source: str, done: Corruption, document: str) -> None:
+def check_shape(operator: str, source: str, corruption: Corruption, document: str) -> None:
+    text, span = corruption.text, corruption.unsupported_span
     if operator in ("number", "amount", "date", "version"):
-        assert not has_words(source, done.unsupported_span)
-        digits = re.findall(r"\d+", done.unsupported_span)
-        assert set(re.findall(r"\d+", done.text)) - set(re.findall(r"\d+", source)) <= set(digits)
+        assert not contains_words(source, span)
+        assert set(re.findall(r"\d+", text)) - set(re.findall(r"\d+", source)) <= set(re.findall(r"\d+", span))
         if operator != "number":
-            assert not has_words(document, done.unsupported_span)
+            assert not contains_words(document, span)
     if operator in ("condition_dropped", "exception_dropped"):
-        assert len(done.text) < len(source)
-        assert bare(done.text).casefold() in source.casefold()
+        assert len(text) < len(source)
+        assert strip_full_stop(text).casefold() in source.casefold()
     if operator == "cause":
-        assert done.text.startswith(bare(source))
+        assert text.startswith(strip_full_stop(source))

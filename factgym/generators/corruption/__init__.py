@@ -1,1 +1,0 @@
-"""Corruption operators over sentences of real documents; `operators.OPERATORS` lists them."""

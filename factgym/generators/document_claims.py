@@ -1,0 +1,600 @@
+"""ClaimCheck examples over real documents: claims cut from their sentences, true or corrupted, made on demand.
+
+ClaimCheck ("Building The Benchmark") generates its documents; here a folder of policies, contracts or handbooks takes
+their place, and the same kinds of controlled corruption work on its sentences. Every claim has a source sentence, so
+gold evidence is exact. Left out: claims that join facts of several sentences (the synthetic generator makes those).
+
+Against shortcuts, corrupted and faithful claims go through the same rewording, a second claim of the same kind occurs
+in some answers of every verdict, the gold passages are at no fixed position, and documents come in random order. A
+decoy passage that could carry a claim would make its label wrong, so no decoy comes near one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import overload
+
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.shared import SharedByArguments
+from factgym.corpora.corpus import Passage
+from factgym.corpora.readers.document import Document
+from factgym.corpora.readers.folder import read_folder
+from factgym.corpora.text import terms
+from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
+from factgym.generators.perturbations.clauses import find_sentences
+from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
+from factgym.generators.perturbations.entities import find_parties
+from factgym.generators.perturbations.grammar import capitalise, strip_full_stop
+from factgym.generators.perturbations.operator import Statement
+from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
+from factgym.generators.synthetic.words import listed
+
+WINDOW = 12
+PASSAGES = 16
+OPERATORS_VERSION = 1
+"""Part of every fingerprint; goes up whenever an operator, a rewording or the choice of sentences changes."""
+MAX_DECOY_COVERAGE = 0.6
+"""Share of a claim's terms in a passage from which on the passage could be taken to carry the claim."""
+_MAX_DONOR_COVERAGE = 0.4
+"""Share of a foreign statement's terms that no passage of the document may exceed."""
+_SAMPLE = 80
+_EVEN_SHARE = 400
+_SECOND_CLAIM = {"supported": 0.5, "contradicted": 0.35, "overclaim": 0.5, "unsupported": 0.35}
+_NAMES_SOURCE = 0.4
+_MOVES_CLAUSE = 0.7
+_SECOND_CLAIM_TRIES = 12
+_NEAREST = 5
+_COMMONPLACE = re.compile(
+    r"\b(?:sever\w*|unenforceable|invalid|inoperative|entire agreement|counterparts?|waive[rsd]*|governing law|governed by"
+    r"|assign\w*|irreparable|successors|headings|further acts|force majeure|notices? shall|applicable laws?)\b",
+    re.I,
+)
+"""Clauses that almost every contract has in some wording: its silence on them is uncertain."""
+
+
+def coverage(required: frozenset[str], available: frozenset[str]) -> float:
+    """The share of `required` terms in `available`; 1 for an empty `required`."""
+    return len(required & available) / len(required) if required else 1.0
+
+
+# The folder: usable sentences and the pools of the operators.
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSentence:
+    """A usable sentence: `text[start:end]` of passage number `passage` of document number `document`."""
+
+    document: int
+    passage: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Neighbouring passages of document number `document`."""
+
+    document: int
+    passages: range
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """A document as the operators see it: its text, its parties and its words, punctuation and all."""
+
+    text: str
+    parties: tuple[tuple[str, str], ...]
+    words: frozenset[str]
+
+
+class DocumentIndex:
+    """Usable sentences of a folder, and for each operator the pool of sentences that it applies to.
+
+    Sentences are found when the index is built (about a quarter of a second per MB of text), a pool when it is first
+    requested (some hundredths of a second per MB and operator).
+    """
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.documents = tuple(documents)
+        self.sources = tuple(_source_sentences(self.documents))
+        self._lock = threading.Lock()
+        self._pools: dict[str, tuple[int, ...]] = {}
+        self._profiles: dict[int, _Profile] = {}
+        self._terms: dict[tuple[int, int], frozenset[str]] = {}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over every document and the version of the operators."""
+        digest = hashlib.sha256(f"documents-{OPERATORS_VERSION}".encode())
+        for document in self.documents:
+            rows = [[passage.id, passage.title, passage.text] for passage in document.passages]
+            digest.update(json.dumps([document.id, document.title, rows]).encode())
+        return digest.hexdigest()
+
+    @cached_property
+    def by_document(self) -> tuple[tuple[int, ...], ...]:
+        """Positions of the usable sentences of each document."""
+        positions: list[list[int]] = [[] for _ in self.documents]
+        for number, source in enumerate(self.sources):
+            positions[source.document].append(number)
+        return tuple(map(tuple, positions))
+
+    @cached_property
+    def passages(self) -> tuple[tuple[int, int], ...]:
+        """Every passage as (document, number in it)."""
+        lengths = [len(document.passages) for document in self.documents]
+        return tuple((document, passage) for document, length in enumerate(lengths) for passage in range(length))
+
+    def passage_of(self, source: SourceSentence) -> Passage:
+        """The passage of a sentence."""
+        return self.documents[source.document].passages[source.passage]
+
+    def terms_of(self, document: int, passage: int) -> frozenset[str]:
+        """The index terms of a passage's text."""
+        key = (document, passage)
+        if key not in self._terms:
+            self._terms[key] = frozenset(terms(self.documents[document].passages[passage].text))
+        return self._terms[key]
+
+    def profile(self, document: int) -> _Profile:
+        """The document's text, parties and words; computed once."""
+        if document not in self._profiles:
+            text = "\n".join(passage.text for passage in self.documents[document].passages)
+            parties = find_parties([self.sources[number].text for number in self.by_document[document]])
+            self._profiles[document] = _Profile(text, parties, frozenset(text.split()))
+        return self._profiles[document]
+
+    def statement(self, number: int, rng: random.Random, donors: tuple[str, ...] = ()) -> Statement:
+        """Sentence `number` with everything that operators may use."""
+        source = self.sources[number]
+        profile = self.profile(source.document)
+        return Statement(source.text, profile.text, rng, parties=profile.parties, donors=donors)
+
+    def corrupt(self, operator: str, number: int, round_: int = 0) -> Corruption | None:
+        """The corruption of sentence `number` by `operator`; the same every time for the same `round_`."""
+        rng = random.Random(f"{self.fingerprint}:{operator}:{number}:{round_}")
+        return corrupt(operator, self.statement(number, rng))
+
+    def applies(self, operator: str) -> bool:
+        """Whether the operator applies to any sentence; stops at the first."""
+        if operator in DONOR_OPERATORS or operator in self._pools:
+            return bool(self.pool(operator))
+        return any(self.corrupt(operator, number) for number in self._cued(operator))
+
+    def pool(self, operator: str) -> tuple[int, ...]:
+        """The sentences to which `operator` applies, in document order; computed once."""
+        if operator in DONOR_OPERATORS:
+            usable_documents = sum(bool(numbers) for numbers in self.by_document)
+            return tuple(range(len(self.sources))) if usable_documents > 1 else ()
+        if operator not in self._pools:
+            with self._lock:
+                numbers = [number for number in self._cued(operator) if self.corrupt(operator, number) is not None]
+                self._pools[operator] = tuple(numbers)
+        return self._pools[operator]
+
+    def _cued(self, operator: str) -> list[int]:
+        cue = OPERATORS[operator].cue
+        return [number for number, source in enumerate(self.sources) if cue.search(source.text)]
+
+
+def _source_sentences(documents: Sequence[Document]) -> list[SourceSentence]:
+    """Every usable sentence once: the position of a sentence repeated in the folder proves less."""
+    sources: list[SourceSentence] = []
+    seen: set[str] = set()
+    for number, document in enumerate(documents):
+        for position, passage in enumerate(document.passages):
+            for sentence in find_sentences(passage.text):
+                folded = sentence.text.casefold()
+                if folded not in seen:
+                    seen.add(folded)
+                    sources.append(SourceSentence(number, position, sentence.start, sentence.end, sentence.text))
+    return sources
+
+
+# One example: its claims, the passages around them, and the question.
+
+_QUESTIONS = (
+    "What does {name} say about {matter}?",
+    "What are the rules on {matter} in {name}?",
+    "According to {name}, what holds for {matter}?",
+    "What should somebody know about {matter} under {name}?",
+    "How does {name} deal with {matter}?",
+)
+_MAX_HEADING_CHARS = 70
+_HEADING_NUMBER = re.compile(r"(?:[A-Z]|[IVX]{1,5}|\d{1,2}(?:\.\d{1,2}){0,3})[.):]* (?=[A-Z“])")
+_NOT_A_MATTER = frozenset(
+    listed(
+        "must shall will may can not any all such other provided under without within upon make made each between"
+        " including agreement section hereunder party parties either both only also more most than them these"
+        " those about after before would could should used uses using being during through where which while"
+        " because there here into very time days order case cases information following right rights terms you're"
+        " we'll you'll they're reasonable respect required"
+    )
+)
+
+
+def compose_question(title: str, passage_title: str, sentence: str, rng: random.Random) -> str:
+    """A question on the matter of a section, by its heading where there is one, else by two frequent content words."""
+    _, separator, heading = passage_title.rpartition(" › ")
+    number = _HEADING_NUMBER.match(heading)
+    heading = heading[number.end() :] if number else heading
+    name = format_title(title)
+    if separator and 3 <= len(heading) <= _MAX_HEADING_CHARS:
+        if heading.endswith("?"):
+            return f"{capitalise(name)}: {heading}"
+        heading = heading.rstrip(".:")
+        matter = f"“{heading.capitalize() if heading.isupper() else heading}”"
+    else:
+        words = [word for word in terms(sentence) if len(word) > 3 and word.isalpha()]
+        counts = Counter(word for word in words if word not in _NOT_A_MATTER)
+        best = sorted(counts, key=lambda word: (-counts[word], -len(word), word))[:2]
+        matter = " and ".join(f"“{word}”" for word in sorted(best, key=words.index)) or "this matter"
+    return capitalise(rng.choice(_QUESTIONS).format(name=name, matter=matter))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The settings that examples of one sequence share; see `DocumentClaims`."""
+
+    split: str
+    domain: str
+    window: int
+    passages: int
+    haystack: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimDraft:
+    """A worded claim before its evidence has an id. source: the number of its sentence, None for a foreign statement."""
+
+    claim: Corruption
+    source: int | None
+
+    @property
+    def text(self) -> str:
+        """The claim's text."""
+        return self.claim.text
+
+
+class ExampleBuilder:
+    """Builds one example with its own random generator."""
+
+    def __init__(self, index: DocumentIndex, layout: Layout, rng: random.Random) -> None:
+        self.index, self.layout, self.rng = index, layout, rng
+
+    def build(self, id_: str, verdict: Verdict, operator: str, number: int, round_: int) -> ClaimExample:
+        """The example whose first claim `operator` makes of sentence `number` ("none" makes a faithful one)."""
+        source = self.index.sources[number]
+        title = self.index.documents[source.document].title
+        window = self._choose_window(source)
+        drafts = self._draft_claims(verdict, operator, number, round_, window)
+        positions = self._arrange(window, self._choose_decoys(window, drafts))
+        originals = [self.index.documents[document].passages[passage] for document, passage in positions]
+        ids = [passage.id if self.layout.haystack else f"E{n + 1}" for n, passage in enumerate(originals)]
+        id_of = dict(zip(positions, ids, strict=True))
+        claims = tuple(self._gold_claim(draft, id_of) for draft in drafts)
+        silent = not any(claim.facts for claim in claims)
+        nearest = self._nearest(source.passage, drafts, window) if silent else []
+        return ClaimExample(
+            id=id_,
+            split=self.layout.split,
+            domain=self.layout.domain,
+            question=compose_question(title, self.index.passage_of(source).title, source.text, self.rng),
+            answer=" ".join(claim.text for claim in claims),
+            passages=tuple(Passage(own, p.title, p.text) for own, p in zip(ids, originals, strict=True)),
+            claims=claims,
+            verdict=final_verdict(claim.status for claim in claims),
+            nearest=tuple(id_of[position] for position in nearest),
+        )
+
+    def _choose_window(self, source: SourceSentence) -> Window:
+        """Neighbouring passages of the document with the sentence's at a random position among them."""
+        total = len(self.index.documents[source.document].passages)
+        size = min(self.layout.window, total)
+        first = min(max(0, source.passage - self.rng.randrange(size)), total - size)
+        return Window(source.document, range(first, first + size))
+
+    def _draft_claims(
+        self, verdict: Verdict, operator: str, number: int, round_: int, window: Window
+    ) -> list[ClaimDraft]:
+        """One claim, or two for a partially supported answer and for some answers of every other verdict."""
+        faithful = verdict == "supported"
+        first = self._faithful(number) if faithful else self._corrupted(operator, number, round_, window)
+        if verdict == "partially_supported":
+            used = {number} if first.source is not None else set()
+            second = self._second_faithful(window, used) or [self._faithful(number)]
+        elif self.rng.random() >= _SECOND_CLAIM[verdict]:
+            second = []
+        elif verdict == "supported":
+            second = self._second_faithful(window, {number})
+        else:
+            second = self._second_failure(window, number, first.claim.status)
+        drafts = [first, *second]
+        self.rng.shuffle(drafts)
+        return drafts
+
+    def _sentences_in(self, window: Window, used: set[int]) -> list[int]:
+        sources, numbers = self.index.sources, self.index.by_document[window.document]
+        return [number for number in numbers if number not in used and sources[number].passage in window.passages]
+
+    def _second_faithful(self, window: Window, used: set[int]) -> list[ClaimDraft]:
+        """A true claim of another sentence in the window, or none where there is no other."""
+        near = self._sentences_in(window, used)
+        return [self._faithful(self.rng.choice(near))] if near else []
+
+    def _second_failure(self, window: Window, used: int, status: Status) -> list[ClaimDraft]:
+        """A second claim that fails in the same way, where the window has a sentence for one."""
+        near = self._sentences_in(window, {used})
+        names = [name for name in OPERATORS if status_of(name) == status and name not in DONOR_OPERATORS]
+        self.rng.shuffle(names)
+        for number in self.rng.sample(near, min(_SECOND_CLAIM_TRIES, len(near))):
+            for name in names:
+                corruption = self.index.corrupt(name, number)
+                if corruption is not None:
+                    return [self._worded(corruption, number)]
+        return []
+
+    def _faithful(self, number: int) -> ClaimDraft:
+        text = self.index.sources[number].text
+        moved = move_clause(text) if self.rng.random() < _MOVES_CLAUSE else None
+        faithful = Corruption(moved or text, "supported", "", "none", "The cited sentence says this.")
+        return self._worded(faithful, number)
+
+    def _corrupted(self, operator: str, number: int, round_: int, window: Window) -> ClaimDraft:
+        if operator in DONOR_OPERATORS:
+            return self._foreign(operator, number, window)
+        corruption = self.index.corrupt(operator, number, round_) or self.index.corrupt(operator, number)
+        if corruption is None:
+            raise LookupError(f"{operator!r} does not apply to sentence {number}")
+        return self._worded(corruption, number)
+
+    def _foreign(self, operator: str, number: int, window: Window) -> ClaimDraft:
+        """A statement of another document; an invented cause where all others come too near to this one."""
+        donors = self._find_donors(number, window)
+        corruption = corrupt(operator, self.index.statement(number, self.rng, donors))
+        if corruption is not None:
+            return self._worded(corruption, number, foreign=True)
+        pool = self.index.pool("cause")
+        inside = [near for near in self._sentences_in(window, set()) if near in pool]
+        return self._corrupted("cause", self.rng.choice(inside), 0, window) if inside else self._faithful(number)
+
+    def _worded(self, corruption: Corruption, number: int, *, foreign: bool = False) -> ClaimDraft:
+        """The claim reworded outside its span, some with their source named; in a haystack all foreign ones."""
+        span = corruption.unsupported_span
+        whole = span == strip_full_stop(corruption.text)
+        text = reword(corruption.text, "" if whole else span, self.rng)
+        span = strip_full_stop(text) if whole else span
+        if (foreign and self.layout.haystack) or self.rng.random() < _NAMES_SOURCE:
+            title = self.index.documents[self.index.sources[number].document].title
+            text = name_source(text, title, self.rng)
+        span = span if span in text else span[:1].lower() + span[1:]
+        return ClaimDraft(replace(corruption, text=text, unsupported_span=span), None if foreign else number)
+
+    def _find_donors(self, number: int, window: Window) -> tuple[str, ...]:
+        """Statements of other documents on which the whole document is silent, the nearest in topic first; up to three.
+
+        Names that the document lacks count against a statement, for they give it away.
+        """
+        index, source = self.index, self.index.sources[number]
+        topic = frozenset(terms(f"{index.passage_of(source).title} {source.text}"))
+        passages = range(len(index.documents[window.document].passages))
+        around = [index.terms_of(window.document, passage) for passage in passages]
+        everything = frozenset[str]().union(*around)
+        words = index.profile(window.document).words
+        ranked = []
+        for other in self.rng.sample(range(len(index.sources)), min(_SAMPLE, len(index.sources))):
+            text = index.sources[other].text
+            own = frozenset(terms(text))
+            covered = coverage(own, everything) > _MAX_DONOR_COVERAGE and any(
+                coverage(own, passage) > _MAX_DONOR_COVERAGE for passage in around
+            )
+            if covered or index.sources[other].document == window.document or _COMMONPLACE.search(text):
+                continue
+            foreign_names = sum(word[0].isupper() and word not in words for word in text.split()[1:])
+            ranked.append((-len(own & topic) + 2 * min(foreign_names, 3), other))
+        return tuple(index.sources[other].text for _, other in sorted(ranked)[:3])
+
+    def _choose_decoys(self, window: Window, drafts: Sequence[ClaimDraft]) -> list[tuple[int, int]]:
+        """Passages of other documents, the nearer half of a random sample, none of them near a claim or its source."""
+        sources = [self.index.sources[draft.source].text for draft in drafts if draft.source is not None]
+        claims = [frozenset(terms(text)) for text in [*sources, *(draft.text for draft in drafts)]]
+        every_term = frozenset[str]().union(*claims)
+        ranked = []
+        for document, passage in self.rng.sample(self.index.passages, min(_SAMPLE, len(self.index.passages))):
+            own = self.index.terms_of(document, passage)
+            far = all(coverage(claim, own) < MAX_DECOY_COVERAGE for claim in claims)
+            if document != window.document and len(own) > 4 and far:
+                ranked.append((-len(own & every_term), document, passage))
+        count = self.layout.passages - len(window.passages)
+        nearest = [(document, passage) for _, document, passage in sorted(ranked)[: 2 * count]]
+        return sorted(self.rng.sample(nearest, min(count, len(nearest))))
+
+    def _arrange(self, window: Window, decoys: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """All passages: the documents in random order, each document's passages in its own order."""
+        groups: dict[int, list[int]] = {window.document: list(window.passages)}
+        for document, passage in decoys:
+            groups.setdefault(document, []).append(passage)
+        order = sorted(groups)
+        self.rng.shuffle(order)
+        return [(document, passage) for document in order for passage in groups[document]]
+
+    def _gold_claim(self, draft: ClaimDraft, id_of: Mapping[tuple[int, int], str]) -> GoldClaim:
+        facts: tuple[GoldFact, ...] = ()
+        if draft.source is not None:
+            source = self.index.sources[draft.source]
+            facts = (GoldFact(id_of[source.document, source.passage], source.start, source.end),)
+        claim = draft.claim
+        return GoldClaim(claim.text, claim.status, facts, claim.unsupported_span, claim.operator, claim.reason)
+
+    def _nearest(self, passage: int, drafts: Sequence[ClaimDraft], window: Window) -> list[tuple[int, int]]:
+        """The passage that was asked about, and those of its document that share most terms with the claims."""
+        required = frozenset(terms(" ".join(draft.text for draft in drafts)))
+        others = [other for other in window.passages if other != passage]
+        others.sort(key=lambda other: (-coverage(required, self.index.terms_of(window.document, other)), other))
+        return [(window.document, near) for near in [passage, *others][:_NEAREST]]
+
+
+# The sequence of examples.
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The examples that a folder can give.
+
+    documents and sentences: how many are usable. unusable: ids of documents without a usable sentence. claims:
+    operator -> number of sentences it applies to. missing: verdicts that no sentence allows.
+    """
+
+    documents: int
+    sentences: int
+    unusable: tuple[str, ...]
+    claims: Mapping[str, int]
+    missing: tuple[Verdict, ...]
+
+
+class DocumentClaims(SharedByArguments, Sequence[ClaimExample]):
+    """Examples over documents: an immutable sequence whose item *i* is made when it is requested.
+
+    documents: documents, or the path of a folder for `read_folder`. split: written into ids and part of the seed, so
+    that two splits of one folder never share an example (they do share sentences: give train and test folders of
+    their own). size: the number of items, by default as many as possible without using any verdict's sentences twice.
+    window: the limit on neighbouring passages of the document that is asked about. passages: their number with the
+    decoys of other documents. haystack: passages keep their ids of the folder, so that all of `corpus` can be
+    searched.
+
+    Verdicts take turns in shuffled rounds, so every prefix is balanced; within a verdict the operators take turns as
+    far as the documents carry them (`inventory` says how far). Item *i* depends on (split, seed, i), the window
+    settings and the documents alone. Raises DataError where no sentence is usable.
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[Document] | str | Path,
+        *,
+        split: str = "test",
+        seed: int = 0,
+        size: int | None = None,
+        window: int = WINDOW,
+        passages: int = PASSAGES,
+        haystack: bool = False,
+        domain: str = "documents",
+    ) -> None:
+        if window < 1 or passages < window or (size is not None and size < 1):
+            raise ConfigError("window and size must be at least 1, and passages at least as many as window")
+        path = f"{documents}: " if isinstance(documents, str | Path) else ""
+        self._index = DocumentIndex(read_folder(documents) if isinstance(documents, str | Path) else documents)
+        if not self._index.sources:
+            raise DataError(f"{path}no sentence that can be a claim; expected prose such as policies or contracts.")
+        self.split, self.seed = split, seed
+        self._layout = Layout(split, domain, window, passages, haystack)
+        self._plans: dict[Verdict, tuple[tuple[str, int], ...]] = {}
+        self._verdicts = tuple(verdict for verdict in VERDICTS if self._is_possible(verdict))
+        self._size = size or len(self._verdicts) * min(len(self._plan(verdict)) for verdict in self._verdicts)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> ClaimExample: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ClaimExample, ...]: ...
+    def __getitem__(self, index: int | slice) -> ClaimExample | tuple[ClaimExample, ...]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(*index.indices(self._size)))
+        number = index + self._size if index < 0 else index
+        if not 0 <= number < self._size:
+            raise IndexError(f"item {index} of {self._size}")
+        return self._make(number)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        settings = asdict(self._layout)
+        return partial(DocumentClaims, seed=self.seed, size=self._size, **settings), (self._index.documents,)
+
+    def index_of(self, task_id: str) -> int:
+        """The position of an example's id. Raises ConfigError for an id that is not in the sequence."""
+        prefix, _, number = task_id.rpartition("-")
+        if prefix != f"docs-{self.split}" or not number.isascii() or not number.isdigit() or len(number) > 12:
+            raise ConfigError(f"no example {task_id[:80]!r}: ids look like 'docs-{self.split}-00000'")
+        if int(number) >= self._size:
+            raise ConfigError(f"no example {task_id!r}: there are {self._size}")
+        return int(number)
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the documents, the operators' version and every setting."""
+        settings = [self.seed, self._size, *astuple(self._layout)]
+        return hashlib.sha256(json.dumps([self._index.fingerprint, settings]).encode()).hexdigest()
+
+    @property
+    def corpus(self) -> tuple[Passage, ...]:
+        """Every passage of the folder, under its folder id."""
+        return tuple(passage for document in self._index.documents for passage in document.passages)
+
+    @property
+    def inventory(self) -> Inventory:
+        """The examples that the documents can give; tries every operator on every sentence (about 0.3 s per MB)."""
+        by_document = zip(self._index.documents, self._index.by_document, strict=True)
+        unusable = tuple(document.id for document, numbers in by_document if not numbers)
+        claims = {name: len(self._index.pool(name)) for name in OPERATORS}
+        missing = tuple(verdict for verdict in VERDICTS if verdict not in self._verdicts)
+        documents = len(self._index.documents) - len(unusable)
+        return Inventory(documents, len(self._index.sources), unusable, claims, missing)
+
+    def _operators(self, verdict: Verdict) -> list[str]:
+        """The operators that can make this verdict; an addition needs a true claim beside it."""
+        if verdict == "partially_supported":
+            return [name for name in OPERATORS if name != "irrelevant"]
+        return [name for name in OPERATORS if status_of(name) == verdict and name != "addition"]
+
+    def _is_possible(self, verdict: Verdict) -> bool:
+        return verdict == "supported" or any(self._index.applies(name) for name in self._operators(verdict))
+
+    def _plan(self, verdict: Verdict) -> tuple[tuple[str, int], ...]:
+        """Operator and sentence of every item with this verdict, in order; it starts over when it is used up."""
+        if verdict not in self._plans:
+            rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{verdict}")
+            if verdict == "supported":
+                pools = {"none": list(range(len(self._index.sources)))}
+            else:
+                pools = {name: list(self._index.pool(name)) for name in self._operators(verdict)}
+            for pool in pools.values():
+                rng.shuffle(pool)
+            self._plans[verdict] = tuple(_interleave(pools))
+        return self._plans[verdict]
+
+    def _make(self, number: int) -> ClaimExample:
+        block, position = divmod(number, len(self._verdicts))
+        order = list(self._verdicts)
+        random.Random(f"{self.split}:{self.seed}:block:{block}").shuffle(order)
+        plan = self._plan(order[position])
+        round_, step = divmod(block, len(plan))
+        operator, source = plan[step]
+        rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{number}")
+        id_ = f"docs-{self.split}-{number:05d}"
+        return ExampleBuilder(self._index, self._layout, rng).build(id_, order[position], operator, source, round_)
+
+
+def _interleave(pools: Mapping[str, Sequence[int]]) -> list[tuple[str, int]]:
+    """The pools mixed evenly: about equal shares in the first few hundred, the rest of the larger ones after.
+
+    Every pool gives up to `level` items to the first part, in which item k of n sorts at (k + 0.5) / n.
+    """
+    level, total = 0, 0
+    while total < _EVEN_SHARE and any(len(pool) > level for pool in pools.values()):
+        total += sum(len(pool) > level for pool in pools.values())
+        level += 1
+    early, late = [], []
+    for name, pool in pools.items():
+        share = min(level, len(pool))
+        early += [((rank + 0.5) / share, name, pool[rank]) for rank in range(share)]
+        late += [((rank + 0.5) / len(pool), name, pool[rank]) for rank in range(share, len(pool))]
+    return [(name, number) for _, name, number in [*sorted(early), *sorted(late)]]

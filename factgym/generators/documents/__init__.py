@@ -1,1 +1,0 @@
-"""Claims over a user's own documents, made by corrupting their sentences."""

@@ -1,0 +1,246 @@
+"""Additions on which the source is silent: invented causes, foreign statements, presuppositions, borrowed facts.
+
+Documents' sentences get an invented cause or are replaced by a sentence of another document (*unsupported*). Claims
+get a presupposition, mentioned in passing as if it were known ("After the 1987 inquiry, …"); a detail that no source
+of the kind would settle (a private feeling, an unpublished diary); or a clause that another claim of the pool states
+of something else of the subject's kind ("fabrication"). Each has many wordings, so that the wording alone does not
+give the label away, and each is kept away from sources that speak of the same thing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from factgym.generators.perturbations.grammar import append_phrase, comma_of, prepend_phrase, strip_full_stop
+from factgym.generators.perturbations.lexicon import NO_ANCHOR
+from factgym.generators.perturbations.names import kind_alone
+from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
+
+_GIVES_A_REASON = re.compile(
+    r"\b(?:because|since|so that|in order|due to|as a result|therefore|reasons?|for the purposes?|to ensure|to help|to protect"
+    r"|thus|hence|if|unless|when|where|provided|except|which|such as|including|subject to|for example|but|however|until|while"
+    r"|that|other than|whether|or)\b",
+    re.I,
+)
+_CAUSE_JOINS = (", because ", ", since ", " because ", ", as ", ", given that ", ", the reason being that ")
+_GROUNDS: tuple[tuple[str, str], ...] = (
+    ("insurer", "the insurer {requires|insists on|asked for} it"),
+    ("insurance", "insurance premiums {rose sharply|doubled} after the last renewal"),
+    ("auditor", "the outside auditors {raised it as a finding|recommended it|asked for the change}"),
+    ("union", "the works council and the union {agreed on it|negotiated it}"),
+    ("court", "a court {ruled on the matter|ordered it} in an earlier dispute"),
+    ("backlog", "the previous procedure {led to a long backlog|caused a backlog of cases}"),
+    ("budget", "the budget {was cut|had to be reduced} last year"),
+    ("survey", "a survey {showed that most people prefer it|of those affected favoured it}"),
+    ("pilot", "a pilot project {proved successful|gave good results}"),
+    ("staffing", "staffing levels {are too low for anything else|do not allow for more}"),
+    ("fraud", "several cases of fraud {came to light|were discovered} under the old rule"),
+    ("storage", "storage costs {have risen steeply|are charged by volume}"),
+    ("software", "the old software {could not handle anything else|did not allow for exceptions}"),
+    ("lawsuit", "a lawsuit {was settled on those terms|made the change necessary}"),
+    ("tax", "the tax office {expects it|treats it favourably}"),
+    ("competitor", "{most competitors|the main competitors} do the same"),
+    ("complaint", "there were {too many complaints|a number of complaints} about the earlier practice"),
+    ("shareholder", "the shareholders {voted for it|demanded it} at their annual meeting"),
+    ("environment", "it {reduces the environmental footprint|is better for the environment}"),
+    ("error", "manual handling {produced too many errors|proved prone to errors}"),
+    ("regulator", "the regulator {issued new guidance|announced stricter checks}"),
+    ("pandemic", "the arrangement {worked well during the pandemic|was introduced during the pandemic}"),
+    ("consultant", "an external consultant {advised it|suggested the change}"),
+    ("merger", "the merger {made a common rule necessary|brought two different practices together}"),
+    ("currency", "exchange rates {fluctuate too much|have become unpredictable}"),
+    ("travel", "travel between the sites {takes too long|is expensive}"),
+    ("archive", "the paper archive {was lost in a flood|is full}"),
+    ("training", "new staff {found the earlier rule confusing|need less training that way}"),
+    ("supplier", "the main supplier {changed its conditions|went out of business}"),
+    ("energy", "energy prices {have gone up|remain high}"),
+)
+_CHOICE = re.compile(r"\{([^{}]*)\}")
+_MAX_SENTENCE_CHARS = 190
+
+
+@lru_cache(maxsize=4)
+def _casefold(document: str) -> str:
+    return document.casefold()
+
+
+def invent_cause(statement: Statement) -> Edit | NoEdit:
+    """Give a true statement a reason whose ground the document does not mention at all."""
+    sentence, rng = statement.text, statement.rng
+    if len(sentence) > _MAX_SENTENCE_CHARS or _GIVES_A_REASON.search(sentence) or "," in sentence[-30:]:
+        return NoEdit()
+    document = _casefold(statement.source)
+    grounds = [template for keyword, template in _GROUNDS if keyword not in document]
+    if not grounds:
+        return NoEdit("no_donor")
+    ground = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), rng.choice(grounds))
+    cause = f"{rng.choice(_CAUSE_JOINS)}{ground}"
+    reason = "The document states the rule but not this reason for it."
+    start = len(strip_full_stop(sentence))
+    return Edit(start, len(sentence), f"{cause}.", cause.lstrip(" ,"), reason=reason)
+
+
+def _replace_by_donor(statement: Statement) -> Edit | NoEdit:
+    """Replace the statement by one of another document, for which the caller made sure that this one is silent."""
+    if not statement.donors:
+        return NoEdit("no_donor")
+    text = statement.rng.choice(statement.donors)
+    return Edit(0, len(statement.text), text, strip_full_stop(text))
+
+
+CAUSE = Operator(
+    "cause",
+    ("unsupported",),
+    invent_cause,
+    re.compile(r"\b(?:must|shall|will|may|cannot|not|required|won['’]t|needs?|entitled|allowed|responsible)\b"),
+)
+ADDITION = Operator("addition", ("unsupported",), _replace_by_donor, reason="Nothing in the document says this.")
+IRRELEVANT = Operator(
+    "irrelevant",
+    ("unsupported",),
+    _replace_by_donor,
+    reason="The cited document is about another matter and does not say this.",
+)
+
+_OPENINGS = (
+    "Despite the earlier court ruling",
+    "Despite a temporary ban by regulators",
+    "Despite repeated protests by residents",
+    "Despite the well-known privacy scandal",
+    "Even with the nationwide boycott",
+    "Because of the second parliamentary inquiry",
+)
+_PAST_OPENINGS = (
+    "After the second parliamentary inquiry",
+    "Even after the nationwide boycott",
+    "After the much-discussed warehouse fire",
+    "Before the failed merger talks",
+    "Even before the disputed referendum",
+    "Because of the earlier bribery case",
+    "Following the widely reported hoax",
+    "After the record-breaking auction",
+)
+_TAILS = (
+    "even after the nationwide boycott",
+    "despite a temporary ban by regulators",
+    "despite the earlier court ruling",
+    "despite repeated protests by residents",
+    "even after the widely reported hoax",
+    "despite the well-known privacy scandal",
+)
+_PERSON_OPENINGS = (
+    "After recovering from a serious accident",
+    "Despite having dropped out of law school",
+    "After returning from military service",
+    "Having already declined a knighthood",
+    "After years of legal trouble",
+    "Despite having announced an early retirement",
+)
+_DETAILS = (
+    "a fact first noted in an unpublished diary",
+    "something that few experts privately believed",
+    "as a lost letter from an unnamed witness confirms",
+    "a point that later interviews never mentioned",
+    "a detail that was cut from an earlier draft",
+    "something that an abandoned survey had tried to measure",
+    "a fact that several insiders secretly hoped to hide",
+    "as an anonymous insider once whispered",
+)
+_PAST_DETAILS = (
+    "something that close friends had secretly predicted",
+    "as several anonymous insiders had quietly hoped",
+    "much to the private relief of everybody involved",
+    "as was rumored among neighbors for weeks",
+    "to the surprise of most outside observers",
+    "something that took considerably more effort than anyone had planned",
+)
+_DETAIL_OPENINGS = (
+    "According to an unpublished diary",
+    "As a lost letter from an unnamed witness confirms",
+    "As an anonymous insider once whispered",
+    "According to a survey that was later abandoned",
+)
+_HAS_OPENING = re.compile(
+    r"(?:In|On|After|Before|During|As|Since|By|At|Despite|Yes|No|For|However|Finally|Additionally)\b"
+)
+_HAS_ADJUNCT = re.compile(r",[^,]*\b(?:after|despite|before|even|since)\b", re.I)
+_MAX_FACTS = 40
+
+
+def presuppose(statement: Statement) -> Edit | NoEdit:
+    """Take something for granted that the source does not have."""
+    phrases = [(opening, True) for opening in _OPENINGS] + [(tail, False) for tail in _TAILS]
+    if _is_event(statement):
+        phrases += [(opening, True) for opening in _PAST_OPENINGS]
+        if _is_about_person(statement):
+            phrases += [(opening, True) for opening in _PERSON_OPENINGS * 2]
+    return _add_phrase(statement, phrases, "presupposition")
+
+
+def add_detail(statement: Statement) -> Edit | NoEdit:
+    """Add a detail that nothing in the source can settle."""
+    phrases = [(detail, False) for detail in _DETAILS] + [(opening, True) for opening in _DETAIL_OPENINGS]
+    if _is_event(statement) and not NEGATED.search(statement.text):
+        phrases += [(detail, False) for detail in _PAST_DETAILS]
+    return _add_phrase(statement, phrases, "unsettled_detail")
+
+
+def _is_event(statement: Statement) -> bool:
+    """Whether the claim states something that happened."""
+    verb = statement.verb
+    if verb is None or re.search(r"\bborn\b", statement.text):
+        return False
+    passive = verb.word in ("was", "were") and re.match(r" \w+ed\b", statement.text[verb.end :])
+    return verb.tense == "past" or bool(passive)
+
+
+def _is_about_person(statement: Statement) -> bool:
+    name = statement.subject
+    return name is not None and statement.pool.kinds.of(name.text, statement.text, name.span) == "person"
+
+
+def _add_phrase(statement: Statement, phrases: list[tuple[str, bool]], variant: str) -> Edit | NoEdit:
+    """Add the first phrase, in a drawn order, that fits and on which the source is silent.
+
+    phrases: each with whether it opens the statement instead of closing it.
+    """
+    text = statement.text
+    if re.match(r"I\b|My\b|I['’]", text):
+        return NoEdit("no_site", "the claim is about its speaker")
+    if _HAS_ADJUNCT.search(text):
+        return NoEdit("no_site", "the claim has such a phrase already")
+    statement.rng.shuffle(phrases)
+    for phrase, opens in phrases:
+        if not statement.is_silent_on(phrase, 1.0) or (opens and _HAS_OPENING.match(text)):
+            continue
+        if opens:
+            changed = prepend_phrase(text, phrase, statement.name_spans, statement.source)
+        else:
+            changed = append_phrase(text, phrase)
+        if changed is not None:
+            return Edit(0, len(text), changed, phrase, variant=variant, error_type="fabrication")
+    return NoEdit("no_site", "no phrase fits the claim")
+
+
+def borrow_fact(statement: Statement) -> Edit | NoEdit:
+    """Add a clause on the claim's subject that another claim of the pool states of something else of its kind."""
+    name = statement.subject
+    if name is None or statement.verb is None or statement.verb.tense == "base":
+        return NoEdit("no_site", "the claim does not begin with a name and its verb")
+    kind = statement.pool.kinds.of(name.text, statement.text, name.span)
+    fitting = [fact for fact in statement.pool.facts if fact.suits(name.text, kind)]
+    for fact in statement.rng.sample(fitting, min(_MAX_FACTS, len(fitting))):
+        capitalised = re.findall(r"[A-Z]\w+", fact.phrase)
+        anchors = [word for word in capitalised if not kind_alone(word) and word not in NO_ANCHOR]
+        if not anchors or any(statement.mentions(word) for word in anchors) or not statement.is_silent_on(fact.phrase):
+            continue
+        pronoun, comma = "who" if fact.kind == "person" else "which", comma_of(statement.text)
+        clause = f"{comma} {pronoun} {fact.phrase}{comma}"
+        return Edit(name.end, name.end, clause, fact.phrase, variant="borrowed_fact", error_type="fabrication")
+    return NoEdit("no_donor", "no fact of the pool is about another of its kind")
+
+
+PRESUPPOSITION = Operator("presupposition", ("fabrication",), presuppose)
+DETAIL = Operator("unsettled_detail", ("fabrication",), add_detail)
+BORROWED_FACT = Operator("borrowed_fact", ("fabrication",), borrow_fact)

@@ -1,0 +1,260 @@
+"""Entities: the wrong party of a rule ("party", *contradicted*), another name of the same kind in a claim.
+
+The actors that a document keeps apart are read off it: capitalised names and roles that do things ("Distributor
+shall", "NETGEAR agrees") and that occur in one sentence outside a definition (so that "Automattic Inc. (the
+"Company")" is never taken for two), and for lower-case prose a short list of roles grouped so that synonyms never
+replace each other. A claim's name is replaced by one of its kind that neither source nor claim mentions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+
+from factgym.generators.perturbations.grammar import agree_article, contains_words, in_main_clause
+from factgym.generators.perturbations.names import Name, gender_in, gender_of
+from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
+
+_NAME = r"[A-Z][A-Za-z’'&]*[A-Za-z](?: (?:[A-Z][A-Za-z&]*[A-Za-z]|of)){0,2}"
+_ACTS = re.compile(
+    rf"(?<![\w(“\"])(?:[Tt]he )?(?P<name>{_NAME})(?:,[^,.;]{{1,60}},)? (?:agrees?|acknowledges?|represents?|warrants?|undertakes?"
+    r"|covenants?|reserves|grants|(?:shall|will|must|may)(?: not)?(?: (?:also|promptly|immediately|then|at its))?"
+    r" (?:pay|provide|notify|deliver|maintain|use|indemnify|reimburse|terminate|disclose|assign|sell|purchase|supply|keep"
+    r"|perform|submit|furnish|make|give|appoint|permit|retain|ensure|obtain|promote|return|report|bear|have the right"
+    r"|cooperate|assist|receive|own|determine|elect|take|comply|defend|request|refund|remove|suspend|share|remit|invoice))\b"
+)
+_ONE_WAY = re.compile(
+    r"[^.;]{0,70}?(?:(?:shall|will|must|may|agrees to|undertakes to)(?: (?:also|promptly|immediately|then))?"
+    r" (?:pay|provide|notify|deliver|indemnify|reimburse|sell|purchase|supply|perform|submit|furnish|appoint|promote|refund|remit"
+    r"|invoice|suspend|remove|have the right)|reserves the right|grants)\b"
+)
+_NOT_ACTORS = re.compile(
+    r"(?:This|That|Such|Each|Either|Neither|Both|All|Any|No|If|In|We|You|It|They|Every|Other|These|One|Notwithstanding|Our|Your"
+    r"|Section|Article|Agreement|Exhibit|Schedule|Services?|Products?|Software|Information|Term|Parties|Party|Confidential"
+    r"|Notice|Terms?|Policy|Law|Laws|Site|Website|Content|Network|Software|Term|Fees?|Upon|When|The|An?|Date|Section|Subject"
+    r"|Subsidiar\w+|Affiliates?|Plan|Program|Territory|Trademarks?|Marks?|System|License|Work|Intellectual|Property)\b"
+)
+_DEFINES = re.compile(
+    r"[“”\"]|\bhereinafter\b|\bmeans?\b|\bknown as\b|\bd/b/a\b|\bi\.e\.|\bacting as\b|\bas (?:the )?\""
+)
+_SHARED = re.compile(
+    r"\b(?:each|either|both|parties|mutual\w*|respective\w*|jointly|neither|party|together|including|such as|agree(?:d)? (?:upon|by)"
+    r"|between|and its)\b",
+    re.I,
+)
+_MAX_PARTIES = 6
+_MIN_ACTS = 3
+_ROLES = (
+    ("supervisor", "manager", "team lead", "immediate supervisor"),
+    ("timekeeper",),
+    ("human resources specialist", "HR specialist", "HR representative", "human resources"),
+    ("contracting officer",),
+    ("recruiter", "hiring manager"),
+    ("account owner", "site owner", "account owners"),
+    ("support team", "customer support"),
+    ("legal team", "legal department"),
+    ("security team",),
+    ("travel team",),
+    ("travel agency",),
+    ("facilitator",),
+    ("administrator", "administrators"),
+    ("licensee",),
+    ("licensor",),
+    ("franchisee",),
+    ("franchisor",),
+    ("supplier", "vendor"),
+    ("distributor",),
+    ("landlord",),
+    ("tenant",),
+    ("borrower",),
+    ("lender",),
+    ("sponsor",),
+    ("advertiser",),
+    ("copyright holder", "copyright owner"),
+    ("alleged infringer",),
+    ("seller",),
+    ("buyer", "purchaser"),
+    ("onboarding team", "talent team"),
+)
+_ROLE_GROUP = {role: number for number, roles in enumerate(_ROLES) for role in roles}
+_ROLE = re.compile(
+    rf"\b(?P<article>[Tt]he|[Yy]our|[Oo]ur) (?P<role>{'|'.join(sorted(_ROLE_GROUP, key=lambda role: (-len(role), role)))})\b(?= (?:must|will|shall|may|can|is|approves|determines|decides|should|has)\b)"
+)
+_YOUR_DUTY = re.compile(r"You (?:are|alone are) (?P<duty>(?:solely |fully )?responsible for)\b")
+
+
+def find_parties(sentences: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of actors that a document keeps apart, the most active first, among its six most active names.
+
+    Two names are apart where at least two sentences that define neither mention both.
+    """
+    acts = Counter(
+        match["name"]
+        for sentence in sentences
+        for match in _ACTS.finditer(sentence)
+        if not _NOT_ACTORS.match(match["name"])
+    )
+    ranked = sorted(acts.items(), key=lambda item: (-item[1], item[0]))
+    names = [name for name, count in ranked if count >= _MIN_ACTS][:_MAX_PARTIES]
+    return tuple(
+        (first, second)
+        for first, second in combinations(names, 2)
+        if first not in second and second not in first and _occur_together(first, second, sentences)
+    )
+
+
+def _occur_together(first: str, second: str, sentences: Sequence[str]) -> bool:
+    shared = [
+        sentence
+        for sentence in sentences
+        if contains_words(sentence, first) and contains_words(sentence, second) and not _DEFINES.search(sentence)
+    ]
+    return len(shared) >= 2
+
+
+def _swap_named_party(statement: Statement) -> Edit | None:
+    """Put another named party in the subject's position, where the document says nothing like it of that party."""
+    sentence = statement.text
+    for match in _ACTS.finditer(sentence):
+        old = match["name"]
+        act = " ".join(sentence[match.end("name") :].split()[:4])
+        others = [second if old == first else first for first, second in statement.parties if old in (first, second)]
+        others = [
+            name for name in others if not contains_words(sentence, name) and not statement.mentions(f"{name} {act}")
+        ]
+        if not others or sentence.count(old) > 1 or not _ONE_WAY.match(sentence, match.end("name")):
+            continue
+        if in_main_clause(sentence[: match.start("name")]):
+            new = statement.rng.choice(others)
+            return Edit(*match.span("name"), new, reason=f"The document says this of {old}, not of {new}.")
+    return None
+
+
+def _swap_role(statement: Statement) -> Edit | None:
+    """Replace the only role of a sentence by a role of another group that the document names too."""
+    sentence = statement.text
+    matches = list(_ROLE.finditer(sentence))
+    if len(matches) != 1 or contains_words(sentence[matches[0].end() :], matches[0]["role"]):
+        return None
+    match = matches[0]
+    old = match["role"]
+    if not in_main_clause(sentence[: match.start()]):
+        return None
+    named = [
+        role
+        for article in ("the", "your")
+        for role in _ROLE_GROUP
+        if _ROLE_GROUP[role] != _ROLE_GROUP[old] and f"{article} {role}" in statement.source
+    ]
+    roles = [
+        role
+        for role in dict.fromkeys(named)
+        if role.endswith("s") == old.endswith("s") and not contains_words(sentence, role)
+    ]
+    if not roles:
+        return None
+    new = statement.rng.choice(roles)
+    reason = f"The document says this of {match['article'].lower()} {old}, not of the {new}."
+    return Edit(*match.span("role"), new, reason=reason)
+
+
+def _swap_duty(statement: Statement) -> Edit | None:
+    """ "You are responsible for …" as "We are responsible for …"."""
+    match = _YOUR_DUTY.match(statement.text)
+    if match is None or re.search(r"\b(?:we|us|not|own)\b", statement.text[match.end() :]):
+        return None
+    reason = "The document puts this on you, not on us."
+    return Edit(0, match.end(), f"We are {match['duty']}", span="We are", reason=reason)
+
+
+def swap_party(statement: Statement) -> Edit | NoEdit:
+    """Name the wrong actor. Sentences about shared or mutual duties are left alone."""
+    if _SHARED.search(statement.text):
+        return NoEdit()
+    return _swap_named_party(statement) or _swap_role(statement) or _swap_duty(statement) or NoEdit()
+
+
+PARTY = Operator(
+    "party",
+    ("contradicted",),
+    swap_party,
+    re.compile(
+        r"[A-Z]\w+ (?:\w+ ){0,3}?(?:shall|will|must|may|agrees|is|are)\b|\b(?:[Tt]he|[Yy]our|[Oo]ur) [a-zA-Z]+"
+    ),
+)
+
+_MAX_DONORS = 24
+_TITLE_BEFORE = (" named ", " called ", " titled ", " film ", " song ", " album ", " movie ", " novel ", " series ")
+_NOT_ADJECTIVE = ("-", "the ", "of ", "dialectal ", "into ", " in ")
+_TITLE_MARK = re.compile(r"[\"“”‘`]|-LRB-|``")
+_LONG_WORD = re.compile(r"[^\W\d_]{4,}")
+_INSIDE_NAME = re.compile(r"[-–'’/]|\.\w| \(|(?:'s|’s)? (?:[A-Z]|\d)")
+
+
+def swap_name(statement: Statement) -> Edit | NoEdit:
+    """Replace one name of a certain kind by another of its kind that the source does not mention."""
+    if NEGATED.search(statement.text):
+        return NoEdit("no_site", "the denial of one name may be right for another")
+    swappable = [(name, kind) for name in statement.names if (kind := _swappable_kind(statement, name))]
+    if not swappable:
+        return NoEdit("no_site", "no name of a certain kind")
+    statement.rng.shuffle(swappable)
+    for name, kind in swappable:
+        donor = _find_donor(statement, name, kind)
+        if donor is not None:
+            before = agree_article(statement.text[: name.start], donor)
+            variant = kind.split(" ")[0]
+            return Edit(0, name.end, before + donor, donor, variant=variant, error_type="entity_substitution")
+    return NoEdit("no_donor", f"the source mentions every {swappable[0][1]} of the pool")
+
+
+def _swappable_kind(statement: Statement, name: Name) -> str:
+    """The kind of a name, "" where it is uncertain or where a swap would break a title, a compound or a place pair."""
+    text = statement.text
+    before, after = text[: name.start], text[name.end :]
+    small_before = before.lower()
+    quoted = before.endswith(("'", "“", "``", "`` ", *_TITLE_BEFORE))
+    if quoted or (_TITLE_MARK.search(before) and before.count('"') % 2):
+        return ""
+    # A word of the name elsewhere in the claim: the swap would leave half of the name behind.
+    rest = (statement.lead + text).replace(name.text, " ", 1)
+    if any(re.search(rf"\b{re.escape(word[0])}", rest) for word in _LONG_WORD.finditer(name.text)):
+        return ""
+    if text.count(name.text) != 1 or name.text in statement.lead or before.endswith("-"):
+        return ""
+    if _INSIDE_NAME.match(after) and not re.match(r"['’]s? [a-z]", after):
+        return ""
+    kind = statement.pool.kinds.of(name.text, text, name.span)
+    if kind == "person" and small_before.endswith("the "):
+        return ""
+    if kind == "demonym" and (after.startswith(("-", " language")) or small_before.endswith(_NOT_ADJECTIVE)):
+        return ""
+    if kind in ("city", "country", "state"):
+        compound = re.match(r",? ?[A-Z]", after.lstrip(" ")) and not after.startswith((".", " ."))
+        if compound or re.search(r"[A-Z][\w.]* ?, $", before) or re.match(r" [a-z]+er\b", after):
+            return ""
+        if small_before.endswith(("the ", "a ", "an ", "island of ")):
+            return ""
+    return kind
+
+
+def _find_donor(statement: Statement, name: Name, kind: str) -> str | None:
+    """A name of the pool of the same kind, gender, number and about the same length that the evidence lacks."""
+    donors: Sequence[str] = statement.pool.names.get(kind, ())
+    gender = gender_of(name.text) if kind == "person" else ""
+    if kind == "person" and not gender and gender_in(statement.lead + statement.text):
+        return None
+    if gender:
+        donors = [donor for donor in donors if gender_of(donor) == gender]
+    words = len(name.text.split(" "))
+    for donor in statement.rng.sample(donors, min(_MAX_DONORS, len(donors))):
+        similar = abs(len(donor.split(" ")) - words) <= 1 and donor.endswith("s") == name.text.endswith("s")
+        parts = [donor, *(word[0] for word in _LONG_WORD.finditer(donor))]
+        if (similar or kind == "person") and not any(statement.mentions(part) for part in parts):
+            return donor
+    return None
+
+
+ENTITY = Operator("entity", ("entity_substitution",), swap_name)

@@ -1,0 +1,272 @@
+"""English text machinery that the perturbations share: spans, clauses, the main verb, openings, articles.
+
+Rules over closed-class words, no parser. Every function is conservative: text that it cannot analyse with certainty
+gives None or "fragment", and the operators leave such text alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from factgym.generators.perturbations.lexicon import (
+    AMBIGUOUS_VERBS,
+    BASE_OF_PAST,
+    BASE_OF_THIRD,
+    FUNCTION_WORDS,
+    VERBS,
+)
+from factgym.generators.synthetic.words import listed
+
+Span = tuple[int, int]
+"""Start and end of a stretch of text, in characters."""
+
+Kind = Literal["statement", "question", "fragment"]
+
+_PROTECTED = re.compile(
+    r"(?:https?://|www\.)\S+|\S+@\S+|\b24/7\b|\b\d{1,4}/\d{1,4}(?:/\d{1,4})?\b"
+    r"|\+?\(?\b\d{3}\)?[ .-]\d{3}[ .-]\d{4}\b"
+    r"|\b(?:sections?|articles?|clauses?|paragraphs?|exhibits?|schedules?|append(?:ix|ices)|annex|chapters?|titles?"
+    r"|rules?|forms?|steps?|items?|parts?|no\.|numbers?|levels?|phases?|tiers?|grades?|pages?|rfc|act of|regulations?)"
+    r" (?:\d[\w.()-]*|[ivxIVX]+\b|[A-Z]\b)(?:(?:,| and| or|, and) \d[\w.()-]*)*"
+    r"|§+ ?\d[\w.()-]*|\bGS-\d+|\b\d+ (?:U\.S\.C|C\.F\.R|CFR|USC)\b",
+    re.I,
+)
+_SUBORDINATE = re.compile(
+    r"\b(?:if|when|whenever|where|wherever|unless|whether|that|which|who|whom|whose|because|since|while|until|once|as|how"
+    r"|what|than|extent|although|though|provided|before|after)\b",
+    re.I,
+)
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_QUESTION_END = re.compile(r"\?[\"'”’)]*\s+(?=\S)")
+_FINAL_STOP = re.compile(r"\s*[.!]?\s*$")
+_AUXILIARIES = frozenset(
+    listed(
+        "is are was were isn't aren't wasn't weren't has have had will would can could may might must shall should cannot"
+        " can't won't doesn't don't didn't does do did there's it's"
+    )
+)
+_QUESTION_WORDS = frozenset(
+    listed("who what when where why which how whose whom is are was were did does do can could has have")
+)
+_NOT_BEFORE_VERB = frozenset(
+    listed(
+        "a an the to of in on at by for from with and or its his her their our your my this these those most more very first only best best-known"
+        " well newly recently"
+    )
+)
+_ASKS = re.compile(
+    r"^(?:In|On|At|For|From|To|By|With|Of) (?:which|what|whom|whose)\b|\b(?:to|by|of|for|in|at|and|is|was|played) what \w"
+)
+_FREQUENCY = frozenset(
+    {"often", "usually", "sometimes", "always", "generally", "typically", "rarely", "also", "frequently"}
+)
+_BEFORE_NAMES = frozenset(
+    listed(
+        "the a an his her its their our my your all some many most every each no both this that these those there in on at by"
+        " for from with two three four five six seven eight nine ten during under"
+    )
+)
+_EMBEDDED = re.compile(
+    r"\bwhy\b|[a-z] (?:you|they|he|she|we|I|it) $|(?:['’](?:ve|re|ll|d|m)|\b(?:[Hh]e|[Ss]he|[Ii]t|[Tt]here|[Tt]hat)['’]s) $"
+)
+"""Before a verb: a question or a clause without its "that" has begun, or the verb's auxiliary is contracted."""
+_ANSWER_OPENS = re.compile(r"[\"'“‘(]?[A-Z\d]|(?:the|an?|he|she|it|they|yes|no|there) ")
+_AFTER_THIRD = frozenset(
+    listed(
+        "a an the his her its their in on at to for from with as that no all more into by out up over under between two"
+        " three four five many several some about through not very one every during along like"
+    )
+)
+"""Words that may follow a verb in the third person; after anything else the form may be a plural noun."""
+_INTRANSITIVE = frozenset(listed("acts sings exists lives writes dies survives dances performs sleeps talks flies"))
+_VOWEL_SOUND = re.compile(r"[aeioAEIO]|[uU](?:n(?!i)|[plmg]|r[bgs]|t[mt])|hour|honest|honor")
+_CONSONANT_SOUND = re.compile(r"[eE]u|[oO]ne\b|[oO]nce")
+
+
+def protected_spans(sentence: str) -> list[Span]:
+    """Spans whose numbers name something (a section, an address, a phone number) instead of counting it."""
+    return [match.span() for match in _PROTECTED.finditer(sentence)]
+
+
+def overlaps(span: Span, others: list[Span]) -> bool:
+    """Whether `span` shares a character with any other."""
+    return any(start < span[1] and span[0] < end for start, end in others)
+
+
+def capitalise(text: str) -> str:
+    """Return the text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
+
+
+def strip_full_stop(sentence: str) -> str:
+    """Return the sentence without its closing full stop."""
+    return sentence.rstrip().rstrip(".").rstrip()
+
+
+def split_final_stop(text: str) -> tuple[str, str]:
+    """Split off the closing full stop with the space before it as it was ("." or " ." or "")."""
+    match = _FINAL_STOP.search(text)
+    end = match.start() if match else len(text)
+    return text[:end], text[end:].rstrip()
+
+
+def contains_words(text: str, words: str) -> bool:
+    """Whether `words` occur in `text` as whole words, ignoring case."""
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.I) is not None
+
+
+def in_main_clause(before: str) -> bool:
+    """Whether the word after `before` belongs to the main clause: no subordinating word since the last comma."""
+    comma = max(before.rfind(mark) for mark in ",;")
+    return _SUBORDINATE.search(before, comma + 1) is None
+
+
+def is_tokenised(text: str) -> bool:
+    """Whether the text is written in tokens, with a space before its commas and full stop."""
+    return re.search(r"\w [.,](?:\s|$)", text) is not None
+
+
+def comma_of(text: str) -> str:
+    """The comma in the style of the text: " ," in tokenised text."""
+    return " ," if is_tokenised(text) else ","
+
+
+def agree_article(before: str, word: str) -> str:
+    """Return the text before a word with its final "a" or "an" made to agree with the word."""
+    match = re.search(r"\b([Aa])n? $", before)
+    if match is None:
+        return before
+    vowel = _VOWEL_SOUND.match(word) is not None and _CONSONANT_SOUND.match(word) is None
+    return f"{before[: match.start()]}{match[1]}{'n' if vowel else ''} "
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimParts:
+    """A claim in two: `lead`, the questions before (with the space after them), and `text`, the part that asserts."""
+
+    lead: str
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A finite verb of the main clause, `text[start:end]`. base: of a full verb, None of an auxiliary."""
+
+    start: int
+    end: int
+    word: str
+    base: str | None
+    tense: Literal["past", "third", "base", "aux"]
+
+
+def split_claim(claim: str) -> ClaimParts:
+    """Split a claim of question-answering data, a question and its answer in one text, at its last question mark.
+
+    Only the answer asserts. It is a statement where it has a finite verb, a fragment otherwise.
+    """
+    text = claim.rstrip()
+    cut = 0
+    for match in _QUESTION_END.finditer(text):
+        cut = match.end()
+    lead, rest = text[:cut], text[cut:]
+    first = _WORD.match(rest)
+    opens_as_question = first and not cut and first[0].lower() in _QUESTION_WORDS and not rest.endswith(".")
+    if rest.endswith(("?", '?"', "?'")) or opens_as_question or _ASKS.search(rest):
+        return ClaimParts(lead, rest, "question")
+    asserts = (not lead or _ANSWER_OPENS.match(rest)) and main_verb(rest)
+    return ClaimParts(lead, rest, "statement" if asserts else "fragment")
+
+
+def main_verb(text: str) -> Verb | None:
+    """The first finite verb of the main clause, or None where it is uncertain.
+
+    An auxiliary decides at once. Without one, exactly one word of the main clause has to be a known verb form in a
+    position where it cannot be a noun or participle.
+    """
+    for match in _WORD.finditer(text):
+        word = match[0].replace("’", "'").lower()
+        if word in _AUXILIARIES and match.start() and not match[0][0].isupper() and _is_main(text, match.start()):
+            return Verb(match.start(), match.end(), match[0], None, "aux")
+    verbs: list[Verb] = []
+    for before, match in itertools.pairwise(_WORD.finditer(text)):
+        word, (start, end) = match[0], match.span()
+        if word[0].isupper() or before[0].lower() in _NOT_BEFORE_VERB or word in AMBIGUOUS_VERBS:
+            continue
+        if not _is_main(text, start):
+            continue
+        if word in BASE_OF_PAST:
+            verbs.append(Verb(start, end, word, BASE_OF_PAST[word], "past"))
+        elif word in BASE_OF_THIRD and _is_third_person(text, match):
+            verbs.append(Verb(start, end, word, BASE_OF_THIRD[word], "third"))
+        elif word in VERBS and _has_plural_subject(text, before):
+            verbs.append(Verb(start, end, word, word, "base"))
+    unique = verbs and all(verb.tense == "base" for verb in verbs[1:])
+    return verbs[0] if unique else None
+
+
+def _is_main(text: str, start: int) -> bool:
+    """Whether the position is in the main clause and outside quotation marks and brackets."""
+    before = text[:start]
+    if _EMBEDDED.search(before):
+        return False
+    if before.count('"') % 2 or before.count("(") != before.count(")") or before.count("“") != before.count("”"):
+        return False
+    return in_main_clause(before)
+
+
+def _is_third_person(text: str, match: re.Match[str]) -> bool:
+    """Whether a form that may be a plural noun is a verb, by the word after it."""
+    after = _WORD.search(text, match.end())
+    if after is None:
+        return match[0] in _INTRANSITIVE
+    return after[0] in _AFTER_THIRD or after[0][0].isupper() or after[0].endswith("ly")
+
+
+def _has_plural_subject(text: str, before: re.Match[str]) -> bool:
+    """Whether the word before a verb, adverbs of frequency left out, is plural."""
+    word = before[0]
+    if word in _FREQUENCY:
+        words = _WORD.findall(text[: before.start()])
+        word = words[-1] if words else ""
+    word = word.lower()
+    plural_noun = word.endswith("s") and not word.endswith(("ss", "us", "'s", "’s"))
+    return plural_noun or word in ("you", "they", "we", "people")
+
+
+def lowercase_opening(text: str, names: list[Span], source: str) -> str | None:
+    """Return the text as written after an opening phrase, its first letter small unless it is a name's.
+
+    source: other text that shows how the first word is written inside a sentence. None where that is uncertain.
+    """
+    match = _WORD.search(text)
+    word = match[0] if match and match.start() <= 1 else ""
+    if not text or not text[0].isalpha():
+        return text if text[:1].isdigit() else None
+    if any(start == 0 for start, _ in names) or word == "I" or any(char.isupper() for char in text.split(" ")[0][1:]):
+        return text
+    second = text[len(word) :].lstrip()[:1]
+    if second.isupper() and word.lower() not in _BEFORE_NAMES:
+        return None
+    if word.lower() in FUNCTION_WORDS or re.search(rf"(?<![\w.?!:] ){re.escape(word.lower())}\b", source):
+        return text[0].lower() + text[1:]
+    return None
+
+
+def prepend_phrase(text: str, phrase: str, names: list[Span], source: str) -> str | None:
+    """Return the statement after an opening phrase and a comma; see `lowercase_opening`."""
+    rest = lowercase_opening(text, names, source)
+    return None if rest is None else f"{phrase}{comma_of(text)} {rest}"
+
+
+def append_phrase(text: str, phrase: str) -> str | None:
+    """Return the statement with a phrase after a comma at its end; None where a closing mark would end up inside."""
+    head, stop = split_final_stop(text)
+    if not head or not (head[-1].isalnum() or head[-1] in ")%'\"") or stop.strip() not in ("", "."):
+        return None
+    if head.endswith((".'", '."', " '", ' "')):
+        return None
+    return f"{head}{comma_of(text)} {phrase}{stop}"

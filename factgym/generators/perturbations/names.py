@@ -1,0 +1,302 @@
+"""Names in claims, their kinds, and the pool of names and facts that other claims of a data set lend.
+
+Named-entity recognition without a model: capitals, the words around a name, and short gazetteers. A capital at the
+beginning of a sentence proves nothing: such a word counts only where the source writes it with a capital inside a
+sentence and never without. A name of uncertain kind is never swapped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+from factgym.generators.perturbations.grammar import Span, main_verb, split_claim, split_final_stop
+from factgym.generators.perturbations.lexicon import (
+    CALENDAR,
+    CITIES,
+    COUNTRIES,
+    DEMONYMS,
+    FEMALE,
+    FEMALE_WORDS,
+    FUNCTION_WORDS,
+    GAZETTEER,
+    MALE,
+    MALE_WORDS,
+    NO_ANCHOR,
+    STATES,
+)
+from factgym.generators.synthetic.words import listed
+
+_CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w’'.&-]*(?<![.,'’-])"
+_RUN = re.compile(
+    rf"(?<![\w'’-])(?:[A-Z]\.(?: ?[A-Z]\.)* )?{_CAPITAL}"
+    rf"(?: (?:(?:of|the|de|la|von|van|der|del|da|di|al|bin) ){{0,2}}(?:{_CAPITAL}|[A-Z]\.(?= [A-Z])))*"
+)
+_OPENING_MARKS = "\"“'‘(["
+_PERSON_BEFORE = re.compile(
+    r"\b(?:by|starring|stars?|starred|actor|actress|singer|director|author|writer|player|composer|politician|president"
+    r"|poet|rapper|comedian|drummer|guitarist|novelist|Mr\.|Dr\.|Sir|with|married|wife|husband|son|daughter|brother"
+    r"|sister|brothers|featuring|played|cast) $"
+)
+_PERSON_AFTER = re.compile(
+    r"(?:'s|’s)? (?:was born|is an? (?:\w+ ){0,3}(?:actor|actress|singer|director|author|writer|player|politician|man"
+    r"|woman|person|rapper|comedian|musician|composer|poet|model|footballer|wrestler|producer|artist)|died|married"
+    r"|starred|stars|acted|wrote|sang|directed|played|plays|won|appeared|was married|was killed|graduated|worked)\b"
+    r"| \((?:born|\d{1,2} \w+ \d{4}|\w+ \d{1,2}, \d{4})"
+)
+_ORG_LAST = frozenset(
+    listed(
+        "University College School Company Corporation Corp Inc League Club Records Group Studios Association Party Band"
+        " Institute Bank Society Foundation Agency Network Orchestra Museum Church Council Committee Press"
+    )
+)
+_THING_WORDS = frozenset(
+    listed(
+        "Awards Award Prize War Act Festival Championship Cup Games Olympics River Lake Mountain Island Islands Street"
+        " Road Bridge Tower Castle Palace Park Airport Station County Tour Album Show Book Theorem Bible Revolution Day Era"
+        " Sea Ocean Bay Army Navy Cemetery Library Theatre Theater Hospital Building Center Centre House Hall Valley"
+    )
+)
+_KIND_OF = (
+    dict.fromkeys(COUNTRIES, "country")
+    | dict.fromkeys(STATES, "state")
+    | dict.fromkeys(CITIES, "city")
+    | dict.fromkeys(DEMONYMS, "demonym")
+)
+_TITLED = re.compile(r"^(?:Sir|Dr|Mr|Mrs|Ms|Lord|Lady|King|Queen|Prince|Princess|Saint|St|Pope|President|General)\b")
+_VERB_PHRASE = re.compile(r"(?:is|was|has|had|[a-z]+(?:ed|s)|won|wrote|led|built|began|became|made|sang|went|took) ")
+_NOT_BORROWABLE = re.compile(
+    r"[,;:()\"“”?!]|\b(?:not|never|no|only|also|too|and|or|but|nothing|none|same|other|another|both|either|neither|n't|it|its"
+    r"|they|their|himself|herself|fish|called|named|because|who|which|that|the one|prior|one with|this|these|born|before|after|featured|stars|starred by)\b|n['’]t\b",
+    re.I,
+)
+_TREEBANK_TAGS = re.compile(r"-L[RSC]B-|-R[RSC]B-|``|''")
+_MIN_WORDS, _MAX_WORDS = 3, 11
+_MIN_WORDS, _MAX_WORDS = 3, 11
+
+
+class ClaimLike(Protocol):
+    """The fields of a claim that probes need; `factgym.datasets.attribution.AttributionClaim` has them."""
+
+    @property
+    def id(self) -> str:
+        """The claim's id in its data set."""
+        ...
+
+    @property
+    def claim(self) -> str:
+        """The text."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The text that it is checked against."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """ "Attributable" or "Not Attributable"."""
+        ...
+
+    @property
+    def error_type(self) -> str | None:
+        """The error of a claim that is not attributable, None where it is unknown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name, `text[start:end]` of its claim."""
+
+    start: int
+    end: int
+    text: str
+
+    @property
+    def span(self) -> Span:
+        """Start and end."""
+        return self.start, self.end
+
+
+def find_names(text: str, source: str = "") -> list[Name]:
+    """The names in `text`, in order. source: other text that shows how a word is written inside a sentence."""
+    names = []
+    for match in _RUN.finditer(text):
+        start, end = match.span()
+        before = text[:start].rstrip(" " + _OPENING_MARKS)
+        if not before or before[-1] in ".?!:\n":
+            start = _skip_opening_word(match[0], start, source)
+        run = _trim_run(text[start:end]) if start < end else ""
+        if run and run not in CALENDAR and run.lower() not in FUNCTION_WORDS and len(run) > 1:
+            names.append(Name(start, start + len(run), run))
+    return names
+
+
+def _trim_run(run: str) -> str:
+    """Return a run of capitals without closing months, weekdays, particles and possessive."""
+    words = run.split(" ")
+    while words and (words[-1] in CALENDAR or words[-1].islower()):
+        words.pop()
+    run = " ".join(words)
+    return run[:-2] if run.endswith(("'s", "’s")) else run
+
+
+def _skip_opening_word(run: str, start: int, source: str) -> int:
+    """The start of the name in a run of capitals that opens a sentence; the run's end when there is none.
+
+    The first word belongs to the name unless it is ordinary: a function word, a month, or a word that the source also
+    writes small.
+    """
+    word, _, rest = run.partition(" ")
+    if word.lower() not in FUNCTION_WORDS and word not in CALENDAR:
+        small = re.search(rf"(?<![\w-]){re.escape(word.lower())}(?![\w-])", source) is not None
+        proper = (word if rest else word.rstrip("s")) in _KIND_OF or (
+            not small and re.search(rf"[\w,;)] {re.escape(word)}(?![\w-])", source) is not None
+        )
+        if proper or (rest[:1].isupper() and not small):
+            return start
+    words = run.split(" ")
+    first = 1
+    while first < len(words) and words[first].islower():
+        first += 1
+    return start + len(run) if first >= len(words) else start + len(" ".join(words[:first])) + 1
+
+
+@lru_cache(maxsize=65_536)
+def gender_of(name: str) -> str:
+    """ "m", "f" or "" by the first name."""
+    first = name.split(" ")[0]
+    return "m" if first in MALE and first not in FEMALE else "f" if first in FEMALE and first not in MALE else ""
+
+
+def gender_in(text: str) -> str:
+    """ "m", "f" or "" by the gendered words of a text; "x" where there are both."""
+    words = set(re.findall(r"[a-z']+", text.lower()))
+    male, female = bool(words & MALE_WORDS), bool(words & FEMALE_WORDS)
+    return "x" if male and female else "m" if male else "f" if female else ""
+
+
+@lru_cache(maxsize=65_536)
+def kind_alone(name: str) -> str:
+    """The kind that the name itself shows: a gazetteer's, "org" with its last word, "person", or ""."""
+    if name in _KIND_OF:
+        return _KIND_OF[name]
+    words = name.split(" ")
+    if words[-1].rstrip(".") in _ORG_LAST and len(words) > 1:
+        return f"org {words[-1]}"
+    return "person" if gender_of(name) and _is_person_shape(words) else ""
+
+
+def _is_person_shape(words: list[str]) -> bool:
+    """Whether two or three capitalised words could be a person's name: none of them a thing's, a place's or a title's."""
+    plain = all(re.fullmatch(r"[^\W\d_][\w’'.-]*", word) and word[0].isupper() for word in words)
+    plain = plain and not any(word.lower() in FUNCTION_WORDS or "'s" in word or "’s" in word for word in words)
+    other = any(word in _THING_WORDS or word in _ORG_LAST or word in _KIND_OF or word.isupper() for word in words[1:])
+    return len(words) in (2, 3) and plain and not other
+
+
+def _person_here(text: str, name: Name) -> bool:
+    """Whether the words around a name show that it is a person's."""
+    before, after = text[max(0, name.start - 40) : name.start], text[name.end : name.end + 60]
+    shown = _PERSON_BEFORE.search(before) or _PERSON_AFTER.match(after)
+    return shown is not None and _is_person_shape(name.text.split(" "))
+
+
+class Kinds:
+    """Kinds of names as the texts of a data set show them: "person", "org …", a gazetteer's kind, or ""."""
+
+    def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
+        """texts: pairs of a claim and its source."""
+        self._persons = {
+            name.text for claim, source in texts for name in find_names(claim, source) if _person_here(claim, name)
+        }
+
+    def is_seen(self, name: str) -> bool:
+        """Whether a text of the data set uses the name as a person's."""
+        return bool(gender_of(name)) and name in self._persons
+
+    def of(self, name: str, text: str = "", span: Span | None = None) -> str:
+        """The kind of a name, by itself, by its context in `text`, and by the data set."""
+        kind = kind_alone(name)
+        if kind:
+            return kind
+        person = name in self._persons or (span is not None and _person_here(text, Name(*span, name)))
+        return "person" if person and not _TITLED.match(name) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A verb phrase, in the singular, that a claim of the pool states of its subject. gender: shown by the phrase."""
+
+    subject: str
+    kind: str
+    gender: str
+    phrase: str
+
+    def suits(self, name: str, kind: str) -> bool:
+        """Whether the fact can be stated of a name: of the same kind and without a clash of genders."""
+        same_gender = not self.gender or self.gender == gender_of(name)
+        return self.kind == kind and self.subject != name and same_gender
+
+
+class Pool:
+    """Claims to borrow names and facts from. The same claims in the same order lend the same."""
+
+    def __init__(self, items: Iterable[ClaimLike] = ()) -> None:
+        self.items: Sequence[ClaimLike] = tuple(items)
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The kinds of the names of these claims."""
+        return Kinds((item.claim, item.source) for item in self.items)
+
+    @cached_property
+    def names(self) -> Mapping[str, tuple[str, ...]]:
+        """Names by kind, sorted; the gazetteer's lists for the kinds that have one."""
+        by_kind: dict[str, set[str]] = {}
+        for item in self.items:
+            for name in find_names(item.claim, item.source):
+                kind = self.kinds.of(name.text)
+                sure = kind != "person" or self.kinds.is_seen(name.text)
+                if kind and sure and kind not in GAZETTEER and not _TREEBANK_TAGS.search(name.text):
+                    by_kind.setdefault(kind, set()).add(name.text)
+        return dict(GAZETTEER) | {kind: tuple(sorted(names)) for kind, names in by_kind.items()}
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """Facts that the claims state of the names that they begin with, each once, sorted."""
+        facts = {fact for item in self.items if (fact := self._fact_of(item)) is not None}
+        return tuple(sorted(facts, key=lambda fact: (fact.phrase, fact.subject)))
+
+    def _fact_of(self, item: ClaimLike) -> Fact | None:
+        """The verb phrase of a claim about a name; it has to hold a further name by which a reader could look it up."""
+        text = split_claim(item.claim).text
+        names = find_names(text, item.source)
+        verb = main_verb(text)
+        if not names or names[0].start or verb is None or verb.start != names[0].end + 1:
+            return None
+        subject = names[0].text
+        phrase = split_final_stop(text)[0][verb.start :]
+        inside = [name.text for name in find_names(phrase) if name.text not in subject]
+        if not _MIN_WORDS <= len(phrase.split()) <= _MAX_WORDS or not _VERB_PHRASE.match(phrase):
+            return None
+        if _NOT_BORROWABLE.search(phrase) or _TREEBANK_TAGS.search(phrase):
+            return None
+        if any(part in phrase for part in subject.split()):
+            return None
+        if all(kind_alone(name) or name.split(" ")[0] in NO_ANCHOR for name in inside):
+            return None
+        kind = self.kinds.of(subject, text, names[0].span)
+        return Fact(subject, kind, gender_in(phrase), phrase) if kind else None
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, over the claims."""
+        digest = hashlib.sha256()
+        for item in self.items:
+            for part in (item.id, item.claim, item.source, item.label):
+                digest.update(part.encode("utf-8", "surrogatepass") + b"\x1f")
+        return digest.hexdigest()

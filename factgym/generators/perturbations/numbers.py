@@ -1,0 +1,443 @@
+"""Numbers: durations, counts, percentages and amounts of money in documents, and any number of a probed claim.
+
+The new value is one that people would write (30 days, not 37), in the style of the old one ("thirty (30) days" changes
+in both positions), absent from the source, and never one that follows from the old: a deadline of 30 days is not a
+deadline of 14, while a floor of 5 implies a floor of 3, so floors go up and ceilings go down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from factgym.generators.perturbations.grammar import Span, overlaps, protected_spans
+from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
+from factgym.generators.synthetic.words import MONTHS, listed, number_words
+
+_ONES = [number_words(value) for value in range(20)]
+_TENS = [number_words(value) for value in range(20, 100, 10)]
+
+
+def spell_number(value: int) -> str:
+    """Return a number below 100 in words, else digits."""
+    return number_words(value) if value < 100 else str(value)
+
+
+def parse_number(words: str) -> int:
+    """Return the number that `words` spell, 1 to 99."""
+    head, _, ones = words.lower().partition("-")
+    if head in _ONES:
+        return _ONES.index(head)
+    return 20 + 10 * _TENS.index(head) + (_ONES.index(ones) if ones else 0)
+
+
+# Sentences of documents: quantities with a unit, and money. The evidence is a whole document.
+
+_TIME_VALUES = {
+    "minute": (5, 10, 15, 20, 30, 45, 60, 90),
+    "hour": (2, 4, 6, 10, 12, 24, 36, 48, 72, 96),
+    "day": (2, 3, 5, 7, 10, 14, 15, 20, 21, 30, 45, 60, 75, 90, 120, 150),
+    "week": (2, 3, 4, 5, 6, 10, 12, 16),
+    "month": (2, 3, 4, 5, 6, 9, 12, 15, 24, 36),
+    "quarter": (2, 3, 4),
+    "year": (2, 3, 4, 5, 6, 7, 10, 12, 15, 20),
+    "pay period": (2, 3, 4, 5, 6, 10, 12, 13, 20, 26),
+}
+_PERCENT_VALUES = (2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 60, 70, 75, 90)
+_ROUND_STEPS = tuple(head * 10**power for power in range(8) for head in (1, 5, 25))
+_FACTORS = (0.5, 0.75, 1.5, 2.0, 2.5, 3.0)
+_WORDS = "|".join([*(f"{ten}(?:-(?:{'|'.join(_ONES[1:10])}))?" for ten in _TENS), *_ONES[:0:-1]])
+_MIDDLE = r"(?:(?:business|calendar|working|consecutive|full|additional|more|successive|federal|credit|annual) )?"
+_UNIT = r"minutes?|hours?|days?|weeks?|months?|quarters?|years?|pay periods?|percent|%"
+_COUNTED = (
+    r"users|employees|people|persons|members|accounts|seats|copies|sites|locations|miles|words|characters|shares|units"
+    r"|participants|directors|applicants|requests|repositories|organizations|customers|contractors|notices|meetings"
+    r"|credits|installments|payments|projects|gigabytes|megabytes|GB|MB|TB|kilometers|stores|franchises|times"
+)
+_QUANTITY = re.compile(
+    rf"(?<![\w.,$€£/-])(?:(?P<word>{_WORDS})(?: \((?P<both>\d{{1,4}})\))?|(?P<digits>\d{{1,3}}(?:,\d{{3}})+|\d{{1,5}}))"
+    rf"(?P<gap> ?|-)(?P<middle>{_MIDDLE})(?P<unit>{_UNIT}|{_COUNTED})(?![\w/])",
+    re.I,
+)
+_MONEY = re.compile(
+    r"(?<![\w($€£.,])(?P<sign>US\$|[$€£]|USD |EUR |GBP )(?P<gap> ?)(?P<number>\d{1,3}(?:,\d{3})+|\d{1,9})"
+    r"(?P<cents>\.\d{2})?(?P<scale> (?:million|billion|thousand))?(?![\w%]|[.,-]\d| ?[-–] ?[$€£\d])"
+)
+_RANGE_AFTER = re.compile(r" to the next|\s?(?:-|–|to|or|and|through)\s?[$€£]?\d|\s?\(\$?\d")
+_RANGE_BEFORE = re.compile(
+    r"\d\s?(?:-|–|to|or|and|,)\s?$|\bbetween (?:[^.;]{0,40} )?$|(?:\bor|/|(?<!up )\bto) $|\bto the $|\((?:US ?|USD ?|AU ?|CAD ?)?$|dollars.{0,6}$",
+    re.I,
+)
+_FLOOR = re.compile(
+    r"\b(?:at least|no less than|not less than|no fewer than|minimum of|a minimum)\b[^,;]{0,15}$", re.I
+)
+_OVER = re.compile(
+    r"\b(?:more than|over|exceed|exceeds|exceeding|longer than|greater than|beyond|above|reach|reaches)\b[^,;]{0,15}$",
+    re.I,
+)
+_WITHIN = re.compile(r"\b(?:within|in under|no later than|not later than)\b[^,;]{0,25}$", re.I)
+_CEILING = re.compile(
+    r"\b(?:no more than|not more than|no longer than|not exceed|not to exceed|cannot exceed|less than|fewer than|under"
+    r"|at most|never exceed|not exceeding|below)\b[^,;]{0,15}$",
+    re.I,
+)
+_UP_TO = re.compile(r"\b(?:up to|maximum of|as many as|as much as)\b[^,;]{0,15}$", re.I)
+_CONDITIONAL = re.compile(r"\b(?:if|when|who|unless|whose|where|whenever|once|provided that|whether)\b", re.I)
+_REPORTED = re.compile(r"\b(?:that|which)\b", re.I)
+_OR_MORE = re.compile(r" or (?:more|greater|above|longer|older|higher)\b")
+_OR_LESS = re.compile(r" or (?:less|fewer|below|under|shorter|lower)\b")
+_EVEN = re.compile(r"\beven (?:if|when|though)\b[^,;]*$")
+_FIXED = re.compile(
+    r"\b24 hours (?:a|per) day\b|\b7 days (?:a|per) week\b|\b365 days\b|\bone time\b|\b100 ?(?:%|percent)", re.I
+)
+_PLURAL_MAY_FOLLOW = re.compile(
+    r"$|[.,;)]| (?:from|after|of|following|to|and|or|in|for|prior|before|unless|if|when|has|have|is|are|will|by|on|at|per|until)\b"
+)
+_AWKWARD = frozenset({8, 11, 18})
+
+
+def _direction(sentence: str, match: re.Match[str]) -> int | None:
+    """+1 where only a larger value is a new statement, -1 where only a smaller one is, 0 where either is.
+
+    In a condition it is the other way round: a rule for 5 years or more covers 7 years or more. None: uncertain.
+    """
+    before, after = sentence[: match.start()], sentence[match.end() :]
+    near = before[-40:]
+    if _UP_TO.search(near):
+        return 1
+    if _FLOOR.search(near) or _OR_MORE.match(after):
+        sign = 1
+    elif _CEILING.search(near) or _WITHIN.search(near) or _OR_LESS.match(after):
+        sign = -1
+    else:
+        return -1 if _OVER.search(near) else 0
+    clause = before[max(before.rfind(","), 0) :]
+    if _CONDITIONAL.search(clause):
+        return -sign
+    return None if _REPORTED.search(clause) else sign
+
+
+def _round_values(old: int) -> list[int]:
+    """Values near `old` that are as round as it is."""
+    step = max((size for size in _ROUND_STEPS if old % size == 0), default=1)
+    step = step // 2 if step == old and step % 2 == 0 else step
+    return sorted({round(old * factor / step) * step for factor in _FACTORS} - {0, 1, old})
+
+
+def _new_values(old: int, unit: str, direction: int) -> list[int]:
+    """Usual values of a unit (any unit: "") within a factor of three of `old` and in the given direction."""
+    singular = unit.lower().removesuffix("s")
+    if singular in _TIME_VALUES and old < _TIME_VALUES[singular][-1]:
+        values = list(_TIME_VALUES[singular])
+    elif singular in ("percent", "%"):
+        values = list(_PERCENT_VALUES)
+    else:
+        values = _round_values(old)
+    near = [new for new in values if old / 3 <= new <= old * 3 and new != old and new not in _AWKWARD]
+    return [new for new in near if (new - old) * direction >= 0]
+
+
+def _gives_quantity(document: str, value: int, unit: str) -> bool:
+    """Whether the document gives this value in this unit anywhere, in figures or words: at most 40 characters apart."""
+    stem = unit.lower().removesuffix("s")
+    for number in dict.fromkeys([str(value), f"{value:,}", spell_number(value)]):
+        start = document.find(number)
+        while start >= 0:
+            if stem in document[start : start + 40].casefold() and not document[max(0, start - 1) : start].isalnum():
+                return True
+            start = document.find(number, start + 1)
+    return False
+
+
+def _is_single(match: re.Match[str]) -> bool:
+    """Whether the unit turns plural with another number: "one year", not "one-year"."""
+    unit = match["unit"].lower()
+    return unit in _TIME_VALUES and match["gap"] == " " and (match["word"] or match["digits"]).lower() in ("one", "1")
+
+
+def _format_quantity(match: re.Match[str], value: int) -> str:
+    """Return the quantity with a new value, in the style of the old one."""
+    word, both = match["word"], match["both"]
+    unit = f"{match['unit']}s" if _is_single(match) else match["unit"]
+    number = f"{value:,}" if "," in (match["digits"] or "") else str(value)
+    if word:
+        number = spell_number(value) + (f" ({value})" if both else "")
+        number = number.capitalize() if word[0].isupper() else number
+    return f"{number}{match['gap']}{match['middle']}{unit}"
+
+
+def _format_money(match: re.Match[str], value: int) -> str:
+    number = f"{value:,}" if "," in match["number"] or value > 9999 else str(value)
+    return f"{match['sign']}{match['gap']}{number}{match['cents'] or ''}{match['scale'] or ''}"
+
+
+def _usable_matches(pattern: re.Pattern[str], sentence: str, taken: list[Span]) -> list[re.Match[str]]:
+    """Numbers outside the taken spans that are no part of a range, of an "even if" or of an adjective."""
+    usable = []
+    for match in pattern.finditer(sentence):
+        before, after = sentence[: match.start()], sentence[match.end() :]
+        ranged = _RANGE_BEFORE.search(before[-45:]) or _RANGE_AFTER.match(after) or _EVEN.search(before)
+        adjective = pattern is _QUANTITY and _is_single(match) and not _PLURAL_MAY_FOLLOW.match(after)
+        if not ranged and not adjective and not overlaps(match.span(), taken):
+            usable.append(match)
+    return usable
+
+
+def change_quantity(statement: Statement) -> Edit | NoEdit:
+    """Change one duration, count or percentage of a document's sentence."""
+    sentence, rng = statement.text, statement.rng
+    taken = protected_spans(sentence) + [match.span() for match in _FIXED.finditer(sentence)]
+    matches = _usable_matches(_QUANTITY, sentence, taken)
+    rng.shuffle(matches)
+    for match in matches:
+        unit = match["unit"]
+        old = parse_number(match["word"]) if match["word"] else int(match["digits"].replace(",", ""))
+        direction = _direction(sentence, match)
+        if direction is None or (match["both"] and int(match["both"]) != old):
+            continue
+        values = [new for new in _new_values(old, unit, direction) if new < 100 or not match["word"]]
+        rng.shuffle(values)
+        value = next((new for new in values if not _gives_quantity(statement.source, new, unit)), None)
+        if value is not None and sentence.count(match[0]) == 1:
+            return Edit(*match.span(), _format_quantity(match, value))
+    return NoEdit()
+
+
+def change_amount(statement: Statement) -> Edit | NoEdit:
+    """Change one amount of money of a document's sentence."""
+    sentence = statement.text
+    matches = _usable_matches(_MONEY, sentence, protected_spans(sentence))
+    statement.rng.shuffle(matches)
+    for match in matches:
+        old = int(match["number"].replace(",", ""))
+        direction = _direction(sentence, match)
+        values = _new_values(old, "", direction) if old and direction is not None else []
+        amounts = [_format_money(match, value) for value in values]
+        amounts = [amount for amount in amounts if not statement.mentions(amount)]
+        if amounts and sentence.count(match[0]) == 1:
+            return Edit(*match.span(), statement.rng.choice(amounts))
+    return NoEdit()
+
+
+NUMBER = Operator("number", ("contradicted",), change_quantity, _QUANTITY)
+AMOUNT = Operator("amount", ("contradicted",), change_amount, _MONEY)
+
+
+# Claims with a source: years, days and decades aim at a temporal shift; counts, amounts, shares and ranks at an
+# exaggerated number. A number that belongs to a name ("Apollo 11", "Uranium-235") is left alone, and so is "one".
+
+LATEST_YEAR = 2024
+_DIGITS = "two|three|four|five|six|seven|eight|nine"
+_TEENS = "|".join(_ONES[10:])
+_DECADES = "|".join(_TENS)
+_ORDINALS = listed("second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth")
+_MONTH = "|".join(MONTHS)
+_NUMBER_PATTERNS: tuple[tuple[str, str], ...] = (
+    ("day", rf"(?P<before>\b(?:{_MONTH}) )(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?=\b)"),
+    ("day", rf"(?<![\w.,-])(?P<day2>\d{{1,2}})(?= (?:{_MONTH})\b)"),
+    ("decade", r"(?<![\w-])(?P<decade>1[0-9]\d0|20[012]0)s\b"),
+    ("ordinal", r"(?<![\w.,-])(?P<rank>\d{1,3})(?:st|nd|rd|th)\b"),
+    (
+        "ordinal_word",
+        rf"(?<![\w-])(?P<rankword>{'|'.join(_ORDINALS)})\b(?!-| (?:time|person|degree|hand|place|half)\b)",
+    ),
+    (
+        "word",
+        rf"(?<![\w-])(?P<word>(?:{_DECADES})(?:-(?:{_DIGITS}))?|{_TEENS}|{_DIGITS})\b(?!-(?:{_DIGITS})| (?:of|hundred|or|to)\b)",
+    ),
+    ("year", r"(?<![\w.,$€£/-])(?P<year>1\d{3}|20[0-2]\d)(?![\w%]|[.,-]\d|-\w)"),
+    (
+        "number",
+        r"(?<![\w.,/-])(?<!\d[ .,])(?P<sign>[$€£]\s?)?(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,7}(?:\.\d{1,3})?)(?![\w/]| ?[.,:-] ?\d|-)",
+    ),
+)
+_NUMBER_KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _NUMBER_PATTERNS)
+"""Kinds of numbers, each tried on the spans that the kinds before it left."""
+_YEAR_CUE = re.compile(
+    rf"(?:\b(?:in|since|until|from|of|to|and|by|before|after|during|year|on|early|late|mid|between|circa|around|the)"
+    rf"|\b(?:{_MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?,?|[(–-]) ?$",
+    re.I,
+)
+_NAMED_BEFORE = re.compile(r"(?:[A-Z][\w'’.&:]*|#|\bNo\.) ?$")
+_TITLE_AFTER = re.compile(r" ?(?:film|album|song|series|novel|video|TV|season|edition|[A-Z][a-z]+)|\)")
+_DECADE_AFTER = re.compile(r" ?['’]s\b|s\b")
+_AT_LEAST = re.compile(r"\b(?:at least|more than|over|exceeds?|exceeding|above|minimum of|as many as|up to) $", re.I)
+_AT_MOST = re.compile(r"\b(?:less than|fewer than|under|below|at most|no more than|maximum of) $", re.I)
+_CLAIM_RANGE_BEFORE = re.compile(r"(?:\d|\bone) in $|\bout of $|\d ?(?:[-–]|to|and|or) ?$|\bbetween $|\bfrom $", re.I)
+_CLAIM_RANGE_AFTER = re.compile(r" ?(?:[-–]|to|or) ?\d|\s?[x×°'\"]")
+_OUT_OF = re.compile(r"^(?: \w+){0,2} out of \d")
+_CEILING_UNITS = re.compile(r"\s?(?:%|percent)")
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_NUMERAL = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+_TEMPORAL = frozenset({"year", "day", "decade"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number of a claim, `text[start:end]`, of one of the kinds above."""
+
+    start: int
+    end: int
+    kind: str
+    text: str
+
+    @property
+    def error_type(self) -> str:
+        return "temporal_shift" if self.kind in _TEMPORAL else "numerical_exaggeration"
+
+
+def change_number(statement: Statement) -> Edit | NoEdit:
+    """Change one number, day, year, decade or rank of a claim."""
+    if NEGATED.search(statement.text):
+        return NoEdit("no_site", "the denial of one number may be right for another")
+    numbers = [number for number in _find_numbers(statement) if statement.aim in (None, number.error_type)]
+    if not numbers:
+        return NoEdit("no_site", "no number that could be another")
+    statement.rng.shuffle(numbers)
+    for number in numbers:
+        values = list(dict.fromkeys(_CHOICES[number.kind](statement, number)))
+        statement.rng.shuffle(values)
+        value = next((new for new in values if new != number.text and not _mentions(statement, new, number)), None)
+        if value is not None:
+            return Edit(number.start, number.end, value, variant=number.kind, error_type=number.error_type)
+    return NoEdit("no_donor", "every plausible number follows from the source")
+
+
+def _find_numbers(statement: Statement) -> list[_Number]:
+    text = statement.text
+    taken = protected_spans(text)
+    numbers: list[_Number] = []
+    for kind, pattern in _NUMBER_KINDS:
+        for match in pattern.finditer(text):
+            groups = [name for name in match.groupdict() if match[name] and name not in ("before", "sign")]
+            start, end = match.span(groups[-1])
+            if not overlaps((start, end), taken):
+                taken.append((start, end))
+                if _is_changeable(statement, kind, start, end):
+                    numbers.append(_Number(start, end, kind, text[start:end]))
+    return numbers
+
+
+def _is_changeable(statement: Statement, kind: str, start: int, end: int) -> bool:
+    """Whether the number counts or dates something, rather than naming it or being part of a range or a title."""
+    text = statement.text
+    before, after = text[:start], text[end:]
+    if text.count(text[start:end]) != 1 or before.count('"') % 2 or before.count("“") > before.count("”"):
+        return False
+    if kind == "year":
+        return bool(_YEAR_CUE.search(before)) and not _TITLE_AFTER.match(after) and not _DECADE_AFTER.match(after)
+    if kind == "decade":
+        return len(_YEAR.findall(statement.lead + text)) == 1
+    if kind == "day":
+        return True
+    if any(first <= start and end <= last for first, last in statement.name_spans):
+        return False
+    if kind != "number":
+        return not re.match(r" [A-Z]|-[A-Z]", after)
+    if _NAMED_BEFORE.search(before) or _CLAIM_RANGE_BEFORE.search(before):
+        return False
+    return not (_CLAIM_RANGE_AFTER.match(after) or _OUT_OF.search(after) or re.match(r" [A-Z]", after))
+
+
+def _mentions(statement: Statement, new: str, number: _Number) -> bool:
+    """Whether source or claim give the new number, in figures or words."""
+    if number.kind == "day":
+        texts = statement.source + statement.lead + statement.text
+        return re.search(rf"(?<!\d){new}(?!\d)", texts) is not None
+    forms = {new}
+    if number.kind == "word":
+        forms.add(str(parse_number(new)))
+    digits = new.replace(",", "")
+    if digits.isdigit():
+        value = int(digits)
+        forms |= {digits, f"{value:,}"} | ({spell_number(value)} if 1 < value < 100 else set())
+    return any(statement.mentions(form) for form in forms)
+
+
+def _word_choices(statement: Statement, number: _Number) -> list[str]:
+    value = parse_number(number.text)
+    shifts = (-3, -2, -1, 1, 2, 3) if value < 20 else (-20, -10, 10, 20)
+    words = [spell_number(value + shift) for shift in shifts if 1 < value + shift < 100]
+    return [word.capitalize() if number.text[0].isupper() else word for word in words]
+
+
+def _ordinal_word_choices(statement: Statement, number: _Number) -> list[str]:
+    index = _ORDINALS.index(number.text)
+    return [_ORDINALS[near] for near in (index - 1, index + 1, index + 2) if 0 <= near < len(_ORDINALS)]
+
+
+def _ordinal_suffix(rank: int) -> str:
+    return "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+
+
+def _ordinal_choices(statement: Statement, number: _Number) -> list[str]:
+    """Ranks near the old one with the same suffix, which is not part of the number's span."""
+    rank = int(number.text)
+    near = [rank + shift for shift in (-4, -3, -2, -1, 1, 2, 3, 4, 5, 10) if rank + shift > 1]
+    return [str(other) for other in near if _ordinal_suffix(other) == _ordinal_suffix(rank)]
+
+
+def _year_choices(statement: Statement, number: _Number) -> list[str]:
+    """Years near the old one that keep the order of the claim's years."""
+    old = int(number.text)
+    claim = statement.lead + statement.text
+    others = [int(year) for year in re.findall(r"(?<!\d)(?:1\d{3}|20[0-2]\d)(?!\d)", claim) if int(year) != old]
+    low = max((year for year in others if year < old), default=0)
+    high = min((year for year in others if year > old), default=LATEST_YEAR + 1)
+    near = [old + shift for shift in (-17, -13, -9, -7, -6, -4, -3, -2, 2, 3, 4, 6, 7, 9, 13, 17)]
+    return [str(year) for year in near if low < year < high and year >= 1000]
+
+
+def _decade_choices(statement: Statement, number: _Number) -> list[str]:
+    decade = int(number.text)
+    return [str(decade + shift) for shift in (-30, -20, -10, 10, 20) if decade + shift <= 2010]
+
+
+def _day_choices(statement: Statement, number: _Number) -> list[str]:
+    day = int(number.text)
+    if statement.text[number.end : number.end + 2] not in ("st", "nd", "rd", "th"):
+        return [str(other) for other in range(1, 29) if other != day]
+    days = range(4, 21) if 4 <= day <= 20 else range(1, 29)
+    return [str(other) for other in days if other != day and _ordinal_suffix(other) == _ordinal_suffix(day)]
+
+
+def _figure_choices(statement: Statement, number: _Number) -> list[str]:
+    """Values as round as the old one, in its format, on the side that a bound ("at least") leaves open.
+
+    A bounded number is left alone where the source has another number within a factor of ten on that side.
+    """
+    before, after = statement.text[: number.start].rstrip("$€£ ") + " ", statement.text[number.end :]
+    whole, _, decimals = number.text.replace(",", "").partition(".")
+    old = float(f"{whole}.{decimals or 0}")
+    if old < 2 and not decimals:
+        return []
+    sign = 1 if _AT_LEAST.search(before) else -1 if _AT_MOST.search(before) else 0
+    ceiling = 100.0 if _CEILING_UNITS.match(after) and old <= 100 else float("inf")
+    if sign:
+        numerals = (match[0].replace(",", "") for match in _NUMERAL.finditer(statement.source) if len(match[0]) < 16)
+        if any(old < other <= 10 * old or old > other >= old / 10 for other in map(float, numerals)):
+            return []
+    if decimals:
+        values = [round(old * factor, len(decimals)) for factor in (0.6, 0.8, 1.3, 1.6, 2.1)]
+    elif old <= 12:
+        values = [old + shift for shift in (-3, -2, -1, 1, 2, 3, 4)]
+    else:
+        step = 10 ** (len(whole) - len(whole.rstrip("0")))
+        values = [float(round(old * factor / step) * step) for factor in (0.5, 0.7, 0.8, 1.2, 1.4, 1.7, 2.0)]
+    values = [new for new in values if 1 < new < ceiling and new != old and (new - old) * sign >= 0]
+    comma = "," if "," in number.text else ""
+    return [f"{value:{comma}.{len(decimals)}f}" for value in values]
+
+
+_CHOICES: dict[str, Callable[[Statement, _Number], list[str]]] = {
+    "word": _word_choices,
+    "ordinal_word": _ordinal_word_choices,
+    "ordinal": _ordinal_choices,
+    "year": _year_choices,
+    "decade": _decade_choices,
+    "day": _day_choices,
+    "number": _figure_choices,
+}
+
+CLAIM_NUMBER = Operator("number", ("numerical_exaggeration", "temporal_shift"), change_number)

@@ -1,0 +1,244 @@
+"""Polarity: a rule or a claim is turned into its opposite by a negation, an opposite modal, or an antonym.
+
+Documents' sentences ("polarity", *contradicted*): an obligation into a choice, a ban into a permission, "will" into
+"will not". Claims ("negation_flip"): a negation removed or added with the right auxiliary, or a word replaced by its
+opposite. Both remove negations before they add one, and leave quantified or conditional statements alone, whose
+negation could also be true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from factgym.generators.perturbations.grammar import agree_article, contains_words, in_main_clause
+from factgym.generators.perturbations.lexicon import ANTONYMS, PAST, THIRD
+from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
+from factgym.generators.synthetic.words import listed
+
+_BAN = re.compile(
+    r"\b(?P<modal>must not|shall not|cannot|can not|can['’]t|may not|won['’]t|will not) (?P<verb>(?:be )?[a-z]+)\b"
+)
+_PERMISSION = {"must not": "may", "shall not": "may", "may not": "may", "won't": "will", "will not": "will"}
+_NOT_BE = re.compile(
+    r"\b(?P<be>is|are) not (?P<word>required|permitted|allowed|responsible|liable|entitled|eligible|obligated|obliged|prohibited)\b"
+)
+_DO_NOT = re.compile(r"\b(?P<subject>We|we|You|you|They|they) (?:do not|don['’]t) (?P<verb>[a-z]+)\b")
+_DOES_NOT = re.compile(r"\b(?:does not|doesn['’]t) (?P<verb>[a-z]+)\b")
+_DUTY = re.compile(r"\b(?P<modal>must|shall|will) (?P<verb>(?:be )?[a-z]+)\b")
+_BE_BOUND = re.compile(
+    r"\b(?P<be>is|are) (?P<word>required to|responsible for|liable for|entitled to|eligible for|eligible to|allowed to|permitted to"
+    r"|prohibited|obligated to)\b"
+)
+_CAN = re.compile(r"\b(?:can|may) (?P<verb>[a-z]+)\b")
+_POSSIBLE = frozenset(
+    listed(
+        "be have apply always work know need want exist see only even contain include vary differ understand like"
+        " read learn find view contact visit feel help refer expect"
+    )
+)
+_NOT_A_DUTY = frozenset(
+    listed("not have mean include also always only never in at be deemed survive apply need want see find likely")
+)
+_NOT_PASSIVE = re.compile(
+    r"be (?:deemed|construed|interpreted|considered|governed|understood|binding|able|held|in|a|an|the|of|as|no|treated)\b"
+)
+_NOT_NEGATABLE = re.compile(
+    r"\b(?:only|until|unless|because|not|no|never|nor|neither|except|nothing|none|but|however|otherwise|or shall|or will|if any"
+    r"|and shall|and will|and must|and may|and can|either|whichever|one of)\b|\bother than\b",
+    re.I,
+)
+_STAYS_NEGATIVE = re.compile(
+    r"\b(?:not only|nor|neither|unless|until|except|but|anymore|yet|at all|other than|never|and must not|and may not|and will not"
+    r"|or may not|solely|if|beyond|more than|any longer|necessarily|either|even|just|always)\b",
+    re.I,
+)
+_CHOICE = re.compile(r"\b(?:any|all|both|either|and/or|also|or|up to)\b")
+_HEDGE = re.compile(r"\b(?:some|sometimes|certain|may be|might)\b")
+
+
+def _without_negation(sentence: str) -> Iterator[Edit]:
+    """Edits that remove a negation."""
+    if _STAYS_NEGATIVE.search(sentence):
+        return
+    for match in _BAN.finditer(sentence):
+        verb = match["verb"]
+        if match["modal"] != "may not" or not (verb.startswith("be") or verb in _POSSIBLE):
+            yield Edit(*match.span(), f"{_PERMISSION.get(match['modal'].replace('’', chr(39)), 'can')} {verb}")
+    for match in _NOT_BE.finditer(sentence):
+        yield Edit(*match.span(), f"{match['be']} {match['word']}")
+    for match in _DO_NOT.finditer(sentence):
+        if match["verb"] not in ("have", "need", "want"):
+            yield Edit(match.end("subject") + 1, match.end(), match["verb"])
+    for match in _DOES_NOT.finditer(sentence):
+        yield Edit(*match.span(), f"does {match['verb']}")
+
+
+def _with_negation(sentence: str) -> Iterator[Edit]:
+    """Edits that add a negation."""
+    if _NOT_NEGATABLE.search(sentence):
+        return
+    for match in _DUTY.finditer(sentence):
+        verb, modal = match["verb"], match["modal"]
+        parenthesis = sentence[match.end() :].startswith(",")
+        if verb not in _NOT_A_DUTY and not _NOT_PASSIVE.match(f"{verb} ") and not parenthesis:
+            yield Edit(*match.span(), f"need not {verb}" if modal == "must" else f"{modal} not {verb}")
+    for match in _BE_BOUND.finditer(sentence):
+        yield Edit(*match.span(), f"{match['be']} not {match['word']}")
+    for match in _CAN.finditer(sentence):
+        verb = match["verb"]
+        if verb not in _POSSIBLE and verb not in _NOT_A_DUTY and not _CHOICE.search(sentence[match.end() :]):
+            yield Edit(*match.span(), f"{'cannot' if match[0].startswith('can') else 'may not'} {verb}")
+
+
+def reverse(statement: Statement) -> Edit | NoEdit:
+    """Remove the negation of the main clause of a document's sentence, or add one."""
+    sentence = statement.text
+    conditional = sentence.startswith(("If ", "When ", "Unless ", "Where ")) and "," not in sentence
+    if conditional or _HEDGE.search(sentence):
+        return NoEdit()
+    for edits in (_without_negation(sentence), _with_negation(sentence)):
+        for edit in edits:
+            if in_main_clause(sentence[: edit.start]):
+                return edit
+    return NoEdit()
+
+
+POLARITY = Operator(
+    "polarity",
+    ("contradicted",),
+    reverse,
+    re.compile(
+        r"\b(?:must|shall|will|may not|cannot|can['’]t|can|won['’]t|do(?:es)? not|don['’]t|doesn['’]t|is|are)\b"
+    ),
+    reason="The document says {old!r}, the opposite of {new!r}.",
+)
+
+NEGATIVE = re.compile(
+    r"\b(?:not|no|never|none|nobody|nothing|nor|neither|without|cannot|nowhere|hardly|few|little|barely|scarcely|zero)\b|n['’]t\b",
+    re.I,
+)
+_QUANTIFIED = re.compile(
+    r"\b(?:some|any|many|most|all|every|each|few|several|both|either|only|also|always|sometimes|often|usually|may|might|could"
+    r"|if|unless|until|because|but|or|at least|more than|less than|probably|possibly|just|even|except|there|would|should|too"
+    r"|already|still|yet|almost|nearly|one of|nothing|no one|at one point|while|although|however|despite|since|so that)\b",
+    re.I,
+)
+_NOT_ALL = re.compile(
+    r"\b(?:some|many|several|few|most(?= [a-z]+s\b)|sometimes|often|usually|can|may|might|could|one of|both)\b", re.I
+)
+"""What holds of some does not speak against its opposite's holding of others."""
+_POLAR_ITEMS = re.compile(
+    r"\b(?:any|ever|yet|anymore|either|at all|anyone|anything|but|until|unless|only|because)\b", re.I
+)
+_AFTER_BE = frozenset({"likely", "unlikely", "legal", "illegal", "able", "unable", "possible", "impossible", "known"})
+"""Words whose opposite only fits behind "is"."""
+_BE = frozenset({"is", "are", "was", "were"})
+_MODALS = frozenset({"will", "can", "must", "has", "have", "had"})
+_NOT_VERB_AFTER_HAVE = re.compile(
+    r" (?:been|never|also|already|\w+ed|won|sung|made|written|become|had|sold|led|met|played)\b"
+)
+_AUX_NOT = re.compile(
+    r"\b(?P<aux>is|are|was|were|has|have|had|will|can|could|would|should|must) not (?!(?:only|too|both|very|all|necessarily|always|just|even|every|that|so)\b)(?P<next>\w+)"
+)
+_AUX_NOT_SHORT = re.compile(r"\b(?P<aux>is|are|was|were|has|have|had|could|would|should)n['’]t (?P<next>\w+)")
+_DO_SUPPORT_NOT = re.compile(r"\b(?P<do>do|does|did)(?: not|n['’]t) (?P<verb>[a-z]+)\b")
+
+
+def negate(statement: Statement) -> Edit | NoEdit:
+    """Remove the negation of a claim; without one, add one or replace a word by its opposite, in a drawn order."""
+    edit = _remove_negation(statement)
+    if edit is not None:
+        return edit
+    ways = [_add_negation, _replace_antonym]
+    statement.rng.shuffle(ways)
+    for way in ways:
+        edit = way(statement)
+        if edit is not None:
+            return edit
+    return NoEdit("no_site", "no verb or word with a certain opposite")
+
+
+def _flip(start: int, end: int, replacement: str, variant: str) -> Edit:
+    return Edit(start, end, replacement, variant=variant, error_type="negation_flip")
+
+
+def _remove_negation(statement: Statement) -> Edit | None:
+    text = statement.text
+    if len(NEGATIVE.findall(text)) != 1 or _POLAR_ITEMS.search(text):
+        return None
+    match = _AUX_NOT.search(text) or _AUX_NOT_SHORT.search(text)
+    if match:
+        return _flip(*match.span(), f"{match['aux']} {match['next']}", "negation_removed")
+    match = _DO_SUPPORT_NOT.search(text)
+    if match is None or match["verb"] not in PAST:
+        return None
+    verb = match["verb"]
+    form = {"do": verb, "does": THIRD[verb], "did": PAST[verb]}[match["do"]]
+    return _flip(*match.span(), form, "negation_removed")
+
+
+def _add_negation(statement: Statement) -> Edit | None:
+    """Negate the main verb, with "do" where it has no auxiliary."""
+    text, verb = statement.text, statement.verb
+    if verb is None or text.startswith(("Yes", "Oh ")) or NEGATIVE.search(text) or _QUANTIFIED.search(text):
+        return None
+    # Of two statements joined, a negation would turn only one.
+    if re.search(r",? and (?:\w+ ){0,2}(?:is|was|were|are|has|had|\w+ed)\b|;|: ", text):
+        return None
+    have = verb.word in ("has", "have", "had")
+    if verb.base is not None:
+        support = {"past": "did", "third": "does", "base": "do"}[verb.tense]
+        negated = f"{support} not {verb.base}"
+    elif verb.word in _BE or (verb.word in _MODALS and (not have or _NOT_VERB_AFTER_HAVE.match(text[verb.end :]))):
+        negated = "cannot" if verb.word == "can" else f"{verb.word} not"
+    elif have:
+        negated = {"has": "does not have", "have": "do not have", "had": "did not have"}[verb.word]
+    else:
+        return None
+    return _flip(verb.start, verb.end, negated, "negation_added")
+
+
+def _replace_antonym(statement: Statement) -> Edit | None:
+    text = statement.text
+    matches = [
+        match
+        for match in re.finditer(r"(?<![\w-])[a-z]+(?![\w-])", text)
+        if match[0] in ANTONYMS
+        and not any(start <= match.start() < end for start, end in statement.name_spans)
+        and not contains_words(statement.source, ANTONYMS[match[0]])
+        and _takes_opposite(text, match)
+    ]
+    if not matches or NEGATIVE.search(text) or _NOT_ALL.search(text):
+        return None
+    if re.search(r"\b(?:or|if|although|but|than)\b", text):
+        return None
+    match = statement.rng.choice(matches)
+    new = ANTONYMS[match[0]]
+    before = agree_article(text[: match.start()], new)
+    return _flip(0, match.end(), before + new, "antonym")
+
+
+def _takes_opposite(text: str, match: re.Match[str]) -> bool:
+    """Whether the opposite of the word fits in its position."""
+    word, before, after = match[0], text[: match.start()], text[match.end() :]
+    if re.search(r"\b(?:second|third|fourth|fifth|\w+th|\d(?:st|nd|rd|th)) $", before):
+        return False
+    if before.count('"') % 2 or after.startswith((" name", " person", " party", " time", " language", " lady", "'")):
+        return False
+    if word in ("most", "more", "least", "better", "best", "fewer") and not re.match(r" [a-z]+", after):
+        return False
+    if word in ("most", "least") and not before.endswith("the "):
+        return False
+    if word in ("before", "after", "inside", "outside", "above", "below"):
+        return re.match(r" (?:the|his|her|its|their|[A-Z\d])", after) is not None
+    if word in ("left", "right", "light", "real", "hot", "second", "fell", "rose", "last", "like", "known", "public"):
+        return word == "last" and before.endswith("the ")
+    if word in _AFTER_BE:
+        return re.search(r"\b(?:is|are|was|were) $", before) is not None
+    if word == "first":
+        return before.endswith(("the ", "his ", "her ", "its ", "their "))
+    return word not in ("more", "fewer") or re.match(r" [a-z]+s\b", after) is not None
+
+
+NEGATION = Operator("negation", ("negation_flip",), negate)

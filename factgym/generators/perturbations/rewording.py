@@ -1,0 +1,290 @@
+"""Label-preserving rewrites: documents' sentences and probes that keep their label.
+
+Supported and corrupted claims are reworded alike, or the wording would give the label away. A rewrite never reaches
+into the span that a corruption made. Left out on purpose: synonyms of nouns, "shall" in definitions, and anything that
+needs a parser to be safe.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+from factgym.generators.perturbations.clauses import find_condition
+from factgym.generators.perturbations.grammar import (
+    capitalise,
+    comma_of,
+    lowercase_opening,
+    split_final_stop,
+    strip_full_stop,
+)
+from factgym.generators.perturbations.lexicon import PARTICIPLES
+from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
+from factgym.generators.perturbations.polarity import NEGATIVE
+from factgym.generators.synthetic.words import MONTHS, listed
+
+_CONNECTIVE = re.compile(
+    r"(?:However|Moreover|Furthermore|In addition|Additionally|Also|Of course|Accordingly|Nevertheless"
+    r"|For the avoidance of doubt|For clarity|In other words|On the flip-side), (?=[a-zA-Z])"
+)
+_SPELT = "ninety|sixty|forty-five|thirty|twenty|fifteen|fourteen|ten|seven|five|three|two"
+_REWRITE_RULES: tuple[tuple[str, str], ...] = (
+    (r"\b([Yy]ou|[Ww]e) must (?!not\b|be\b|also\b|always\b|only\b)", r"\1 are required to "),
+    (r"\b([Yy]ou|[Ww]e) are required to ", r"\1 must "),
+    (r"\b([Yy]ou|[Ww]e) need to ", r"\1 have to "),
+    (r"\b([Yy]ou|[Ww]e) have to ", r"\1 need to "),
+    (r"\bshall (?!mean\b|be deemed\b|not be deemed\b|include\b)", "will "),
+    (
+        r"\b([A-Z]\w+) will (?=(?:pay|provide|notify|deliver|maintain|use|keep|submit|perform|obtain|promptly|not)\b)",
+        r"\1 shall ",
+    ),
+    (r"\b([Yy]ou) may (?!not\b|also\b|be\b|have\b|need\b|want\b|wish\b|only\b)", r"\1 can "),
+    (r"\b([Ww]e) may (?!not\b)", r"\1 might "),
+    (r"\b(?:is|are) not (?:permitted|allowed) to ", "may not "),
+    (r"\b(?:is|are) entitled to (?=(?:receive|use|request|terminate)\b)", "may "),
+    (r"\bprior to\b", "before"),
+    (r"\bin the event (?:that )?(?=you|we|the|a|an|either|any)", "if "),
+    (r"\bin order to\b", "to"),
+    (r"\bpursuant to\b", "under"),
+    (r"\bwith (?:respect|regard) to\b", "regarding"),
+    (r"\bin accordance with\b", "according to"),
+    (r"\bincluding,? (?:but not limited to|without limitation),? ", "including "),
+    (r"\bat least (?=\d|\w+ \()", "no less than "),
+    (r"\bno less than (?=\d|\w+ \()", "at least "),
+    (r"\bno later than\b", "not later than"),
+    (rf"(?<![\w-])(?:{_SPELT}) \((\d{{1,2}})\)", r"\1"),
+    (r"\bwithin (\d{1,3} (?:business |calendar )?days) after\b", r"no later than \1 after"),
+    (r"\bfor the purpose of (?=[a-z]+ing\b)", "for "),
+    (r"\bin connection with\b", "in relation to"),
+    (r"\bregarding\b", "about"),
+    (r"\bcannot\b", "can't"),
+    (r"\bcan['’]t\b", "cannot"),
+    (r"\b([Dd])o not\b", r"\1on't"),
+    (r"\b([Dd])on['’]t\b", r"\1o not"),
+    (r"\bdoes not\b", "doesn't"),
+    (r"\bdoesn['’]t\b", "does not"),
+    (r"\bwill not\b", "won't"),
+    (r"\bwon['’]t\b", "will not"),
+    (r"\b([Ww]e|[Yy]ou)['’]ll\b", r"\1 will"),
+    (r"\b([Ww]e|[Yy]ou)['’]re\b", r"\1 are"),
+    (r"\b([Ww]e|[Yy]ou)['’]ve\b", r"\1 have"),
+    (r"\b([Ww]e|[Yy]ou) will\b(?! not)", r"\1'll"),
+    (r"\b([Ww]e|[Yy]ou) are(?= [a-z])", r"\1're"),
+    (r"\bobtain\b", "get"),
+    (r"\butili[sz]e\b", "use"),
+    (r"\bcommence\b", "begin"),
+    (r"\bsubsequent to\b", "after"),
+    (r"\bvia\b", "through"),
+    (r"\bassist you\b", "help you"),
+    (r"\bupon request\b", "on request"),
+    (r"\bprior written\b", "advance written"),
+    (r"\bsuch as\b", "like"),
+    (r"\badditional (?=[a-z]+s\b)", "further "),
+    (r"\breceive\b", "get"),
+    (r"\bassist (?=in|with)\b", "help "),
+    (r"\bterminate (?=this|the|your|any)\b", "end "),
+    (r"\bnotify\b", "inform"),
+    (r"\bto purchase\b", "to buy"),
+    (r"\bsubmit (?=an?\b|the\b|your\b)", "send in "),
+    (r"\bapproximately\b", "about"),
+    (r"\bwhether or not\b", "whether"),
+    (r"\buntil such time as\b", "until"),
+    (r"\bupon receipt of\b", "on receiving"),
+    (r"\bthe majority of(?= (?:the|your|our|their|its))\b", "most of"),
+    (r"(?<!is )(?<!are )(?<!be )\bdue to\b", "because of"),
+    (r"\b(?:is|are) able to\b", "can"),
+    (r"\b(?:is|are) required to\b", "must"),
+    (r"\b([Yy]ou|[Ww]e) have the right to (?=[a-z]+ )", r"\1 are entitled to "),
+    (r"(?<!just )(?<!not )\bas well as\b(?! (?:\w+ )?(?:can|do|does|did|is|are|the average))", "and"),
+    (r"\ball of (?=the|our|your|their|its)\b", "all "),
+    (r"\bcurrently\b", "at present"),
+    (r"\bobligations under\b", "duties under"),
+    (r"\bensure that\b", "make sure that"),
+    (r"\bin addition to\b", "besides"),
+)
+_REWRITES = tuple((re.compile(pattern), new) for pattern, new in _REWRITE_RULES)
+_LOWERABLE = re.compile(
+    r"(?:The|A|An|If|You|We|All|Any|In|For|Each|Your|Our|No|Every|When|Unless|To|At|On|Under|Upon|During|Before|After|Except|By|As"
+    r"|Once|Only|Most|Some|Certain|With|Without|Until|Employees|Customers|Users|There|Neither|Nothing|Subject|Participants"
+    r"|Generally|Usually|Sometimes|Notwithstanding)(?=[ ,’'])"
+)
+_LEAD_INS = (
+    "According to {title}, ",
+    "As stated in {title}, ",
+    "Under {title}, ",
+    "Per {title}, ",
+    "In {title}, it says that ",
+)
+_TAILS = ("according to {title}", "as stated in {title}")
+_LEAD_SHARE = 0.75
+_NO_LEAD = re.compile(r"(?:According to|Under|Per|As|In all cases)\b")
+_TITLE_NOUNS = frozenset(
+    listed(
+        "policy policies agreement terms notice guide guidelines statement code plan contract handbook overview faq"
+        " conduct service"
+    )
+)
+_NOT_A_NAME = ("the ", "a ", "an ", "how ", "what ", "who", "why ", "requesting ", "your ", "our ")
+_REWRITE_COUNTS = (0, 1, 1, 2, 2, 3)
+_OPENING_PHRASE = re.compile(
+    r"(?P<phrase>(?:Before|After|During|Until|To|Upon) [^,;]{5,90}), (?P<main>(?:you|we|your|the|our|no|[A-Z]\w+)\b[^,;]{12,})\.$"
+)
+_HAS_CLAUSE = re.compile(
+    r"\b(?:before|after|during|until|upon|when|if|unless|because|so that|in order)\b|\bto (?:do so|avoid)\b"
+)
+_SYNONYM_RULES: tuple[tuple[str, str], ...] = (
+    (r"\blocated in\b", "situated in"),
+    (r"\bapproximately\b", "about"),
+    (r"\bbegan (?=(?:in|on|at|as|with|to)\b)", "started "),
+    (r"\bstarted (?=(?:in|on|at|as|with|to)\b)", "began "),
+    (r"\bpassed away\b", "died"),
+    (r"\bcreated by\b", "made by"),
+    (r"\b(?:an? )?movie\b", "film"),
+    (r"\bnumerous\b", "many"),
+    (r"\bpurchased\b(?= (?:the|an?|his|her|its|their)\b)", "bought"),
+    (r"\battempted to\b", "tried to"),
+    (r"\bin order to\b", "to"),
+    (r"\bprior to\b", "before"),
+    (r"\bis a resident of\b", "lives in"),
+    (r"\breceived\b(?= an?\b)", "got"),
+    (r"\bfounded in\b", "established in"),
+    (r"\bestablished in\b", "founded in"),
+    (r"\btelevision\b(?= (?:series|show))", "TV"),
+    (r"\bTV\b(?= (?:series|show))", "television"),
+    (r"\bassisted\b", "helped"),
+)  # fmt: skip
+_SYNONYMS = tuple((re.compile(pattern), new) for pattern, new in _SYNONYM_RULES)
+_END_TIME = re.compile(
+    rf" (?P<phrase>(?:in (?:(?:{'|'.join(MONTHS)}) )?(?:1\d{{3}}|20[0-2]\d)|on (?:{'|'.join(MONTHS)}) \d{{1,2}}, \d{{4}}))$"
+)
+
+
+def format_title(title: str) -> str:
+    """A document's title as part of a sentence: `the Refund Policy`, `“Leave types”`."""
+    plain = title.strip()
+    words = plain.casefold().partition(" (")[0].split()
+    if words and words[-1] in _TITLE_NOUNS and not plain.casefold().startswith(_NOT_A_NAME):
+        return f"the {plain}"
+    return f"“{plain}”"
+
+
+def reword(sentence: str, span: str, rng: random.Random) -> str:
+    """Remove an opening connective and make up to three safe rewrites outside `span` (verbatim, or empty)."""
+    start = sentence.find(span) if span else len(sentence)
+    before, after = sentence[:start], sentence[start + len(span) :]
+    connective = _CONNECTIVE.match(sentence)
+    if connective and connective.end() < len(before):
+        before = before[connective.end() :]
+    for _ in range(rng.choice(_REWRITE_COUNTS)):
+        if rng.random() * (len(before) + len(after)) < len(before):
+            before = _rewrite_once(before, rng)
+        else:
+            after = _rewrite_once(after, rng)
+    return capitalise(before) + sentence[start : start + len(span)] + after
+
+
+def _rewrite_once(text: str, rng: random.Random) -> str:
+    fitting = [(pattern, new) for pattern, new in _REWRITES if pattern.search(text)]
+    if not fitting:
+        return text
+    pattern, new = rng.choice(fitting)
+    return pattern.sub(new, text, count=1)
+
+
+def move_clause(sentence: str) -> str | None:
+    """Move the if-clause or the opening phrase to the other end of the sentence; None where that is not safe."""
+    moved = _move_condition(sentence)
+    if moved:
+        return moved
+    match = _OPENING_PHRASE.match(sentence)
+    if match is None or _HAS_CLAUSE.search(match["main"]):
+        return None
+    return f"{capitalise(match['main'])} {match['phrase'][0].lower()}{match['phrase'][1:]}."
+
+
+def _move_condition(sentence: str) -> str | None:
+    clause = find_condition(strip_full_stop(sentence))
+    if clause is None or clause.word not in ("if", "unless") or "," in clause.text:
+        return None
+    if clause.leading:
+        return None if "," in clause.main else f"{clause.main} {clause.word} {clause.text}."
+    if not _LOWERABLE.match(clause.main):
+        return None
+    return f"{clause.word.capitalize()} {clause.text}, {clause.main[0].lower()}{clause.main[1:]}."
+
+
+def name_source(sentence: str, title: str, rng: random.Random) -> str:
+    """Name the source, before the sentence where its first word may be written small, else after it."""
+    if _LOWERABLE.match(sentence) and not _NO_LEAD.match(sentence):
+        opening = rng.choice(_LEAD_INS).format(title=format_title(title))
+        if rng.random() < _LEAD_SHARE:
+            return capitalise(opening) + sentence[0].lower() + sentence[1:]
+    if not sentence.endswith(".") or sentence.endswith(".."):
+        return sentence
+    return f"{strip_full_stop(sentence)}, {rng.choice(_TAILS).format(title=format_title(title))}."
+
+
+def restate(statement: Statement) -> Edit | NoEdit:
+    """Say the same in other words; the label and the error of the claim stay."""
+    rewrites: tuple[tuple[str, Callable[[Statement], str | None]], ...] = (
+        ("passive", _to_passive),
+        ("fronted", _front_time),
+        ("synonym", _replace_synonym),
+        ("reworded", _reword_claim),
+    )
+    for variant, rewrite in rewrites:
+        text = rewrite(statement)
+        if text is not None and text != statement.text:
+            return Edit(0, len(statement.text), text, variant=variant, error_type=statement.error_type)
+    return NoEdit("no_site", "no rewrite that certainly keeps the meaning")
+
+
+def _to_passive(statement: Statement) -> str | None:
+    """ "Alan Metter directed Billboard Dad." as "Billboard Dad was directed by Alan Metter."."""
+    verb, agent = statement.verb, statement.subject
+    head, stop = split_final_stop(statement.text)
+    if verb is None or agent is None or verb.word not in PARTICIPLES or len(statement.names) != 2:
+        return None
+    thing = statement.names[1]
+    if thing.start != verb.end + 1 or thing.end != len(head):
+        return None
+    return f"{thing.text} was {verb.word} by {agent.text}{stop}"
+
+
+def _front_time(statement: Statement) -> str | None:
+    """ "X died in 1821." as "In 1821, X died."."""
+    head, stop = split_final_stop(statement.text)
+    match, verb = _END_TIME.search(head), statement.verb
+    if match is None or verb is None or not (verb.tense == "past" or verb.word in ("was", "were")):
+        return None
+    main = head[: match.start()]
+    if len(main.split()) < 3 or "," in main or NEGATIVE.search(head):
+        return None
+    if re.search(r"\b(?:and|that|who|which|when|from|between|until|since)\b", main):
+        return None
+    rest = lowercase_opening(main, statement.name_spans, statement.source)
+    return None if rest is None else f"{capitalise(match['phrase'])}{comma_of(statement.text)} {rest}{stop}"
+
+
+def _replace_synonym(statement: Statement) -> str | None:
+    fitting = [
+        (match, new)
+        for pattern, new in _SYNONYMS
+        if (match := pattern.search(statement.text))
+        and not any(start <= match.start() < end for start, end in statement.name_spans)
+    ]
+    if not fitting:
+        return None
+    match, new = statement.rng.choice(fitting)
+    new = f"a {new}" if match[0].startswith(("a ", "an ")) else new
+    return statement.text[: match.start()] + new + statement.text[match.end() :]
+
+
+def _reword_claim(statement: Statement) -> str | None:
+    text = reword(statement.text, "", statement.rng)
+    unsafe = '"' in statement.text or "as well as" in statement.text
+    return None if unsafe or text.casefold() == statement.text.casefold() else text
+
+
+REWORDING = Operator("rewording", (None,), restate)

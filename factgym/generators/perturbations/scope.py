@@ -1,0 +1,220 @@
+"""Scope and force: "some" to "all", "usually" to "always", "may" to "must", "a" to "the only".
+
+Documents' sentences give an *overclaim* ("scope", "modality"), claims a "scope_inflation". Widening a restricted or
+negated part would narrow the statement instead, so such parts are left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from factgym.generators.perturbations.grammar import capitalise, contains_words, in_main_clause
+from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
+from factgym.generators.perturbations.polarity import NEGATIVE
+from factgym.generators.synthetic.words import listed
+
+_OPENING = re.compile(
+    r"(?:Generally speaking|Sometimes|Usually|Typically|Normally|Generally|Occasionally|Often|In general"
+    r"|In (?:some|most|many|certain|limited|rare|several) (?:cases|circumstances|situations|instances))(?:, | (?=(?:we|you|the|your|our|an?|all|it)\b))"
+)
+_CASES = re.compile(
+    r"\b(?:in|under) (?:some|most|many|certain|limited|rare|several|exceptional) (?P<noun>cases|circumstances|situations|instances)\b"
+)
+_PART = re.compile(r"\b(?:some|many|most|several|certain|a few) of (?=the |your |our |their |its |these |those )")
+_QUANTIFIER = re.compile(
+    r"\b(?P<word>some|certain|many|most|several) (?P<noun>[a-z]{3,}s|information|data|personal|people)\b"
+)
+_ADVERB = re.compile(r"\b(?:usually|typically|normally|often|sometimes|occasionally|frequently|generally)\b")
+_AFTER_GENERALLY = re.compile(
+    r" (?:accepted|available|known|applicable|recogni[sz]ed|speaking|useful)\b|,| (?:the|a|an|not|never)\b"
+)
+_ADVERB_BAD_BEFORE = re.compile(
+    r"\b(?:may|might|can|could|not|more|most|less|as|how|very|so|too|and|or|but|who|that|which|to|of|the|a|an)$"
+)
+_BAD_BEFORE = re.compile(
+    r"\b(?:the|these|those|a|at|as|how|not|so|too|very|our|your|its|their|than|including|like|to|and|or|have|has|with|there (?:is|are|may be)|of)$",
+    re.I,
+)
+_NARROWING = re.compile(
+    r"\b(?:not|no|never|nor|without|neither|unless|if|when|except|whether|only|cannot|prohibit\w*|refuse\w*|who|that|which|where"
+    r"|limit\w*|restrict\w*|depend\w*|\w+n['’]t|because|provided|limited|although|though|while|since)\b",
+    re.I,
+)
+_MAY = re.compile(r"(?P<subject>[\w’'&.-]+(?:\))?) may (?P<also>also )?(?P<next>[a-z]+)\b(?P<then> [a-z]+)?")
+_TIME_NOUNS = frozenset(listed("cases circumstances situations instances times steps years days"))
+_NOT_AN_ACT = frozenset(
+    listed(
+        "not be have only never include vary apply differ result change need want wish choose elect contain"
+        " become or still seem come affect require cause arise appear exist mean take contact find reach decide"
+        " prefer opt continue in at from by lead involve impact make no then comprise occur depend even see get"
+        " receive contribute face and also help refer visit read say"
+    )
+)
+_POSSIBLE = re.compile(
+    r"(?:eligible|entitled|required|asked|subject|charged|available|suspended|terminated|removed|shared|used|disclosed)\b"
+)
+_OPTIONAL = re.compile(
+    r"\b(?:at any time|option|optional|wish|want|would like|prefer|either|instead|up to|only|any reason|one or more|or)\b",
+    re.I,
+)
+_OPENS_A_CLAUSE = re.compile(r"(?:^|, )(?:(?:[Tt]he|An?|Each) (?:[A-Z]\w+ )?|[A-Z]\w+ )?$")
+_HEDGED = re.compile(
+    r"\b(?:in (?:some|certain|rare|many|most|limited) \w+|sometimes|occasionally|from time to time|periodically|once)\b",
+    re.I,
+)
+_POSSIBLY = re.compile(r"\b(?:may|might|can|could)\b")
+
+
+def _edit(start: int, end: int, replacement: str) -> Edit:
+    if start == 0:
+        replacement = capitalise(replacement)
+    return Edit(start, end, replacement, replacement.strip(" ,"))
+
+
+def _universal_edits(sentence: str) -> Iterator[Edit]:
+    """Edits that make a partial matter universal."""
+    opening = _OPENING.match(sentence)
+    if opening and not _POSSIBLY.search(sentence):
+        yield _edit(0, opening.end(), "In all cases, ")
+    for match in _CASES.finditer(sentence):
+        if not _NARROWING.search(sentence[: match.start()]):
+            preposition = "in" if match[0].startswith("in") else "under"
+            yield _edit(*match.span(), f"{preposition} all {match['noun']}")
+    for match in _PART.finditer(sentence):
+        if _is_unrestricted(sentence[: match.start()]):
+            yield _edit(*match.span(), "all of ")
+    for match in _QUANTIFIER.finditer(sentence):
+        before = sentence[: match.start()]
+        vague = match["word"] in ("many", "several") and before and not before.endswith(("in ", "for "))
+        if match["noun"] not in _TIME_NOUNS and not vague and _is_unrestricted(before):
+            yield _edit(*match.span(), f"all {match['noun']}")
+
+
+def _is_unrestricted(before: str) -> bool:
+    return not _NARROWING.search(before) and not _BAD_BEFORE.search(before.rstrip())
+
+
+def _constant_edits(sentence: str) -> Iterator[Edit]:
+    """Edits that make a usual matter constant."""
+    for match in _ADVERB.finditer(sentence):
+        before, after = sentence[: match.start()].rstrip(), sentence[match.end() :]
+        if before.endswith(",") or not before or not re.match(r" [a-z]", after) or _ADVERB_BAD_BEFORE.search(before):
+            continue
+        if before.count("(") > before.count(")") or after.startswith(" referred"):
+            continue
+        if not _AFTER_GENERALLY.match(after) and not _NARROWING.search(before):
+            yield _edit(*match.span(), "always")
+
+
+def _obligation_edits(sentence: str) -> Iterator[Edit]:
+    """ "we may suspend" to "we will always suspend", "Distributor may sell" to "Distributor must sell"."""
+    if sentence.count(" may ") > 1 or _HEDGED.search(sentence):
+        return
+    for match in _MAY.finditer(sentence):
+        subject, act, also = match["subject"], match["next"], match["also"] or ""
+        if not _OPENS_A_CLAUSE.search(sentence[: match.start("subject")]) or act.endswith("ly"):
+            continue
+        if not in_main_clause(sentence[: match.end("subject")]):
+            continue
+        span = match.end("subject") + 1, match.end("next")
+        if act == "be":
+            if _POSSIBLE.match((match["then"] or "").strip()):
+                yield _edit(*span, f"will always {also}be")
+        elif act in _NOT_AN_ACT or _OPTIONAL.search(sentence):
+            continue
+        elif subject.lower() == "we":
+            yield _edit(*span, f"will always {also}{act}")
+        elif subject == "you" or subject[0].isupper():
+            yield _edit(*span, f"must {also}{act}")
+
+
+def _choose(edits: list[Edit], statement: Statement) -> Edit | NoEdit:
+    return statement.rng.choice(edits) if edits else NoEdit()
+
+
+def widen_rule(statement: Statement) -> Edit | NoEdit:
+    """Turn a partial or usual matter of a document's sentence into a universal or constant one."""
+    return _choose([*_universal_edits(statement.text), *_constant_edits(statement.text)], statement)
+
+
+def strengthen_rule(statement: Statement) -> Edit | NoEdit:
+    """Turn a permission into an obligation or into something that always happens."""
+    return _choose(list(_obligation_edits(statement.text)), statement)
+
+
+_WEAKER = "The document says {old!r}, which is weaker than {new!r}."
+SCOPE = Operator(
+    "scope",
+    ("overclaim",),
+    widen_rule,
+    re.compile(
+        r"\b(?:some|certain|many|most|several|usually|typically|normally|often|sometimes|occasionally|generally|in general"
+        r"|limited|rare|frequently|partially|partly)\b",
+        re.I,
+    ),
+    _WEAKER,
+)
+MODALITY = Operator("modality", ("overclaim",), strengthen_rule, re.compile(r"\bmay [a-z]"), _WEAKER)
+
+_WIDER_RULES: tuple[tuple[str, str], ...] = (
+    (r"\b[Aa]lmost all\b", "all"),
+    (r"\b[Nn]early all\b", "all"),
+    (r"\b[Mm]any (?:of the )?(?=[a-z]+s\b)", "all "),
+    (r"\b[Ss]ome (?=[a-z]+s\b)", "all "),
+    (r"\b[Ss]ome of the (?=[a-z]+s\b)", "all of the "),
+    (r"\b[Mm]ost of the (?=[a-z]+s\b)", "all of the "),
+    (r"^Most (?=(?:people|[a-z]+(?<!u)s)\b)", "all "),
+    (r"\b[Ss]ome (?=people\b)", "all "),
+    (r"\b[Mm]any (?=people\b)", "all "),
+    (r"\b(?:usually|often|sometimes|generally|typically|frequently|commonly|occasionally|rarely)\b", "always"),
+    (r"\b(?:may|might|can|could) (?=(?:cause|lead|help|result|increase|reduce|affect|occur)\b)", "will always "),
+    (r"\b(?:mainly|mostly|largely|primarily|partly|partially|predominantly)\b", "exclusively"),
+    (r"\b(?:somewhat|fairly|relatively|slightly|quite)\b", "extremely"),
+)  # fmt: skip
+_INFLATION = "scope_inflation"
+_WIDER = tuple((re.compile(pattern), new) for pattern, new in _WIDER_RULES)
+_KIND_OF_THING = re.compile(r"\b(?P<be>is|was) (?P<article>an?) (?P<next>[A-Za-z][\w'-]*)(?= )")
+_NOT_UNIQUE = frozenset(
+    listed(
+        "lot number few little kind type part variety piece bit group series set pair form way member result good bad great"
+        " common combination mix mixture person fan time sort couple variation total majority minority possibility chance"
+        " large small long very more most highly better much day year symptom sign 1 2 fact former current retired"
+    )
+)
+_UNIQUE = ("the only", "the first", "the most famous", "the best-known")
+
+
+def widen_claim(statement: Statement) -> Edit | NoEdit:
+    """Replace a word that limits a claim by one that does not."""
+    text = statement.text
+    matches = [] if NEGATIVE.search(text) else [(pattern.search(text), new) for pattern, new in _WIDER]
+    edits = [
+        Edit(*match.span(), capitalise(new) if match.start() == 0 else new, variant="qualifier", error_type=_INFLATION)
+        for match, new in matches
+        if match and not contains_words(statement.source, new.split()[-1])
+    ]
+    return statement.rng.choice(edits) if edits else NoEdit("no_site", "no word that limits the claim")
+
+
+def single_out(statement: Statement) -> Edit | NoEdit:
+    """Presuppose uniqueness: "a member" as "the only member"."""
+    for match in _KIND_OF_THING.finditer(statement.text):
+        before = statement.text[: match.start()]
+        if match["next"].lower() in _NOT_UNIQUE or before.count('"') % 2 or re.search(r"\b[Tt]here $", before):
+            continue
+        if statement.verb is None or statement.verb.start != match.start():
+            continue
+        unmentioned = [
+            phrase
+            for phrase in _UNIQUE
+            if not any(statement.mentions(word) for word in phrase[4:].split("-")[0].split())
+        ]
+        if unmentioned:
+            new = f"{match['be']} {statement.rng.choice(unmentioned)} {match['next']}"
+            return Edit(*match.span(), new, variant="uniqueness", error_type=_INFLATION)
+    return NoEdit("no_site", "the claim does not say that something is one of a kind")
+
+
+WIDENING = Operator("widening", (_INFLATION,), widen_claim)
+UNIQUENESS = Operator("uniqueness", (_INFLATION,), single_out)
