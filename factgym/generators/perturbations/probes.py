@@ -271,7 +271,7 @@ def survey_strategies(
         attempts = [make_probe(item, name, seed=seed, pool=pool, keep=keep, checked=False) for item in items]
         probes = [probe for probe in attempts if isinstance(probe, Probe)]
         failed = [{fault.partition(":")[0] for fault in check_probe(probe)} for probe in probes]
-        reasons = Counter(refusal.reason for refusal in attempts if isinstance(refusal, NoEdit))
+        reasons: Counter[str] = Counter(refusal.reason for refusal in attempts if isinstance(refusal, NoEdit))
         claims = len(items) - reasons.pop("not_attributable", 0)
         faults = Counter(check for checks in failed for check in checks)
         errors = Counter(probe.error_type or "" for probe in probes)
