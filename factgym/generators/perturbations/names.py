@@ -202,8 +202,8 @@ def _is_person_shape(words: list[str]) -> bool:
 def _person_here(text: str, name: Name) -> bool:
     """Whether the words around a name show that it is a person's."""
     before, after = text[max(0, name.start - 40) : name.start], text[name.end : name.end + 60]
-    shown = _PERSON_BEFORE.search(before) or _PERSON_AFTER.match(after)
-    return shown is not None and _is_person_shape(name.text.split(" "))
+    evidence = _PERSON_BEFORE.search(before) or _PERSON_AFTER.match(after)
+    return evidence is not None and _is_person_shape(name.text.split(" "))
 
 
 class Kinds:
