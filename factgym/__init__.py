@@ -17,9 +17,9 @@ from factgym.core.registry import EnvSpec, list_envs, make, register, set_policy
 
 if TYPE_CHECKING:
     from factgym.core.env import Env
+    from factgym.core.episode import RewardReport, SpanCredit
     from factgym.core.policy import Policy, ScriptedAgent
-    from factgym.core.report import RewardReport, SpanCredit
-    from factgym.core.task import Task, TaskSet
+    from factgym.core.tasks import Task, TaskSet
 
 __version__ = "0.1.0"
 
@@ -29,10 +29,10 @@ _LAZY = {
     "Env": "factgym.core.env",
     "ScriptedAgent": "factgym.core.policy",
     "Policy": "factgym.core.policy",
-    "RewardReport": "factgym.core.report",
-    "SpanCredit": "factgym.core.report",
-    "Task": "factgym.core.task",
-    "TaskSet": "factgym.core.task",
+    "RewardReport": "factgym.core.episode",
+    "SpanCredit": "factgym.core.episode",
+    "Task": "factgym.core.tasks",
+    "TaskSet": "factgym.core.tasks",
 }
 
 __all__ = [

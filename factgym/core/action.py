@@ -8,29 +8,209 @@ is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from json import JSONEncoder
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # typeshed leaves the first out
 from types import MappingProxyType
 from typing import Any, cast
 
 from factgym.core.action_text import Item, parse_text, visible_text
-from factgym.core.calls import CallError, ErrorCode, ToolCall, call_error, call_from_object, json_error
-from factgym.core.json_sanitize import StrictJsonError, clean_text, plain_json, type_name
-from factgym.core.limits import DEFAULT_LIMITS, Limits
-from factgym.core.messages import Message
-from factgym.core.openai_messages import HEAD_CHARS, content_text, encode_json, native_calls, reasoning_text
+from factgym.core.calls import (
+    CallError,
+    ToolCall,
+    arguments_from_text,
+    call_error,
+    call_from_object,
+    checked_name,
+    json_error,
+    kind_of,
+)
+from factgym.core.messages import Message, ToolCallMessage
+from factgym.core.strict_json import DEFAULT_LIMITS, Copier, Limits, StrictJsonError, clean_text, plain_json, type_name
 
-__all__ = [
-    "DEFAULT_LIMITS",
-    "CallError",
-    "ErrorCode",
-    "Item",
-    "Limits",
-    "Message",
-    "ParsedAction",
-    "ToolCall",
-    "parse_action",
-]
+HEAD_CHARS = 2_000
+"""What the transcript keeps of a text that is too long."""
+
+_MAX_ID_CHARS = 256
+_MAX_SERVER_NAME_CHARS = 64
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+_ENCODER = JSONEncoder(ensure_ascii=False, allow_nan=False)
+_PIECES = c_make_encoder and c_make_encoder(
+    None, _ENCODER.default, encode_basestring, None, ": ", ", ", False, False, False
+)
+"""What `JSONEncoder.encode` makes anew for every value, which takes longer than most values do; None without C."""
+
+
+def encode_json(value: object) -> str:
+    """A value as JSON text, not escaped to ASCII. Raises TypeError or ValueError for what JSON has not, NaN among it."""
+    if _PIECES is not None:
+        try:
+            return "".join(_PIECES(value, 0))
+        except RecursionError:  # a value that holds itself, perhaps, which the whole encoder tells from a deep one
+            pass
+    return _ENCODER.encode(value)
+
+
+def string_keyed(value: object) -> dict[str, object]:
+    """The entries of a dict whose keys are strings; nothing for any other value."""
+    if not issubclass(type(value), dict):
+        return {}
+    return {key: item for key, item in dict.items(cast(dict[object, object], value)) if type(key) is str}
+
+
+def content_text(content: object, limits: Limits) -> str | CallError | None:
+    """The text of a message's `content`: a string, None, or a list of parts, whose texts are joined without a gap.
+
+    A joined text is cut at one character above `max_chars`, so that it reads as too long.
+    """
+    kind = type(content)
+    if content is None:
+        return None
+    if issubclass(kind, str):
+        return str.__str__(cast(str, content))
+    if issubclass(kind, (list, tuple)):
+        return _joined(_entries(content), limits)
+    return call_error("bad_shape", f"The content of a message is a string or a list of parts, not {kind_of(content)}.")
+
+
+def _entries(values: object) -> Iterator[object]:
+    if issubclass(type(values), list):
+        return list.__iter__(cast(list[object], values))
+    return tuple.__iter__(cast(tuple[object, ...], values))
+
+
+def _joined(parts: Iterator[object], limits: Limits) -> str:
+    texts: list[str] = []
+    left = limits.max_chars + 1
+    for part in islice(parts, limits.max_chars):
+        text = part if issubclass(type(part), str) else string_keyed(part).get("text")
+        if issubclass(type(text), str):
+            texts.append(str.__str__(cast(str, text))[:left])
+            left -= len(texts[-1])
+            if not left:
+                break
+    return "".join(texts)
+
+
+def reasoning_text(message: Mapping[str, object], limits: Limits) -> str:
+    """The reasoning that a server keeps apart, cut at `max_chars`."""
+    for key in ("reasoning_content", "reasoning"):
+        value = message.get(key)
+        if issubclass(type(value), str):
+            return clean_text(str.__str__(cast(str, value))[: limits.max_chars])
+    return ""
+
+
+def native_calls(
+    calls: object, content: str, limits: Limits
+) -> tuple[tuple[ToolCall | CallError, ...], list[ToolCallMessage]] | CallError:
+    """The items of a message's `tool_calls` and the calls as the transcript keeps them, one for each item.
+
+    The first call above `max_calls` is kept to be answered with an error; those after it are dropped.
+    """
+    if not issubclass(type(calls), (list, tuple)):
+        return call_error("bad_shape", f"tool_calls must be a list, not {kind_of(calls)}.")
+    reader = _NativeCalls(content, limits)
+    for entry in islice(_entries(calls), limits.max_calls + 1):
+        reader.read(entry)
+    return tuple(reader.items), reader.kept
+
+
+class _NativeCalls:
+    """One list of calls under way; `offset` is where the next arguments begin in `message_text`."""
+
+    __slots__ = ("copier", "items", "kept", "limits", "offset", "seen")
+
+    def __init__(self, content: str, limits: Limits) -> None:
+        self.limits = limits
+        self.copier = Copier(limits, limits.max_chars - len(content))
+        self.offset = len(content) + 1
+        self.items: list[ToolCall | CallError] = []
+        self.kept: list[ToolCallMessage] = []
+        self.seen: set[str] = set()
+
+    def read(self, entry: object) -> None:
+        fields = string_keyed(entry)
+        function = string_keyed(fields.get("function")) or fields
+        call_id = self._id(fields.get("id"))
+        text, arguments = self._arguments(function.get("arguments"))
+        name = self._name(function.get("name"))
+        self.items.append(replace(self._item(entry, name, text, arguments), id=call_id))
+        self.kept.append(
+            {"id": call_id, "type": "function", "function": {"name": _server_name(name), "arguments": text}}
+        )
+        self.offset += len(text) + 1
+
+    def _item(
+        self, entry: object, given: object, text: str, arguments: dict[str, Any] | StrictJsonError | None
+    ) -> ToolCall | CallError:
+        if len(self.items) >= self.limits.max_calls:
+            message = f"Too many calls in one message: {self.limits.max_calls} are allowed; the rest were dropped."
+            return call_error("too_many_calls", message, self.offset)
+        if not issubclass(type(entry), dict):
+            message = f"An entry of tool_calls is a dict with id, type and function, not {kind_of(entry)}."
+            return call_error("bad_shape", message)
+        name = checked_name(given, self.limits, None)
+        if isinstance(name, CallError):
+            return name
+        if isinstance(arguments, StrictJsonError):
+            return json_error(f"The arguments of {name} were not read", arguments, name=name)
+        found = arguments_from_text(text, name, self.limits, self.offset) if arguments is None else arguments
+        if isinstance(found, CallError):
+            return found
+        return ToolCall(name, found, None, self.offset, self.offset + len(text))
+
+    def _id(self, given: object) -> str:
+        call_id = (
+            clean_text(str.__str__(cast(str, given))[: _MAX_ID_CHARS + 1]) if issubclass(type(given), str) else ""
+        )
+        number = len(self.items)
+        while not 0 < len(call_id) <= _MAX_ID_CHARS or call_id in self.seen:
+            call_id = f"call_{number}"
+            number += 1
+        self.seen.add(call_id)
+        return call_id
+
+    def _name(self, given: object) -> object:
+        return clean_text(str.__str__(cast(str, given))) if issubclass(type(given), str) else given
+
+    def _arguments(self, given: object) -> tuple[str, dict[str, Any] | StrictJsonError | None]:
+        """The text that the transcript keeps, and the arguments: read, refused, or None where the text says them."""
+        if given is None:
+            return "{}", {}
+        if issubclass(type(given), str):
+            return self._argument_text(str.__str__(cast(str, given)))
+        if not issubclass(type(given), dict):
+            return "{}", StrictJsonError(
+                "bad_shape", f"they must be a JSON text of an object, not {kind_of(given)}", None
+            )
+        before = self.copier.left
+        try:
+            plain = self.copier.copy(given)
+            text = encode_json(plain)
+            # Escapes make the text longer than what was counted.
+            self.copier.spend(max(0, len(text) - (before - self.copier.left)))
+        except StrictJsonError as error:
+            return "{}", error
+        return text, plain
+
+    def _argument_text(self, text: str) -> tuple[str, StrictJsonError | None]:
+        try:
+            self.copier.spend(len(text))
+        except StrictJsonError as error:
+            return clean_text(text[:HEAD_CHARS]), error
+        return clean_text(text), None
+
+
+def _server_name(name: object) -> str:
+    """A name that servers accept in a transcript; well-formed names stay as they are."""
+    text = name[:_MAX_SERVER_NAME_CHARS] if isinstance(name, str) else ""
+    return _NOT_IN_A_NAME.sub("_", text) or "invalid"
+
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

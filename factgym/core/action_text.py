@@ -24,9 +24,7 @@ from functools import lru_cache
 
 from factgym.core.calls import EXAMPLE, CallError, ToolCall, call_error, call_from_object, json_error, looks_like_call
 from factgym.core.errors import ConfigError
-from factgym.core.json_sanitize import excerpt
-from factgym.core.limits import Limits
-from factgym.core.strict_json import Reader, StrictJsonError, skip_space
+from factgym.core.strict_json import Limits, Reader, StrictJsonError, excerpt, skip_space
 
 Item = ToolCall | CallError
 

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from factgym.core.json_sanitize import JsonErrorCode, StrictJsonError, excerpt, type_name
-from factgym.core.limits import Limits
-from factgym.core.strict_json import loads
+from factgym.core.strict_json import JsonErrorCode, Limits, StrictJsonError, excerpt, loads, type_name
 
 ErrorCode = (
     JsonErrorCode

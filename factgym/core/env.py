@@ -20,16 +20,16 @@ from typing import Any, ClassVar, Generic, Protocol, Self
 import gymnasium
 import numpy as np
 
-from factgym.core.action import CallError, ParsedAction, ToolCall, parse_action
+from factgym.core.action import ParsedAction, parse_action
+from factgym.core.calls import CallError, ToolCall
 from factgym.core.config import EnvConfig
-from factgym.core.episode import Episode, Stop, TaskT, ToolResult, Turn
+from factgym.core.episode import Episode, RewardReport, Stop, TaskT, ToolResult, Turn
 from factgym.core.errors import ConfigError, EpisodeOverError, ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.policy import PolicyError
 from factgym.core.registry import EnvSpec
-from factgym.core.report import RewardReport
 from factgym.core.spaces import ActionSpace, UnicodeText
-from factgym.core.task import TaskSet
+from factgym.core.tasks import TaskSet
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.text import query_terms, terms

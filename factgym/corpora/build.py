@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.dense import DenseIndex, Encoder, shared_encoder

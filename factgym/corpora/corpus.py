@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from factgym.core.errors import ConfigError, DataError, FactgymError, did_you_mean
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 
 _MAX_SUGGESTION_IDS = 2_000
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import SharedByArguments, shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.text import MAX_QUERY_CHARS

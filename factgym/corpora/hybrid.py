@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from factgym.core.errors import ConfigError
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import FingerprintedIndex, Hit, Index, check_request, index_fingerprint
 

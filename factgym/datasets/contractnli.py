@@ -17,7 +17,7 @@ from typing import Any, overload
 from urllib.parse import unquote
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.readers.plain import heading_of, title_line

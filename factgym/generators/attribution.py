@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.datasets.attribution.claims import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim
 from factgym.datasets.claims import ClaimExample, GoldClaim, Verdict
 

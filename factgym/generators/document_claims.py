@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import overload
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.corpus import Passage
 from factgym.corpora.readers.document import Document
 from factgym.corpora.readers.folder import read_folder

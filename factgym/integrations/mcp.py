@@ -28,10 +28,10 @@ from factgym.agents.rollout.record import Act, Log, record
 from factgym.agents.runs.manifest import manifest_of
 from factgym.agents.runs.write import RunWriter
 from factgym.agents.scripted import scripted_agents
-from factgym.core.action import ToolCall, parse_action
+from factgym.core.action import encode_json, parse_action
+from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.messages import Message
-from factgym.core.openai_messages import encode_json
 from factgym.integrations.http import serve_app
 from factgym.integrations.session import Session
 

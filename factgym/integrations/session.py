@@ -14,14 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from factgym.core.action import parse_action
+from factgym.core.action import encode_json, parse_action
 from factgym.core.env import Env
-from factgym.core.episode import Stop, Turn
+from factgym.core.episode import RewardReport, SpanCredit, Stop, Turn
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.openai_messages import encode_json
 from factgym.core.registry import list_envs, make
-from factgym.core.report import RewardReport, SpanCredit
 
 MAX_METRICS = 100
 MAX_NAME_CHARS = 64

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from factgym.core.action import encode_json
 from factgym.core.messages import FunctionCall, Message, message_text
-from factgym.core.openai_messages import encode_json
 
 _OPENED, _CLOSED = "<think>", "</think>"
 _REASONING = ("thinking", "reasoning_content")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from factgym.core.errors import did_you_mean
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.build import build_index
 from factgym.corpora.condense import condense, query_weights
 from factgym.corpora.corpus import Corpus, Passage

@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from factgym.core.action import ToolCall
+from factgym.core.calls import ToolCall
 from factgym.core.episode import ToolResult
 from factgym.core.errors import ConfigError, ToolError, did_you_mean
 from factgym.core.messages import ToolSchema

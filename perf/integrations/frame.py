@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from factgym.agents.scripted import find_scripted_agent
-from factgym.core.action import ToolCall, parse_action
+from factgym.core.action import encode_json, parse_action
+from factgym.core.calls import ToolCall
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.core.messages import Message
-from factgym.core.openai_messages import encode_json
 from factgym.core.registry import make
 
 ENV = "claimcheck-multihop"

@@ -30,7 +30,8 @@ from factgym.agents.judges import (
     judge_from,
     judge_note,
 )
-from factgym.core.action import ToolCall, parse_action
+from factgym.core.action import parse_action
+from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
 from factgym.generators.perturbations.corruptions import corrupt

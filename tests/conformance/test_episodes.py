@@ -9,8 +9,8 @@ import pytest
 from setups import MALFORMED, NOTHING, SHORTFALL, Setup, agents, sampled_actions
 
 from factgym.core.env import Env
+from factgym.core.episode import RewardReport
 from factgym.core.errors import ConfigError, EpisodeOverError
-from factgym.core.report import RewardReport
 
 
 def native(*calls: tuple[str, str, str]) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def test_a_fault_of_ours_is_an_error_and_never_a_zero(
     def fail(*_: Any) -> Any:
         raise ConnectionResetError("server gone")
 
-    for name in ("answer", "score"):
+    for name in ("call_tool", "score"):
         env.reset(seed=0)
         with monkeypatch.context() as patch:
             patch.setattr(env, name, fail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from factgym.core.action import DEFAULT_LIMITS
+from factgym.core.strict_json import DEFAULT_LIMITS
 
 SIZE = DEFAULT_LIMITS.max_chars
 CALL = '<tool_call>{"name": "search", "arguments": {"query": "x"}}</tool_call>'

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from factgym.core.action import CallError, Limits, ParsedAction, ToolCall, parse_action
+from factgym.core.action import ParsedAction, parse_action
+from factgym.core.calls import CallError, ToolCall
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
+from factgym.core.strict_json import Limits
 
 TAGS = {"search": ("search", "query"), "read": ("read", "id")}
 IMPLICIT = {"final_verdict": "submit"}

@@ -16,8 +16,10 @@ from hostile_actions import CALL, OBJECTS, TEXTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.core.action import DEFAULT_LIMITS, CallError, ParsedAction, ToolCall, parse_action
+from factgym.core.action import ParsedAction, parse_action
+from factgym.core.calls import CallError, ToolCall
 from factgym.core.messages import message_text
+from factgym.core.strict_json import DEFAULT_LIMITS
 
 OPTIONS: dict[str, Any] = {
     "tags": {"search": ("search", "query"), "read": ("read", "id")},

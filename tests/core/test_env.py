@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tiny_env import TASKS, TinyEnv, native, say, tiny
 
+from factgym.core.episode import RewardReport
 from factgym.core.errors import ConfigError, EpisodeOverError
 from factgym.core.messages import message_text
-from factgym.core.report import RewardReport
 
 
 def test_an_episode_from_reset_to_report() -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from factgym.core.shared import SharedByArguments, clear_shared, shared
+from factgym.core.tasks import SharedByArguments, clear_shared, shared
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.core.json_sanitize import clean_text, plain_json
-from factgym.core.limits import Limits
-from factgym.core.strict_json import Reader, StrictJsonError, loads
+from factgym.core.strict_json import Limits, Reader, StrictJsonError, clean_text, loads, plain_json
 
 SCALARS = (
     st.none()

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from factgym.core.action import ToolCall
+from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import ToolResult
+from factgym.core.episode import RewardReport, ToolResult
 from factgym.core.errors import ConfigError, ToolError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.registry import EnvSpec
-from factgym.core.report import RewardReport
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from claim_examples import Examples, example
 
 import factgym
-from factgym.core.shared import clear_shared
+from factgym.core.tasks import clear_shared
 from factgym.envs.claimcheck import tasks as module
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 

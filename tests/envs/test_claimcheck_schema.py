@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from factgym.core.action import ToolCall
+from factgym.core.calls import ToolCall
 from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck.schema import SCHEMA_FILE, verdict_schema, write_schema
 from factgym.envs.claimcheck.submission import ClaimDesk, submit

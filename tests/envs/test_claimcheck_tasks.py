@@ -17,7 +17,7 @@ from claim_examples import Examples, example
 
 import factgym
 from factgym.core.errors import ConfigError
-from factgym.core.shared import clear_shared
+from factgym.core.tasks import clear_shared
 from factgym.corpora.index import Hit
 from factgym.envs.claimcheck import tasks as module
 from factgym.envs.claimcheck.env import ClaimCheckEnv
@@ -142,7 +142,7 @@ def test_the_haystack_holds_shared_passages_once_and_keeps_the_gold(source: Sour
 
 
 def test_old_tasks_are_forgotten_and_made_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.core.lazy_tasks.KEPT", 2)
+    monkeypatch.setattr("factgym.core.tasks.KEPT", 2)
     tasks = claimcheck().tasks
     kept = tasks[0]
     assert tasks[0] is kept

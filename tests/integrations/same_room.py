@@ -33,11 +33,12 @@ from conformance.setups import SETUPS, agents
 from public_data import find_data_dir
 
 import factgym
-from factgym.core.action import ToolCall, parse_action
+from factgym.core.action import parse_action
+from factgym.core.calls import ToolCall
 from factgym.core.env import Env
+from factgym.core.episode import RewardReport
 from factgym.core.messages import Message
 from factgym.core.policy import Policy
-from factgym.core.report import RewardReport
 
 Kind = Literal["calls", "messages", "texts"]
 

@@ -44,8 +44,8 @@ from playback import PlaybackServer, in_thread
 from same_room import Case, assert_same, outcome_of
 
 import factgym
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.messages import Message
-from factgym.core.report import RewardReport, SpanCredit
 from factgym.integrations.inspect import Played, task_of
 from factgym.integrations.inspect.messages import said, tool_info
 from factgym.integrations.inspect.score import metric_names, score_of

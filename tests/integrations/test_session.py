@@ -10,8 +10,8 @@ import pytest
 import same_room
 from same_room import Case, assert_same, outcome_of
 
+from factgym.core.episode import RewardReport
 from factgym.core.errors import EpisodeOverError
-from factgym.core.report import RewardReport
 from factgym.integrations.session import MAX_METRICS, MAX_NAME_CHARS, OVER, Session, flat_metrics, rows, self_contained
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factgym.core.action import ToolCall, parse_action
-from factgym.core.openai_messages import encode_json
+from factgym.core.action import encode_json, parse_action
+from factgym.core.calls import ToolCall
 from factgym.integrations.turns import read_hermes, read_message
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

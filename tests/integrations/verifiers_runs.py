@@ -16,7 +16,7 @@ import verifiers.v1 as vf
 from playback import PlaybackServer, in_thread
 from same_room import Case
 
-from factgym.core.report import RewardReport, SpanCredit
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.integrations.hub import module_of
 from factgym.integrations.session import self_contained
 from factgym.integrations.verifiers import FactEnv, FactHarness, FactTask, taskset_of

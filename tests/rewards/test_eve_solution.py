@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from factgym.core.report import SpanCredit
+from factgym.core.episode import SpanCredit
 from factgym.datasets.multihop import find_benchmark, read_triples
 from factgym.generators.multihop.world import world
 from factgym.rewards.answer_matching import token_f1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seva_outputs import NEGATIVE, POSITIVE, output
 
-from factgym.core.limits import Limits
+from factgym.core.strict_json import Limits
 from factgym.rewards.seva import RUBRICS, credit, output_of, read_output, report_of, reward_of, score_output
 
 TEXT = json.dumps(output())

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factgym.core.action import CallError, ToolCall, parse_action
+from factgym.core.action import parse_action
+from factgym.core.calls import CallError, ToolCall
 from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
 from factgym.tools.evidence import PAGE_SIZE, EvidenceState, list_passages, read, search

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import jsonschema
 import pytest
 
-from factgym.core.action import ToolCall
+from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
 from factgym.tools.schema import Items, Number, Text
 from factgym.tools.toolbox import Tool, Toolbox, ToolError, tool

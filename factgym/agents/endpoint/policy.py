@@ -18,12 +18,12 @@ from factgym.agents.endpoint.reply import Reply, read_reply
 from factgym.agents.endpoint.request import RequestTemplate, Transcript, encode_json
 from factgym.agents.endpoint.settings import EndpointSettings, Redactor, find_address
 from factgym.agents.sampling import tools_as_text
+from factgym.core.caching import Flights
 from factgym.core.config import build_checked
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import ContextOverflowError, PolicyError
 from factgym.core.seeds import derive
-from factgym.core.single_flight import Flights
 
 ToolSupport = Literal["native", "text"]
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from factgym.agents.endpoint.faults import Fault, fault_of_status
 from factgym.agents.sampling import split_reasoning
-from factgym.core.json_sanitize import StrictJsonError, clean_text, plain_json
-from factgym.core.limits import Limits
 from factgym.core.messages import Completion, Message, TokenLogprob, ToolCallMessage, Usage
+from factgym.core.strict_json import Limits, StrictJsonError, clean_text, plain_json
 
 _RAW_LIMITS = Limits(max_chars=1_000_000, max_depth=64, max_number_chars=640)
 _RAW_HEAD = 2_000

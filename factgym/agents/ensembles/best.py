@@ -11,10 +11,10 @@ from factgym.agents.agent import Model
 from factgym.agents.ensembles.members import Choice, Ensemble, Replies, finite
 from factgym.agents.ensembles.vote import described
 from factgym.agents.judges.base import Case, Judge, JudgeError
+from factgym.core.caching import gather_all
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import PolicyError
-from factgym.core.single_flight import gather_all
 
 Score = Callable[[Sequence[Message], Sequence[ToolSchema], Message], "float | Awaitable[float | None] | None"]
 """`score(messages, tools, reply)`: the larger the better; None where a reply cannot be scored."""

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from factgym.agents.agent import Model
-from factgym.core.call_policy import add_usage, call_policy
+from factgym.core.caching import gather_all
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Completion, Message, ToolSchema, Usage
-from factgym.core.policy import ContextOverflowError, Policy, PolicyError
+from factgym.core.policy import ContextOverflowError, Policy, PolicyError, add_usage, call_policy
 from factgym.core.seeds import derive
-from factgym.core.single_flight import gather_all
 
 Replies = dict[int, Message]
 """Member -> its reply; in the members' order, without those that gave none."""

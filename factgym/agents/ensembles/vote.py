@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from factgym.agents.agent import Model
 from factgym.agents.ensembles.members import Choice, Ensemble, Replies
-from factgym.core.action import ToolCall, parse_action
+from factgym.core.action import parse_action
+from factgym.core.calls import ToolCall
 from factgym.core.messages import Message, ToolSchema
 
 VERDICT_ARGUMENTS = ("final_verdict", "label", "verdict")

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from factgym.agents.sampling import tools_as_text
-from factgym.core.json_sanitize import StrictJsonError
-from factgym.core.strict_json import loads
+from factgym.core.strict_json import StrictJsonError, loads
 
 Reasoning = Literal["keep", "drop", "inline"]
 Arguments = Literal["text", "object"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.json_sanitize import clean_text
+from factgym.core.strict_json import clean_text
 
 _encode = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})

@@ -17,7 +17,7 @@ from factgym.agents.export.conversation import Conversation, Form, conversations
 from factgym.agents.export.files import Summary, json_line, whole_file
 from factgym.agents.export.source import Episode, Place, Source, fault_of, was_cut
 from factgym.core.errors import ConfigError
-from factgym.core.json_sanitize import StrictJsonError
+from factgym.core.strict_json import StrictJsonError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 from factgym.agents.export.files import Summary, json_text, whole_file
 from factgym.agents.export.source import Episode, Source
 from factgym.core.errors import MissingExtraError
-from factgym.core.json_sanitize import clean_text
+from factgym.core.strict_json import clean_text
 
 Kind = Literal["text", "number", "flag"]
 

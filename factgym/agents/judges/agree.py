@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from factgym.agents.judges.base import BaseJudge, Case, Judge, Judgement
-from factgym.core.call_policy import add_usage
+from factgym.core.caching import gather_all
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Usage
-from factgym.core.single_flight import gather_all
+from factgym.core.policy import add_usage
 
 
 class AllAgree(BaseJudge):

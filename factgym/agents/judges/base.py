@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from factgym.core.caching import gather_bounded
 from factgym.core.errors import FactgymError
 from factgym.core.messages import Usage
-from factgym.core.single_flight import gather_bounded
 
 Case = Mapping[str, str]
 """What is judged: one text for each field of the rubric."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from factgym.core.sqlite_cache import SqliteCache
+from factgym.core.caching import SqliteCache
 
 FILE = "judgements.sqlite"
 

@@ -18,14 +18,14 @@ from factgym.agents.agent import Model
 from factgym.agents.judges.base import BaseJudge, Case, JudgeError, Judgement
 from factgym.agents.judges.cache import JudgeCache
 from factgym.agents.judges.prompt import SUBMIT, AnswerForm, JudgePrompt
-from factgym.core.action import CallError, ParsedAction, parse_action
-from factgym.core.call_policy import add_usage, call_policy
+from factgym.core.action import ParsedAction, parse_action
+from factgym.core.caching import Flights
+from factgym.core.calls import CallError
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Completion, Message, Usage, message_text
-from factgym.core.policy import ContextOverflowError, Policy
+from factgym.core.policy import ContextOverflowError, Policy, add_usage, call_policy
 from factgym.core.prompts import fill, prompt
 from factgym.core.seeds import derive
-from factgym.core.single_flight import Flights
 
 _REASON_CHARS = 2_000
 _SHOWN_CHARS = 400

@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 from factgym.agents.judges.base import Case
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.json_sanitize import clean_text
 from factgym.core.messages import Message
 from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.core.strict_json import clean_text
 from factgym.tools.toolbox import Tool
 from factgym.tools.untrusted import neutralise
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import DataError
-from factgym.core.json_sanitize import clean_text
+from factgym.core.strict_json import clean_text
 from factgym.datasets.attribution.files import rows_of
 from factgym.datasets.averitec import LABELS, NO_ANSWER, Label
 from factgym.rewards.profact.stages import comparison_strings

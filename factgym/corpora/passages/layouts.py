@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.json_sanitize import clean_text
+from factgym.core.strict_json import clean_text
 from factgym.corpora.passages.paragraphs import CARRIERS, paragraphs_of, text_of, title_of, with_metadata
 from factgym.corpora.passages.rows import Row, Values
 

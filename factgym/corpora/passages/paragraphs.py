@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from factgym.core.errors import DataError
-from factgym.core.json_sanitize import clean_text
+from factgym.core.strict_json import clean_text
 from factgym.corpora.passages.rows import Values
 
 MAX_TITLE_CHARS = 200

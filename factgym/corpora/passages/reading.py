@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.shared import shared
+from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.passages.layouts import AUTO, FOLDER, Draft, Layout, chosen_layout, drafts_of, layout_named
 from factgym.corpora.passages.paragraphs import Titles

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import overload
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import SharedByArguments, shared
 from factgym.datasets.attribution.claims import AttributionClaim
 from factgym.datasets.attribution.files import SUFFIXES, Row, rows_of
 from factgym.datasets.attribution.layouts import Layout, layout_of, readings

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from factgym.core.errors import DataError
-from factgym.core.json_sanitize import clean_text
+from factgym.core.strict_json import clean_text
 from factgym.datasets.attribution.claims import LABELS, Label, gold_label
 from factgym.datasets.attribution.files import Row
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, overload
 
 from factgym.core.errors import ConfigError
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.datasets.attribution.claims import LABELS, AttributionClaim, Label
 
 

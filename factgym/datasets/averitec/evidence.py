@@ -18,7 +18,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from factgym.core.errors import ConfigError
-from factgym.core.json_sanitize import clean_text
+from factgym.core.strict_json import clean_text
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.sentences import sentences
 from factgym.datasets.averitec.reading import a_date

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.datasets.averitec.claims import FactCheck
 from factgym.datasets.averitec.evidence import (
     MAX_PASSAGE_CHARS,

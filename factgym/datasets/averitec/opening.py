@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from factgym.core.shared import shared
+from factgym.core.tasks import shared
 from factgym.datasets.averitec.evidence import MAX_PASSAGE_CHARS
 from factgym.datasets.averitec.folder import FolderStore
 from factgym.datasets.averitec.reading import FactChecks

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.json_sanitize import clean_text
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.strict_json import clean_text
+from factgym.core.tasks import SharedByArguments, shared
 from factgym.datasets.attribution.files import Row, rows_of
 from factgym.datasets.averitec.claims import LABELS, FactCheck, GoldAnswer, GoldQuestion, fact_check_label
 

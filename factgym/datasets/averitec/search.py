@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.build import SMALL, build_index
 from factgym.corpora.index import Index, check_request, index_fingerprint
 from factgym.datasets.averitec.evidence import Evidence, EvidenceCorpus

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from factgym.core.errors import DataError
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.index import index_fingerprint
 from factgym.datasets.averitec.claims import FactCheck, GoldAnswer
 from factgym.datasets.averitec.evidence import (

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.shared import shared
+from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.passages.reading import read_passages
 from factgym.corpora.passages.rows import Row, rows_of, stem_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, overload
 
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import overload
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import SharedByArguments, shared
 from factgym.datasets.attribution.files import Row
 from factgym.datasets.questions.files import QUESTION_SUFFIXES, question_rows
 from factgym.datasets.questions.layouts import Layout, layout_of

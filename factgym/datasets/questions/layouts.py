@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.core.errors import DataError
-from factgym.core.json_sanitize import clean_text
+from factgym.core.strict_json import clean_text
 from factgym.datasets.attribution.files import Row
 
 MAX_QUESTION_CHARS = 20_000

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import overload
 
 from factgym.core.errors import ConfigError
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.datasets.questions.question import Question, Questions
 
 

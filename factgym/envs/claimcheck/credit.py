@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from factgym.core.json_spans import in_json
+from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message, message_text
-from factgym.core.report import SpanCredit
+from factgym.core.strict_json import in_json
 from factgym.rewards.claimcheck import ClaimGold, ClaimScore
 
 _ON_QUOTES = ("quote", "coverage")

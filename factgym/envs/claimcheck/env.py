@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
-from factgym.core.action import ToolCall
+from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import ToolResult
+from factgym.core.episode import RewardReport, ToolResult
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import fill, prompt, prompt_hash
-from factgym.core.report import RewardReport
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck.config import ClaimCheckConfig

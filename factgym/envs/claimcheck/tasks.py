@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from factgym.core.lazy_tasks import LazyTaskSet
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 from factgym.envs.claimcheck.config import REAL, ClaimCheckConfig

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from factgym.core.action import DEFAULT_LIMITS, CallError, ParsedAction, ToolCall
+from factgym.core.action import ParsedAction
 from factgym.core.action_text import visible_text
+from factgym.core.calls import CallError, ToolCall
+from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message
-from factgym.core.report import SpanCredit
+from factgym.core.strict_json import DEFAULT_LIMITS
 from factgym.rewards.corver import CorverScore, sentence_returns
 from factgym.rewards.rubric import Rubric
 

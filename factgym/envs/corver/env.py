@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
-from factgym.core.action import ParsedAction, ToolCall
+from factgym.core.action import ParsedAction
+from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import ToolResult
+from factgym.core.episode import RewardReport, ToolResult
 from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.registry import EnvSpec
-from factgym.core.report import RewardReport
 from factgym.envs.corver.completion import Completion, completion_of, credits_of, is_completion
 from factgym.envs.corver.config import CorverConfig
 from factgym.envs.corver.search import TOOLBOX, SearchDesk

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError
-from factgym.core.lazy_tasks import LazyTaskSet
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter
 from factgym.corpora.corpus import Passage
 from factgym.datasets.questions import AUTO, Question, Questions, question_file, read_questions, stratified_questions

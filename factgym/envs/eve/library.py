@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError
-from factgym.core.shared import shared
+from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit
 from factgym.corpora.passages import read_passages

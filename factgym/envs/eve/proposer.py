@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
-from factgym.core.action import ParsedAction, ToolCall
+from factgym.core.action import ParsedAction
+from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import ToolResult, Turn
+from factgym.core.episode import RewardReport, SpanCredit, ToolResult, Turn
 from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.registry import EnvSpec
-from factgym.core.report import RewardReport, SpanCredit
 from factgym.corpora.text import find_quote
 from factgym.envs.eve.proposer_config import SOLVER, EveProposerConfig
 from factgym.envs.eve.proposer_submission import (

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from factgym.core.action import CallError, ParsedAction, ToolCall
-from factgym.core.json_spans import in_json
+from factgym.core.action import ParsedAction
+from factgym.core.calls import CallError, ToolCall
 from factgym.core.messages import Message
+from factgym.core.strict_json import in_json
 from factgym.envs.eve.submission import SUBMIT, visible
 from factgym.rewards.eve.spans import Proposal, parse_proposal
 from factgym.tools.schema import Text

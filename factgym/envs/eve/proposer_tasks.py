@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from factgym.core.errors import ConfigError
-from factgym.core.lazy_tasks import LazyTaskSet
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.library import identity, open_library

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
-from factgym.core.action import ParsedAction, ToolCall
+from factgym.core.action import ParsedAction
+from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import ToolResult
+from factgym.core.episode import RewardReport, ToolResult
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import prompt, prompt_hash
-from factgym.core.report import RewardReport
 from factgym.datasets.multihop import Triple
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.protocols import PACKAGE, SEARCH_PROMPTS, search_messages, single_prompts, single_turn_messages

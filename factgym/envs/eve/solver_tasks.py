@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError
-from factgym.core.lazy_tasks import LazyTaskSet
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
 from factgym.corpora.corpus import Corpus
 from factgym.datasets.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file, with_evidence_in
 from factgym.envs.eve.config import EveSolverConfig

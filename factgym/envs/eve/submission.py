@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from factgym.core.action import CallError, ParsedAction, ToolCall
-from factgym.core.json_spans import in_json
+from factgym.core.action import ParsedAction
+from factgym.core.calls import CallError, ToolCall
 from factgym.core.messages import Message
+from factgym.core.strict_json import in_json
 from factgym.rewards.eve.spans import Solution, parse_solution
 from factgym.tools.schema import Text
 from factgym.tools.toolbox import tool

@@ -18,13 +18,21 @@ from functools import cache
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from factgym.core.call_policy import as_message, call_policy
+from factgym.core.caching import gather_all
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import AuxiliaryPolicy, ContextOverflowError, Policy, PolicyError, Scoring, as_policy_error
+from factgym.core.policy import (
+    AuxiliaryPolicy,
+    ContextOverflowError,
+    Policy,
+    PolicyError,
+    Scoring,
+    as_message,
+    as_policy_error,
+    call_policy,
+)
 from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.seeds import derive
-from factgym.core.single_flight import gather_all
 from factgym.envs.eve.protocols import PACKAGE, SEARCH_PROMPTS, single_prompts, single_turn_messages
 from factgym.envs.eve.rollouts import Underway, run_nested
 from factgym.envs.eve.submission import solution_of

@@ -11,8 +11,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, ClassVar
 
-from factgym.core.single_flight import Flights
-from factgym.core.sqlite_cache import SqliteCache
+from factgym.core.caching import Flights, SqliteCache
 
 IN_MEMORY = 100_000
 """Answers kept in memory; beyond that the one that was not needed for longest goes."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.policy import AuxiliaryPolicy, policy_from
-from factgym.core.shared import shared
+from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus
 from factgym.envs.eve.library import identity
 from factgym.envs.eve.proposer_config import EveProposerConfig

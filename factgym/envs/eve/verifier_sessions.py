@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from factgym.core.registry import make
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.corpora.corpus import Corpus
 from factgym.datasets.multihop import Triple
 from factgym.envs.eve.library import open_library

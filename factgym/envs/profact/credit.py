@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from factgym.core.json_spans import in_json
+from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message, message_text
-from factgym.core.report import SpanCredit
+from factgym.core.strict_json import in_json
 from factgym.envs.profact.state import Desk
 from factgym.rewards.profact.matching import Matching
 from factgym.rewards.profact.stages import ProFactScore

@@ -7,14 +7,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
-from factgym.core.action import ToolCall
+from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import ToolResult
+from factgym.core.episode import RewardReport, ToolResult
 from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import fill, prompt, prompt_hash
-from factgym.core.report import RewardReport
 from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_string
 from factgym.envs.profact.config import ProFactConfig
 from factgym.envs.profact.credit import span_credits

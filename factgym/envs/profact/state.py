@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
-from factgym.core.action import ToolCall
+from factgym.core.calls import ToolCall
 from factgym.core.errors import ToolError
 from factgym.datasets.averitec import Evidence, Found, Label, fact_check_label
 from factgym.tools.schema import Items, Text

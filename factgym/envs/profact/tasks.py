@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.lazy_tasks import LazyTaskSet
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
 from factgym.datasets.averitec import (
     EvidenceSearch,
     FactCheck,

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from factgym.core.action import ParsedAction, ToolCall
+from factgym.core.action import ParsedAction
+from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import ToolResult
+from factgym.core.episode import RewardReport, SpanCredit, ToolResult
 from factgym.core.errors import ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
-from factgym.core.report import RewardReport, SpanCredit
 from factgym.envs.seva.config import SevaConfig
 from factgym.envs.seva.human import Ask, compose
 from factgym.envs.seva.review import complaints, diagnosis, schema_errors

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from factgym.core.action import DEFAULT_LIMITS, CallError, ParsedAction, ToolCall
+from factgym.core.action import ParsedAction
 from factgym.core.action_text import visible_text
+from factgym.core.calls import CallError, ToolCall
 from factgym.core.messages import ToolSchema
+from factgym.core.strict_json import DEFAULT_LIMITS
 from factgym.rewards.seva import FIELDS, VERDICT_SCHEMA, read_output
 from factgym.tools.untrusted import neutralise
 

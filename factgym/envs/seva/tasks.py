@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError
-from factgym.core.lazy_tasks import LazyTaskSet
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
 from factgym.datasets.attribution import AttributionClaim, Claims, read_benchmark, stratified
 from factgym.envs.seva.config import SevaConfig
 from factgym.generators.attribution import SyntheticAttribution

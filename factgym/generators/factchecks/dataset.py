@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import SharedByArguments, shared
 from factgym.corpora.index import index_fingerprint
 from factgym.datasets.averitec import ClaimKey, Evidence, EvidenceCorpus, FactCheck
 from factgym.generators.factchecks.claims import Made, make_check

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.shared import shared
+from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.multihop.triple import Evidence, Triple, TripleSequence
 from factgym.generators.multihop.graph import HOPS, WORLD_SPLITS, Block, Chain, Fact, Thing, blocks

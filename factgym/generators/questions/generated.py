@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.shared import SharedByArguments
+from factgym.core.tasks import SharedByArguments
 from factgym.datasets.questions.question import Question
 from factgym.generators.questions.world import TIERS, Fact, question_world
 

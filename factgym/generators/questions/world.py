@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from factgym.core.shared import SharedByArguments, shared
+from factgym.core.tasks import SharedByArguments, shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.generators.questions.names import Names
 from factgym.generators.questions.relations import KINDS, OOD_KINDS, Kind, Relation

@@ -18,9 +18,9 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import ToolCall, ToolInfo, ToolParams
 
+from factgym.core.action import encode_json
 from factgym.core.env import Env
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.openai_messages import encode_json
 
 
 def said(message: ChatMessageAssistant) -> dict[str, Any]:

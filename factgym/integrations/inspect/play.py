@@ -11,9 +11,8 @@ from inspect_ai.tool import ToolInfo
 from inspect_ai.util import LimitExceededError, StoreModel
 from pydantic import Field
 
-from factgym.core.episode import Episode, Stop, ToolResult
+from factgym.core.episode import Episode, RewardReport, Stop, ToolResult
 from factgym.core.messages import message_text
-from factgym.core.report import RewardReport
 from factgym.integrations.inspect.messages import Talk, ToolInfos, said
 from factgym.integrations.session import Session
 from factgym.integrations.settings import keywords, settings_of

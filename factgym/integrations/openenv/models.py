@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from openenv.core.env_server.types import Action, Observation, State
 from pydantic import BeforeValidator, Field, model_validator
 
-from factgym.core.json_sanitize import clean_text
 from factgym.core.messages import Message
+from factgym.core.strict_json import clean_text
 
 
 def _cleaned(value: Any) -> Any:

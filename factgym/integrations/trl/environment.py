@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from factgym.core.env import Env
+from factgym.core.episode import RewardReport
 from factgym.core.errors import ConfigError, EpisodeOverError
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.report import RewardReport
 from factgym.integrations.session import Session
 from factgym.integrations.turns import Turn, decode, read_message
 

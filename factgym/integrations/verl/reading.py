@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from factgym.agents.sampling import split_reasoning
-from factgym.core.action import ToolCall, parse_action
+from factgym.core.action import parse_action
+from factgym.core.calls import ToolCall
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.messages import Message, ToolSchema

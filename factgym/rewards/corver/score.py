@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from factgym.core.report import RewardReport, SpanCredit
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.rewards.corver.format import (
     Section,
     Sentence,

@@ -66,8 +66,8 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.report import RewardReport, SpanCredit
 from factgym.rewards.rubric import Rubric
 
 MAX_HOPS = 4

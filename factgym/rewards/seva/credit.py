@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from json import JSONDecoder
 
-from factgym.core.limits import DEFAULT_LIMITS
+from factgym.core.strict_json import DEFAULT_LIMITS
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva.output import FIELDS
 from factgym.rewards.seva.score import SevaScore

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from json import JSONDecoder
 from typing import Any
 
-from factgym.core.json_sanitize import StrictJsonError, clean_text, plain_json
-from factgym.core.limits import DEFAULT_LIMITS, Limits
+from factgym.core.strict_json import DEFAULT_LIMITS, Limits, StrictJsonError, clean_text, plain_json
 from factgym.rewards.seva.labels import Label, canonical_error_type, canonical_label
 
 REQUIRED_FIELDS = ("evidence_alignment", "reasoning_chain", "label", "confidence")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from factgym.core.report import RewardReport, SpanCredit
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva.output import read_output
 from factgym.rewards.seva.rubrics import PROCESS

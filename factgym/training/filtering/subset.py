@@ -10,7 +10,7 @@ from typing import Any
 
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.task import TaskSet
+from factgym.core.tasks import TaskSet
 
 
 class Subset:

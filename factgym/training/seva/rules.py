@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from factgym.core.json_sanitize import clean_text
 from factgym.core.prompts import fill, prompt
+from factgym.core.strict_json import clean_text
 from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.tools.untrusted import neutralise
 from factgym.training.seva.profile import Diagnose, Profile, case_of, diagnose_by_rules, facts_of, texts_of

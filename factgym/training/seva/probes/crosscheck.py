@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.agents.judges import Judge, JudgeError, Judgement, judge_note
-from factgym.core.call_policy import add_usage
 from factgym.core.messages import Usage
+from factgym.core.policy import add_usage
 from factgym.generators.perturbations.probes import Probe
 
 _CONCURRENCY = 8

@@ -17,15 +17,15 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from factgym.agents.agent import Model
-from factgym.core.action import CallError, ParsedAction, parse_action
-from factgym.core.call_policy import add_usage, call_policy
+from factgym.core.action import ParsedAction, parse_action
+from factgym.core.caching import gather_bounded
+from factgym.core.calls import CallError
 from factgym.core.errors import ConfigError
-from factgym.core.json_sanitize import clean_text
 from factgym.core.messages import Completion, Message, Usage
-from factgym.core.policy import ContextOverflowError, Policy
+from factgym.core.policy import ContextOverflowError, Policy, add_usage, call_policy
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.seeds import derive
-from factgym.core.single_flight import gather_bounded
+from factgym.core.strict_json import clean_text
 from factgym.datasets.attribution.claims import ATTRIBUTABLE, NOT_ATTRIBUTABLE, Label
 from factgym.generators.perturbations.names import ClaimLike
 from factgym.generators.perturbations.probes import MAX_CLAIM_CHARS, STRATEGIES, Probe, check_probe, check_strategy

@@ -1,16 +1,88 @@
-"""A task set that makes each task when it is first asked for, and keeps the latest."""
+"""Tasks, task sets, and the cache of what is built once a process."""
 
 from __future__ import annotations
 
 import re
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.shared import SharedByArguments
-from factgym.core.task import Task
+
+T = TypeVar("T")
+
+_MISSING: Any = object()
+
+_lock = threading.Lock()
+_values: dict[Hashable, Any] = {}
+_building: dict[Hashable, threading.RLock] = {}
+
+
+def shared(key: Hashable, build: Callable[[], T]) -> T:
+    """The value of `key`, built by the first caller while others of the same key wait.
+
+    When `build` raises, nothing is kept and the next caller tries again.
+    """
+    found: T = _values.get(key, _MISSING)
+    if found is not _MISSING:
+        return found
+    with _lock:
+        own = _building.setdefault(key, threading.RLock())
+    with own:
+        found = _values.get(key, _MISSING)
+        if found is _MISSING:
+            found = _values[key] = build()
+        return found
+
+
+def clear_shared() -> None:
+    """Forget everything that was built; environments that are alive keep what they hold."""
+    with _lock:
+        _values.clear()
+        _building.clear()
+
+
+class SharedByArguments:
+    """Mixin for immutable heavy objects: copies are the object itself."""
+
+    __slots__ = ()
+
+    def __copy__(self: T) -> T:
+        return self
+
+    def __deepcopy__(self: T, memo: dict[int, Any]) -> T:
+        return self
+
+
+class Task(Protocol):
+    """One thing to do: immutable, and named uniquely within its set."""
+
+    @property
+    def id(self) -> str:
+        """The name."""
+        ...
+
+
+TaskT_co = TypeVar("TaskT_co", bound=Task, covariant=True)
+
+
+class TaskSet(Protocol[TaskT_co]):
+    """An immutable sequence of tasks, made on demand: item *i* depends on nothing but the set's arguments and *i*."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> TaskT_co: ...
+
+    def index_of(self, task_id: str) -> int:
+        """The position of a task id. Raises ConfigError for an id that is not in the set."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A short text that differs whenever the content differs."""
+        ...
+
 
 KEPT = 8192
 """Tasks that stay in memory once made; beyond that the oldest are made anew."""
