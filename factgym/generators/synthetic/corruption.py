@@ -1,32 +1,40 @@
-"""Controlled corruptions: each takes a rule that the document states and makes one claim that fails in one known way.
+"""Controlled corruptions of generated rules: each makes one claim of a rule that fails in one known way.
 
 Strict meanings (ClaimCheck, "Building The Benchmark"), decided inside the scope in which the document's rule holds:
 contradicted: even there, the document says otherwise. overclaim: there the claim is right, but it reaches further
-(more parties, no condition, no exception, more force). unsupported: the document says nothing on what is claimed.
+(more parties, no condition, no exception, more force). unsupported: the document is silent on the claim.
+
+`OPERATORS` is the table: each operator draws a rule with the slots that it needs, and changes a faithful copy of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from factgym.datasets.claims import Status
-from factgym.generators.synthetic.facts import Concept, Fact, Kind, Modality, Quantity, Term, with_slots
-from factgym.generators.synthetic.lexicon import Topic
+from factgym.generators.synthetic.facts import Concept, Fact, Kind, Modality, Quantity, with_slots
+from factgym.generators.synthetic.lexicon import Entry, Topic
 from factgym.generators.synthetic.numbers import another, another_date, draw
 from factgym.generators.synthetic.rules import FREQUENCIES, Rulebook, size_of
 
 WHOLE = frozenset({"whole"})
 """The focus of a claim in which no smaller part is at fault: the whole sentence without its full stop."""
+_TRIES = 40
+_VALUES = {"authority": "roles", "channel": "channels", "reason": "reasons"}
+"""The attribute of a topic that lists the values of a slot."""
+_NEEDS_OF_KIND: dict[tuple[str, Kind], str] = {("modality", "may"): "should condition"}
+"""Needs of an operator that differ for one kind of rule: a permission becomes a duty only with its condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A claim before it is worded.
 
-    rule: the document's fact that decides it. told: slots of the rule, stated outside its main sentence, that a
-    quote must cover. focus: the slots of the claim that the document does not carry. siblings: further facts that the
-    document must state. alone: the rule speaks of a whole section, so its topic may have only one.
+    rule: the document's fact that decides it. focus: the slots of the claim that the document does not support.
+    quoted: slots of the rule, stated outside its main sentence, that a quote must cover. siblings: further facts that
+    the document must state. alone: the rule speaks of a whole section, so its topic may have only one.
     """
 
     topic: Topic
@@ -35,21 +43,24 @@ class Draft:
     status: Status
     corruption: str
     focus: frozenset[str] = frozenset()
-    told: frozenset[str] = frozenset()
+    quoted: frozenset[str] = frozenset()
     siblings: tuple[Fact, ...] = ()
     alone: bool = False
     subtle: bool = False
 
 
-Operator = Callable[[Topic, Kind, Rulebook, bool], Draft | None]
-
-
 def faithful(rule: Fact, topic: Topic, book: Rulebook) -> Fact:
-    """What a careful answer says of a rule: all that limits it, and some of what only explains it."""
+    """A careful answer's version of a rule: all that limits it, and some of its mere explanations.
+
+    Of a rule for everyone, half the time the claim speaks of one party, of whom it then holds too.
+    """
     rng = book.rng
+    party = rule.party
+    if party is topic.everyone and rng.random() >= 0.5:
+        party = rng.choice(topic.parties)
     return replace(
         rule,
-        party=_instance(rule, topic, book),
+        party=party,
         reason=rule.reason if rng.random() < 0.65 and not rule.sole else None,
         channel=rule.channel if rng.random() < 0.6 else None,
         universal=rule.universal and rng.random() < 0.8,
@@ -61,140 +72,146 @@ def faithful(rule: Fact, topic: Topic, book: Rulebook) -> Fact:
     )
 
 
-def _instance(rule: Fact, topic: Topic, book: Rulebook) -> Concept | Term | None:
-    """The rule's party; of a rule for everyone, half the time one party, of whom it then holds too."""
-    if rule.party is not topic.everyone or book.rng.random() < 0.5:
-        return rule.party
-    return book.rng.choice(topic.parties)
-
-
-def told(claim: Fact) -> frozenset[str]:
+def quoted_slots(claim: Fact) -> frozenset[str]:
     """The slots of a claim that the document may state outside the main sentence of the rule."""
-    return frozenset(slot for slot in ("condition", "exception", "reason", "channel") if getattr(claim, slot)) | (
-        {"universal"} if claim.universal else frozenset()
-    )
+    slots = ("condition", "exception", "reason", "channel", "universal")
+    return frozenset(slot for slot in slots if getattr(claim, slot))
 
 
-def supported(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    """A faithful claim."""
-    rule = book.fact(topic, kind)
-    if rule is None:
+@dataclass(frozen=True)
+class Operator:
+    """A corruption of a rule; see `OPERATORS`.
+
+    name: recorded as the claim's corruption. change: returns the changed claim, a whole draft where the columns do not
+    fit, or None where the rule does not allow it. kinds: of rules that it works on. weights: its share of the claims of
+    its status, in general and in the hard split. slot: the focus. needs: slots that the rule must have, separated by
+    spaces. quoted: slot of the rule that a quote must cover besides those of the claim.
+    """
+
+    name: str
+    change: Callable[[Case], Fact | Draft | None]
+    kinds: tuple[Kind, ...]
+    weights: tuple[float, float]
+    slot: str = ""
+    needs: str = ""
+    quoted: str = ""
+
+    def apply(self, status: Status, topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
+        """Draw a rule of a kind and change it."""
+        needs = _NEEDS_OF_KIND.get((self.name, kind), self.needs)
+        rule = book.fact(topic, kind, frozenset(needs.split()))
+        if rule is None:
+            return None
+        case = Case(self, status, topic, kind, book, subtle, rule)
+        changed = self.change(case)
+        return case.draft(changed) if isinstance(changed, Fact) else changed
+
+
+@dataclass(frozen=True)
+class Case:
+    """One rule under an operator. `claim` is its faithful copy, drawn when it is first used."""
+
+    operator: Operator
+    status: Status
+    topic: Topic
+    kind: Kind
+    book: Rulebook
+    subtle: bool
+    rule: Fact
+
+    @cached_property
+    def claim(self) -> Fact:
+        """A faithful claim of the rule."""
+        return faithful(self.rule, self.topic, self.book)
+
+    @property
+    def entry(self) -> Entry:
+        """The lexicon's entry of the rule."""
+        return next(entry for entry in self.topic.entries[self.kind] if entry.id == self.rule.about)
+
+    @property
+    def other_parties(self) -> list[Concept]:
+        """Parties of the topic besides the rule's own that no scope rule bars."""
+        return [party for party in self.topic.parties if party != self.rule.party and party.id not in self.book.barred]
+
+    def draft(self, claim: Fact) -> Draft:
+        """The draft of a changed claim, with the operator's label and slots."""
+        return Draft(
+            self.topic,
+            self.rule,
+            claim,
+            self.status,
+            self.operator.name,
+            focus=frozenset(self.operator.slot.split()),
+            quoted=quoted_slots(claim).union(self.operator.quoted.split()),
+            alone=self.kind in ("scope", "effective"),
+            subtle=self.subtle,
+        )
+
+
+# Draws happen in a fixed order, which decides every generated item: some operators draw the new value before the
+# faithful copy (`case.claim`), some after.
+
+
+def _keep(case: Case) -> Fact:
+    return case.claim
+
+
+def _change_quantity(case: Case) -> Fact | None:
+    if not isinstance(case.rule.quantity, Quantity):
         return None
-    claim = faithful(rule, topic, book)
-    alone = kind in ("scope", "effective")
-    return Draft(topic, rule, claim, "supported", "none", told=told(claim), alone=alone, subtle=subtle)
+    size = "percent" if case.kind == "penalty" else size_of(case.topic, case.rule)
+    wrong = another(case.rule.quantity, size, case.book.rng, case.subtle, case.book.numbers)
+    return replace(case.claim, quantity=wrong)
 
 
-def _number(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"quantity"}))
-    if rule is None or not isinstance(rule.quantity, Quantity):
-        return None
-    size = "percent" if kind == "penalty" else size_of(topic, rule)
-    wrong = another(rule.quantity, size, book.rng, subtle, book.numbers)
-    claim = replace(faithful(rule, topic, book), quantity=wrong)
-    return _contradicted(topic, rule, claim, "number", "quantity", subtle=subtle)
+def _restore_former(case: Case) -> Fact:
+    return replace(case.claim, quantity=case.rule.former)
 
 
-def _contradicted(
-    topic: Topic,
-    rule: Fact,
-    claim: Fact,
-    name: str,
-    slot: str,
-    also: frozenset[str] = frozenset(),
-    subtle: bool = False,
-) -> Draft:
-    return Draft(topic, rule, claim, "contradicted", name, frozenset({slot}), also | told(claim), subtle=subtle)
+def _change_trigger(case: Case) -> Fact:
+    return replace(case.claim, anchor=case.book.rng.choice(case.topic.events))
 
 
-def _version(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"quantity", "former"}))
-    if rule is None:
-        return None
-    claim = replace(faithful(rule, topic, book), quantity=rule.former)
-    return _contradicted(topic, rule, claim, "version", "quantity", frozenset({"former"}), subtle)
-
-
-def _trigger(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"quantity"}))
-    if rule is None:
-        return None
-    claim = replace(faithful(rule, topic, book), anchor=book.rng.choice(topic.events))
-    return _contradicted(topic, rule, claim, "trigger", "anchor", subtle=subtle)
-
-
-def _party(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
+def _borrow_value(case: Case) -> Draft | None:
     """The rule of one party, stated of another for which the document has a rule of its own."""
-    rule = book.fact(topic, kind, frozenset({"quantity", "one"}))
-    others = other_parties(topic, rule, book) if rule else []
-    if rule is None or not others:
+    rule, book, others = case.rule, case.book, case.other_parties
+    if not others:
         return None
-    source = replace(rule, party=book.rng.choice(others))
+    other = replace(rule, party=book.rng.choice(others))
     book.mentioned.update(party.id for party in others)
     if isinstance(rule.quantity, Quantity):
-        wrong = another(rule.quantity, size_of(topic, rule), book.rng, subtle)
-        source = replace(source, quantity=wrong, former=None, changed=None)
-        claim = replace(faithful(rule, topic, book), quantity=wrong)
+        quantity = another(rule.quantity, size_of(case.topic, rule), book.rng, case.subtle)
+        other = replace(other, quantity=quantity, former=None, changed=None)
+        claim = replace(case.claim, quantity=quantity)
     else:
-        wrong_rhythm = book.rng.choice([rhythm for rhythm in FREQUENCIES if rhythm is not rule.frequency])
-        source = replace(source, frequency=wrong_rhythm)
-        claim = replace(faithful(rule, topic, book), frequency=wrong_rhythm)
-    slot = "quantity" if claim.quantity else "frequency"
-    draft = _contradicted(topic, rule, claim, "party", slot, subtle=subtle)
-    return replace(draft, siblings=(source,))
+        frequency = book.rng.choice([rhythm for rhythm in FREQUENCIES if rhythm is not rule.frequency])
+        other = replace(other, frequency=frequency)
+        claim = replace(case.claim, frequency=frequency)
+    focus = frozenset({"quantity" if claim.quantity else "frequency"})
+    return replace(case.draft(claim), focus=focus, siblings=(other,))
 
 
-def other_parties(topic: Topic, rule: Fact, book: Rulebook) -> list[Concept]:
-    """Parties of the topic besides the rule's own that no scope rule bars."""
-    return [party for party in topic.parties if party != rule.party and party.id not in book.barred]
-
-
-def _excluded(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
+def _permit_excluded(case: Case) -> Fact | None:
     """A permission given to the party that the document expressly leaves out."""
-    rule = book.fact(topic, kind, frozenset({"excluded", "plain", "one"}))
-    if rule is None or rule.excluded is None:
+    if case.rule.excluded is None:
         return None
-    claim = replace(faithful(rule, topic, book), party=rule.excluded, exceptional=False, only=False)
-    return _contradicted(topic, rule, claim, "party", "party", frozenset({"excluded"}), subtle)
+    return replace(case.claim, party=case.rule.excluded, exceptional=False, only=False)
 
 
-def _entity(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind)
-    if rule is None:
-        return None
-    wrong = book.rng.choice([role for role in topic.roles if role != rule.authority])
-    claim = replace(faithful(rule, topic, book), authority=wrong)
-    return _contradicted(topic, rule, claim, "entity", "authority", subtle=subtle)
+def _swap_value(case: Case) -> Fact:
+    """Put another value of the topic into the operator's slot."""
+    slot = case.operator.slot
+    values = FREQUENCIES if slot == "frequency" else getattr(case.topic, _VALUES[slot])
+    wrong = case.book.rng.choice([value for value in values if value != getattr(case.rule, slot)])
+    return with_slots(case.claim, **{slot: wrong})
 
 
-def _consequence(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind)
-    if rule is None:
-        return None
-    entry = next(entry for entry in topic.entries["penalty"] if entry.id == rule.about)
-    wrong = book.rng.choice([result for result in entry.results if result != rule.result])
-    quantity = draw("percent", book.currency, book.rng) if "{q}" in wrong.forms[0] else None
-    claim = replace(faithful(rule, topic, book), result=wrong, quantity=quantity)
-    return _contradicted(topic, rule, claim, "consequence", "result", subtle=subtle)
-
-
-def _polarity(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    """Permission for prohibition, the reverse, or no duty where there is one; for statements, their negation."""
-    rule = book.fact(topic, kind, frozenset({"plain"}))
-    if rule is None:
-        return None
-    if kind == "state":
-        return _negated_statement(topic, rule, subtle)
-    if kind == "scope":
-        claim = replace(rule, holds=not rule.holds)
-        draft = Draft(topic, rule, claim, "contradicted", "polarity", WHOLE, alone=True, subtle=subtle)
-        return draft
-    opposite = _OPPOSITES[rule.modality]
-    claim = replace(
-        faithful(rule, topic, book), modality=opposite, condition=None, exception=None, only=False, exceptional=False,
-        universal=False, frequency=None, quantity=None, anchor=None, reason=None,
-    )  # fmt: skip
-    return _contradicted(topic, rule, claim, "polarity", "modality", subtle=subtle)
+def _change_consequence(case: Case) -> Fact:
+    rng = case.book.rng
+    wrong = rng.choice([result for result in case.entry.results if result != case.rule.result])
+    quantity = draw("percent", case.book.currency, rng) if "{q}" in wrong.forms[0] else None
+    return replace(case.claim, result=wrong, quantity=quantity)
 
 
 _OPPOSITES: dict[Modality, Modality] = {
@@ -205,259 +222,202 @@ _OPPOSITES: dict[Modality, Modality] = {
 }
 
 
-def _negated_statement(topic: Topic, rule: Fact, subtle: bool) -> Draft:
-    entry = next(entry for entry in topic.entries["state"] if entry.id == rule.about)
-    forms = entry.no if rule.holds else entry.yes
-    claim = replace(rule, thing=Concept(f"{entry.id}.{not rule.holds}", forms), holds=not rule.holds)
-    return Draft(topic, rule, claim, "contradicted", "polarity", WHOLE, subtle=subtle)
+def _reverse(case: Case) -> Fact | Draft:
+    """Permission for prohibition, the reverse, or no duty where there is one; for statements, their negation."""
+    rule = case.rule
+    if case.kind in ("state", "scope"):
+        claim = replace(rule, holds=not rule.holds)
+        if case.kind == "state":
+            forms = case.entry.no if rule.holds else case.entry.yes
+            claim = replace(claim, thing=Concept(f"{rule.about}.{not rule.holds}", forms))
+        return replace(case.draft(claim), focus=WHOLE, quoted=frozenset())
+    return replace(
+        case.claim, modality=_OPPOSITES[rule.modality], condition=None, exception=None, only=False, exceptional=False,
+        universal=False, frequency=None, quantity=None, anchor=None, reason=None,
+    )  # fmt: skip
 
 
-def _condition_changed(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"only"}))
-    if rule is None or rule.condition is None:
+def _change_condition(case: Case) -> Fact | None:
+    if case.rule.condition is None:
         return None
-    entry = next(entry for entry in topic.entries[kind] if entry.id == rule.about)
-    others = [condition for condition in entry.conditions if condition != rule.condition]
-    if not others:
+    others = [condition for condition in case.entry.conditions if condition != case.rule.condition]
+    return replace(case.claim, condition=case.book.rng.choice(others)) if others else None
+
+
+def _change_date(case: Case) -> Fact | None:
+    if case.rule.date is None:
         return None
-    claim = replace(faithful(rule, topic, book), condition=book.rng.choice(others))
-    return _contradicted(topic, rule, claim, "condition", "condition", frozenset({"condition"}), subtle)
+    return replace(case.rule, date=another_date(case.rule.date, case.book.rng, case.subtle))
 
 
-def _channel_changed(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"channel"}))
-    if rule is None:
+def _extend_to_everyone(case: Case) -> Fact:
+    return replace(case.claim, party=case.topic.everyone)
+
+
+def _drop_limit(case: Case) -> Draft | None:
+    """Leave out the limit that a quote must cover: silently, or with words that deny that there is any."""
+    limit = case.operator.quoted
+    if getattr(case.rule, limit) is None:
         return None
-    wrong = book.rng.choice([channel for channel in topic.channels if channel != rule.channel])
-    claim = replace(faithful(rule, topic, book), channel=wrong)
-    return _contradicted(topic, rule, claim, "channel", "channel", frozenset({"channel"}), subtle)
+    claim, focus = with_slots(case.claim, **{limit: None}, only=False, exceptional=False), WHOLE
+    unlimited = claim.condition is None and claim.exception is None
+    if unlimited and case.book.rng.random() < (0.2 if case.subtle else 0.35):
+        claim, focus = replace(claim, universal=True), frozenset({"universal"})
+    return replace(case.draft(claim), focus=focus)
 
 
-def _cause_changed(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"reason", "sole"}))
-    if rule is None:
+def _generalise(case: Case) -> Fact | None:
+    """State a narrow exception as the general rule."""
+    if not case.rule.exceptional:
         return None
-    wrong = book.rng.choice([reason for reason in topic.reasons if reason != rule.reason])
-    claim = replace(faithful(rule, topic, book), reason=wrong)
-    return _contradicted(topic, rule, claim, "cause", "reason", frozenset({"reason"}), subtle)
+    return replace(case.claim, condition=None, only=False, exceptional=False, general=True)
 
 
-def _date(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind)
-    if rule is None or rule.date is None:
+def _strengthen(case: Case) -> Fact | None:
+    if case.rule.modality == "must":
         return None
-    claim = replace(rule, date=another_date(rule.date, book.rng, subtle))
-    return replace(_contradicted(topic, rule, claim, "date", "date", subtle=subtle), alone=True)
+    return replace(case.claim, modality="must", exceptional=False, only=False)
 
 
-def _frequency(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind)
-    if rule is None or rule.frequency is None:
-        return None
-    wrong = book.rng.choice([rhythm for rhythm in FREQUENCIES if rhythm is not rule.frequency])
-    claim = replace(faithful(rule, topic, book), frequency=wrong)
-    return _contradicted(topic, rule, claim, "number", "frequency", subtle=subtle)
-
-
-def _overclaim(
-    topic: Topic, rule: Fact, claim: Fact, name: str, focus: frozenset[str], slot: str, subtle: bool
-) -> Draft:
-    limits = told(claim) | ({slot} if slot else frozenset())
-    return Draft(topic, rule, claim, "overclaim", name, focus, limits, subtle=subtle)
-
-
-def _scope(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"plain", "one"}))
-    if rule is None:
-        return None
-    claim = replace(faithful(rule, topic, book), party=topic.everyone)
-    return _overclaim(topic, rule, claim, "scope", frozenset({"party"}), "", subtle)
-
-
-def _dropped(slot: str) -> Operator:
-    """A limit left out: silently, or with words that deny that there is any."""
-
-    def operator(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-        rule = book.fact(topic, kind, frozenset({slot}))
-        if rule is None or getattr(rule, slot) is None:
-            return None
-        kept = faithful(rule, topic, book)
-        claim = with_slots(kept, **{slot: None}, only=False, exceptional=False)
-        if claim.condition is None and claim.exception is None and book.rng.random() < (0.2 if subtle else 0.35):
-            claim, focus = replace(claim, universal=True), frozenset({"universal"})
-        else:
-            focus = WHOLE
-        return _overclaim(topic, rule, claim, f"{slot}_dropped", focus, slot, subtle)
-
-    return operator
-
-
-def _generalised(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    """A narrow exception told as the general rule."""
-    rule = book.fact(topic, kind, frozenset({"exceptional", "condition"}))
-    if rule is None or not rule.exceptional:
-        return None
-    claim = replace(faithful(rule, topic, book), condition=None, only=False, exceptional=False, general=True)
-    return _overclaim(topic, rule, claim, "exception_generalised", frozenset({"general"}), "condition", subtle)
-
-
-def _strengthened(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    rule = book.fact(topic, kind, frozenset({"should", "condition"} if kind == "may" else {"should"}))
-    if rule is None or rule.modality == "must":
-        return None
-    claim = replace(faithful(rule, topic, book), modality="must", exceptional=False, only=False)
-    return _overclaim(topic, rule, claim, "modality", frozenset({"modality"}), "", subtle)
-
-
-def _invented(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-    """A further rule on a matter that the document regulates, but not in this respect."""
-    rule = book.fact(topic, kind)
-    return addition(topic, rule, book, subtle) if rule else None
-
-
-def addition(topic: Topic, rule: Fact, book: Rulebook, subtle: bool) -> Draft | None:
+def invent_rule(topic: Topic, rule: Fact, book: Rulebook, subtle: bool) -> Draft | None:
     """An invented further rule on the matter of `rule`; None where none is natural."""
     claim = book.extra(topic, rule)
     return Draft(topic, rule, claim, "unsupported", "invented", WHOLE, subtle=subtle) if claim else None
 
 
-def _extra(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
+def _invent(case: Case) -> Draft | None:
+    return invent_rule(case.topic, case.rule, case.book, case.subtle)
+
+
+def _state_further_rule(case: Case) -> Draft | None:
     """A further rule that the document does state."""
-    base = book.fact(topic, kind)
-    rule = book.extra(topic, base) if base else None
-    if base is None or rule is None:
+    rule = case.book.extra(case.topic, case.rule)
+    if rule is None:
         return None
-    return Draft(topic, rule, rule, "supported", "none", siblings=(base,), subtle=subtle)
+    return Draft(case.topic, rule, rule, "supported", "none", siblings=(case.rule,), subtle=case.subtle)
 
 
-def _extra_changed(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
+def _change_further_rule(case: Case) -> Draft | None:
     """A further rule with another amount or another person in it."""
-    made = _extra(topic, kind, book, subtle)
-    if made is None:
+    rule = case.book.extra(case.topic, case.rule)
+    if rule is None:
         return None
-    rule = made.rule
     if isinstance(rule.quantity, Quantity):
-        size = "days" if rule.quantity.unit == "day" else "s"
-        claim = replace(rule, quantity=another(rule.quantity, size, book.rng, subtle, book.numbers))
-        draft = _contradicted(topic, rule, claim, "number", "quantity", subtle=subtle)
+        name, slot, size = "number", "quantity", "days" if rule.quantity.unit == "day" else "s"
+        wrong = another(rule.quantity, size, case.book.rng, case.subtle, case.book.numbers)
+        claim = replace(rule, quantity=wrong)
     elif rule.authority is not None:
-        claim = replace(rule, authority=book.rng.choice([role for role in topic.roles if role != rule.authority]))
-        draft = _contradicted(topic, rule, claim, "entity", "authority", subtle=subtle)
+        name, slot = "entity", "authority"
+        claim = replace(
+            rule, authority=case.book.rng.choice([role for role in case.topic.roles if role != rule.authority])
+        )
     else:
         return None
-    return replace(draft, siblings=made.siblings)
+    return replace(case.draft(claim), rule=rule, corruption=name, focus=frozenset({slot}), siblings=(case.rule,))
 
 
-def _irrelevant(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
+def _change_matter(case: Case) -> Draft | None:
     """A rule of the same kind on a sibling matter, with the values of the rule that the document does state."""
-    rule = book.fact(topic, kind)
-    entry = book.entry(topic, kind)
-    if rule is None or entry is None:
+    rule, book = case.rule, case.book
+    entry = book.entry(case.topic, case.kind)
+    if entry is None:
         return None
     book.taken.add(entry.id)
     quantity = rule.quantity
-    if isinstance(quantity, Quantity) and entry.size and quantity.unit not in _unit_of(entry.size):
-        quantity = draw(entry.size, book.currency, book.rng)
+    if isinstance(quantity, Quantity) and entry.size:
+        units = ("$", "£", "€") if entry.size in "smlx" else (entry.size.removesuffix("s"),)
+        if quantity.unit not in units:
+            quantity = draw(entry.size, book.currency, book.rng)
     claim = replace(
-        faithful(rule, topic, book), about=entry.id, action=entry.action, thing=entry.thing, quantity=quantity, per=entry.per,
-        anchor=entry.anchor, condition=None, exception=None, only=False, exceptional=False, modality=_force(rule),
+        case.claim, about=entry.id, action=entry.action, thing=entry.thing, quantity=quantity, per=entry.per,
+        anchor=entry.anchor, condition=None, exception=None, only=False, exceptional=False,
+        modality="must" if rule.modality == "should" else rule.modality,
     )  # fmt: skip
-    return Draft(topic, rule, claim, "unsupported", "irrelevant", WHOLE, subtle=subtle)
+    return replace(case.draft(claim), quoted=frozenset())
 
 
-def _force(rule: Fact) -> Modality:
-    return "must" if rule.modality == "should" else rule.modality
-
-
-def _unit_of(size: str) -> tuple[str, ...]:
-    return ("$", "£", "€") if size in "smlx" else (size.removesuffix("s"),)
-
-
-def _unlisted(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
+def _state_of_other_party(case: Case) -> Fact | None:
     """A rule stated of a party on which the document has no such rule."""
-    rule = book.fact(topic, kind, frozenset({"plain", "one"}))
-    others = other_parties(topic, rule, book) if rule else []
-    if rule is None or not others:
+    others = case.other_parties
+    if not others:
         return None
-    party = book.rng.choice(others)
-    book.mentioned.add(party.id)
-    claim = replace(faithful(rule, topic, book), party=party, exceptional=False, only=False)
-    return Draft(topic, rule, claim, "unsupported", "party", frozenset({"party"}), told(claim), subtle=subtle)
+    party = case.book.rng.choice(others)
+    case.book.mentioned.add(party.id)
+    return replace(case.claim, party=party, exceptional=False, only=False)
 
 
-def _added(slot: str, name: str, pool: str) -> Operator:
-    """A reason or a channel that the document does not give."""
-
-    def operator(topic: Topic, kind: Kind, book: Rulebook, subtle: bool) -> Draft | None:
-        rule = book.fact(topic, kind)
-        if rule is None:
-            return None
-        rule = with_slots(rule, **{slot: None}, sole=False)
-        claim = with_slots(faithful(rule, topic, book), **{slot: book.rng.choice(getattr(topic, pool))})
-        return Draft(topic, rule, claim, "unsupported", name, frozenset({slot}), told(claim) - {slot}, subtle=subtle)
-
-    return operator
+def _add(case: Case) -> Draft:
+    """Add a reason or a channel that the document does not give."""
+    slot = case.operator.slot
+    case = replace(case, rule=with_slots(case.rule, **{slot: None}, sole=False))
+    draft = case.draft(with_slots(case.claim, **{slot: case.book.rng.choice(getattr(case.topic, _VALUES[slot]))}))
+    return replace(draft, quoted=draft.quoted - {slot})
 
 
+_STATED: tuple[Kind, ...] = ("deadline", "notice", "may", "forbid", "approve", "cap", "keep", "every", "duty")
+_COMMON: tuple[Kind, ...] = ("deadline", "deadline", "notice", "may", "may", "forbid", "cap", "every")
+_PARTIED: tuple[Kind, ...] = ("deadline", "notice", "cap", "may", "every", "forbid")
 _TIMED: tuple[Kind, ...] = ("deadline", "notice", "cap", "keep", "approve")
-_PERSONAL: tuple[Kind, ...] = ("deadline", "notice", "cap", "every")
+_COUNTED: tuple[Kind, ...] = ("deadline", "notice", "cap", "every")
+_EXTENSIBLE: tuple[Kind, ...] = ("deadline", "notice", "may", "every")
+_REVERSIBLE: tuple[Kind, ...] = ("may", "forbid", "every", "state", "scope")
+_MOTIVATED: tuple[Kind, ...] = ("deadline", "notice", "every", "approve", "cap")
 
-OPERATORS: dict[Status, tuple[tuple[Operator, tuple[Kind, ...], float, float], ...]] = {
+OPERATORS: dict[Status, tuple[Operator, ...]] = {
     "supported": (
-        (
-            supported,
-            ("deadline", "notice", "may", "forbid", "approve", "cap", "keep", "every", "duty", "penalty"),
-            1.8,
-            1.8,
-        ),
-        (supported, ("deadline", "deadline", "notice", "may", "may", "forbid", "cap", "every"), 2.2, 2.2),
-        (supported, ("state",), 0.7, 0.5),
-        (_extra, ("deadline", "notice", "may", "every"), 1.5, 1.0),
-        (supported, ("scope", "effective"), 0.3, 0.2),
+        Operator("none", _keep, (*_STATED, "penalty"), (1.8, 1.8)),
+        Operator("none", _keep, _COMMON, (2.2, 2.2)),
+        Operator("none", _keep, ("state",), (0.7, 0.5)),
+        Operator("none", _state_further_rule, _EXTENSIBLE, (1.5, 1.0)),
+        Operator("none", _keep, ("scope", "effective"), (0.3, 0.2)),
     ),
     "contradicted": (
-        (_number, (*_TIMED, "penalty"), 3, 3),
-        (_frequency, ("every",), 0.7, 0.7),
-        (_extra_changed, ("deadline", "notice", "may", "every"), 1.0, 0.8),
-        (_version, _TIMED, 1.2, 1.5),
-        (_trigger, ("deadline", "keep"), 1, 1.2),
-        (_party, _PERSONAL, 1.5, 2),
-        (_excluded, ("may",), 0.6, 0.6),
-        (_entity, ("approve", "duty"), 1.4, 1.6),
-        (_consequence, ("penalty",), 0.6, 0.4),
-        (_polarity, ("may", "forbid", "every", "state", "scope"), 1.6, 0.6),
-        (_condition_changed, ("may",), 0.8, 0.8),
-        (_channel_changed, ("deadline", "notice"), 0.7, 0.7),
-        (_cause_changed, ("deadline", "notice", "every"), 0.6, 0.6),
-        (_date, ("effective",), 0.7, 0.7),
+        Operator("number", _change_quantity, (*_TIMED, "penalty"), (3, 3), "quantity", "quantity"),
+        Operator("number", _swap_value, ("every",), (0.7, 0.7), "frequency"),
+        Operator("number", _change_further_rule, _EXTENSIBLE, (1.0, 0.8)),
+        Operator("version", _restore_former, _TIMED, (1.2, 1.5), "quantity", "quantity former", "former"),
+        Operator("trigger", _change_trigger, ("deadline", "keep"), (1, 1.2), "anchor", "quantity"),
+        Operator("party", _borrow_value, _COUNTED, (1.5, 2), "", "quantity one"),
+        Operator("party", _permit_excluded, ("may",), (0.6, 0.6), "party", "excluded plain one", "excluded"),
+        Operator("entity", _swap_value, ("approve", "duty"), (1.4, 1.6), "authority"),
+        Operator("consequence", _change_consequence, ("penalty",), (0.6, 0.4), "result"),
+        Operator("polarity", _reverse, _REVERSIBLE, (1.6, 0.6), "modality", "plain"),
+        Operator("condition", _change_condition, ("may",), (0.8, 0.8), "condition", "only", "condition"),
+        Operator("channel", _swap_value, ("deadline", "notice"), (0.7, 0.7), "channel", "channel", "channel"),
+        Operator("cause", _swap_value, ("deadline", "notice", "every"), (0.6, 0.6), "reason", "reason sole", "reason"),
+        Operator("date", _change_date, ("effective",), (0.7, 0.7), "date"),
     ),
     "overclaim": (
-        (_scope, ("deadline", "notice", "cap", "may", "every", "forbid"), 2, 2),
-        (_dropped("condition"), ("deadline", "cap", "may"), 2, 2),
-        (_dropped("exception"), ("deadline", "notice", "forbid"), 2, 2),
-        (_generalised, ("may",), 0.8, 0.8),
-        (_strengthened, ("deadline", "may"), 1.2, 1.6),
+        Operator("scope", _extend_to_everyone, _PARTIED, (2, 2), "party", "plain one"),
+        Operator("condition_dropped", _drop_limit, ("deadline", "cap", "may"), (2, 2), "", "condition", "condition"),
+        Operator(
+            "exception_dropped", _drop_limit, ("deadline", "notice", "forbid"), (2, 2), "", "exception", "exception"
+        ),
+        Operator(
+            "exception_generalised", _generalise, ("may",), (0.8, 0.8), "general", "exceptional condition", "condition"
+        ),
+        Operator("modality", _strengthen, ("deadline", "may"), (1.2, 1.6), "modality", "should"),
     ),
     "unsupported": (
-        (_invented, ("deadline", "notice", "may", "every"), 2, 1.2),
-        (_irrelevant, ("deadline", "notice", "may", "forbid", "approve", "cap", "keep", "every", "duty"), 2, 3),
-        (_unlisted, ("deadline", "notice", "cap", "may", "every", "forbid"), 1.5, 2),
-        (_added("reason", "cause", "reasons"), ("deadline", "notice", "every", "approve", "cap"), 1.5, 1.2),
-        (_added("channel", "detail", "channels"), ("deadline", "notice"), 0.8, 1),
+        Operator("invented", _invent, _EXTENSIBLE, (2, 1.2)),
+        Operator("irrelevant", _change_matter, _STATED, (2, 3), "whole"),
+        Operator("party", _state_of_other_party, _PARTIED, (1.5, 2), "party", "plain one"),
+        Operator("cause", _add, _MOTIVATED, (1.5, 1.2), "reason"),
+        Operator("detail", _add, ("deadline", "notice"), (0.8, 1), "channel"),
     ),
 }
-"""For each status: operator, the kinds of rule that it works on, its weight in general and in the hard split."""
+"""The operators of each status. The order and the weights decide every generated item."""
 
 
-def draft(status: Status, topic: Topic, book: Rulebook, subtle: bool) -> Draft:
-    """A claim of this status on this topic; tries operators until one finds its words."""
-    rows = OPERATORS[status]
-    weights = [hard if subtle else usual for _, _, usual, hard in rows]
-    for _ in range(40):
-        operator, kinds, _, _ = book.rng.choices(rows, weights)[0]
+def draft_claim(status: Status, topic: Topic, book: Rulebook, subtle: bool) -> Draft:
+    """A claim of this status on this topic; tries operators until one has words for it."""
+    operators = OPERATORS[status]
+    weights = [operator.weights[subtle] for operator in operators]
+    for _ in range(_TRIES):
+        operator = book.rng.choices(operators, weights)[0]
         before = set(book.taken), set(book.barred), set(book.mentioned)
-        made = operator(topic, book.rng.choice(kinds), book, subtle)
-        if made is not None:
-            return made
+        draft = operator.apply(status, topic, book.rng.choice(operator.kinds), book, subtle)
+        if draft is not None:
+            return draft
         book.taken, book.barred, book.mentioned = before
     raise LookupError(f"the topic {topic.id} has too few entries for a claim that is {status}")

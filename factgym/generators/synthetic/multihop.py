@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from factgym.datasets.claims import Status, Verdict
-from factgym.generators.synthetic.corruption import WHOLE, Draft, faithful, told
+from factgym.generators.synthetic.corruption import WHOLE, Draft, faithful, quoted_slots
 from factgym.generators.synthetic.document import Section, add_decoys
 from factgym.generators.synthetic.facts import Concept, Fact, Kind, Quantity, Term, definition_of, with_slots
 from factgym.generators.synthetic.lexicon import Domain, Topic
@@ -174,7 +174,7 @@ def _plain_rule(setting: Setting, puzzle: Puzzle) -> Draft:
         rule = setting.book.fact(puzzle.topic, kind, plain=True)
     puzzle.extras.append(rule)
     claim = faithful(rule, puzzle.topic, setting.book)
-    return Draft(puzzle.topic, rule, claim, "supported", "none", told=told(claim))
+    return Draft(puzzle.topic, rule, claim, "supported", "none", quoted=quoted_slots(claim))
 
 
 def _extra(puzzle: Puzzle, book: Rulebook, stated: bool) -> Draft | None:
@@ -205,7 +205,7 @@ def _main(puzzle: Puzzle, setting: Setting, status: Status) -> Draft:
 
 def _composed(puzzle: Puzzle, claim: Fact, status: Status, name: str, focus: str) -> Draft:
     slots = WHOLE if focus == "whole" else frozenset({focus} if focus else ())
-    return Draft(puzzle.topic, puzzle.stated, claim, status, name, slots, told(puzzle.true))
+    return Draft(puzzle.topic, puzzle.stated, claim, status, name, slots, quoted_slots(puzzle.true))
 
 
 def _wrong_value(puzzle: Puzzle, setting: Setting) -> Draft | None:

@@ -9,7 +9,7 @@ from typing import cast
 
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
 from factgym.generators.synthetic.adjuncts import finish
-from factgym.generators.synthetic.corruption import Draft, addition, draft
+from factgym.generators.synthetic.corruption import Draft, draft_claim, invent_rule
 from factgym.generators.synthetic.document import (
     Document,
     Placed,
@@ -109,8 +109,8 @@ def _drafts(
         carried = [item for item in drafts if item.status == "supported" and item.topic is topic]
         made = None
         if status == "unsupported" and carried and rng.random() < 0.45:
-            made = addition(topic, carried[-1].rule, book, subtle)
-        drafts.append(made or draft(status, topic, book, subtle))
+            made = invent_rule(topic, carried[-1].rule, book, subtle)
+        drafts.append(made or draft_claim(status, topic, book, subtle))
     return drafts
 
 
@@ -252,7 +252,7 @@ def gold_facts(item: Draft, document: Document, facts: Sequence[Fact]) -> tuple[
     """The sentences that decide: the rule's own, those of the limits in play, and the definitions of its terms."""
     terms = {term for _, term in item.rule.terms()}
     deciding: list[Placed] = [
-        placed for placed in document.placed[item.rule] if not placed.slots.isdisjoint(item.told | {"main"})
+        placed for placed in document.placed[item.rule] if not placed.slots.isdisjoint(item.quoted | {"main"})
     ]
     for fact in facts:
         if (fact.kind == "define" and fact.term in terms) or (fact.kind == "waive" and fact.about == item.rule.about):
