@@ -30,8 +30,7 @@ from factgym.core.errors import ConfigError, FactgymError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factgym.agents.difficulty.band import DifficultyBand
-    from factgym.agents.difficulty.rules import Rule
+    from factgym.agents.difficulty import DifficultyBand, Rule
     from factgym.agents.rollout.progress import Progress
     from factgym.core.env import Env
 
@@ -81,8 +80,7 @@ def filter_command(
     """
     from rich.console import Console
 
-    from factgym.agents.difficulty.band import DifficultyBand
-    from factgym.agents.difficulty.rules import find_rule
+    from factgym.agents.difficulty import DifficultyBand, find_rule
     from factgym.agents.resolve import find_agent
     from factgym.agents.rollout.engine import Limits
 
@@ -100,7 +98,7 @@ def filter_command(
 
 def _settings(agent: str, given: dict[str, Any], more: list[str]) -> dict[str, Any]:
     """Of the agent; a model samples as the paper's filter does unless told otherwise."""
-    from factgym.agents.difficulty.band import SAMPLING
+    from factgym.agents.difficulty import SAMPLING
     from factgym.agents.resolve import is_model
 
     values = parse_settings(more, "--agent-set") | {key: one for key, one in given.items() if one is not None}
@@ -163,7 +161,7 @@ def _show(console: Console, selection: Any, agent: Any, world: Env[Any]) -> None
 
 def _show_partial(console: Console, world: Env[Any], agent: Any, out: Path, zone: DifficultyBand, rule: Rule) -> None:
     """What is known so far; nothing is kept of it."""
-    from factgym.agents.difficulty.select import select
+    from factgym.agents.difficulty import select
     from factgym.agents.runs.read import read_run
 
     run = read_run(out)
@@ -177,4 +175,4 @@ def _show_partial(console: Console, world: Env[Any], agent: Any, out: Path, zone
 def _closing(out: Path, selection: Any) -> str:
     from factgym.training.filtering import KEPT, TASKS
 
-    return f"Kept:    {len(selection.kept):,} questions in {out / KEPT}, their ids in {out / TASKS}\nSamples: factgym view {out}"
+    return f"Kept:    {len(selection.retained):,} questions in {out / KEPT}, their ids in {out / TASKS}\nSamples: factgym view {out}"

@@ -8,9 +8,7 @@ from collections import Counter
 
 import pytest
 
-from factgym.agents.difficulty.band import Buckets, DifficultyBand
-from factgym.agents.difficulty.rules import find_rule
-from factgym.agents.difficulty.select import select
+from factgym.agents.difficulty import Buckets, DifficultyBand, find_rule, select
 from factgym.core.errors import ConfigError, DataError
 from factgym.training.filtering import only, read_tasks, write_selection
 
@@ -43,8 +41,8 @@ def pool(counts, of):
 def test_the_zone_is_what_is_right_sometimes():
     counts = [0, 1, 15, 16, 7, 16, 0, 0]
     found = select(pool(counts, 16))
-    assert list(found.kept) == ["q1", "q2", "q4"]
-    assert set(found.kept.values()) == {"learning"}
+    assert list(found.retained) == ["q1", "q2", "q4"]
+    assert set(found.retained.values()) == {"learning"}
     assert (found.buckets.never, found.buckets.between, found.buckets.always) == (3, 3, 2)
     assert (found.buckets.pool, found.buckets.retained, found.buckets.share) == (8, 3, 0.375)
     assert found.buckets.histogram == tuple(counts.count(c) for c in range(17))
@@ -66,7 +64,7 @@ def test_table_11_adds_up_as_the_paper_prints_it():
 @pytest.mark.parametrize(("keep", "kept"), [("0:4", 5), ("1:4", 4), ("2:2", 1), ("0:0", 1), ("4:4", 1)])
 def test_other_ranges(keep, kept):
     found = select(pool([0, 1, 2, 3, 4], 4), DifficultyBand.parse(keep, samples=4))
-    assert len(found.kept) == kept == found.buckets.retained
+    assert len(found.retained) == kept == found.buckets.retained
 
 
 def test_anchors_are_drawn_by_the_seed_and_nest():
@@ -75,15 +73,15 @@ def test_anchors_are_drawn_by_the_seed_and_nest():
     for anchors in (3, 10):
         for seed in (0, 1):
             found = select(pool(counts, 4), DifficultyBand(samples=4, anchors=anchors, seed=seed))
-            drawn[anchors, seed] = {task for task, kind in found.kept.items() if kind == "anchor"}
+            drawn[anchors, seed] = {task for task, kind in found.retained.items() if kind == "anchor"}
             assert len(drawn[anchors, seed]) == anchors == found.buckets.anchors
             assert found.buckets.retained == 5
-            assert list(found.kept) == sorted(found.kept, key=lambda one: int(one[1:]))
+            assert list(found.retained) == sorted(found.retained, key=lambda one: int(one[1:]))
     assert drawn[3, 0] < drawn[10, 0]
     assert drawn[10, 0] != drawn[10, 1]
     # Another question in the pool does not change which of these is drawn before which.
     more = select(pool([*counts, 4], 4), DifficultyBand(samples=4, anchors=10))
-    assert len({task for task, kind in more.kept.items() if kind == "anchor"} & drawn[10, 0]) >= 9
+    assert len({task for task, kind in more.retained.items() if kind == "anchor"} & drawn[10, 0]) >= 9
 
 
 def test_fewer_anchors_than_asked_for_are_said():
@@ -98,8 +96,8 @@ def test_a_fault_is_never_a_wrong_answer():
     found = select(episodes, DifficultyBand(samples=4))
     assert found.buckets.always == 1
     assert found.buckets.incomplete == 2
-    assert not found.kept
-    assert [(one.task, one.scored, one.right, one.errors) for one in found.incomplete] == [
+    assert not found.retained
+    assert [(one.task, one.scored, one.correct, one.errors) for one in found.incomplete] == [
         ("q1", 3, 3, 1),
         ("q2", 2, 1, 0),
     ]
@@ -273,4 +271,4 @@ def test_the_buckets_of_a_random_pool_are_a_plain_count():
     counts = [rng.randint(0, 8) for _ in range(200)]
     found = select(pool(counts, 8), DifficultyBand(samples=8))
     assert dict(enumerate(found.buckets.histogram)) == {c: Counter(counts)[c] for c in range(9)}
-    assert len(found.kept) == sum(0 < one < 8 for one in counts)
+    assert len(found.retained) == sum(0 < one < 8 for one in counts)

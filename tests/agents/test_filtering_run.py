@@ -18,9 +18,7 @@ from test_engine import agent
 
 import factgym
 from factgym.agents.agent import Agent
-from factgym.agents.difficulty.band import DifficultyBand
-from factgym.agents.difficulty.rules import find_rule
-from factgym.agents.difficulty.select import select
+from factgym.agents.difficulty import DifficultyBand, find_rule, select
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import EPISODES
 from factgym.agents.runs.read import read_run
@@ -56,9 +54,9 @@ def test_the_counts_are_those_of_the_episodes(env, filtered):
     right = Counter()
     for one in read_run(folder).episodes():
         right[one["task"]] += one["reward"]["metrics"]["label"] == "good"
-    assert {task: group.right for task, group in found.groups.items()} == dict(right)
+    assert {task: group.correct for task, group in found.groups.items()} == dict(right)
     zone = [task for task, n in right.items() if 0 < n < G]
-    assert {task for task, kind in found.kept.items() if kind == "learning"} == set(zone)
+    assert {task for task, kind in found.retained.items() if kind == "learning"} == set(zone)
     assert found.buckets.pool == 60
     assert 10 < len(zone) < 55
     assert found.buckets.anchors == 4
@@ -71,8 +69,8 @@ def test_the_counts_are_those_of_the_episodes(env, filtered):
 def test_what_was_kept_is_played_again_from_its_file(env, filtered):
     folder, found = filtered
     again = factgym.make("corver-qa", source="file", path=str(folder / KEPT))
-    assert len(again.tasks) == len(found.kept)
-    for i, task in enumerate(found.kept):
+    assert len(again.tasks) == len(found.retained)
+    for i, task in enumerate(found.retained):
         old, new = env.tasks[env.tasks.index_of(task)].item, again.tasks[i].item
         assert (new.question, new.aliases) == (old.question, old.aliases)
         assert new.meta["own_id"] == task
@@ -82,7 +80,7 @@ def test_what_was_kept_is_played_again_by_its_ids(filtered, tmp_path):
     folder, found = filtered
     part = only(factgym.make("corver-qa", size=60), read_tasks(folder / TASKS))
     again = filter_tasks(part, forgetful_agent(), tmp_path, DifficultyBand(samples=G))
-    assert set(again.groups) == set(found.kept)
+    assert set(again.groups) == set(found.retained)
 
 
 def test_another_zone_over_the_same_samples_plays_nothing(env, filtered, tmp_path):
@@ -98,7 +96,7 @@ def test_another_zone_over_the_same_samples_plays_nothing(env, filtered, tmp_pat
 
     silent = Agent("forgetful", never)
     wide = filter_tasks(env, silent, copied, DifficultyBand.parse(f"0:{G}", samples=G), resume=True)
-    assert len(wide.kept) == 60
+    assert len(wide.retained) == 60
     assert (copied / EPISODES).read_bytes() == before
     with pytest.raises(ConfigError, match="k: 8 then, 4 now"):
         filter_tasks(env, silent, copied, DifficultyBand(samples=4), resume=True)
@@ -113,7 +111,7 @@ def test_faults_are_left_out_and_played_again_on_resume(env, filtered, tmp_path)
     errors = sum(one.errors for one in first.groups.values())
     assert 20 < errors < 120
     assert first.buckets.incomplete == len(first.incomplete) > 10
-    assert all(one.scored == G for one in first.groups.values() if one.task in first.kept)
+    assert all(one.scored == G for one in first.groups.values() if one.task in first.retained)
     said = json.loads((tmp_path / SUMMARY).read_text("utf-8"))
     assert not said["complete"]
     assert sum(one["errors"] for one in said["short"].values()) == errors
@@ -137,7 +135,7 @@ def test_every_environment_can_be_filtered(tmp_path, rule):
             right[one["task"]] += one["reward"]["total"] >= 0.9
         else:
             right[one["task"]] += metrics["verdict"] == metrics["gold_verdict"]
-    assert {task: group.right for task, group in found.groups.items()} == dict(right)
+    assert {task: group.correct for task, group in found.groups.items()} == dict(right)
     assert found.rule == rule
 
 
@@ -152,7 +150,7 @@ def test_seva_is_judged_by_its_own_fact(tmp_path):
     right = Counter()
     for one in read_run(tmp_path).episodes():
         right[one["task"]] += one["reward"]["metrics"]["correct"]
-    assert {task: group.right for task, group in found.groups.items()} == dict(right)
+    assert {task: group.correct for task, group in found.groups.items()} == dict(right)
     assert 0 < found.buckets.between < 30
 
 

@@ -9,7 +9,7 @@ import pytest
 from corver_runs import episode, random_episodes, write_run
 from rich.console import Console
 
-from factgym.agents.difficulty.band import Buckets
+from factgym.agents.difficulty import Buckets
 from factgym.benchmarks.corver.facts import facts
 from factgym.benchmarks.corver.paper import paper_tables
 from factgym.benchmarks.corver.refusals import decompose

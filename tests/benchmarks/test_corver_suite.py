@@ -10,8 +10,7 @@ import pytest
 from corver_runs import episode, random_episodes, write_run
 from rich.console import Console
 
-from factgym.agents.difficulty.band import DifficultyBand
-from factgym.agents.difficulty.select import select
+from factgym.agents.difficulty import DifficultyBand, select
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.corver import command
 from factgym.benchmarks.corver.suite import SUITE

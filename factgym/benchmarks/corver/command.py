@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.difficulty.band import Buckets
+from factgym.agents.difficulty import Buckets
 from factgym.agents.runs import FILTER_SUMMARY
 from factgym.agents.runs.artifacts import read_json, write_json
 from factgym.agents.runs.read import Run, read_run

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from factgym.agents.difficulty.band import Buckets
-from factgym.agents.difficulty.select import Selection
+from factgym.agents.difficulty import Buckets, Selection
 from factgym.benchmarks.bars import Meter
 from factgym.benchmarks.formats import count, percent, printable
 from factgym.benchmarks.plain import add, number_columns, plain_table
@@ -50,8 +49,8 @@ def zone_cells(buckets: Buckets) -> tuple[str, ...]:
 def _heading(selection: Selection, env: str) -> RenderableType:
     from rich.text import Text
 
-    zone, found = selection.zone, selection.buckets
-    kept = f"kept: {zone.low} ≤ n_c ≤ {zone.most}"
+    zone, found = selection.band, selection.buckets
+    kept = f"kept: {zone.low} ≤ n_c ≤ {zone.upper}"
     anchors = f", and {count(found.anchors, 'anchor')}" if zone.anchors else ""
     said = f"{count(found.pool, 'question')} × {zone.samples} samples; {kept}{anchors}"
     return Text.assemble((printable(env, 30), "bold"), f"  {said}")
@@ -60,7 +59,7 @@ def _heading(selection: Selection, env: str) -> RenderableType:
 def _buckets(selection: Selection, agent: str) -> Table:
     table = plain_table("")
     table.add_column("policy", no_wrap=True, min_width=12)
-    number_columns(table, *zone_columns(selection.zone.samples))
+    number_columns(table, *zone_columns(selection.band.samples))
     add(table, printable(agent, _AGENT), *zone_cells(selection.buckets))
     return table
 
@@ -80,9 +79,9 @@ def _missing(selection: Selection) -> Iterator[str]:
     if not short:
         return
     errors = sum(one.errors for one in short)
-    absent = sum(selection.zone.samples - one.scored - one.errors - one.unscored for one in short)
+    absent = sum(selection.band.samples - one.scored - one.errors - one.unscored for one in short)
     names = ", ".join(one.task for one in short[:_SHOWN]) + (", …" if len(short) > _SHOWN else "")
     yield (
-        f"{count(len(short), 'question')} without all {selection.zone.samples} scored samples, in no bucket and not kept: {names}."
+        f"{count(len(short), 'question')} without all {selection.band.samples} scored samples, in no bucket and not kept: {names}."
         f" Errors: {errors}; not played: {absent}. The same command with --resume plays them again."
     )

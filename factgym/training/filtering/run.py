@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.agent import Agent
-from factgym.agents.difficulty.band import DifficultyBand
-from factgym.agents.difficulty.rules import Rule, find_rule
-from factgym.agents.difficulty.select import Selection, select
+from factgym.agents.difficulty import DifficultyBand, Rule, Selection, find_rule, select
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.progress import Progress
 from factgym.agents.runs.collect import Engine, collect

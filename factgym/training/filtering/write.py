@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.difficulty.select import Selection
+from factgym.agents.difficulty import Selection
 from factgym.agents.export.files import json_line
 from factgym.agents.runs import FILTER_SUMMARY
 from factgym.agents.runs.artifacts import write_bytes, write_json
@@ -27,8 +27,8 @@ def write_selection(
     ConfigError when the folder cannot be written to.
     """
     rows = _rows(selection, episodes)
-    write_bytes(folder / KEPT, b"".join(json_line(rows[task]) for task in selection.kept))
-    write_bytes(folder / TASKS, "".join(f"{task}\n" for task in selection.kept).encode("utf-8", "replace"))
+    write_bytes(folder / KEPT, b"".join(json_line(rows[task]) for task in selection.retained))
+    write_bytes(folder / TASKS, "".join(f"{task}\n" for task in selection.retained).encode("utf-8", "replace"))
     write_json(folder / SUMMARY, {**facts, **summary(selection)})
     return folder / KEPT, folder / TASKS, folder / SUMMARY
 
@@ -38,7 +38,7 @@ def summary(selection: Selection) -> dict[str, Any]:
     short = selection.incomplete
     return {
         "rule": selection.rule,
-        "zone": selection.zone.to_dict(),
+        "zone": selection.band.to_dict(),
         **selection.buckets.to_dict(),
         "complete": not short,
         "short": {one.task: {"scored": one.scored, "errors": one.errors, "unscored": one.unscored} for one in short},
@@ -50,7 +50,7 @@ def _rows(selection: Selection, episodes: Iterable[Mapping[str, Any]]) -> dict[s
     found: dict[str, dict[str, Any]] = {}
     for episode in episodes:
         task = str(episode["task"])
-        if task in selection.kept and task not in found:
+        if task in selection.retained and task not in found:
             found[task] = dict(_row(selection, task, episode))
     return found
 
@@ -63,9 +63,9 @@ def _row(selection: Selection, task: str, episode: Mapping[str, Any]) -> Iterato
     found |= {name: metrics.get(name) for name in ("benchmark", "popularity", "kind")}
     yield "id", task
     yield from ((name, value) for name, value in found.items() if value is not None)
-    yield "n_correct", selection.groups[task].right
-    yield "samples", selection.zone.samples
-    yield "kept_as", selection.kept[task]
+    yield "n_correct", selection.groups[task].correct
+    yield "samples", selection.band.samples
+    yield "kept_as", selection.retained[task]
 
 
 def _members(value: Any) -> Mapping[str, Any]:

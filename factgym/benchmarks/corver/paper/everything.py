@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from factgym.agents.difficulty.band import Buckets
+from factgym.agents.difficulty import Buckets
 from factgym.benchmarks.corver.calibration import CountCalibration
 from factgym.benchmarks.corver.compare import CorverComparison
 from factgym.benchmarks.corver.paper import counts, models, reward

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from factgym.agents.difficulty.band import Buckets
+from factgym.agents.difficulty import Buckets
 from factgym.benchmarks.corver.ablations import ABLATIONS, OF_REWARD, paid
 from factgym.benchmarks.corver.compare import CorverComparison, Difference
 from factgym.benchmarks.corver.facts import facts

@@ -1,1 +1,0 @@
-"""Difficulty bands: groups of episodes by their solve rate, and the tasks to keep for training."""
