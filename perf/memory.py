@@ -13,7 +13,7 @@ from pathlib import Path
 
 from factgym.agents.agent import agent_from_script
 from factgym.agents.rollout.engine import Limits, run_jobs
-from factgym.agents.rollout.order import jobs_of, task_order
+from factgym.agents.rollout.jobs import jobs_of, task_order
 from factgym.agents.rollout.record import Record
 from factgym.agents.runs import EPISODES
 from factgym.agents.runs.write import RunWriter

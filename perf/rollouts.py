@@ -21,7 +21,7 @@ from typing import Any
 
 from factgym.agents.agent import Agent, agent_from_model
 from factgym.agents.rollout.engine import Limits, run_jobs
-from factgym.agents.rollout.order import Job, jobs_of, task_order
+from factgym.agents.rollout.jobs import Job, jobs_of, task_order
 from factgym.agents.rollout.record import Record
 from factgym.agents.runs.write import RunWriter
 from factgym.core.env import Env

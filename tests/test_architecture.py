@@ -327,7 +327,7 @@ def test_nothing_prints_but_the_command_line() -> None:
 
 
 def is_command(source: Source) -> bool:
-    return source.layer == "cli" or source.file.name == "__main__.py"
+    return source.layer == "cli" or source.file.name in ("__main__.py", "script_server.py")
 
 
 def test_nothing_runs_text_or_trusts_bytes() -> None:

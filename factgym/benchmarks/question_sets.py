@@ -13,7 +13,7 @@ from typing import Any
 
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import collect
 from factgym.agents.runs.read import Run
 from factgym.benchmarks import sweep

@@ -6,7 +6,7 @@ import threading
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.jobs import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -29,7 +29,7 @@ from factgym.cli.options import (
 from factgym.cli.termination import Termination
 
 if TYPE_CHECKING:
-    from factgym.agents.rollout.progress import Progress
+    from factgym.agents.rollout.jobs import Progress
 
 _AGENT = (
     "Who plays: a scripted agent (`factgym info ENV` lists them), openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, "

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factgym.agents.difficulty import DifficultyBand, Rule
-    from factgym.agents.rollout.progress import Progress
+    from factgym.agents.rollout.jobs import Progress
     from factgym.core.env import Env
 
 _AGENT = "The policy: openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, path/to/file.py:Name, or a scripted agent."

@@ -9,7 +9,7 @@ from perf.integrations.frame import Door, Recorded, awaited_one_by_one
 
 def door(env_id: str) -> Door:
     """The handlers alone. Raises MissingExtraError where the protocol's package is not installed."""
-    from factgym.agents.rollout.order import Job
+    from factgym.agents.rollout.jobs import Job
     from factgym.integrations.mcp import Episodes, Play
 
     episodes = Episodes(env_id)

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from email.utils import formatdate
 from typing import Any
 
-from factgym.agents.script_server import Connection, Request, ScriptServer
-from factgym.agents.script_server.script import completion, scripted_reply
+from factgym.agents.script_server import Connection, Request, ScriptServer, completion, scripted_reply
 
 Fault = Callable[["FaultServer", Connection, Request], None]
 
@@ -68,7 +67,7 @@ def _truncated(server: FaultServer, connection: Connection, request: Request) ->
 
 
 def _slow(server: FaultServer, connection: Connection, request: Request) -> None:
-    connection.later(server.slow, 200, scripted_reply(request.body))
+    connection.send_later(server.slow, 200, scripted_reply(request.body))
 
 
 def _huge(server: FaultServer, connection: Connection, request: Request) -> None:

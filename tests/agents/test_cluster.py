@@ -27,7 +27,7 @@ from factgym.agents.cluster import on_ray
 from factgym.agents.cluster.recipe import build, recipe_of
 from factgym.agents.resolve import find_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError
-from factgym.agents.rollout.order import Job
+from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs import EPISODES
 from factgym.agents.runs.collect import collect
 from factgym.agents.runs.write import RunWriteError

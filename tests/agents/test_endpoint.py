@@ -13,7 +13,7 @@ from fault_server import FaultServer, call, error, message, reply
 import factgym
 from factgym.agents.agent import Model
 from factgym.agents.endpoint import Endpoint, EndpointSettings
-from factgym.agents.script_server.script import completion
+from factgym.agents.script_server import completion
 from factgym.core.action import parse_action
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError

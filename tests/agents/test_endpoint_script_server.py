@@ -13,8 +13,7 @@ import pytest
 
 import factgym
 from factgym.agents.endpoint import Endpoint
-from factgym.agents.script_server import MODEL, ScriptServer
-from factgym.agents.script_server.script import scripted_reply
+from factgym.agents.script_server import MODEL, ScriptServer, scripted_reply
 
 
 def played(policy_of, tasks=(0, 1, 2)):
@@ -38,8 +37,8 @@ def played(policy_of, tasks=(0, 1, 2)):
 
 def check(envs, native):
     for env in envs:
-        calls = [turn.replies[0] for turn in env.episode.turns]
-        assert [(one.tool, one.error) for one in calls] == [("search", None), ("read", None), ("submit", None)]
+        calls = [turn.results[0] for turn in env.episode.turns]
+        assert [(call.tool, call.error) for call in calls] == [("search", None), ("read", None), ("submit", None)]
         assert env.episode.stop == "submitted" and env.episode.report.status == "scored"
         query = calls[0].arguments["query"]
         assert query in env.policy_prompt()[1]["content"] and len(query) > 10

@@ -12,10 +12,8 @@ from timeless import timeless
 
 import factgym
 from factgym.agents.agent import Agent, agent_from_script
-from factgym.agents.rollout.engine import Limits, RunAbortedError, run_jobs
-from factgym.agents.rollout.order import Job, jobs_of, task_order
-from factgym.agents.rollout.play import play_episode
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.engine import Limits, RunAbortedError, play_episode, run_jobs
+from factgym.agents.rollout.jobs import Job, Progress, jobs_of, task_order
 from factgym.agents.runs.schema import validate
 from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError

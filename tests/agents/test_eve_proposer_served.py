@@ -13,9 +13,8 @@ from fault_server import OK, FaultServer, error, message
 
 import factgym
 from factgym.agents.agent import agent_from_script
-from factgym.agents.rollout.engine import Limits, RunAbortedError, run_jobs
-from factgym.agents.rollout.order import Job
-from factgym.agents.rollout.play import play_episode
+from factgym.agents.rollout.engine import Limits, RunAbortedError, play_episode, run_jobs
+from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.schema import validate
 from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError

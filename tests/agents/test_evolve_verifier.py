@@ -20,7 +20,7 @@ from factgym.agents.feature_verifier.fitting import Lesson
 from factgym.agents.feature_verifier.weights import load_weights
 from factgym.agents.models import find_model
 from factgym.agents.rollout import Job
-from factgym.agents.rollout.play import play
+from factgym.agents.rollout.engine import play
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.attribution import ERROR_TYPES
 from factgym.generators.attribution import SyntheticAttribution

@@ -78,7 +78,7 @@ def test_a_model_whose_template_takes_tools_is_found_to_be_native(served):
     calls = [call["function"] for message in said for call in message.get("tool_calls", [])]
     assert {"list", "search", "read"} & {call["name"] for call in calls}
     assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
-    assert any(turn.replies[0].tool and turn.error is None for _, episode in episodes for turn in episode.turns)
+    assert any(turn.results[0].tool and turn.error is None for _, episode in episodes for turn in episode.turns)
     assert "tool" in {message["role"] for _, episode in episodes for message in episode.messages}
     assert all("sent" not in message["completion"] for message in said)
 
@@ -90,7 +90,7 @@ def test_a_model_whose_template_drops_tools_is_found_to_need_text(served):
     said = [message for found, _ in episodes for message in found]
     assert all("<tools>" in message["completion"]["sent"][0]["content"] for message in said)
     assert any("<tool_call>" in (message["content"] or "") for message in said)
-    assert any(turn.replies[0].tool and turn.error is None for _, episode in episodes for turn in episode.turns)
+    assert any(turn.results[0].tool and turn.error is None for _, episode in episodes for turn in episode.turns)
     assert {message["role"] for _, episode in episodes for message in episode.messages} == {
         "system",
         "user",

@@ -18,10 +18,9 @@ from timeless import timeless
 import factgym
 from factgym.agents.agent import agent_from_script
 from factgym.agents.rollout.engine import Limits, RunAbortedError
-from factgym.agents.rollout.order import Job
+from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs import EPISODES, MANIFEST
-from factgym.agents.runs.collect import collect
-from factgym.agents.runs.manifest import manifest_of
+from factgym.agents.runs.collect import collect, manifest_of
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.write import RunWriter, last_folder
 from factgym.agents.scripted import find_scripted_agent
@@ -52,18 +51,18 @@ def episodes(run):
 def command(out, *more):
     return [
         *(sys.executable, "-m", "factgym", "eval", ENV, "--agent", f"{POLICIES}:Seeded", "--agent-set", "wait=0.01"),
-        *("-n", "300", "-k", "2", "--concurrency", "8", "--out", str(out), *more),
+        *("-n", "100", "-k", "2", "--concurrency", "8", "--out", str(out), *more),
     ]
 
 
 def test_a_run_killed_at_random_points_ends_as_one_that_was_not(env, tmp_path):
     """SIGKILL, again and again, at points that a seed chose; the reference is one run without interruption."""
-    reference = episodes(collect(env, agent(policies.Seeded(wait=0.002)), tmp_path / "reference", n=300, k=2))
+    reference = episodes(collect(env, agent(policies.Seeded(wait=0.002)), tmp_path / "reference", n=100, k=2))
     out = tmp_path / "killed"
     rng = random.Random(5)
     kills = 0
     sizes = []
-    while len(sizes) < 60:
+    while len(sizes) < 40:
         process = subprocess.Popen(
             command(out, "--resume"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
         )
@@ -150,7 +149,7 @@ def test_a_full_disk_stops_the_run_between_lines(env, tmp_path):
     done = subprocess.run(command(out, "--resume"), capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert (out / EPISODES).read_bytes().startswith(data)
-    assert len(episodes(read_run(out))) == 600
+    assert len(episodes(read_run(out))) == 200
 
 
 def test_errors_are_played_again_and_counted(env, tmp_path):
@@ -240,7 +239,7 @@ def test_an_interrupt_writes_what_is_done_and_says_how_to_go_on(tmp_path, number
     assert "Traceback" not in stderr
     data = (out / EPISODES).read_bytes()
     assert data.endswith(b"\n")
-    assert 0 < len(data.splitlines()) < 600
+    assert 0 < len(data.splitlines()) < 200
 
 
 def test_the_newest_run_of_a_name_is_the_one_to_continue(tmp_path):

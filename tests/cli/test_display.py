@@ -7,7 +7,7 @@ import time
 
 from rich.console import Console
 
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.jobs import Progress
 from factgym.cli import display
 from factgym.cli.display import Display, status
 

@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from factgym.agents.rollout.engine import RunAbortedError
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.jobs import Progress
 from factgym.cli import filter as module
 from factgym.cli.filter import filter_command
 from factgym.core.errors import ConfigError, FactgymError

@@ -15,8 +15,7 @@ from corver_examples import GOOD, QUESTIONS, TABLE, Broken, started, written
 
 import factgym
 from factgym.agents.endpoint import Endpoint
-from factgym.agents.script_server import Connection, Request, ScriptServer
-from factgym.agents.script_server.script import completion
+from factgym.agents.script_server import Connection, Request, ScriptServer, completion
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import build_index
 from factgym.corpora.corpus import Passage

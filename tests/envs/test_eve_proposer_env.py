@@ -11,7 +11,7 @@ from eve_proposals import ADA, ANSWER, CORPUS, ENGINE, EVIDENCE, QUESTION, THOUG
 
 import factgym
 from factgym.agents.agent import agent_from_script
-from factgym.agents.runs.manifest import manifest_of
+from factgym.agents.runs.collect import manifest_of
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
 from factgym.corpora.corpus import Corpus, Passage

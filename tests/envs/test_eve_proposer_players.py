@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import factgym
-from factgym.agents.rollout.play import play_episode
+from factgym.agents.rollout.engine import play_episode
 from factgym.envs.eve.agents.proposer import ExtractiveProposer
 from factgym.envs.eve.agents.proposer_players import PROPOSER_AGENTS
 from factgym.envs.eve.agents.proposer_reading import Page, facts_of, read_given

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from factgym.agents.script_server import Connection, Request, ScriptServer
-from factgym.agents.script_server.script import completion
+from factgym.agents.script_server import Connection, Request, ScriptServer, completion
 from factgym.core.messages import Message
 
 

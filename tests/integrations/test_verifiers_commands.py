@@ -55,7 +55,7 @@ def traces(folder: Path, name: str) -> list[dict[str, Any]]:
 
 def expected_rewards(env_id: str, count: int) -> list[float]:
     """What the script server's policy earns, by `reset` and `step`: its replies to what the environment shows."""
-    from factgym.agents.script_server.script import scripted_reply
+    from factgym.agents.script_server import scripted_reply
 
     session = Session(env_id)
     found = []

@@ -13,8 +13,7 @@ from factgym.agents.cluster.connect import check_address, connected
 from factgym.agents.cluster.recipe import recipe_of
 from factgym.agents.cluster.spread import Spread
 from factgym.agents.rollout.engine import Keep, Limits
-from factgym.agents.rollout.order import Job
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.jobs import Job, Progress
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 

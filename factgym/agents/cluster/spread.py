@@ -18,10 +18,8 @@ import factgym
 from factgym.agents.agent import Agent
 from factgym.agents.cluster.recipe import Recipe
 from factgym.agents.cluster.worker import Event, Worker
-from factgym.agents.rollout.engine import Keep, Limits, RunAbortedError
-from factgym.agents.rollout.order import Job
-from factgym.agents.rollout.play import fail
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.engine import Keep, Limits, RunAbortedError, fail
+from factgym.agents.rollout.jobs import Job, Progress
 from factgym.agents.rollout.record import Log, Record, record
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, FactgymError

@@ -17,7 +17,7 @@ import factgym
 from factgym.agents.agent import Agent
 from factgym.agents.cluster.recipe import Recipe, build
 from factgym.agents.rollout.engine import Limits, RunAbortedError, run_jobs
-from factgym.agents.rollout.order import Job
+from factgym.agents.rollout.jobs import Job
 from factgym.core.env import Env
 from factgym.core.errors import FactgymError
 

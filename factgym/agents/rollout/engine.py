@@ -1,7 +1,10 @@
-"""Thousands of episodes at once in one process: workers that share an agent, each with an environment of its own.
+"""Playing episodes: one, the loop between a policy and an environment, and thousands at once in one process.
 
-An episode is handed to `keep` the moment it ends and is not held. Whatever stops the run (a cancelled task, an
-interrupt, a fatal fault) stops it between episodes: those that are running are given up and can be played again.
+A fault of the infrastructure ends an episode as an error with its cause and is never a score; a prompt that no longer
+fits the model's context is a limit of the policy's, and the episode is scored as it is. Many episodes are played by
+workers that share an agent, each with an environment of its own. An episode is handed to `keep` the moment it ends and
+is not held. A run that is stopped (a cancelled task, an interrupt, a fatal fault) stops between episodes: those that
+are running are given up and can be played again.
 """
 
 from __future__ import annotations
@@ -9,32 +12,149 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from factgym.agents.agent import Agent
-from factgym.agents.rollout.order import Job
-from factgym.agents.rollout.play import Call, call_here, fail, play
-from factgym.agents.rollout.progress import Progress
-from factgym.agents.rollout.record import Log, Record, record
+from factgym.agents.agent import Agent, agent_from_script
+from factgym.agents.rollout.jobs import Job, Progress
+from factgym.agents.rollout.record import Act, Log, Record, read_completion, record
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError
+from factgym.core.policy import ContextOverflowError, Policy, PolicyError, ScriptedAgent, as_policy_error
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_MAX_CAUSE_CHARS = 2000
+_STEP_THREADS = 16
 
 Keep = Callable[[Record], None]
+"""Takes the record of each finished episode."""
 
-_STEP_THREADS = 16
+Call = Callable[..., Awaitable[Any]]
+"""`await call(function, *arguments)`: how the loop calls a function that may block, or may return an awaitable."""
+
+
+async def call_here(function: Callable[..., Any], *args: Any) -> Any:
+    """Call on the event loop, and wait where an awaitable is returned."""
+    result = function(*args)
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _call_synchronously(function: Callable[..., Any], *args: Any) -> Any:
+    """Call without an event loop around: an awaitable gets one of its own, so that this never suspends."""
+
+    async def wait(awaitable: Any) -> Any:
+        return await awaitable
+
+    result = function(*args)
+    return asyncio.run(wait(result)) if inspect.isawaitable(result) else result
+
+
+async def play(
+    env: Env[Any], agent: Agent, job: Job, *, act: Call = call_here, step: Call = call_here, log: Log | None = None
+) -> tuple[Record, bool]:
+    """Play one task to its end. The record, and whether every other episode would meet the same fault.
+
+    act, step: how the policy and the environment are called. Raises what `reset` raises (a task that does not exist
+    or cannot be made); whatever the policy raises is recorded.
+    """
+    log = log if log is not None else Log()
+    started = time.perf_counter()
+    env.reset(seed=job.seed, options={"task": job.index})
+    fatal = False
+    try:
+        policy = await _policy_call(call_here, agent.start, env, job.seed)
+        await _play_turns(env, policy, log, act, step)
+    except ContextOverflowError:
+        env.truncate("context_limit")
+    except PolicyError as error:
+        fatal = error.fatal
+        fail(env, log, error.cause, str(error))
+    except Exception as error:  # noqa: BLE001 - a fault of ours is recorded as such, and the run goes on
+        _log.exception("an episode of %s failed", env.env_spec.id)
+        fail(env, log, "environment", f"{type(error).__name__}: {error}")
+    if log.error is None and env.episode.stop == "error":
+        report = env.episode.report
+        message = env.episode.fault or (report.error if report else None) or "unknown"
+        log.error = {"cause": "environment", "message": message}
+    log.seconds = time.perf_counter() - started
+    return record(env, agent.name, job, log), fatal
+
+
+def fail(env: Env[Any], log: Log, cause: str, message: str) -> None:
+    """End the episode as an error with its cause."""
+    log.error = {"cause": cause, "message": message[:_MAX_CAUSE_CHARS]}
+    env.fail(f"{cause}: {message}")
+
+
+async def _play_turns(env: Env[Any], policy: Policy, log: Log, act: Call, step: Call) -> None:
+    clock = env.clock = time.perf_counter
+    while env.episode.stop is None:
+        turn = Act(env.policy_prompt(), env.available_tools())
+        before = clock()
+        reply = await _policy_call(act, policy.act, turn.prompt, turn.tools)
+        after = clock()
+        turn.model_seconds = after - before
+        turn.completion = read_completion(reply)
+        log.acts.append(turn)
+        await step(env.step, reply)
+        turn.step_seconds = clock() - after
+        turn.tool_seconds = env.episode.tool_seconds
+
+
+async def _policy_call(call: Call, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a policy; its exceptions become the errors that a policy may raise."""
+    try:
+        return await call(function, *args)
+    except Exception as error:
+        typed = as_policy_error(error)
+        if typed is error:
+            raise
+        if isinstance(typed, PolicyError) and not typed.fatal:
+            _log.warning("the agent failed", exc_info=True)
+        raise typed from error
+
+
+def play_episode(env: Env[Any], agent: ScriptedAgent, task: int, seed: int = 0) -> Record:
+    """Let a scripted agent play one task, without an event loop, and return the record."""
+    episode, _ = _result(play(env, agent_from_script(agent), Job(task, 0, seed), act=_call_synchronously))
+    return episode
+
+
+def play_many(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int], seed: int = 0) -> Iterator[Record]:
+    """Let a scripted agent play tasks one after another."""
+    for task in tasks:
+        yield play_episode(env, agent, task, seed)
+
+
+def run_policy(env: Env[Any], policy: Policy) -> None:
+    """Let a policy act until the episode ends; `env` has just been reset. Exceptions of the policy pass through."""
+    _result(_play_turns(env, policy, Log(), _call_synchronously, call_here))
+
+
+def _result(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return cast(T, done.value)
+    raise AssertionError("the coroutine suspended")
 
 
 class RunAbortedError(FactgymError):
-    """Every further episode would fail as those before; what was finished is kept."""
+    """Every further episode would fail as those before; finished episodes are on disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How a run is played; none of it changes what an episode is.
+    """Limits of a run; none of them changes an episode.
 
     concurrency: episodes at a time. episode_timeout: seconds, after which an episode is recorded as an error; None for
     no limit. max_errors: infrastructure errors in a row after which the run stops (0: never); default the larger of
@@ -55,8 +175,19 @@ class Limits:
 
     @property
     def errors_in_row(self) -> int:
-        """After how many errors in a row the run stops; 0 for never."""
+        """Errors in a row after which the run stops; 0 for never."""
         return max(16, self.concurrency + 1) if self.max_errors is None else self.max_errors
+
+    def abort_reason(self, episode: Record, errors_in_row: int, fatal: bool = False) -> str | None:
+        """Why a run must stop after this episode; None where it goes on."""
+        if episode["error"] is None:
+            return None
+        error = f"{episode['error']['cause']}: {episode['error']['message']}"
+        if fatal:
+            return f"the run was stopped: {error}"
+        if self.errors_in_row and errors_in_row >= self.errors_in_row:
+            return f"the run was stopped after {errors_in_row} errors in a row; the last: {error}"
+        return None
 
 
 async def run_jobs(
@@ -79,8 +210,8 @@ async def run_jobs(
         try:
             async with asyncio.TaskGroup() as group:
                 run.workers = [group.create_task(run.work()) for _ in range(run.limits.concurrency)]
-        except BaseExceptionGroup as found:
-            failures = found.exceptions
+        except BaseExceptionGroup as error:
+            failures = error.exceptions
     if failures:
         raise failures[0]
     if run.aborted is not None:
@@ -119,14 +250,18 @@ class _Run:
             env = env or copy.deepcopy(self.env)
             self.progress.running += 1
             try:
-                found, fatal = await self._play(env, job)
+                episode, fatal = await self._play(env, job)
             finally:
                 self.progress.running -= 1
-            if found["error"] is not None:
+            if episode["error"] is not None:
                 env = None  # a thread that was given up may still hold the old one
-            self.keep(found)
-            self.progress.add(found)
-            self._stop_on(found, fatal)
+            self.keep(episode)
+            self.progress.add(episode)
+            if self.aborted is None:
+                self.aborted = self.limits.abort_reason(episode, self.progress.errors_in_row, fatal)
+                if self.aborted is not None:
+                    for worker in self.workers:
+                        worker.cancel()
             await asyncio.sleep(0)  # a policy that never waits must not starve the display and the interrupt
 
     async def _play(self, env: Env[Any], job: Job) -> tuple[Record, bool]:
@@ -135,7 +270,7 @@ class _Run:
             async with asyncio.timeout(self.limits.episode_timeout) as limit:
                 return await play(env, self.agent, job, act=self.act, step=self.step, log=log)
         except asyncio.CancelledError:
-            env.close()  # the thread of its step may wait for what nobody wants any more
+            env.close()  # the thread of its step may wait for a reply that is no longer needed
             raise
         except TimeoutError:
             if not limit.expired():
@@ -148,22 +283,6 @@ class _Run:
             fail(env, log, "timeout", f"the episode took more than {self.limits.episode_timeout:g} seconds")
             return record(env, self.agent.name, job, log), False
 
-    def _stop_on(self, found: Record, fatal: bool) -> None:
-        allowed = self.limits.errors_in_row
-        if self.aborted is None and found["error"] is not None:
-            said = f"{found['error']['cause']}: {found['error']['message']}"
-            if fatal:
-                self._abort(f"the run was stopped: {said}")
-            elif allowed and self.progress.errors_in_row >= allowed:
-                self._abort(
-                    f"the run was stopped after {self.progress.errors_in_row} errors in a row; the last: {said}"
-                )
-
-    def _abort(self, reason: str) -> None:
-        self.aborted = reason
-        for worker in self.workers:
-            worker.cancel()
-
 
 def _caller(stack: ExitStack, threads: int) -> Call:
     """How to call: on the loop, or in threads of its own that end with the run."""
@@ -171,12 +290,9 @@ def _caller(stack: ExitStack, threads: int) -> Call:
         return call_here
     pool = ThreadPoolExecutor(threads, thread_name_prefix="factgym")
     stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-    return _in_threads(pool)
 
-
-def _in_threads(pool: Executor) -> Call:
     async def call(function: Callable[..., Any], *args: Any) -> Any:
-        found = await asyncio.get_running_loop().run_in_executor(pool, function, *args)
-        return await found if inspect.isawaitable(found) else found
+        result = await asyncio.get_running_loop().run_in_executor(pool, function, *args)
+        return await result if inspect.isawaitable(result) else result
 
     return call

@@ -1,18 +1,19 @@
-"""An episode as JSON data: what `episodes.jsonl` holds, described by `factgym/agents/runs/episode.schema.json`.
+"""An episode as JSON data: one line of `episodes.jsonl`, described by `factgym/agents/runs/episode.schema.json`.
 
 All of it but the fields `seconds` follows from environment, agent, task and seed.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import factgym
-from factgym.agents.rollout.completion import TOKENS
-from factgym.agents.rollout.order import Job
+from factgym.agents.rollout.jobs import Job
 from factgym.core.env import Env
 from factgym.core.episode import Turn
 from factgym.core.messages import Completion, Message, ToolSchema
@@ -21,12 +22,17 @@ Record = dict[str, Any]
 
 SCHEMA = 1
 
-_KEPT = ("raw", "model", "finish_reason", "usage", "logprobs", "requests", "retries", "notes")
+MAX_RAW_CHARS = 1_000_000
+"""Characters of a raw reply, a note or a list of retries in a record, as JSON text."""
+
+TOKENS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
+
+_COMPLETION_FIELDS = ("raw", "model", "finish_reason", "usage", "logprobs", "requests", "retries", "notes")
 
 
 @dataclass(slots=True)
 class Act:
-    """What the engine saw of one turn: the prompt, the tools that were open, the reply's own account, the seconds."""
+    """One turn as the engine saw it: the prompt, the tools that were offered, the reply's completion, the seconds."""
 
     prompt: Sequence[Message]
     tools: Sequence[ToolSchema]
@@ -38,7 +44,7 @@ class Act:
 
 @dataclass(slots=True)
 class Log:
-    """What the engine saw of an episode. error: the cause and message of the infrastructure fault that ended it."""
+    """An episode as the engine saw it. error: cause and message of the infrastructure fault that ended it."""
 
     acts: list[Act] = field(default_factory=list)
     error: dict[str, str] | None = None
@@ -78,7 +84,7 @@ def record(env: Env[Any], agent: str, job: Job, log: Log) -> Record:
 
 
 class _SentMessages:
-    """Which messages of the transcript a policy was sent, by index; others are collected behind them."""
+    """Refers to the messages that a policy was sent by their index in the transcript; others are collected in `other`."""
 
     def __init__(self, transcript: Sequence[Message]) -> None:
         self.transcript = transcript
@@ -86,37 +92,39 @@ class _SentMessages:
 
     def refer(self, sent: Sequence[Message], before: int) -> list[int] | None:
         """Indices into transcript + other, or None where the transcript before the turn was sent as it is."""
-        if len(sent) == before and all(
-            one is kept or one == kept for one, kept in zip(sent, self.transcript, strict=False)
-        ):
+        pairs = zip(sent, self.transcript, strict=False)
+        if len(sent) == before and all(message is original or message == original for message, original in pairs):
             return None
-        return [self._place(one, position) for position, one in enumerate(sent)]
+        return [self._index(message, position) for position, message in enumerate(sent)]
 
-    def _place(self, one: Message, position: int) -> int:
-        if position < len(self.transcript) and one == self.transcript[position]:
+    def _index(self, message: Message, position: int) -> int:
+        if position < len(self.transcript) and message == self.transcript[position]:
             return position
-        if one in self.transcript:
-            return self.transcript.index(one)
-        if one not in self.other:
-            self.other.append(one)
-        return len(self.transcript) + self.other.index(one)
+        if message in self.transcript:
+            return self.transcript.index(message)
+        if message not in self.other:
+            self.other.append(message)
+        return len(self.transcript) + self.other.index(message)
 
 
 def _turn(turn: Turn, act: Act, sent: _SentMessages, tools: int) -> Record:
-    said = act.completion or {}
-    calls = [
-        {"tool": result.tool, "arguments": result.arguments, "error": result.error_code}
-        for result in turn.results
-        if result.tool
-    ]
+    completion = act.completion or {}
     return {
         "message": turn.message,
-        "sent": sent.refer(said.get("sent") or act.prompt, turn.message),
-        "tools": None if len(act.tools) == tools else [_name(tool) for tool in act.tools],
-        "calls": calls,
+        "sent": sent.refer(completion.get("sent") or act.prompt, turn.message),
+        "tools": None
+        if len(act.tools) == tools
+        else [str(tool.get("function", tool).get("name")) for tool in act.tools],
+        "calls": [
+            {"tool": result.tool, "arguments": result.arguments, "error": result.error_code}
+            for result in turn.results
+            if result.tool
+        ],
         "observation": turn.observation,
         "error": turn.error,
-        "completion": {key: said[key] for key in _KEPT if key in said} if said else None,  # type: ignore[literal-required]
+        "completion": {key: completion[key] for key in _COMPLETION_FIELDS if key in completion}  # type: ignore[literal-required]
+        if completion
+        else None,
         "seconds": {
             "model": round(act.model_seconds, 6),
             "tool": round(act.tool_seconds, 6),
@@ -125,19 +133,92 @@ def _turn(turn: Turn, act: Act, sent: _SentMessages, tools: int) -> Record:
     }
 
 
-def _name(tool: Mapping[str, Any]) -> str:
-    return str(tool.get("function", tool).get("name"))
-
-
 def _usage(acts: Sequence[Act]) -> dict[str, int] | None:
-    """Tokens and requests of all turns together; None where no policy told any."""
+    """Tokens and requests of all turns together; None where no policy reported any."""
     total: Counter[str] = Counter()
     for act in acts:
-        said = act.completion or {}
+        completion = act.completion or {}
         for name in TOKENS:
-            tokens = (said.get("usage") or {}).get(name)
+            tokens = (completion.get("usage") or {}).get(name)
             if isinstance(tokens, int):
                 total[name] += tokens
-        if said:
-            total["requests"] += said.get("requests", 1)
+        if completion:
+            total["requests"] += completion.get("requests", 1)
     return dict(total) if total else None
+
+
+def read_completion(reply: object) -> Completion | None:
+    """The completion of a reply, checked; None where a policy gave none. Never raises.
+
+    A policy may be anybody's: a value without the type that the record promises is left out and named under `notes`,
+    so that one odd value never makes a run unreadable.
+    """
+    completion = reply.get("completion") if isinstance(reply, dict) else None
+    if not isinstance(completion, Mapping) or not completion:
+        return None
+    checked: dict[str, Any] = {}
+    left_out: list[str] = []
+    for key, fits in _CHECKS.items():
+        if key not in completion or (completion[key] is None and key != "raw"):
+            continue
+        if fits(completion[key]):
+            checked[key] = completion[key]
+        else:
+            left_out.append(key)
+    if left_out:
+        checked["notes"] = {**checked.get("notes", {}), "left_out": left_out}
+    return cast(Completion, checked) if checked else None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_usage(value: object) -> bool:
+    return isinstance(value, Mapping) and all(key in TOKENS and _is_count(count) for key, count in value.items())
+
+
+def _is_json(value: object) -> bool:
+    try:
+        return len(json.dumps(value, allow_nan=False)) <= MAX_RAW_CHARS
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _is_messages(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(item, dict) for item in value) and _is_json(value)
+
+
+def _list_of(checks: Mapping[str, Callable[[object], bool]]) -> Callable[[object], bool]:
+    """A check for a list of objects that have exactly these keys."""
+
+    def fits(value: object) -> bool:
+        return isinstance(value, (list, tuple)) and all(
+            isinstance(item, Mapping)
+            and item.keys() == checks.keys()
+            and all(check(item[key]) for key, check in checks.items())
+            for item in value
+        )
+
+    return fits
+
+
+_CHECKS: Mapping[str, Callable[[object], bool]] = {
+    "raw": _is_json,
+    "model": _is_text,
+    "finish_reason": _is_text,
+    "usage": _is_usage,
+    "logprobs": _list_of({"token": _is_text, "logprob": _is_number}),
+    "requests": lambda value: _is_count(value) and value != 0,
+    "retries": _list_of({"cause": _is_text, "waited": _is_number}),
+    "sent": _is_messages,
+    "notes": lambda value: isinstance(value, Mapping) and _is_json(value),
+}

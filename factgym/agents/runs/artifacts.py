@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.export.files import json_line
-from factgym.agents.runs.lock import lock
-from factgym.agents.runs.resume import check_same
+from factgym.agents.runs.write import check_same, lock
 from factgym.core.errors import ConfigError, DataError
 
 MANIFEST = "manifest.json"

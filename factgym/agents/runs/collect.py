@@ -1,24 +1,26 @@
-"""A whole run, from the plan to the last line on disk: what `factgym eval` does, as a function."""
+"""A whole run, from the plan to the last line on disk: `factgym eval` as a function; and its manifest."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import dataclasses
+import math
+import platform
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import factgym
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits, run_jobs
-from factgym.agents.rollout.order import jobs_of, task_order
-from factgym.agents.rollout.progress import Progress
-from factgym.agents.runs.manifest import manifest_of
+from factgym.agents.rollout.jobs import Progress, jobs_of, task_order
 from factgym.agents.runs.read import Run, read_run
 from factgym.agents.runs.write import RunWriter
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 
 Engine = Callable[..., Awaitable[Progress]]
-"""Plays jobs as `run_jobs` does; another one may spread them over machines."""
+"""Plays jobs as `run_jobs` does; another may spread them over machines."""
 
 
 def collect(
@@ -37,9 +39,9 @@ def collect(
     """Play k episodes of each of n tasks (all of the split when n is None) and return the run on disk.
 
     Each finished episode is appended to `folder/episodes.jsonl` at once. resume: continue the run that is there;
-    finished episodes are kept, and those that a fault of the infrastructure ended are played again. on_start gets the
-    counters that a display can watch. Raises ConfigError, DataError, RunWriteError and RunAbortedError; whatever it
-    raises, what was finished is on disk. Needs a thread without a running event loop; `collect_async` is for the others.
+    finished episodes stay, and those that a fault of the infrastructure ended are played again. on_start gets the
+    counters for a display. Raises ConfigError, DataError, RunWriteError and RunAbortedError; whatever it
+    raises, finished episodes are on disk. Needs a thread without a running event loop; `collect_async` is for the others.
     """
     return asyncio.run(
         collect_async(
@@ -69,11 +71,51 @@ async def collect_async(
     try:
         await agent.prepare()
         with RunWriter(folder, manifest_of(env, agent, len(order), k, seed), resume=resume) as writer:
-            jobs = [job for one in jobs_of(order, k, seed) if (job := writer.remaining(one)) is not None]
-            planned = len(order) * k
-            progress = Progress(planned, before=planned - len(jobs))
+            jobs = [job for planned in jobs_of(order, k, seed) if (job := writer.remaining(planned)) is not None]
+            total = len(order) * k
+            progress = Progress(total, before=total - len(jobs))
             on_start(progress)
             await engine(env, agent, jobs, writer.add, limits=limits, progress=progress)
     finally:
         await agent.close()
     return read_run(folder)
+
+
+def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[str, Any]:
+    """The settings of a run. Two runs whose manifests agree (but for the agent) can be compared.
+
+    n: tasks. k: episodes of each.
+    """
+    auxiliary_policies = {name: json_value(policy) for name, policy in env.auxiliary_policies().items()}
+    return {
+        "env": env.env_spec.id,
+        "version": env.env_spec.version,
+        "agent": agent.name,
+        "agent_details": json_value(dict(agent.describe())),
+        "n": n,
+        "k": k,
+        "seed": seed,
+        "config": {name: json_value(getattr(env.config, name)) for name in type(env.config).model_fields},
+        "factgym": factgym.__version__,
+        "python": platform.python_version(),
+        "fingerprints": {"tasks": env.tasks.fingerprint()},
+        "prompts": env.prompt_hashes(),
+        "caveats": env.warnings(),
+        **({"guests": auxiliary_policies} if auxiliary_policies else {}),
+    }
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON data; an object by its type's name, with its fingerprint where it has one."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: json_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    return f"{name} {value.fingerprint()}" if callable(getattr(value, "fingerprint", None)) else name

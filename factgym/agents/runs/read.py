@@ -1,16 +1,15 @@
-"""Runs on disk: `RUN/manifest.json` and `RUN/episodes.jsonl`, one JSON object a line.
+"""Reading runs from disk: `RUN/manifest.json` and `RUN/episodes.jsonl`, one JSON object a line.
 
-A run that was killed while it wrote ends in half a line: that line is left out and said so, everything else that is
-broken is an error which names its line. An episode that an infrastructure fault ended, and that was played again, is
-there twice: the later line counts. Episodes are streamed, because a run of some thousand may not fit in memory
-twice.
+A run that was killed while it wrote ends in half a line: that line is left out with a note, any other broken line is
+an error that names it. An episode that an infrastructure fault ended, and that was played again, is in the file twice:
+the later line counts. Episodes are streamed, because a run of some thousand may not fit in memory twice.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, NoReturn
@@ -20,9 +19,10 @@ from factgym.core.errors import DataError
 
 Episode = Mapping[str, Any]
 
-_MAX_CAVEATS = 10
+_MAX_WARNINGS = 10
 _LIST_FIELDS = ("messages", "turns")
 _NUMBER_FIELDS = ("components", "weights", "gates")
+_ADVICE = "Delete or repair it, or run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,11 @@ class Run:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the environment wants said beside every result, as the manifest has it: foreign text."""
-        said = self.manifest.get("caveats")
-        return tuple(one for one in said[:_MAX_CAVEATS] if isinstance(one, str)) if isinstance(said, list) else ()
+        """The environment's warnings, which go with every result, from the manifest: untrusted text."""
+        warnings = self.manifest.get("caveats")
+        if not isinstance(warnings, list):
+            return ()
+        return tuple(warning for warning in warnings[:_MAX_WARNINGS] if isinstance(warning, str))
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         """The episodes in the order of the file. Raises DataError that names file, line and fault."""
@@ -49,11 +51,11 @@ class Run:
                 if lines.tell() > self._end:
                     return
                 if line.strip() and number not in self._superseded:
-                    yield _episode(line, f"{path} line {number}")
+                    yield _read_episode(line, f"{path} line {number}")
 
 
 def read_run(folder: str | Path) -> Run:
-    """Open the run in `folder` (or beside the episodes file that is named).
+    """Open the run in `folder` (or the folder of the episodes file that is named).
 
     Raises DataError when there is none, or when its manifest is no JSON object. Faults inside the episodes file are
     raised when they are read.
@@ -64,71 +66,51 @@ def read_run(folder: str | Path) -> Run:
     if not path.is_file():
         raise DataError(f"{folder} is no run: it has no {EPISODES}. `factgym eval ENV --out {folder}` writes one")
     notes = []
-    manifest = _manifest(folder / MANIFEST)
-    if manifest is None:
+    manifest: dict[str, Any] = {}
+    if (folder / MANIFEST).is_file():
+        manifest = _json_object((folder / MANIFEST).read_bytes(), str(folder / MANIFEST))
+    else:
         notes.append(f"{MANIFEST} is missing: this run cannot be compared with others.")
-    found = _measure(path)
-    if found.torn:
+    end, count, torn, superseded = _scan(path)
+    if torn:
         notes.append(f"The last line of {EPISODES} is cut off (the run was interrupted) and is left out.")
-    planned = _planned(manifest or {})
-    if planned is not None and planned > found.count:
-        notes.append(f"The run is incomplete: {found.count} of {planned} episodes.")
-    return Run(folder, manifest or {}, tuple(notes), found.end, frozenset(found.superseded))
-
-
-def _planned(manifest: Mapping[str, Any]) -> int | None:
     n, k = manifest.get("n"), manifest.get("k", 1)
-    return n * k if isinstance(n, int) and isinstance(k, int) else None
+    if isinstance(n, int) and isinstance(k, int) and n * k > count:
+        notes.append(f"The run is incomplete: {count} of {n * k} episodes.")
+    return Run(folder, manifest, tuple(notes), end, frozenset(superseded))
 
 
-@dataclass(slots=True)
-class _Measure:
-    """end: where the last usable line ends. count: episodes, each once. superseded: numbers of lines played again."""
+def _scan(path: Path) -> tuple[int, int, bool, set[int]]:
+    """End of the last usable line in bytes, episodes, whether the last line is torn, lines of superseded episodes.
 
-    end: int = 0
-    count: int = 0
-    torn: bool = False
-    superseded: set[int] = field(default_factory=set)
-
-
-def _measure(path: Path) -> _Measure:
-    found = _Measure()
+    An episode that was played again counts once. A broken line is left for the pass that reads it.
+    """
+    end = count = 0
+    superseded: set[int] = set()
     failed: dict[object, int] = {}
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            episode = _json_or_none(line)
-            found.torn = not line.endswith(b"\n") and episode is None
-            if found.torn:
-                return found
-            found.end += len(line)
-            found.count += bool(line.strip())
+            try:
+                episode = json.loads(line)
+            except (ValueError, RecursionError):
+                episode = None
+            if episode is None and not line.endswith(b"\n"):
+                return end, count, True, superseded
+            end += len(line)
+            count += bool(line.strip())
             if not isinstance(episode, dict):
                 continue
             key = (str(episode.get("task")), str(episode.get("sample")))
             if key in failed:
-                found.superseded.add(failed.pop(key))
-                found.count -= 1
+                superseded.add(failed.pop(key))
+                count -= 1
             if episode.get("error") is not None:
                 failed[key] = number
-    return found
+    return end, count, False, superseded
 
 
-def _json_or_none(line: bytes) -> Any:
-    """The value of a line; None where it is broken, which is said when the line is read."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _manifest(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    return _object(path.read_bytes(), str(path))
-
-
-def _episode(line: bytes, where: str) -> dict[str, Any]:
-    episode = _object(line, where)
+def _read_episode(line: bytes, where: str) -> dict[str, Any]:
+    episode = _json_object(line, where)
     if not isinstance(episode.get("task"), str):
         raise DataError(f"{where}: an episode needs its 'task' (a string); is this a {EPISODES} of `factgym eval`?")
     for name in _LIST_FIELDS:
@@ -140,31 +122,31 @@ def _episode(line: bytes, where: str) -> dict[str, Any]:
         for call in [turn, *turn["calls"]]:
             if not isinstance(call.get("error"), (str, NoneType)):
                 raise DataError(f"{where}: the 'error' of a turn or call must be a code or null")
-    _check_reward(episode.get("reward", where), where)
+    reward = episode.get("reward", where)
+    if reward is not None:
+        _check_reward(reward, where)
     return episode
 
 
-def _check_objects(found: Any, what: str) -> None:
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise DataError(f"{what} must be a list of objects")
+def _check_objects(value: Any, name: str) -> None:
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise DataError(f"{name} must be a list of objects")
 
 
 def _check_reward(reward: Any, where: str) -> None:
-    if reward is None:
-        return
     if not isinstance(reward, dict):
         raise DataError(f"{where}: 'reward' must be an object or null")
     for name in _NUMBER_FIELDS:
-        found = reward.get(name, {})
-        if not isinstance(found, dict) or not all(type(one) in (int, float) for one in found.values()):
+        numbers = reward.get(name, {})
+        if not isinstance(numbers, dict) or not all(type(number) in (int, float) for number in numbers.values()):
             raise DataError(f"{where}: the reward's {name!r} must be an object of numbers")
     if not isinstance(reward.get("metrics", {}), dict):
         raise DataError(f"{where}: the reward's 'metrics' must be an object")
 
 
-def _object(data: bytes, where: str) -> dict[str, Any]:
+def _json_object(data: bytes, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(data.decode(), parse_constant=_refuse)
+        value = json.loads(data.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
@@ -178,8 +160,5 @@ def _object(data: bytes, where: str) -> dict[str, Any]:
     return value
 
 
-_ADVICE = "Delete or repair it, or run again"
-
-
-def _refuse(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")

@@ -1,7 +1,7 @@
 """The format of an episode record: its JSON Schema, published beside this module, and the check of a record against it.
 
-What the schema cannot say is checked here as well: indices that point somewhere, character ranges inside their
-message, numbers that JSON can write.
+Properties that a schema cannot express are checked here as well: indices of existing messages, character ranges
+inside their message, numbers that JSON can write.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 _FILE = "episode.schema.json"
-_MAX_SHOWN_CHARS = 120
+_MAX_MESSAGE_CHARS = 120
 
 Fault = tuple[str, str]
-"""Where in the record, as `turns[2].message`, and what is wrong there."""
+"""The path in the record, as `turns[2].message`, and the message."""
 
 
 def schema() -> dict[str, Any]:
@@ -34,21 +34,17 @@ def schema() -> dict[str, Any]:
 
 
 def validate(record: Mapping[str, Any]) -> None:
-    """Check a record. Raises DataError that names the path of the first fault and what is wrong there."""
+    """Check a record. Raises DataError that names the path of the first fault."""
     error = next(_validator().iter_errors(record), None)
-    if error is not None:
-        path, said = _explain(error)
-    else:
-        path, said = next(_faults(record), ("", ""))
-    if said:
-        raise DataError(f"{path or 'the record'}: {said} (see {_FILE} of factgym.agents.runs)")
+    path, message = _explain(error) if error is not None else next(_faults(record), ("", ""))
+    if message:
+        raise DataError(f"{path or 'the record'}: {message} (see {_FILE} of factgym.agents.runs)")
 
 
 @cache
 def _loaded() -> dict[str, Any]:
-    text = resources.files("factgym.agents.runs").joinpath(_FILE).read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    loaded: dict[str, Any] = json.loads(resources.files("factgym.agents.runs").joinpath(_FILE).read_text("utf-8"))
+    return loaded
 
 
 @cache
@@ -61,11 +57,11 @@ def _validator() -> Draft202012Validator:
 def _explain(error: ValidationError) -> Fault:
     """The deepest cause: an `anyOf` with null otherwise says only that nothing fits."""
     while error.context:
-        error = max(error.context, key=lambda one: (len(one.path), one.validator != "type"))
-    said = error.message
-    if len(said) > _MAX_SHOWN_CHARS:  # the message quotes the value, which may be a megabyte
-        said = f"{said[:_MAX_SHOWN_CHARS]}… breaks the rule {error.validator!r}"
-    return path_text(error.absolute_path), said
+        error = max(error.context, key=lambda cause: (len(cause.path), cause.validator != "type"))
+    message = error.message
+    if len(message) > _MAX_MESSAGE_CHARS:  # it quotes the value, which may be a megabyte
+        message = f"{message[:_MAX_MESSAGE_CHARS]}… breaks the rule {error.validator!r}"
+    return path_text(error.absolute_path), message
 
 
 def path_text(steps: Sequence[str | int]) -> str:
@@ -74,46 +70,39 @@ def path_text(steps: Sequence[str | int]) -> str:
 
 
 def _faults(record: Mapping[str, Any]) -> Iterator[Fault]:
-    """What is wrong with a record that fits the schema."""
-    yield from _places(record)
-    yield from _spans(record)
+    """Faults of a record that fits the schema."""
+    yield from _turn_faults(record)
+    messages = record["messages"]
+    for number, (index, start, end, _) in enumerate((record["reward"] or {}).get("spans", ())):
+        where = f"reward.spans[{number}]"
+        if index >= len(messages) or messages[index]["role"] != "assistant":
+            yield where, f"{index} is not the index of a policy's message"
+        elif not start <= end <= len(message_text(messages[index])):
+            yield where, f"[{start}, {end}) lies outside of message {index}"
     yield from _not_finite(record, [])
 
 
-def _places(record: Mapping[str, Any]) -> Iterator[Fault]:
+def _turn_faults(record: Mapping[str, Any]) -> Iterator[Fault]:
     messages, others = record["messages"], record["other_messages"]
-    known = {tool["function"]["name"] for tool in record["tools"]}
-    last = -1
+    tools = {tool["function"]["name"] for tool in record["tools"]}
+    previous = -1
     for number, turn in enumerate(record["turns"]):
-        where, place = f"turns[{number}]", turn["message"]
-        if place >= len(messages) or messages[place]["role"] != "assistant" or place <= last:
-            yield f"{where}.message", f"{place} is not the place of the policy's next message"
-        last = place
-        for index in turn["sent"] or ():
-            if index >= len(messages) + len(others):
-                yield f"{where}.sent", f"{index} is no message: there are {len(messages)} and {len(others)} others"
+        where, index = f"turns[{number}]", turn["message"]
+        if index >= len(messages) or messages[index]["role"] != "assistant" or index <= previous:
+            yield f"{where}.message", f"{index} is not the index of the policy's next message"
+        previous = index
+        for sent in turn["sent"] or ():
+            if sent >= len(messages) + len(others):
+                yield f"{where}.sent", f"{sent} is no message: there are {len(messages)} and {len(others)} others"
         for name in turn["tools"] or ():
-            if name not in known:
+            if name not in tools:
                 yield f"{where}.tools", f"{name!r:.80} is none of the episode's tools"
-
-
-def _spans(record: Mapping[str, Any]) -> Iterator[Fault]:
-    messages = record["messages"]
-    for number, (place, start, end, _) in enumerate((record["reward"] or {}).get("spans", ())):
-        where = f"reward.spans[{number}]"
-        if place >= len(messages) or messages[place]["role"] != "assistant":
-            yield where, f"{place} is not the place of a policy's message"
-        elif not start <= end <= len(message_text(messages[place])):
-            yield where, f"[{start}, {end}) lies outside of message {place}"
 
 
 def _not_finite(value: Any, path: list[str | int]) -> Iterator[Fault]:
     if isinstance(value, float):
         if not math.isfinite(value):
             yield path_text(path), f"{value} is no JSON number"
-    elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from _not_finite(one, [*path, key])
-    elif isinstance(value, list):
-        for index, one in enumerate(value):
-            yield from _not_finite(one, [*path, index])
+    elif isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _not_finite(item, [*path, key])

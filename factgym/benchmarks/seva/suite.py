@@ -15,7 +15,7 @@ from typing import Any
 
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import collect
 from factgym.benchmarks import sweep
 from factgym.benchmarks.seva.report import SevaReport, evaluate_run

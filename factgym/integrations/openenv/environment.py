@@ -13,7 +13,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
 
 import factgym
-from factgym.agents.rollout.order import task_order
+from factgym.agents.rollout.jobs import task_order
 from factgym.core.errors import ConfigError, EpisodeOverError, did_you_mean
 from factgym.core.messages import Message
 from factgym.integrations.openenv.models import FactAction, FactObservation, FactState

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from factgym.agents.rollout.order import task_order
+from factgym.agents.rollout.jobs import task_order
 from factgym.core.env import Env
 from factgym.core.registry import make
 from factgym.core.seeds import derive

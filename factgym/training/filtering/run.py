@@ -9,7 +9,7 @@ from typing import Any
 from factgym.agents.agent import Agent
 from factgym.agents.difficulty import DifficultyBand, Rule, Selection, find_rule, select
 from factgym.agents.rollout.engine import Limits, run_jobs
-from factgym.agents.rollout.progress import Progress
+from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import Engine, collect
 from factgym.core.env import Env
 from factgym.training.filtering.write import write_selection
