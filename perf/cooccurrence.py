@@ -30,8 +30,7 @@ from typing import NamedTuple
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, build_index, open_index
-from factgym.corpora.cooccurrence.infinigram import InfinigramCounter, open_infinigram
-from factgym.corpora.cooccurrence.infinigram_files import MAX_SHORT
+from factgym.corpora.cooccurrence.infinigram import MAX_SHORT, InfinigramCounter, open_infinigram
 from factgym.corpora.cooccurrence.sources import open_source
 from perf.cooccurrence_peer import write_infinigram
 from perf.cooccurrence_text import Draw, Text, read_text

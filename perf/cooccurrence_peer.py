@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.corpora.cooccurrence.infinigram_files import FORMAT, LISTING, MAX_SHORT, VERSION, WORDS
-from factgym.corpora.cooccurrence.tokens import Case
+from factgym.corpora.cooccurrence.infinigram import FORMAT, LISTING, MAX_SHORT, VERSION, WORDS
+from factgym.corpora.cooccurrence.tokenizer import Case
 
 _BATCH_TOKENS = 1 << 20
 _LEAST_PART = 1 << 19

@@ -107,7 +107,7 @@ def index(
     from rich.console import Console
 
     from factgym.corpora.cooccurrence import build_index
-    from factgym.corpora.cooccurrence.engine import settled
+    from factgym.corpora.cooccurrence.engine import wait_for_kernels
     from factgym.corpora.cooccurrence.sources import open_source
 
     if out.exists() and not force:
@@ -125,7 +125,7 @@ def index(
         console.print("Stopped. The same command goes on where this one was.")
         raise typer.Exit(130) from None
     _tell(built, time.monotonic() - started)
-    if not settled(PATIENCE):
+    if not wait_for_kernels(PATIENCE):
         console.print("numba compiles the code that counts, once after an installation: some seconds more")
 
 
@@ -206,9 +206,9 @@ def _announce(console: Console, corpus: Source) -> None:
     console.print(
         f"{files:,} file{'s' * (files != 1)}, {corpus.bytes / 1e6:,.1f} MB, in {len(corpus.parts):,} part{'s' * (len(corpus.parts) != 1)}"
     )
-    if corpus.passed_over:
-        some = ", ".join(corpus.passed_over[:3]) + (" …" if len(corpus.passed_over) > 3 else "")
-        console.print(f"passed over: {len(corpus.passed_over):,} ({some})")
+    if corpus.ignored:
+        some = ", ".join(corpus.ignored[:3]) + (" …" if len(corpus.ignored) > 3 else "")
+        console.print(f"passed over: {len(corpus.ignored):,} ({some})")
 
 
 def _tell(built: Built, seconds: float) -> None:

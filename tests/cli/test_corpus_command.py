@@ -76,7 +76,7 @@ def test_what_the_build_says(lines):
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_build_says_what_it_still_waits_for(lines, monkeypatch, settled):
-    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.settled", lambda seconds: settled)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.wait_for_kernels", lambda seconds: settled)
     done = CliRunner().invoke(app, ["corpus", "index", str(lines / "c.jsonl"), "--out", str(lines / "c.cooc")])
     assert done.exit_code == 0, done.output
     assert ("numba compiles" in done.stderr) == (not settled)

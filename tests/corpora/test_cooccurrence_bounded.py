@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import memory_index
-from factgym.corpora.cooccurrence.brute import brute_count
 from factgym.corpora.cooccurrence.engine import has_numba
+from tests.corpora.brute_force import brute_count
 from tests.corpora.test_cooccurrence_index import documents_of, engine, long_documents, terms
 
 assert engine  # the fixture
@@ -71,16 +71,16 @@ def test_what_the_kernels_remember_is_forgotten_beyond_the_memory() -> None:
     letters = "abcdefghij"
     texts = [" ".join(letters) + " " + " ".join(letters[::2]) * 2] * 300
     index, plain = (memory_index(texts, engine=each) for each in ("numba", "numpy"))
-    index._lexicon._memory = 60_000
+    index._clauses._memory = 60_000
     phrases = [f"{one}-{other}" for one, other in itertools.product(letters, letters)]
     for phrase in phrases:
         assert (
             index.count_many([[phrase, "a"], [phrase]]).tolist()
             == plain.count_many([[phrase, "a"], [phrase]]).tolist()
         )
-        assert index._lexicon.known().nbytes <= 30_000
+        assert index._clauses.table().nbytes <= 30_000
     with pytest.raises(ConfigError, match="larger memory_mb"):
-        index._lexicon._memory = 1_000
+        index._clauses._memory = 1_000
         index.count(["a-b-c"])
 
 

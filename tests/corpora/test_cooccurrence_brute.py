@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import memory_index, tokenize
-from factgym.corpora.cooccurrence.brute import brute_count
+from tests.corpora.brute_force import brute_count
 
 WIDE = 1000
 

@@ -20,10 +20,17 @@ import numpy as np
 import pytest
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence import CooccurrenceIndex, Progress, build_index, engine, memory_index, open_index
-from factgym.corpora.cooccurrence import merge as merging
-from factgym.corpora.cooccurrence.numbering import number_compiled, number_plainly
+from factgym.corpora.cooccurrence import (
+    CooccurrenceIndex,
+    Progress,
+    build_index,
+    engine,
+    memory_index,
+    open_index,
+    segments,
+)
 from factgym.corpora.cooccurrence.sources import open_source
+from factgym.corpora.cooccurrence.tokenizer import number_documents, number_documents_compiled
 
 Documents = list[tuple[str, str]]
 
@@ -50,9 +57,9 @@ def write_jsonl(path: Path, documents: Documents) -> Path:
 def test_compiled_and_plain_numbering_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over ASCII, accents, marks, CJK, what NFKC changes, empty documents, and tables that have to grow."""
     pytest.importorskip("numba", reason="needs the extra 'counting'")
-    engine.scanning()
-    engine.words.wait()
-    kernels = engine.scanning()
+    engine.text_kernels()
+    engine.text_module.wait()
+    kernels = engine.text_kernels()
     assert kernels is not None
     numbers = random.Random(8)
     odd = [
@@ -84,12 +91,12 @@ def test_compiled_and_plain_numbering_agree(monkeypatch: pytest.MonkeyPatch) -> 
         "".join(chr(i) for i in range(0x3100)),
     ]
     for case in ("keep", "fold"):
-        plain = number_plainly(iter(texts), case, None)  # type: ignore[arg-type]
-        compiled = number_compiled(kernels, iter(texts), case, None)  # type: ignore[arg-type]
+        plain = number_documents(iter(texts), case, None)  # type: ignore[arg-type]
+        compiled = number_documents_compiled(kernels, iter(texts), case, None)  # type: ignore[arg-type]
         assert compiled.words == plain.words
         assert compiled.lengths.tolist() == plain.lengths.tolist()
         assert np.array_equal(np.concatenate(compiled.tokens), np.concatenate(plain.tokens))
-    few = number_compiled(kernels, iter(["a b"] * 1000), "keep", 300)
+    few = number_documents_compiled(kernels, iter(["a b"] * 1000), "keep", 300)
     assert 100 <= len(few.lengths) < 300
 
 
@@ -127,8 +134,8 @@ def test_many_runs_and_slices_make_the_same_file(tmp_path: Path, compiled: bool)
     """Also where one word alone is more than a slice holds, and where a part of the source is several runs."""
     if compiled:
         pytest.importorskip("numba", reason="needs the extra 'counting'")
-        engine.scanning()
-        engine.words.wait()
+        engine.text_kernels()
+        engine.text_module.wait()
     documents = [*documents_of(2), ("long", "w1 " * 9000)]
     steps: list[Progress] = []
     source = open_source(write_jsonl(tmp_path / "c.jsonl", documents), part_bytes=150_000)
@@ -208,7 +215,6 @@ KILLED = """
 import sys
 from factgym.corpora.cooccurrence import build_index
 from factgym.corpora.cooccurrence import build
-from factgym.corpora.cooccurrence.numbering import number_compiled, number_plainly
 from factgym.corpora.cooccurrence.sources import open_source
 if __name__ == "__main__":
     build.TOKEN_BYTES = build.POSTING_BYTES = 1 << 12
@@ -262,10 +268,10 @@ def test_two_builds_of_one_index_do_not_meet(tmp_path: Path) -> None:
 @pytest.fixture
 def no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled beside a build, which would be measured with it."""
-    engine.counting.wait()
-    engine.words.wait()
-    monkeypatch.setattr("factgym.corpora.cooccurrence.build.kernel", lambda engine, worth: None)
-    monkeypatch.setattr("factgym.corpora.cooccurrence.runs.scanning", lambda worth: None)
+    engine.counting_module.wait()
+    engine.text_module.wait()
+    monkeypatch.setattr("factgym.corpora.cooccurrence.build.counting_kernels", lambda engine, load: None)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.segments.text_kernels", lambda load: None)
 
 
 @pytest.mark.usefixtures("no_compiling")
@@ -335,7 +341,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("factgym.corpora.cooccurrence.container.os.fsync", full)
+        patched.setattr("factgym.corpora.cooccurrence.store.os.fsync", full)
         with pytest.raises(DataError, match="no space is left"):
             build_index([("a", "A")], tmp_path / "x.cooc", workers=1)
     build_index([("a", "A")], tmp_path / "x.cooc", workers=1)
@@ -376,8 +382,8 @@ def test_what_a_source_leaves_out_is_counted(tmp_path: Path) -> None:
 def test_two_words_of_one_hash_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     keys, lengths = np.zeros(2, np.uint64), np.array([1, 1])
     with pytest.raises(DataError, match="share a 64-bit hash"):
-        merging._check_spelling(keys, lengths, np.frombuffer(b"ab", np.uint8), np.array([0, 1]))
-    merging._check_spelling(keys, lengths, np.frombuffer(b"aa", np.uint8), np.array([0, 1]))
+        segments.check_spelling(keys, lengths, np.frombuffer(b"ab", np.uint8), np.array([0, 1]))
+    segments.check_spelling(keys, lengths, np.frombuffer(b"aa", np.uint8), np.array([0, 1]))
     monkeypatch.setattr("factgym.corpora.cooccurrence.store.word_keys", lambda words: np.zeros(2, np.uint64))
     with pytest.raises(DataError, match="share a 64-bit hash"):
         memory_index(["a b"])

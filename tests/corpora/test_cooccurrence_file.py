@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence import build_index, memory_index, open_index, preload
-from factgym.corpora.cooccurrence.blocks import PostingList, decode, encode
-from factgym.corpora.cooccurrence.container import HEADER_BYTES, open_container, write_container
-from factgym.corpora.cooccurrence.store import running
+from factgym.corpora.cooccurrence import build_index, memory_index, open_index, store
+from factgym.corpora.cooccurrence.postings import PostingList, decode, encode, prefix_sums
+from factgym.corpora.cooccurrence.store import HEADER_BYTES, open_container, write_container
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +80,14 @@ def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
 ) -> None:
     """All bytes but the header's, at once for a small file and in a thread for a large one; counts are the same."""
     read: list[tuple[str, int]] = []
-    touch = preload.touch
+    touch = store.touch_pages
 
     def noted(arrays: list[np.ndarray]) -> None:
         read.append((threading.current_thread().name, sum(array.nbytes for array in arrays)))
         touch(arrays)
 
-    monkeypatch.setattr(preload, "touch", noted)
+    monkeypatch.setattr(store, "touch_pages", noted)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.index.touch_pages", noted)
     main, size = threading.current_thread().name, whole.stat().st_size
     plain = open_index(whole, preload=False)
     assert not read
@@ -95,10 +95,10 @@ def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
     assert open_index(whole).count(["w1", "w2"]) == plain.count(["w1", "w2"])
     assert [name for name, _ in read] == [main, main]
     assert all(size - HEADER_BYTES - 64 * 9 <= found <= size - HEADER_BYTES for _, found in read)
-    monkeypatch.setattr(preload, "_memory", lambda: 3 * size)
+    monkeypatch.setattr(store, "_machine_memory", lambda: 3 * size)
     assert pickle.loads(pickle.dumps(open_index(whole)))._options["preload"] is None
     assert len(read) == 2
-    monkeypatch.setattr(preload, "_AT_ONCE", 100)
+    monkeypatch.setattr(store, "_SYNCHRONOUS_BYTES", 100)
     open_index(whole, preload=True)
     for thread in threading.enumerate():
         if thread.name == "preload":
@@ -123,7 +123,7 @@ def test_damage_in_large_sections_is_an_error_or_a_wrong_count_never_a_crash(
     """Sections that opening does not read through: whatever stands in them, counting stays inside its arrays."""
     if engine == "numba":
         pytest.importorskip("numba", reason="needs the extra 'counting'")
-    monkeypatch.setattr("factgym.corpora.cooccurrence.container._CHECKED_BYTES", 0)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.store._CHECKED_BYTES", 0)
     raw, path = whole.read_bytes(), tmp_path / "damaged.cooc"
     says = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
     numbers = random.Random(1)
@@ -177,7 +177,7 @@ def test_blocks_decode_to_what_was_encoded(given_lists: list[tuple[int, list[int
     positions = [np.cumsum([start, *gaps]).astype(np.uint32) for start, gaps in given_lists]
     frequencies = np.array([len(each) for each in positions])
     blocks = encode(np.concatenate(positions), frequencies)
-    offsets = running(blocks.sizes.astype(np.int64))
+    offsets = prefix_sums(blocks.sizes.astype(np.int64))
     begin = 0
     for each in positions:
         count = -(-len(each) // 64)
@@ -193,7 +193,7 @@ def test_blocks_decode_to_what_was_encoded(given_lists: list[tuple[int, list[int
 def test_positions_up_to_the_limit_are_kept() -> None:
     positions = np.array([0, *range(2**32 - 64, 2**32)], np.uint32)
     blocks = encode(positions, np.array([65]))
-    view = PostingList(65, blocks.firsts, running(blocks.sizes.astype(np.int64)), blocks.data)
+    view = PostingList(65, blocks.firsts, prefix_sums(blocks.sizes.astype(np.int64)), blocks.data)
     assert np.array_equal(decode(view), positions)
 
 

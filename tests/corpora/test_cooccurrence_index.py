@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, CountDetail, Counter, memory_index, open_counter, tokenize
 from factgym.corpora.cooccurrence import engine as engine_module
-from factgym.corpora.cooccurrence.brute import brute_count
-from factgym.corpora.cooccurrence.engine import Loading, _after_fork, has_numba, settled
+from factgym.corpora.cooccurrence.engine import LazyModule, _after_fork, has_numba, wait_for_kernels
+from tests.corpora.brute_force import brute_count
 
 LETTERS = "ABCDE"
 
@@ -234,10 +234,10 @@ def test_a_dear_query_is_cut_into_pieces_for_the_threads(semantics: str, monkeyp
     words = sorted((f"w{i}" for i in range(200)), key=alone.frequency)[-40:]
     queries = [[one, other, "w7-w8"][: 2 + (n % 2)] for n, (one, other) in enumerate(itertools.pairwise(words))]
     queries += [[words[-1]], ["nowhere", words[0]], [words[-1], words[-1]], words[-5:]]
-    monkeypatch.setattr("factgym.corpora.cooccurrence.engine._ALONE", 50)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.engine._MIN_PARALLEL_COST", 50)
     cut: list[int] = []
-    pieces = engine_module._pieces
-    monkeypatch.setattr(engine_module, "_pieces", lambda rows, wanted: cut.append(wanted) or pieces(rows, wanted))
+    pieces = engine_module._split_query
+    monkeypatch.setattr(engine_module, "_split_query", lambda rows, wanted: cut.append(wanted) or pieces(rows, wanted))
     for most in (3, 90, 10**12):
         expected = alone.count_up_to(queries, most).tolist()
         assert together.count_up_to(queries, most).tolist() == expected, most
@@ -250,30 +250,30 @@ def test_counting_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch
     """While the kernels are loaded, NumPy answers; when they are there, they do."""
     ready, called = threading.Event(), []
 
-    class Slow(Loading):
+    class Slow(LazyModule):
         def _load(self) -> None:
             ready.wait(60)
-            self.found = types.SimpleNamespace(count_batch=lambda *args: called.append(args))
+            self.module = types.SimpleNamespace(count_batch=lambda *args: called.append(args))
 
     loading = Slow("compiled")
-    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.counting", loading)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.counting_module", loading)
     monkeypatch.setattr("factgym.corpora.cooccurrence.engine.has_numba", lambda: True)
-    monkeypatch.setattr("factgym.corpora.cooccurrence.index.LARGE", 1)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.index.LARGE_INDEX", 1)
     index = memory_index(["A B A"])
     assert index.count(["A", "B"]) == 1
     assert loading._thread is not None
     assert loading._thread.is_alive()
-    assert not settled(0.01)
+    assert not wait_for_kernels(0.01)
     ready.set()
     loading.wait()
-    assert settled(0)
+    assert wait_for_kernels(0)
     index.count(["A", "B"])
     assert len(called) == 1
 
 
 def test_a_small_index_does_not_load_numba_before_many_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    monkeypatch.setattr("factgym.corpora.cooccurrence.index.kernel", lambda engine, worth: asked.append(worth))
+    monkeypatch.setattr("factgym.corpora.cooccurrence.index.counting_kernels", lambda engine, load: asked.append(load))
     index = memory_index(["A B"])
     index.count_many([["A"], ["B"]])
     assert not any(asked)
@@ -283,22 +283,22 @@ def test_a_small_index_does_not_load_numba_before_many_queries(monkeypatch: pyte
 
 def test_worked_out_clauses_are_kept_within_the_memory() -> None:
     index = memory_index(["a b c d e f g h i j " * 2000], engine="numpy")
-    index._lexicon._memory = 90_000
+    index._clauses._memory = 90_000
     letters = "abcdefghij"
     for one, other in itertools.product(letters, letters):
         assert index.frequency(f"{one}-{other}") in (0, 1999, 2000)
-    made = index._lexicon._made
+    made = index._clauses._cache
     assert 1 < len(made) < 60
-    assert sum(clause.places.data.nbytes for clause in made.values()) <= 45_000
+    assert sum(clause.postings.data.nbytes for clause in made.values()) <= 45_000
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_child_process_forked_while_numba_loads_counts_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    loading = Loading("compiled")
+    loading = LazyModule("compiled")
     loading._thread = threading.Thread()
     loading._thread.start()
-    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.counting", loading)
-    _after_fork([loading, Loading("compiled_words")])
+    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.counting_module", loading)
+    _after_fork([loading, LazyModule("compiled_words")])
     assert memory_index(["A B"]).count_many([["A", "B"]] * 2).tolist() == [1, 1]
     with pytest.raises(ConfigError, match="forked while numba was loading"):
         memory_index(["A B"], engine="numba")
@@ -307,7 +307,7 @@ def test_a_child_process_forked_while_numba_loads_counts_in_numpy(monkeypatch: p
 def test_open_counter_names_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     opened: list[tuple[str, dict[str, object]]] = []
     monkeypatch.setattr(
-        "factgym.corpora.cooccurrence.infinigram.open_infinigram",
+        "factgym.corpora.cooccurrence.index.open_infinigram",
         lambda path, **options: opened.append((path, options)) or memory_index([]),
     )
     open_counter("infini-gram:some/where", window=9)

@@ -17,10 +17,9 @@ import pytest
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter, tokenize
-from factgym.corpora.cooccurrence.brute import brute_count
-from factgym.corpora.cooccurrence.infinigram import open_infinigram
-from factgym.corpora.cooccurrence.infinigram_files import MAX_SHORT
+from factgym.corpora.cooccurrence.infinigram import MAX_SHORT, ModelEncoder, open_infinigram
 from perf.cooccurrence_peer import run_indexer, write_infinigram
+from tests.corpora.brute_force import brute_count
 
 DOCUMENTS = (
     "Paris is the capital of France and Paris is large",
@@ -257,17 +256,15 @@ def test_words_become_the_tokens_that_they_are_inside_a_text(tokenizer, subwords
 
 def test_a_leading_space_is_dropped(tokenizer, subwords):
     """As the paper drops LLaMA-2's 29871; here the token of the lone space mark."""
-    from factgym.corpora.cooccurrence.infinigram_tokenizer import ModelTokenizer
 
     made, file = tokenizer
     mark = made.token_to_id("\u2581")
     word = next(w for w in ("zParis", "qRome", "7", "z") if made.encode(w).ids[:1] == [mark])
-    assert ModelTokenizer(file, drop_leading=mark).encode(word) == made.encode(word).ids[1:]
-    assert ModelTokenizer(file).encode(word) == made.encode(word).ids
+    assert ModelEncoder(file, drop_leading=mark).encode(word) == made.encode(word).ids[1:]
+    assert ModelEncoder(file).encode(word) == made.encode(word).ids
 
 
 def test_byte_level_words_get_their_space(tmp_path):
-    from factgym.corpora.cooccurrence.infinigram_tokenizer import ModelTokenizer
 
     library = pytest.importorskip("tokenizers", reason="needs the extra local")
     made = library.Tokenizer(library.models.BPE())
@@ -276,7 +273,7 @@ def test_byte_level_words_get_their_space(tmp_path):
     made.train_from_iterator(DOCUMENTS * 3, trainer)
     made.save(str(tmp_path / "tokenizer.json"))
     inside = made.encode("is Paris").ids[len(made.encode("is").ids) :]
-    assert ModelTokenizer(tmp_path).encode("Paris") == inside != made.encode("Paris").ids
+    assert ModelEncoder(tmp_path).encode("Paris") == inside != made.encode("Paris").ids
 
 
 def test_an_index_without_words_asks_for_its_tokenizer(subwords, tmp_path):

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from factgym.corpora.cooccurrence import blocks
+from factgym.corpora.cooccurrence import postings as codec
 
 pytest.importorskip("numba", reason="needs the extra 'counting': pip install -e '.[counting]'")
 
-from factgym.corpora.cooccurrence.compiled_lists import ANCHORS, BLOCK, DENSE, FAR, ROOM, neighbours
+from factgym.corpora.cooccurrence.kernel_postings import ANCHORS, BLOCK, DENSE, FAR, WORKSPACE, neighbours
 
 I64 = NDArray[np.int64]
 
@@ -20,9 +20,9 @@ I64 = NDArray[np.int64]
 def encoded(lists: list[I64]) -> tuple[tuple[NDArray[np.uint32], ...], I64]:
     """Lists as the kernels take them: firsts, offsets and data, and a row for each."""
     frequencies = np.array(list(map(len, lists)), np.int64)
-    made = blocks.encode(np.concatenate(lists).astype(np.uint32), frequencies)
+    made = codec.encode(np.concatenate(lists).astype(np.uint32), frequencies)
     offsets = np.append(0, np.cumsum(made.sizes)).astype(np.uint32)
-    counts = blocks.block_counts(frequencies)
+    counts = codec.block_counts(frequencies)
     ends = np.cumsum(counts)
     rows = np.stack([ends - counts, ends, frequencies - (counts - 1) * BLOCK, frequencies, 0 * counts], axis=1)
     arrays = (made.firsts, offsets, np.append(made.data, np.uint32(0)))
@@ -40,7 +40,7 @@ def check(positions: I64, points: I64, beside: I64, hint: int = -1) -> None:
     arrays, rows = encoded([beside, positions, beside])
     row = rows[1]
     before, after = np.empty(ANCHORS, np.int64), np.empty(ANCHORS, np.int64)
-    room = np.empty(ROOM * ANCHORS, np.int64)
+    room = np.empty(WORKSPACE * ANCHORS, np.int64)
     n = len(points)
     given_points = np.zeros(ANCHORS, np.int64)
     given_points[:n] = points

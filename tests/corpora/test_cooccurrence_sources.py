@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.corpora.cooccurrence.source_bytes import CHUNK
-from factgym.corpora.cooccurrence.sources import Bad, open_source
+from factgym.corpora.cooccurrence import records
+from factgym.corpora.cooccurrence.byte_ranges import CHUNK
+from factgym.corpora.cooccurrence.sources import BadRecords, open_source
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 WORDS = ["Paris", "Rome", "été", "東京", "a", "the", "\u2028", "naïve"]
@@ -64,7 +65,7 @@ def test_parts_are_the_whole(tmp_path_factory, lengths, part_bytes, ended):
     source = open_source(path, part_bytes=part_bytes)
     assert [one for part in source.parts for one in source.read(part)] == made
     assert list(open_source(path)) == made
-    assert source.parts[0].stretch.end <= part_bytes
+    assert source.parts[0].range.end <= part_bytes
 
 
 def test_a_source_reads_the_same_in_another_process(tmp_path):
@@ -133,9 +134,9 @@ def test_counts_of_what_is_left_out_can_be_gathered_per_part(tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_text('{"text": "a"}\nbroken\n' * 60)
     source = open_source(path, part_bytes=200, skip_bad=True)
-    total = Bad()
+    total = BadRecords()
     for part in source.parts:
-        own = Bad()
+        own = BadRecords()
         list(source.read(part, own))
         total.merge(own)
     assert (total.count, len(total.messages), source.bad.count) == (60, 20, 0)
@@ -159,7 +160,7 @@ def test_bytes_after_a_bzip2_stream_are_an_error(tmp_path):
 
 def test_a_packed_bomb_is_stopped_at_its_first_line(tmp_path, monkeypatch):
     """A few kilobytes that unpack to one line of many megabytes never lie in memory."""
-    monkeypatch.setattr("factgym.corpora.cooccurrence.source_records.MAX_RECORD_BYTES", 2 * CHUNK)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.records.MAX_RECORD_BYTES", 2 * CHUNK)
     for suffix, pack in PACKERS.items():
         (tmp_path / f"c.jsonl{suffix}").write_bytes(pack(bytes(8 * CHUNK)))
         with pytest.raises(DataError, match="a line has more than"):
@@ -188,13 +189,13 @@ def test_a_file_without_a_known_ending_is_text(tmp_path):
     assert open_source(tmp_path / "README", form="jsonl").parts[0].form == "jsonl"
 
 
-def test_a_folder_is_read_in_the_order_of_its_paths_and_says_what_it_passed_over(tmp_path):
+def test_a_folder_is_read_in_the_order_of_its_paths_and_says_what_it_ignored(tmp_path):
     for name in ("b/two.txt", "a/one.txt", "z.jsonl", "picture.png", ".hidden.txt", ".git/x.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"id": "z", "text": "z"}' if name == "z.jsonl" else name)
     source = open_source(tmp_path)
     assert [id_ for id_, _ in source] == ["a/one.txt", "b/two.txt", "z"]
-    assert source.passed_over == ("picture.png",)
+    assert source.ignored == ("picture.png",)
     assert [part.form for part in open_source(tmp_path, form="text").parts] == ["text", "text"]
 
 
@@ -221,7 +222,7 @@ def test_wikiextractor_in_both_of_its_forms(tmp_path):
     source = open_source(tmp_path)
     assert [id_ for id_, _ in source] == ["12", "25", "39"]
     assert next(iter(source))[1] == "Anarchism\n\nAnarchism is a political philosophy."
-    assert source.passed_over == ("log.txt",)
+    assert source.ignored == ("log.txt",)
 
 
 @pytest.mark.parametrize(
@@ -360,15 +361,13 @@ def test_a_dump_that_is_there_twice_is_not_read_twice(tmp_path):
 
 
 def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
-    from factgym.corpora.cooccurrence import wikitext
-
-    wikitext._parser.cache_clear()
+    records._wikitext_parser.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "mwparserfromhell", None)
     head, pages, foot = dump([(0, "A", "one")])
     (tmp_path / "x.xml").write_text("".join([head, *pages, foot]))
     with pytest.raises(MissingExtraError, match="wikipedia"):
         list(open_source(tmp_path))
-    wikitext._parser.cache_clear()
+    records._wikitext_parser.cache_clear()
 
 
 WIKITEXT = {
@@ -389,9 +388,7 @@ WIKITEXT = {
 @pytest.mark.usefixtures("_library")
 @pytest.mark.parametrize("wikitext", WIKITEXT)
 def test_wikitext_as_prose(wikitext):
-    from factgym.corpora.cooccurrence.wikitext import plain_text
-
-    assert plain_text(wikitext) == WIKITEXT[wikitext]
+    assert records.strip_wikitext(wikitext) == WIKITEXT[wikitext]
 
 
 def test_settings_and_places_that_do_not_fit(tmp_path):

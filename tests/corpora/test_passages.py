@@ -245,7 +245,7 @@ def test_arrays_and_lines_read_as_the_standard_library_reads_them(
     lines = folder / "b.jsonl"
     lines.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in entries), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("factgym.corpora.cooccurrence.source_bytes.CHUNK", chunk)
+        patch.setattr("factgym.corpora.cooccurrence.byte_ranges.CHUNK", chunk)
         assert [row.values for row in rows_of(file)] == entries
         assert [row.values for row in rows_of(lines)] == entries
         assert [row.number for row in rows_of(file)] == list(range(1, len(entries) + 1))

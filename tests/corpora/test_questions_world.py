@@ -11,10 +11,10 @@ import pytest
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import tokenize
-from factgym.corpora.cooccurrence.brute import brute_count
 from factgym.generators.questions.generated import SPLITS, GeneratedQuestions
 from factgym.generators.questions.world import TIERS, World, question_world
 from factgym.rewards.corver import content_words
+from tests.corpora.brute_force import brute_count
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 

@@ -1,10 +1,10 @@
-"""Building an index: documents of any number, in bounded memory, on several cores, and again from where it stopped.
+"""Building an index: documents of any number, in bounded memory, on several cores, resumable.
 
     build_index(open_source("wiki.jsonl"), "wiki.cooc", memory_mb=2048, workers=4)
 
-Runs and slices (`runs`, `merge`) lie in a folder beside the destination until the index is whole; only then does the
-destination appear. A build that was killed is started again with the same arguments: it goes on with what is there, if
-the source and the settings are still the same, and from the beginning if they are not.
+Segments and slices (`segments`) lie in a folder beside the destination until the index is complete; only then does the
+destination appear. A build that was killed is started again with the same arguments: it reuses the folder if the source
+and the settings are unchanged, and starts anew if not.
 """
 
 from __future__ import annotations
@@ -16,55 +16,63 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence.container import Array, open_container, write_container, written
-from factgym.corpora.cooccurrence.engine import LARGE, kernel
-from factgym.corpora.cooccurrence.files import INDEX
-from factgym.corpora.cooccurrence.merge import POSTING_BYTES, SLICE, merge, plan_ranges
-from factgym.corpora.cooccurrence.runs import (
+from factgym.corpora.cooccurrence.engine import LARGE_INDEX, counting_kernels
+from factgym.corpora.cooccurrence.postings import block_counts
+from factgym.corpora.cooccurrence.segments import (
+    POSTING_BYTES,
+    SLICE_KIND,
     TOKEN_BYTES,
-    Done,
     PartedSource,
-    Task,
-    read_done,
-    run_path,
-    text_digest,
-    work,
+    PartResult,
+    PartTask,
+    merge,
+    plan_merge,
+    read_part,
+    segment_path,
 )
-from factgym.corpora.cooccurrence.store import check_positions, running_from
-from factgym.corpora.cooccurrence.tokens import TOKENIZER, Case
+from factgym.corpora.cooccurrence.store import (
+    INDEX_KIND,
+    Array,
+    atomic_write,
+    check_positions,
+    open_container,
+    write_container,
+)
+from factgym.corpora.cooccurrence.tokenizer import TOKENIZER, Case
 
 MEMORY_MB = 1024
-_CHARACTERS = 5
-"""Of text per token, about: how long a batch of a plain iterable is."""
+_TOKEN_CHARS = 5
+"""Estimated characters per token, for the size of an iterable's batches."""
+_MAX_MESSAGES = 20
 
-T = TypeVar("T")
-R = TypeVar("R")
+Run = Callable[[Callable[[Any], Any], Iterator[Any]], Iterator[Any]]
+"""Maps a function over tasks; results come in the order of completion."""
 
 
 class Progress(NamedTuple):
-    """How far a build is."""
+    """Progress of a build."""
 
     stage: str
     """"read" (tokens are those of finished parts), "merge" (tokens are postings of finished slices) or "write"."""
     done: int
-    """Parts or slices that are finished."""
+    """Finished parts or slices."""
     total: int | None
-    """Of how many, where that is known."""
+    """All parts or slices, if known."""
     tokens: int
     documents: int
 
 
 class Built(NamedTuple):
-    """What a build made."""
+    """Summary of a build."""
 
     path: Path
     tokens: int
@@ -72,7 +80,7 @@ class Built(NamedTuple):
     words: int
     bytes: int
     bad: int
-    """Records that the source left out."""
+    """Records that the source skipped."""
     messages: list[str]
 
 
@@ -89,55 +97,57 @@ def build_index(
     """Write an index of (id, text) documents, in their order, to `destination`.
 
     documents: a source with `parts` (see `sources.open_source`), which workers read on their own, or any iterable; an
-    iterable is read here and only its words are counted in parallel. memory_mb: for all workers together, beside what
-    Python itself takes (some 60 MB each). workers: processes; all cores by default. resume: go on with what an
-    interrupted build of the same documents and settings left; False starts anew.
+    iterable is read here and only its words are counted in parallel. memory_mb: for all workers together, besides the
+    interpreters (some 60 MB each). workers: processes; all cores by default. resume: reuse the results of an
+    interrupted build of the same documents and settings; False starts anew.
     With several workers, a script must guard its start with `if __name__ == "__main__":`, as processes are spawned.
     Raises `ConfigError` for a setting, `DataError` for documents that cannot be read or are too many.
     """
-    count = _check(memory_mb, workers, case)
+    if workers is None:
+        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    _check_options(memory_mb, workers, case)
     target = Path(destination)
     if target.is_dir():
         raise ConfigError(f"{target} is a folder: name the file that the index is to become")
     folder = target.with_name(f"{target.name}.building")
     report = progress or (lambda _: None)
-    _allow_many_files()
-    with _alone(folder, resume), _pool(count) as run:
-        plan = _plan(documents, folder, memory_mb, count, case)
-        parts = _read(documents, folder, plan, run, report)
-        runs = [run_path(folder, part.number, i) for part in parts for i in range(part.runs)]
-        tokens, held = sum(part.tokens for part in parts), sum(part.documents for part in parts)
-        # Where numba is installed: compiled and cached by the time that the index is opened.
-        kernel("auto", tokens >= LARGE)
-        ranges = plan_ranges(runs, folder, plan["postings"])
+    _raise_file_limit()
+    with _locked_folder(folder, resume), _run_tasks(workers) as run:
+        source = documents.fingerprint() if isinstance(documents, PartedSource) else None
+        _discard_other_plan(folder, {"source": source, "case": case, "tokenizer": TOKENIZER, "version": 2})
+        worker_memory = (memory_mb << 20) // workers
+        parts = _read_parts(documents, folder, case, worker_memory // TOKEN_BYTES, run, report)
+        tokens, document_count = sum(part.tokens for part in parts), sum(part.documents for part in parts)
+        # Compiles and caches the kernels, if numba is installed, before the index is opened.
+        counting_kernels("auto", tokens >= LARGE_INDEX)
+        segments = [segment_path(folder, part.number, i) for part in parts for i in range(part.segments)]
+        slices = plan_merge(segments, folder, worker_memory // POSTING_BYTES)
         merged = 0
-        for i, postings in enumerate(run(merge, iter(ranges))):
+        for i, postings in enumerate(run(merge, iter(slices))):
             merged += postings
-            report(Progress("merge", i + 1, len(ranges), merged, held))
-        report(Progress("write", 0, 1, tokens, held))
-        meta = {"case": case, "tokenizer": TOKENIZER, "tokens": tokens, "documents": held, "source": plan["source"]}
-        words = _assemble(folder / "index", [each.path for each in ranges], meta)
+            report(Progress("merge", i + 1, len(slices), merged, document_count))
+        report(Progress("write", 0, 1, tokens, document_count))
+        meta = {"case": case, "tokenizer": TOKENIZER, "tokens": tokens, "documents": document_count, "source": source}
+        words = _write_index(folder / "index", [task.path for task in slices], meta)
         (folder / "index").replace(target)
     shutil.rmtree(folder)
-    report(Progress("write", 1, 1, tokens, held))
-    bad, messages = sum(part.bad for part in parts), [line for part in parts for line in part.messages]
-    return Built(target, tokens, held, words, target.stat().st_size, bad, messages[:20])
+    report(Progress("write", 1, 1, tokens, document_count))
+    bad, messages = sum(part.bad for part in parts), [message for part in parts for message in part.messages]
+    return Built(target, tokens, document_count, words, target.stat().st_size, bad, messages[:_MAX_MESSAGES])
 
 
-def _check(memory_mb: int, workers: int | None, case: str) -> int:
-    count = workers if workers is not None else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    if count < 1:
+def _check_options(memory_mb: int, workers: int, case: str) -> None:
+    if workers < 1:
         raise ConfigError(f"workers is at least 1, not {workers!r}")
     if case not in ("keep", "fold"):
         raise ConfigError(f"case is 'keep' or 'fold', not {case!r}")
-    if memory_mb < 16 * count:
-        raise ConfigError(f"memory_mb is at least 16 for each of {count} workers, not {memory_mb!r}")
-    return count
+    if memory_mb < 16 * workers:
+        raise ConfigError(f"memory_mb is at least 16 for each of {workers} workers, not {memory_mb!r}")
 
 
 @contextlib.contextmanager
-def _alone(folder: Path, resume: bool) -> Iterator[None]:
-    """Make the folder of the build and hold it: a second build of the same destination is refused."""
+def _locked_folder(folder: Path, resume: bool) -> Iterator[None]:
+    """Make the folder of the build and lock it: a concurrent build of the same destination is refused."""
     if folder.exists() and not resume:
         shutil.rmtree(folder)
     try:
@@ -148,16 +158,16 @@ def _alone(folder: Path, resume: bool) -> Iterator[None]:
             f"{folder} cannot be made ({error.strerror}): the index is built there before it is moved to its place"
         ) from None
     with lock:
-        if not _locked(lock):
+        if not _try_lock(lock):
             raise ConfigError(
                 f"another process is building there: {folder}. Wait for it, or name another destination."
             )
-        for left in folder.glob(".*.partial"):
-            left.unlink()
+        for partial in folder.glob(".*.partial"):
+            partial.unlink()
         yield
 
 
-def _locked(file: TextIO) -> bool:
+def _try_lock(file: TextIO) -> bool:
     try:
         import fcntl
     except ImportError:  # not on this system
@@ -169,27 +179,19 @@ def _locked(file: TextIO) -> bool:
     return True
 
 
-def _plan(
-    documents: Iterable[tuple[str, str]], folder: Path, memory_mb: int, workers: int, case: str
-) -> dict[str, Any]:
-    """What the files in the folder depend on. Those of an earlier build that depend on something else are removed."""
-    source = documents.fingerprint() if isinstance(documents, PartedSource) else None
-    plan = {"source": source, "case": case, "tokenizer": TOKENIZER, "version": 1}
-    kept = folder / "plan.json"
-    if not kept.is_file() or json.loads(kept.read_text("utf-8")) != plan:
-        for old in [*folder.glob("part-*"), *folder.glob("slice-*")]:
-            old.unlink()
-        with written(kept) as file:
-            file.write(json.dumps(plan).encode())
-    room = (memory_mb << 20) // workers
-    return {**plan, "run_tokens": room // TOKEN_BYTES, "postings": room // POSTING_BYTES}
+def _discard_other_plan(folder: Path, plan: dict[str, Any]) -> None:
+    """Record what the folder's files depend on; remove the files of a build that depended on something else."""
+    path = folder / "plan.json"
+    if path.is_file() and json.loads(path.read_text("utf-8")) == plan:
+        return
+    for stale in [*folder.glob("part-*"), *folder.glob("slice-*")]:
+        stale.unlink()
+    with atomic_write(path) as file:
+        file.write(json.dumps(plan).encode())
 
 
-Runner = Callable[[Callable[[T], R], Iterator[T]], Iterator[R]]
-
-
-def _allow_many_files() -> None:
-    """Every run stays open while runs are merged; where the system permits it, as many as there may be."""
+def _raise_file_limit() -> None:
+    """Permit as many open files as the system grants: all segments are open while they are merged."""
     try:
         import resource
     except ImportError:  # not on this system
@@ -200,136 +202,123 @@ def _allow_many_files() -> None:
 
 
 def _start_worker() -> None:
-    """Prepare a worker, and let it leave when the build is killed, so that nothing is written any more."""
-    _allow_many_files()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is the builder's to report; a worker just ends
+    """Prepare a worker, which ends with its parent, so that nothing is written after a build is killed."""
+    _raise_file_limit()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the builder reports Ctrl-C; a worker just ends
     parent = multiprocessing.parent_process()
 
-    def watch() -> None:
+    def watch_parent() -> None:
         if parent is not None:
             parent.join()
             os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch_parent, daemon=True).start()
 
 
-class _pool:  # noqa: N801 - a context manager that reads like a function
-    """Runs tasks in order of arrival: in processes, or here when there is one worker."""
+@contextlib.contextmanager
+def _run_tasks(workers: int) -> Iterator[Run]:
+    """Yield a map over tasks: in processes, or in this one for a single worker."""
+    if workers == 1:
+        yield map
+        return
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, spawn, initializer=_start_worker)
 
-    def __init__(self, workers: int) -> None:
-        self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
-
-    def __enter__(self) -> Callable[[Callable[[Any], Any], Iterator[Any]], Iterator[Any]]:
-        if self._workers == 1:
-            return map
-        spawn = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(self._workers, spawn, initializer=_start_worker)
-        return self._run
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool:
-            self._pool.shutdown(cancel_futures=True)
-
-    def _run(self, call: Callable[[Any], Any], tasks: Iterator[Any]) -> Iterator[Any]:
-        """Results as they come; no more tasks are taken than there are workers, so memory stays bounded."""
-        assert self._pool is not None
-        waiting: set[Future[Any]] = set()
+    def run(function: Callable[[Any], Any], tasks: Iterator[Any]) -> Iterator[Any]:
+        """No more tasks are taken than there are workers, to bound memory."""
+        pending: set[Future[Any]] = set()
         try:
             for task in tasks:
-                waiting.add(self._pool.submit(call, task))
-                if len(waiting) > self._workers:
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                pending.add(pool.submit(function, task))
+                if len(pending) > workers:
+                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
                     yield from (future.result() for future in done)
-            for future in waiting:
+            for future in pending:
                 yield future.result()
         except BrokenProcessPool:
             raise DataError(
                 "a worker of the build was killed, as systems do when memory runs out. Start the build again with less"
-                " memory_mb or fewer workers; it goes on from what is finished."
+                " memory_mb or fewer workers; it reuses the finished parts."
             ) from None
 
+    try:
+        yield run
+    finally:
+        pool.shutdown(cancel_futures=True)
 
-def _read(
+
+def _read_parts(
     documents: Iterable[tuple[str, str]],
     folder: Path,
-    plan: Mapping[str, Any],
-    run: Callable[[Callable[[Any], Any], Iterator[Any]], Iterator[Any]],
+    case: Case,
+    segment_tokens: int,
+    run: Run,
     report: Callable[[Progress], None],
-) -> list[Done]:
-    """Every part, in order; those of an earlier build are not read again."""
-    found: list[Done] = []
+) -> list[PartResult]:
+    """Read every part and return the results in order; those of an earlier build are not read again."""
+    results: list[PartResult] = []
     total = len(documents.parts) if isinstance(documents, PartedSource) else None
-    for done in run(_work_or_skip, _tasks(documents, folder, plan)):
-        found.append(done)
-        tokens, held = sum(part.tokens for part in found), sum(part.documents for part in found)
+    for result in run(read_part, _part_tasks(documents, folder, case, segment_tokens)):
+        results.append(result)
+        tokens, held = sum(part.tokens for part in results), sum(part.documents for part in results)
         check_positions(tokens + held)
-        report(Progress("read", len(found), total, tokens, held))
-    return sorted(found)
+        report(Progress("read", len(results), total, tokens, held))
+    return sorted(results)
 
 
-def _work_or_skip(task: Task) -> Done:
-    earlier = read_done(task.folder, task.number)
-    if earlier and (task.source is not None or earlier.digest == text_digest(task.texts)):
-        return earlier
-    if earlier or task.source is None:
-        _forget(task.folder, task.number)
-    return work(task)
-
-
-def _forget(folder: Path, part: int) -> None:
-    """Remove what an earlier build made of other documents."""
-    for path in folder.glob(f"part-{part:06d}*"):
-        path.unlink(missing_ok=True)
-
-
-def _tasks(documents: Iterable[tuple[str, str]], folder: Path, plan: Mapping[str, Any]) -> Iterator[Task]:
-    case, run_tokens = plan["case"], plan["run_tokens"]
+def _part_tasks(
+    documents: Iterable[tuple[str, str]], folder: Path, case: Case, segment_tokens: int
+) -> Iterator[PartTask]:
     if isinstance(documents, PartedSource):
         for number, part in enumerate(documents.parts):
-            yield Task(number, folder, case, run_tokens, documents, part, ())
+            yield PartTask(number, folder, case, segment_tokens, documents, part, ())
         return
-    for number, texts in enumerate(_batches(documents, run_tokens * _CHARACTERS)):
-        yield Task(number, folder, case, run_tokens, None, None, texts)
+    for number, texts in enumerate(_batches(documents, segment_tokens * _TOKEN_CHARS)):
+        yield PartTask(number, folder, case, segment_tokens, None, None, texts)
 
 
-def _batches(documents: Iterable[tuple[str, str]], characters: int) -> Iterator[Sequence[str]]:
+def _batches(documents: Iterable[tuple[str, str]], max_chars: int) -> Iterator[Sequence[str]]:
     texts: list[str] = []
-    room = characters
+    chars = 0
     for _, text in documents:
         texts.append(text)
-        room -= len(text) + 1
-        if room <= 0:
+        chars += len(text) + 1
+        if chars >= max_chars:
             yield texts
-            texts, room = [], characters
+            texts, chars = [], 0
     if texts:
         yield texts
 
 
-def _assemble(target: Path, slices: Sequence[Path], meta: dict[str, Any]) -> int:
-    """Join the slices into the index; the number of its words."""
-    opened = [open_container(path, SLICE).arrays for path in slices]
-
-    def each(name: str) -> Iterator[Array]:
-        return (arrays[name] for arrays in opened)
-
-    def blocks() -> Iterator[Array]:
-        return ((arrays["frequencies"].astype(np.int64) + 63) // 64 for arrays in opened)
-
-    sections: dict[str, Iterable[Array]] = {
-        "keys": each("keys"),
-        "spelling": each("spelling"),
-        "ends": running_from(each("lengths"), first=False),
-        "frequencies": each("frequencies"),
-        "block_starts": running_from(blocks()),
-        "firsts": each("firsts"),
-        "offsets": running_from(each("sizes")),
-        "data": [*each("data"), np.zeros(1, np.uint32)],
-    }
-    if sum(len(arrays["data"]) for arrays in opened) >= 2**32:
+def _write_index(target: Path, slices: Sequence[Path], meta: dict[str, Any]) -> int:
+    """Concatenate the slices into the index; return the number of its words."""
+    opened = [open_container(path, SLICE_KIND).arrays for path in slices]
+    columns = {name: [arrays[name] for arrays in opened] for name in opened[0]}
+    if sum(map(len, columns["data"])) >= 2**32:
         raise DataError("the postings of this corpus take more than 16 GiB: split the corpus")
-    write_container(target, INDEX, meta, sections)
-    return sum(len(arrays["keys"]) for arrays in opened)
+    blocks = (block_counts(frequencies.astype(np.int64)) for frequencies in columns["frequencies"])
+    sections: dict[str, Iterable[Array]] = {
+        "keys": columns["keys"],
+        "spelling": columns["spelling"],
+        "ends": _running_sums(columns["lengths"], initial=False),
+        "frequencies": columns["frequencies"],
+        "block_starts": _running_sums(blocks),
+        "firsts": columns["firsts"],
+        "offsets": _running_sums(columns["sizes"]),
+        "data": [*columns["data"], np.zeros(1, np.uint32)],
+    }
+    write_container(target, INDEX_KIND, meta, sections)
+    return sum(map(len, columns["keys"]))
 
 
-__all__ = ["Built", "Progress", "build_index"]
+def _running_sums(pieces: Iterable[Array], *, initial: bool = True) -> Iterator[Array]:
+    """Yield running totals over counts that come in pieces, with (or without) the initial 0."""
+    total = 0
+    if initial:
+        yield np.zeros(1, np.uint32)
+    for piece in pieces:
+        sums = np.cumsum(piece, dtype=np.int64) + total
+        total = int(sums[-1]) if len(sums) else total
+        if total >= 2**32:
+            raise DataError("this corpus is too large for one index: split it")
+        yield sums.astype(np.uint32)

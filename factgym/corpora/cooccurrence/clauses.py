@@ -1,8 +1,8 @@
-"""From words to posting lists: what a query's clauses mean in an index, looked up once and kept.
+"""Clauses of queries as posting lists, looked up once and cached.
 
-A clause of one word is a list of the index. Every other one (a word of several tokens, an OR) is worked out once: its
-occurrences are found, encoded like the index's lists and kept within a budget. For NumPy the least recently used ones
-are dropped beyond it; what the compiled kernels know, the words' rows and the lists, is then forgotten altogether.
+A clause of one word is a list of the index. Any other (a word of several tokens, that is a phrase; an OR) is derived
+once: its occurrences are found, encoded like the index's lists and cached within a memory budget. For NumPy the cache
+drops the least recently used ones; the kernels' table of clauses is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -17,43 +17,123 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence.blocks import BLOCK, PostingList, block_counts, decode, encode, encode_plain
-from factgym.corpora.cooccurrence.engine import run_phrases
-from factgym.corpora.cooccurrence.known import NOWHERE, ClauseKey, Known
-from factgym.corpora.cooccurrence.plain import chunks, contains
-from factgym.corpora.cooccurrence.store import FEW, Store, running
-from factgym.corpora.cooccurrence.tokens import Case, tokenize, tokenize_bytes
+from factgym.corpora.cooccurrence.engine import contains, position_chunks, run_phrases
+from factgym.corpora.cooccurrence.postings import (
+    BLOCK,
+    I64,
+    U32,
+    BlockArrays,
+    Blocks,
+    PostingList,
+    block_counts,
+    decode,
+    encode_list,
+    encode_unpacked,
+)
+from factgym.corpora.cooccurrence.store import SMALL_BATCH, Store
+from factgym.corpora.cooccurrence.tokenizer import Case, tokenize_bytes
 
-UNKNOWN = -1
-"""What `Store.find` says of a word that the index does not hold."""
+ClauseKey = str | tuple[str, ...]
+"""A word, or an OR of words."""
+
+Phrase = tuple[int, ...]
+"""Lists of a word's tokens, in order; empty when one of them is unknown."""
 
 DAMAGED = "the index is damaged: open it with verify=True to see where, and build it again"
 
-_MAX_WORDS = 1 << 18
-"""Looked-up words that are remembered; some 30 MB when full."""
+_NO_OCCURRENCE = 0
+"""Row of a clause without occurrences."""
+
+_MAX_CLAUSES = 1 << 18
+"""Clauses in a table; some 30 MB when full."""
+_DERIVATION_BYTES = 40
+"""Working memory per occurrence of a derived clause."""
+_LIST_OVERHEAD = 800
+"""Bytes of a cached list besides its arrays."""
 
 
 class Clause(NamedTuple):
-    """Where a clause of a query occurs."""
+    """Occurrences of a clause."""
 
     frequency: int
-    """Occurrences; a place where two of its terms occur is two."""
-    places: PostingList
+    """Occurrences; a position at which two of its terms occur is two."""
+    postings: PostingList
 
 
-_MADE_BYTES = 40
-"""Working memory per occurrence of a clause that is worked out."""
+class ClauseTable:
+    """Rows of numbers by which the kernels know clauses, and the lists that are not in the index.
 
-_NONE = PostingList(0, np.empty(0, np.uint32), np.zeros(1, np.uint32), np.zeros(1, np.uint32))
-_NEVER = Clause(0, _NONE)
+    One thread writes at a time; readers may go on meanwhile, as nothing that they refer to changes.
+
+    numbers: each clause's number in `rows`: first block, end, positions in the last block, frequency, 1 for a derived
+    list in `derived`.
+    """
+
+    __slots__ = ("_blocks", "_data", "_firsts", "_offsets", "_size", "_words", "derived", "numbers", "rows")
+
+    def __init__(self) -> None:
+        self.numbers: dict[ClauseKey, int] = {}
+        self.rows = np.zeros((256, 5), np.int64)
+        self._size = 1
+        self._firsts, self._offsets, self._data = (np.zeros(256, np.uint32) for _ in range(3))
+        self._blocks = self._words = 0
+        self.derived = _read_only(self._firsts, self._offsets, self._data)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the derived lists."""
+        return 4 * (2 * self._blocks + self._words)
+
+    def add_rows(self, rows: I64) -> int:
+        """Append rows; return the number of the first."""
+        first = self._size
+        self.rows = _with_capacity(self.rows, first + len(rows))
+        self.rows[first : first + len(rows)] = rows
+        self._size += len(rows)
+        return first
+
+    def add_lists(self, blocks: Blocks, lengths: I64, frequencies: I64) -> int:
+        """Append derived lists of one or more positions each and their rows; return the number of the first.
+
+        frequencies: larger than the lengths where one position stands for two occurrences.
+        """
+        block, word = self._blocks, self._words
+        block_end, word_end = block + len(blocks.firsts), word + len(blocks.data)
+        self._firsts = _with_capacity(self._firsts, block_end)
+        self._offsets = _with_capacity(self._offsets, block_end + 1)
+        self._data = _with_capacity(self._data, word_end + 1)  # the kernels read one word beyond a block's data
+        self._firsts[block:block_end] = blocks.firsts
+        self._offsets[block + 1 : block_end + 1] = word + np.cumsum(blocks.sizes, dtype=np.int64)
+        self._data[word:word_end] = blocks.data
+        self.derived = _read_only(self._firsts, self._offsets, self._data)
+        self._blocks, self._words = block_end, word_end
+        counts = block_counts(lengths)
+        ends = block + np.cumsum(counts)
+        tails = lengths - (counts - 1) * BLOCK
+        return self.add_rows(np.stack([ends - counts, ends, tails, frequencies, np.ones_like(counts)], axis=1))
 
 
-Phrase = tuple[int, ...]
-"""The lists of the tokens of a word that has several."""
+def _read_only(firsts: U32, offsets: U32, data: U32) -> BlockArrays:
+    """Return views of the type that the kernels are compiled for, that of a mapped index."""
+    arrays = (firsts.view(), offsets.view(), data.view())
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
 
 
-class Lexicon:
-    """Lists of clauses over one store; safe under threads."""
+def _with_capacity(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return the array, or a longer copy if it has fewer items."""
+    if size <= len(array):
+        return array
+    return np.concatenate([array, np.zeros((max(size, 2 * len(array)) - len(array), *array.shape[1:]), array.dtype)])
+
+
+class ClauseIndex:
+    """Clauses over one store; safe in threads.
+
+    chunk: positions that are decoded together. unique: whether a position at which two terms occur is one anchor.
+    memory: budget in bytes.
+    """
 
     def __init__(self, store: Store, *, chunk: int, unique: bool, memory: int) -> None:
         self._store = store
@@ -61,189 +141,163 @@ class Lexicon:
         self._chunk = chunk
         self._unique = unique
         self._memory = memory
-        self._known = Known()
-        self._made: OrderedDict[tuple[tuple[int, ...], ...], Clause] = OrderedDict()
-        self._made_bytes = 0
+        self._table = ClauseTable()
+        self._cache: OrderedDict[tuple[Phrase, ...], Clause] = OrderedDict()
+        self._cache_bytes = 0
         self._lock = threading.Lock()
 
-    def known(self) -> Known:
-        """The clauses looked up so far; forgotten when they are many, which does not concern who holds them."""
-        if len(self._known.index) > _MAX_WORDS or self._known.nbytes > self._memory // 2:
-            self._known = Known()
-        return self._known
+    def table(self) -> ClauseTable:
+        """Return the kernels' table; a new one when it is full, which does not affect users of the previous one."""
+        if len(self._table.numbers) > _MAX_CLAUSES or self._table.nbytes > self._memory // 2:
+            self._table = ClauseTable()
+        return self._table
 
-    def learn(self, known: Known, clauses: Iterable[ClauseKey], compiled: Any, threads: int) -> None:
-        """Look clauses up, all together, and note them: from then on `known.index` has each."""
+    def add_to_table(self, table: ClauseTable, clauses: Iterable[ClauseKey], kernels: Any, threads: int) -> None:
+        """Look clauses up, all together: afterwards `table.numbers` has each."""
         words: list[str] = []
-        for one in clauses:
-            if isinstance(one, str):
-                words.append(one)
+        for key in clauses:
+            if isinstance(key, str):
+                words.append(key)
             else:
-                self._learn_or(known, one)
-        found = self._lists_of(words)
-        singles = [one for one in found if len(one) == 1]
-        rows = self._rows([number for one in singles for number in one])
-        made = list(self._phrases(list({one for one in found if len(one) > 1}), compiled, threads))
-        where: dict[Phrase, int] = {(): NOWHERE}
+                self._add_or(table, key)
+        phrases = self._phrases(words)
+        singles = [phrase for phrase in phrases if len(phrase) == 1]
+        rows = self._rows([number for phrase in singles for number in phrase])
+        derived = list(self._find_phrases(list({phrase for phrase in phrases if len(phrase) > 1}), kernels, threads))
+        numbers: dict[Phrase, int] = {(): _NO_OCCURRENCE}
         with self._lock:
-            where.update(zip(singles, itertools.count(known.add(rows))))
-            for phrases, positions, lengths in made:
-                there = lengths > 0
-                first = known.add_lists(encode_plain(positions, lengths[there]), lengths[there], lengths[there])
-                numbers = np.where(there, first + np.cumsum(there) - 1, NOWHERE)
-                where.update(zip(phrases, numbers.tolist(), strict=True))
-            known.index.update(zip(words, [where[one] for one in found], strict=True))
+            numbers.update(zip(singles, itertools.count(table.add_rows(rows))))
+            for group, positions, lengths in derived:
+                occurs = lengths > 0
+                first = table.add_lists(encode_unpacked(positions, lengths[occurs]), lengths[occurs], lengths[occurs])
+                group_numbers = np.where(occurs, first + np.cumsum(occurs) - 1, _NO_OCCURRENCE)
+                numbers.update(zip(group, group_numbers.tolist(), strict=True))
+            table.numbers.update(zip(words, [numbers[phrase] for phrase in phrases], strict=True))
 
-    def _learn_or(self, known: Known, terms: tuple[str, ...]) -> None:
-        clause = self.clause(terms)
-        positions = decode(clause.places)
+    def _add_or(self, table: ClauseTable, words: tuple[str, ...]) -> None:
+        clause = self.clause(words)
+        positions = decode(clause.postings)
         lengths = np.array([len(positions)], np.int64)
         with self._lock:
-            known.index[terms] = (
-                known.add_lists(encode_plain(positions, lengths), lengths, np.array([clause.frequency], np.int64))
-                if clause.frequency
-                else NOWHERE
-            )
+            table.numbers[words] = _NO_OCCURRENCE
+            if clause.frequency:
+                frequencies = np.array([clause.frequency], np.int64)
+                table.numbers[words] = table.add_lists(encode_unpacked(positions, lengths), lengths, frequencies)
 
-    def _lists_of(self, words: Sequence[str]) -> list[Phrase]:
-        """The lists of each word's tokens in order; empty when one of them is unknown."""
+    def _phrases(self, words: Sequence[str]) -> list[Phrase]:
+        """Return the lists of each word's tokens in order; empty when one of them is unknown."""
         tokens = [tokenize_bytes(word, self._case) for word in words]
-        numbers = self._store.find_many([token for each in tokens for token in each]).tolist()
+        numbers = self._store.find_many([token for group in tokens for token in group]).tolist()
         ends = itertools.accumulate(map(len, tokens), initial=0)
-        lists = (tuple(numbers[begin:end]) for begin, end in itertools.pairwise(ends))
-        return [() if UNKNOWN in one else one for one in lists]
+        phrases = (tuple(numbers[start:end]) for start, end in itertools.pairwise(ends))
+        return [() if -1 in phrase else phrase for phrase in phrases]
 
-    def _phrases(
-        self, phrases: Sequence[Phrase], compiled: Any, threads: int
-    ) -> Iterator[tuple[Sequence[Phrase], NDArray[np.uint32], NDArray[np.int64]]]:
-        """Where phrases occur, as many together as the memory allows: their positions, and how many each has."""
-        begin = most = 0
+    def _find_phrases(
+        self, phrases: Sequence[Phrase], kernels: Any, threads: int
+    ) -> Iterator[tuple[Sequence[Phrase], U32, I64]]:
+        """Yield phrases in groups that the memory permits, with all their positions, and how many each has."""
+        start = occurrences = 0
         for i, phrase in enumerate(phrases):
-            count = min(int(self._store.frequencies[number]) for number in phrase)
-            self._check_memory(count, 1)
-            if begin < i and (most + count) * _MADE_BYTES > self._memory:
-                yield self._made_together(phrases[begin:i], compiled, threads)
-                begin, most = i, 0
-            most += count
-        if begin < len(phrases):
-            yield self._made_together(phrases[begin:], compiled, threads)
+            bound = min(int(self._store.frequencies[number]) for number in phrase)
+            self._check_memory(bound, 1)
+            if start < i and (occurrences + bound) * _DERIVATION_BYTES > self._memory:
+                yield phrases[start:i], *self._run_phrases(phrases[start:i], kernels, threads)
+                start, occurrences = i, 0
+            occurrences += bound
+        if start < len(phrases):
+            yield phrases[start:], *self._run_phrases(phrases[start:], kernels, threads)
 
-    def _made_together(
-        self, phrases: Sequence[Phrase], compiled: Any, threads: int
-    ) -> tuple[Sequence[Phrase], NDArray[np.uint32], NDArray[np.int64]]:
+    def _run_phrases(self, phrases: Sequence[Phrase], kernels: Any, threads: int) -> tuple[U32, I64]:
         starts = np.array(list(itertools.accumulate(map(len, phrases), initial=0)), np.int64)
         rows = self._rows([number for phrase in phrases for number in phrase])
-        positions, lengths = run_phrases(compiled, self._store, rows, starts, threads)
+        positions, lengths = run_phrases(kernels, self._store, rows, starts, threads)
         if lengths.min() < 0:
             raise DataError(DAMAGED)
-        return phrases, positions, lengths
+        return positions, lengths
 
-    def _rows(self, numbers: Sequence[int]) -> NDArray[np.int64]:
-        """For the kernels: first block, end, positions in the last one, frequency, 0.
-
-        Raises `DataError` where a damaged file leads astray.
-        """
-        if len(numbers) <= FEW:
+    def _rows(self, numbers: Sequence[int]) -> I64:
+        """Return the kernels' rows of lists of the index. Raises `DataError` for an inconsistent list."""
+        if len(numbers) <= SMALL_BATCH:
             return np.array(list(map(self._row, numbers)), np.int64).reshape(-1, 5)
         lists = np.array(numbers, np.int64)
         rows = np.zeros((len(lists), 5), np.int64)
         rows[:, 0], rows[:, 1] = self._store.block_starts[lists], self._store.block_starts[lists + 1]
         rows[:, 3] = self._store.frequencies[lists]
         rows[:, 2] = rows[:, 3] - (rows[:, 1] - rows[:, 0] - 1) * BLOCK
-        wrong = (rows[:, 0] >= rows[:, 1]) | (rows[:, 1] > len(self._store.firsts))
-        if np.any(wrong | (rows[:, 2] < 1) | (rows[:, 2] > BLOCK)):
+        invalid = (rows[:, 0] >= rows[:, 1]) | (rows[:, 1] > len(self._store.firsts))
+        if np.any(invalid | (rows[:, 2] < 1) | (rows[:, 2] > BLOCK)):
             raise DataError(DAMAGED)
         return rows
 
     def _row(self, number: int) -> tuple[int, int, int, int, int]:
-        begin, end = self._store.block_starts[number : number + 2].tolist()
+        """`_rows` of one list, in plain numbers: a fraction of the time of NumPy for a few."""
+        start, end = self._store.block_starts[number : number + 2].tolist()
         frequency = int(self._store.frequencies[number])
-        tail = frequency - (end - begin - 1) * BLOCK
-        if begin >= end or end > len(self._store.firsts) or not 1 <= tail <= BLOCK:
+        tail = frequency - (end - start - 1) * BLOCK
+        if start >= end or end > len(self._store.firsts) or not 1 <= tail <= BLOCK:
             raise DataError(DAMAGED)
-        return begin, end, tail, frequency, 0
+        return start, end, tail, frequency, 0
 
-    def separators(self) -> NDArray[np.int64]:
-        """The row of the separators; all zeros where the corpus is empty."""
+    def separators(self) -> I64:
+        """Return the row of the separators; all zeros if the corpus is empty."""
         number = len(self._store.keys)
         return self._rows([number])[0] if self._store.frequencies[number] else np.zeros(5, np.int64)
 
-    def clause(self, terms: Sequence[str]) -> Clause:
-        """The occurrences of an OR of words."""
-        return self._made_list(tuple(sorted(filter(None, map(self._term, terms)))))
-
-    def _word(self, number: int) -> Clause:
-        self._rows([number])
-        postings = self._store.postings(number)
-        return Clause(postings.frequency, postings)
-
-    def _term(self, word: str) -> tuple[int, ...]:
-        """The lists of a term's tokens in order; empty when one of them is unknown."""
-        numbers = tuple(self._store.find(token) for token in tokenize(word, self._case))
-        return () if UNKNOWN in numbers else numbers
-
-    def _made_list(self, terms: tuple[tuple[int, ...], ...]) -> Clause:
+    def clause(self, words: Sequence[str]) -> Clause:
+        """Return the occurrences of an OR of words."""
+        terms = tuple(sorted(filter(None, self._phrases(words))))
         if not terms:
-            return _NEVER
+            return Clause(0, encode_list(np.empty(0, np.uint32)))
         if len(terms) == 1 == len(terms[0]):
-            return self._word(terms[0][0])
+            self._rows(terms[0])  # checks the list
+            postings = self._store.postings(terms[0][0])
+            return Clause(postings.frequency, postings)
         with self._lock:
-            made = self._made.get(terms)
-            if made is not None:
-                self._made.move_to_end(terms)
-                return made
-        made = self._make(terms)
+            cached = self._cache.get(terms)
+            if cached is not None:
+                self._cache.move_to_end(terms)
+                return cached
+        clause = self._derive(terms)
         with self._lock:
-            self._keep(terms, made)
-        return made
+            self._add_to_cache(terms, clause)
+        return clause
 
-    def _keep(self, terms: tuple[tuple[int, ...], ...], made: Clause) -> None:
-        if terms in self._made:
+    def _add_to_cache(self, terms: tuple[Phrase, ...], clause: Clause) -> None:
+        if terms in self._cache:
             return
-        self._made[terms] = made
-        self._made_bytes += _size(made.places)
-        while self._made_bytes > self._memory // 2 and len(self._made) > 1:
-            _, dropped = self._made.popitem(last=False)
-            self._made_bytes -= _size(dropped.places)
+        self._cache[terms] = clause
+        self._cache_bytes += _cached_bytes(clause)
+        while self._cache_bytes > self._memory // 2 and len(self._cache) > 1:
+            _, dropped = self._cache.popitem(last=False)
+            self._cache_bytes -= _cached_bytes(dropped)
 
-    def _make(self, terms: tuple[tuple[int, ...], ...]) -> Clause:
-        most = sum(min(self._store.postings(number).frequency for number in term) for term in terms)
-        self._check_memory(most, len(terms))
-        found = np.concatenate([part for term in terms for part in self._occurrences(term)])
-        distinct = np.unique(found) if self._unique else np.sort(found)
-        return Clause(len(found), as_list(distinct.astype(np.uint32)))
+    def _derive(self, terms: tuple[Phrase, ...]) -> Clause:
+        bound = sum(min(self._store.postings(number).frequency for number in term) for term in terms)
+        self._check_memory(bound, len(terms))
+        positions = np.concatenate([part for term in terms for part in self._occurrences(term)])
+        distinct = np.unique(positions) if self._unique else np.sort(positions)
+        return Clause(len(positions), encode_list(distinct.astype(np.uint32)))
 
-    def _check_memory(self, most: int, terms: int) -> None:
-        if most * _MADE_BYTES > self._memory:
+    def _check_memory(self, occurrences: int, terms: int) -> None:
+        if occurrences * _DERIVATION_BYTES > self._memory:
             raise ConfigError(
-                f"a clause of {terms} terms may occur {most:,} times, and working it out takes up to"
-                f" {most * _MADE_BYTES >> 20} MB: open the index with a larger memory_mb"
+                f"a clause of {terms} terms may occur {occurrences:,} times, and finding them takes up to"
+                f" {occurrences * _DERIVATION_BYTES >> 20} MB: open the index with a larger memory_mb"
             )
 
-    def _occurrences(self, term: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
-        """Positions of the first token wherever all of them stand side by side."""
-        lists = [self._store.postings(number) for number in term]
+    def _occurrences(self, phrase: Phrase) -> Iterator[I64]:
+        """Yield the positions of the first token where all tokens are adjacent: the rarest's, filtered by the others."""
+        lists = [self._store.postings(number) for number in phrase]
         rarest = min(range(len(lists)), key=lambda i: lists[i].frequency)
         yield np.empty(0, np.int64)
-        for points in chunks(lists[rarest], self._chunk):
-            starts = points - rarest
+        for positions in position_chunks(lists[rarest], self._chunk):
+            starts = positions - rarest
             for i, postings in enumerate(lists):
                 if i != rarest and len(starts):
                     starts = starts[contains(postings, starts + i)]
             yield starts
 
 
-def as_list(positions: NDArray[np.uint32]) -> PostingList:
-    """Sorted positions as a list of its own."""
-    frequencies = np.array([len(positions)], np.int64)
-    if not len(positions):
-        return _NONE
-    blocks = encode(positions, frequencies)
-    assert len(blocks.firsts) == int(block_counts(frequencies)[0])
-    offsets = running(blocks.sizes.astype(np.int64)).astype(np.uint32)
-    return PostingList(len(positions), blocks.firsts, offsets, np.append(blocks.data, np.uint32(0)))
-
-
-def _size(postings: PostingList) -> int:
-    """Bytes that keeping a list takes."""
-    return 800 + postings.firsts.nbytes + postings.offsets.nbytes + postings.data.nbytes
+def _cached_bytes(clause: Clause) -> int:
+    _, firsts, offsets, data = clause.postings
+    return _LIST_OVERHEAD + firsts.nbytes + offsets.nbytes + data.nbytes

@@ -1,7 +1,8 @@
-"""Which code counts a batch: the compiled kernels once they are there, NumPy until then and where numba is not.
+"""Query engines: the counting rules in NumPy, and the choice, loading and parallel execution of the compiled kernels.
 
-With numba on disk (and its cache warm) the kernels take most of a second to load, without the cache several more. That
-happens in a thread while NumPy answers, so that a first query waits for nothing; both give the same counts.
+The package's docstring defines the semantics: `count_chained` is "infini-gram", `count_windowed` is "window". Both
+engines give the same counts. With numba on disk and its cache warm the kernels load in most of a second, without the
+cache in several. That happens in a thread while NumPy counts, so that the first query does not wait.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
@@ -20,256 +21,397 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.corpora.cooccurrence.blocks import BLOCK
-from factgym.corpora.cooccurrence.known import Arrays
-from factgym.corpora.cooccurrence.numbering import Kernels
-from factgym.corpora.cooccurrence.plain import NO_LIMIT
+from factgym.corpora.cooccurrence.postings import BLOCK, I64, BlockArrays, PostingList, decode
 from factgym.corpora.cooccurrence.store import Store
+from factgym.corpora.cooccurrence.tokenizer import TextKernels
 
 Engine = Literal["auto", "numba", "numpy"]
-I64 = NDArray[np.int64]
-_all: list[Loading] = []
+
+# The NumPy engine. Anchors are taken in chunks, so memory does not grow with the query.
+
+FAR = 1 << 40
+"""Beyond every position: the neighbour that does not exist."""
+
+NO_LIMIT = 1 << 50
+"""More than any count."""
+
+ANCHOR_CHUNK = 1 << 13
+"""Anchors taken together by default."""
+
+ANCHOR_BYTES = 6144
+"""Working memory per anchor in the worst case, when each one needs a block of its own."""
+
+_FIRST_CHUNK = 512
+"""Anchors of the first chunk of a bounded count: fewer cost as much."""
 
 
-class Loading:
-    """A module that takes long to import as it needs numba, imported in a thread by whoever asks first."""
+def position_chunks(postings: PostingList, size: int, first: int = NO_LIMIT) -> Iterator[I64]:
+    """Yield the list's positions, about `size` at a time; `first` in the first chunk, doubled in each further one."""
+    max_blocks = max(1, size // BLOCK)
+    start, blocks = 0, max(1, min(size, first) // BLOCK)
+    while start < len(postings.firsts):
+        yield decode(postings, np.arange(start, min(start + blocks, len(postings.firsts)))).astype(np.int64)
+        start, blocks = start + blocks, min(2 * blocks, max_blocks)
 
-    def __init__(self, module: str) -> None:
-        self._module = module
-        _all.append(self)
+
+def neighbours(postings: PostingList, points: I64) -> tuple[I64, I64]:
+    """Return for each point the last position before it and the first at or after it; -FAR and FAR for none.
+
+    A binary search over the blocks' first positions, then one over the decoded blocks that contain a point.
+    """
+    firsts = postings.firsts
+    block = np.searchsorted(firsts, points.astype(np.uint32), "left") - 1
+    has_block = block >= 0
+    positions = decode(postings, np.unique(block[has_block])).astype(np.int64)
+    index = np.searchsorted(positions, points, "left")
+    before = np.where(has_block, np.append(positions, -FAR)[index - 1], -FAR)
+    last = len(firsts) - 1
+    next_first = np.where(block < last, firsts[np.minimum(block + 1, last)].astype(np.int64), FAR)
+    after = np.minimum(np.append(positions, FAR)[index], next_first)
+    return before, after
+
+
+def contains(postings: PostingList, points: I64) -> NDArray[np.bool_]:
+    """Return whether the list contains each point."""
+    mask: NDArray[np.bool_] = neighbours(postings, points)[1] == points
+    return mask
+
+
+def count_chained(
+    lists: Sequence[PostingList],
+    separators: PostingList,
+    window: int,
+    chunk: int = ANCHOR_CHUNK,
+    limit: int = NO_LIMIT,
+) -> int:
+    """Count under "infini-gram", up to `limit`; `lists` by ascending frequency."""
+    if len(lists) == 1:
+        return min(lists[0].frequency, limit)
+    chunks = position_chunks(lists[0], chunk, max(limit, _FIRST_CHUNK))
+    return _sum_up_to(limit, (_count_spans(anchors, lists[1:], separators, window) for anchors in chunks))
+
+
+def count_windowed(
+    lists: Sequence[PostingList],
+    separators: PostingList,
+    window: int,
+    chunk: int = ANCHOR_CHUNK,
+    limit: int = NO_LIMIT,
+) -> int:
+    """Count under "window", up to `limit`; `lists` by ascending frequency, each without repeated positions."""
+    if len(lists) == 1:
+        return min(lists[0].frequency, limit)
+    chunks = position_chunks(lists[0], chunk, max(limit, _FIRST_CHUNK))
+    return _sum_up_to(limit, (_count_windows(anchors, lists[1:], separators, window) for anchors in chunks))
+
+
+def _sum_up_to(limit: int, counts: Iterable[int]) -> int:
+    """Return the smaller of `limit` and the sum, without taking more counts than necessary."""
+    total = 0
+    for count in counts:
+        total += count
+        if total >= limit:
+            return limit
+    return total
+
+
+def _count_spans(anchors: I64, lists: Sequence[PostingList], separators: PostingList, window: int) -> int:
+    """Grow each anchor's span clause by clause; count the spans that remain and contain no separator."""
+    left = right = anchors
+    for postings in lists:
+        before, after = neighbours(postings, left)
+        inside = after < right
+        nearest_left = np.where(inside, left, before)
+        # An occurrence inside the span hides the following ones only as long as the span grows to neither side.
+        grow_left = inside | (left - nearest_left <= window)
+        grow_right = inside | (after - right <= window)
+        survives = grow_left | grow_right
+        new_left = np.where(grow_left, nearest_left, left)
+        new_right = np.where(grow_right & ~inside, np.maximum(after, right), right)
+        left, right = new_left[survives], new_right[survives]
+        if not len(left):
+            return 0
+    _, separator = neighbours(separators, left)
+    return int(np.count_nonzero(separator >= right))
+
+
+def _count_windows(anchors: I64, lists: Sequence[PostingList], separators: PostingList, window: int) -> int:
+    """Count the anchors that a window can contain together with every clause, inside their document."""
+    document_start, document_end = neighbours(separators, anchors)
+    lefts: list[I64] = []
+    rights: list[I64] = []
+    for postings in lists:
+        before, after = neighbours(postings, anchors)
+        before = np.where(after == anchors, anchors, before)
+        left = np.where(before > document_start, anchors - before, FAR)
+        right = np.where(after < document_end, after - anchors, FAR)
+        survives = np.minimum(left, right) <= window
+        anchors, document_start, document_end = anchors[survives], document_start[survives], document_end[survives]
+        if not len(anchors):
+            return 0
+        lefts = [*(distances[survives] for distances in lefts), left[survives]]
+        rights = [*(distances[survives] for distances in rights), right[survives]]
+    return int(np.count_nonzero(_window_exists(lefts, rights, window)))
+
+
+def _window_exists(lefts: Sequence[I64], rights: Sequence[I64], window: int) -> NDArray[np.bool_]:
+    """Return for each anchor whether the nearest occurrences of all clauses fit into one window around it.
+
+    lefts, rights: by clause, the anchors' distances to the nearest occurrence on each side. The left end of a smallest
+    window is the anchor or one of the left neighbours; every clause that it misses must be reached on the right.
+    """
+    fits = np.zeros(len(lefts[0]), np.bool_)
+    for left_reach in (np.zeros_like(lefts[0]), *lefts):
+        right_reach = np.zeros_like(left_reach)
+        for left, right in zip(lefts, rights, strict=True):
+            np.maximum(right_reach, np.where(left > left_reach, right, 0), out=right_reach)
+        fits |= left_reach + right_reach <= window
+    return fits
+
+
+# Loading the kernels
+
+LARGE_INDEX = 1_000_000
+"""Tokens from which it is worth loading numba."""
+
+_import_lock = threading.Lock()
+_lazy_modules: list[LazyModule] = []
+
+
+@cache
+def has_numba() -> bool:
+    """Return whether the extra "counting" is installed."""
+    return find_spec("numba") is not None
+
+
+class LazyModule:
+    """A module that needs numba, imported in a background thread on the first request."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self.found: Any = None
+        self.module: Any = None
         self.failure: Exception | None = None
+        _lazy_modules.append(self)
 
     def start(self) -> None:
-        """Begin, if nobody has."""
+        """Start loading, unless it has started."""
         with self._lock:
             if self._thread is None and self.failure is None and has_numba():
                 # Not a daemon: a process that ended in the middle of LLVM's work would crash.
-                self._thread = threading.Thread(target=self._load, name=self._module)
+                self._thread = threading.Thread(target=self._load, name=self._name)
                 self._thread.start()
 
     @property
-    def half_done(self) -> bool:
-        """Whether it is being loaded."""
-        return self._thread is not None and self.found is None and self.failure is None
+    def is_loading(self) -> bool:
+        """Whether it has started and not ended."""
+        return self._thread is not None and self.module is None and self.failure is None
 
-    def give_up(self, why: str) -> None:
-        """Leave it as it is: not loaded."""
+    def abandon(self, reason: str) -> None:
+        """Never load it."""
         self._lock = threading.Lock()
-        self.failure = self.failure or RuntimeError(why)
+        self.failure = self.failure or RuntimeError(reason)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until it is there, or has failed; no longer than `seconds`."""
+        """Wait until loading has ended, up to `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def _load(self) -> None:
         try:
-            with _one_at_a_time:  # two threads that import numba at once wait for each other's modules
-                self.found = import_module(self._module)
-        except Exception as error:  # noqa: BLE001 - whatever numba cannot do here, NumPy can; "numba" reports it
+            with _import_lock:  # two threads that import numba at once would wait for each other's modules
+                self.module = import_module(self._name)
+        except Exception as error:  # noqa: BLE001 - NumPy counts in its place; the engine "numba" reports the failure
             self.failure = error
 
 
-LARGE = 1_000_000
-"""Tokens from which it is worth loading numba."""
+counting_module = LazyModule("factgym.corpora.cooccurrence.kernels")
+text_module = LazyModule("factgym.corpora.cooccurrence.kernel_text")
 
 
-@cache
-def has_numba() -> bool:
-    """Whether the extra "counting" is installed."""
-    return find_spec("numba") is not None
-
-
-_one_at_a_time = threading.Lock()
-counting = Loading("factgym.corpora.cooccurrence.compiled")
-words = Loading("factgym.corpora.cooccurrence.compiled_words")
-
-
-def _after_fork(loadings: Sequence[Loading] = _all) -> None:
-    """In a child process what was being loaded stays half loaded, and is not touched again."""
-    if any(one.half_done for one in loadings):
-        for loading in loadings:
-            if loading.found is None:
-                loading.give_up("the process was forked while numba was loading")
+def _after_fork(modules: Sequence[LazyModule] = _lazy_modules) -> None:
+    """In a child process, abandon modules: a thread that was loading one does not exist there."""
+    if any(module.is_loading for module in modules):
+        for module in modules:
+            if module.module is None:
+                module.abandon("the process was forked while numba was loading")
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def settled(seconds: float) -> bool:
-    """Whether nothing is being loaded, once each module had at most so many seconds more; before, no process can end."""
-    for one in _all:
-        one.wait(seconds)
-    return not any(one.half_done for one in _all)
+def wait_for_kernels(seconds: float) -> bool:
+    """Wait up to `seconds` for each module; return whether none is still loading. A process cannot end before."""
+    for module in _lazy_modules:
+        module.wait(seconds)
+    return not any(module.is_loading for module in _lazy_modules)
 
 
-def kernel(engine: Engine, worth: bool = True) -> Any:
-    """The module `compiled`, or None for NumPy: by choice, without numba, or ("auto") while it is loading.
+def counting_kernels(engine: Engine, load: bool = True) -> Any:
+    """Return the module `kernels`, or None for NumPy: by choice, without numba, or ("auto") while it is loading.
 
-    worth: whether "auto" is to begin loading it.
+    load: whether "auto" starts loading it. With "numba", raises ConfigError if numba fails, MissingExtraError without
+    it.
     """
     if engine == "numpy":
         return None
-    if counting.found is None and (worth or engine == "numba"):
-        counting.start()
+    if counting_module.module is None and (load or engine == "numba"):
+        counting_module.start()
         if engine == "numba":
-            counting.wait()
-            need(counting, "counting")
-    return counting.found
+            counting_module.wait()
+            if failure := counting_module.failure:
+                raise ConfigError(
+                    f"numba cannot compile the counting kernels ({failure}): use another engine than 'numba'"
+                ) from failure
+            if counting_module.module is None:
+                raise MissingExtraError("engine='numba'", "counting")
+    return counting_module.module
 
 
-def need(loading: Loading, what: str) -> None:
-    """Raise for what was waited for and is not there: ConfigError where numba failed, MissingExtraError without it."""
-    if loading.failure is not None:
-        why = f"numba cannot compile the {what} kernels ({loading.failure}): use another engine than 'numba'"
-        raise ConfigError(why) from loading.failure
-    if loading.found is None:
-        raise MissingExtraError("engine='numba'", "counting")
+def text_kernels(load: bool = True) -> TextKernels | None:
+    """Return the compiled scan of text, or None without numba and while it is loading, which `load` starts."""
+    if text_module.module is None and load:
+        text_module.start()
+    module = text_module.module
+    return None if module is None else TextKernels(module.scan, module.find_simple, module.char_classes)
 
 
-def scanning(worth: bool = True) -> Kernels | None:
-    """The compiled scan of text, or None without numba and while it is loading, which `worth` begins."""
-    if words.found is None and worth:
-        words.start()
-    if words.found is None:
-        return None
-    return Kernels(words.found.scan, words.found.find_simple, words.found.classes)
+# Running the kernels
+
+_MIN_PARALLEL_COST = 40_000
+"""Anchors of a batch below which threads cost more than they save."""
+_SHARES_PER_THREAD = 8
+_QUERY_COST = 64
+"""Anchors that a query costs in addition."""
+_ANCHORS_PER_HIT = 16
+"""Estimated anchors to a hit, for the cost of a bounded count."""
 
 
 class Batch(NamedTuple):
-    """Queries as the kernels take them."""
+    """Queries in the form that the kernels take."""
 
-    lists: I64
-    """A row per clause: see `known.Known`."""
+    rows: I64
+    """A row per clause: see `clauses.ClauseTable`."""
     starts: I64
     """The first row of each query; one more than queries."""
-    made: Arrays
-    """The lists that the index does not have."""
+    derived: BlockArrays
+    """Lists that are not in the index."""
 
 
-_ALONE = 40_000
-"""Anchors of a batch below which threads cost more than they save."""
-_SHARES = 8
-_COST_OF_HIT = 16
-"""Anchors that it may take to find a hit, where counting stops at some: only to share work out."""
-
-
-class Rules(NamedTuple):
-    """By which rules queries are counted, and how far: none of the counts is above `most`."""
+class CountRules(NamedTuple):
+    """Semantics and limit of a batch."""
 
     window: int
     chained: bool
-    most: int = NO_LIMIT
+    limit: int = NO_LIMIT
 
 
-def run_batch(compiled: Any, store: Store, separators: I64, batch: Batch, rules: Rules, threads: int) -> I64:
-    """Counts of a batch by the compiled kernel; -1 where the index is damaged."""
+def run_batch(kernels: Any, store: Store, separators: I64, batch: Batch, rules: CountRules, threads: int) -> I64:
+    """Count a batch by the kernels; -1 for a query that meets damage.
+
+    Costly queries are split between threads: each part has some of the anchors, and the parts' counts are added.
+    """
     if threads == 1:
-        return _run(compiled, store, separators, batch, rules, None, 1)
-    costs = np.minimum(np.minimum.reduceat(batch.lists[:, 3], batch.starts[:-1]), _COST_OF_HIT * rules.most)
-    pieces = _cut(batch, costs)
-    if pieces is None:
-        return _run(compiled, store, separators, batch, rules, costs, threads)
-    cut, owners = pieces
-    counts = _run(compiled, store, separators, cut, rules, costs[owners] // np.bincount(owners)[owners], threads)
-    begins = np.searchsorted(owners, np.arange(len(costs)))
-    summed = np.minimum(np.add.reduceat(counts, begins), rules.most)
-    return np.where(np.minimum.reduceat(counts, begins) < 0, -1, summed)
+        return _run(kernels, store, separators, batch, rules, None, 1)
+    costs = np.minimum(np.minimum.reduceat(batch.rows[:, 3], batch.starts[:-1]), _ANCHORS_PER_HIT * rules.limit)
+    split = _split_costly(batch, costs)
+    if split is None:
+        return _run(kernels, store, separators, batch, rules, costs, threads)
+    parts, owners = split
+    part_costs = costs[owners] // np.bincount(owners)[owners]
+    counts = _run(kernels, store, separators, parts, rules, part_costs, threads)
+    first_parts = np.searchsorted(owners, np.arange(len(costs)))
+    sums = np.minimum(np.add.reduceat(counts, first_parts), rules.limit)
+    return np.where(np.minimum.reduceat(counts, first_parts) < 0, -1, sums)
 
 
 def _run(
-    compiled: Any, store: Store, separators: I64, batch: Batch, rules: Rules, costs: I64 | None, threads: int
+    kernels: Any, store: Store, separators: I64, batch: Batch, rules: CountRules, costs: I64 | None, threads: int
 ) -> I64:
-    """costs: of each query, to share them out; None where one thread does them all."""
-    out = np.zeros(len(batch.starts) - 1, np.int64)
-    main = (store.firsts, store.offsets, store.data)
+    """costs: of each query; None for one thread."""
+    counts = np.zeros(len(batch.starts) - 1, np.int64)
+    arrays = (store.firsts, store.offsets, store.data)
 
-    def part(span: tuple[int, int]) -> None:
-        compiled.count_batch(main, batch.made, batch.lists, batch.starts, separators, *rules, *span, out)
+    def count(span: tuple[int, int]) -> None:
+        kernels.count_batch(arrays, batch.derived, batch.rows, batch.starts, separators, *rules, *span, counts)
 
     if costs is None:
-        part((0, len(out)))
+        count((0, len(counts)))
     else:
-        _share_out(part, costs, threads)
-    return out
+        _run_in_threads(count, costs, threads)
+    return counts
 
 
-def _cut(batch: Batch, costs: I64) -> tuple[Batch, I64] | None:
-    """The batch with its dear queries cut into pieces, each with some of the anchors, and the query of each piece.
+def _split_costly(batch: Batch, costs: I64) -> tuple[Batch, I64] | None:
+    """Return the batch with its costly queries split, and the query of each part; None if no query is costly.
 
-    None where no query is dear enough. A piece keeps the frequencies, so that its clauses are sorted as the whole's are.
+    A part keeps the frequencies, so that its clauses are ordered as the whole query's are.
     """
     starts = batch.starts
-    parts = np.where(np.diff(starts) > 1, costs // _ALONE, 1)
-    if parts.max() < 2:
+    part_counts = np.where(np.diff(starts) > 1, costs // _MIN_PARALLEL_COST, 1)
+    if part_counts.max() < 2:
         return None
-    lists: list[I64] = []
+    rows: list[I64] = []
     owners: list[int] = []
-    for query, wanted in enumerate(parts.tolist()):
-        rows = batch.lists[starts[query] : starts[query + 1]]
-        made = _pieces(rows, wanted) if wanted > 1 else [rows]
-        lists.extend(made)
-        owners.extend([query] * len(made))
-    lengths = [0, *map(len, lists)]
-    return Batch(np.concatenate(lists), np.cumsum(lengths), batch.made), np.array(owners, np.int64)
+    for query, count in enumerate(part_counts.tolist()):
+        query_rows = batch.rows[starts[query] : starts[query + 1]]
+        parts = _split_query(query_rows, count) if count > 1 else [query_rows]
+        rows.extend(parts)
+        owners.extend([query] * len(parts))
+    lengths = [0, *map(len, rows)]
+    return Batch(np.concatenate(rows), np.cumsum(lengths), batch.derived), np.array(owners, np.int64)
 
 
-def _pieces(rows: I64, wanted: int) -> list[I64]:
-    """A query's rows, several times, each with some blocks of its anchors."""
-    anchors = int(rows[:, 3].argmin())
-    begin, end, tail = rows[anchors, :3].tolist()
-    edges = np.linspace(begin, end, min(wanted, end - begin) + 1).astype(np.int64).tolist()
-    pieces: list[I64] = []
+def _split_query(rows: I64, count: int) -> list[I64]:
+    """Return copies of a query's rows, each with some blocks of the anchors."""
+    anchor_row = int(rows[:, 3].argmin())
+    start, end, tail = rows[anchor_row, :3].tolist()
+    edges = np.linspace(start, end, min(count, end - start) + 1).astype(np.int64).tolist()
+    parts: list[I64] = []
     for low, high in itertools.pairwise(edges):
-        piece = rows.copy()
-        piece[anchors, :3] = low, high, tail if high == end else BLOCK
-        pieces.append(piece)
-    return pieces
+        part = rows.copy()
+        part[anchor_row, :3] = low, high, tail if high == end else BLOCK
+        parts.append(part)
+    return parts
 
 
-def run_phrases(compiled: Any, store: Store, lists: I64, starts: I64, threads: int) -> tuple[NDArray[np.uint32], I64]:
-    """Where the words of each phrase stand side by side: all positions, and how many each has, -1 in a damaged file.
+def run_phrases(kernels: Any, store: Store, rows: I64, starts: I64, threads: int) -> tuple[NDArray[np.uint32], I64]:
+    """Return the positions of all phrases, and how many each has, -1 for one that meets damage.
 
-    lists: a row per word of every phrase, in order; starts: the first row of each, one more than phrases.
+    rows: a row per word of every phrase, in order; starts: the first row of each, one more than phrases.
     """
-    rarest = np.minimum.reduceat(lists[:, 3], starts[:-1])
-    places = np.cumsum(rarest) - rarest
-    out, found = np.empty(int(rarest.sum()), np.uint32), np.zeros(len(rarest), np.int64)
-    main = (store.firsts, store.offsets, store.data)
+    rarest = np.minimum.reduceat(rows[:, 3], starts[:-1])
+    offsets = np.cumsum(rarest) - rarest
+    positions, counts = np.empty(int(rarest.sum()), np.uint32), np.zeros(len(rarest), np.int64)
+    arrays = (store.firsts, store.offsets, store.data)
 
-    def part(span: tuple[int, int]) -> None:
-        compiled.find_phrases(main, lists, starts, *span, places, out, found)
+    def find(span: tuple[int, int]) -> None:
+        kernels.find_phrases(arrays, rows, starts, *span, offsets, positions, counts)
 
-    _share_out(part, rarest, threads)
-    spans = zip(places.tolist(), np.maximum(found, 0).tolist(), strict=True)
-    return np.concatenate([out[begin : begin + count] for begin, count in spans]), found
+    _run_in_threads(find, rarest, threads)
+    spans = zip(offsets.tolist(), np.maximum(counts, 0).tolist(), strict=True)
+    return np.concatenate([positions[offset : offset + count] for offset, count in spans]), counts
 
 
-def _share_out(part: Callable[[tuple[int, int]], None], costs: I64, threads: int) -> None:
-    """Do the work [0, len(costs)) in parts of about equal cost, in threads where that is worth it."""
-    if threads == 1 or len(costs) == 1 or int(costs.sum()) < _ALONE:
-        part((0, len(costs)))
+def _run_in_threads(work: Callable[[tuple[int, int]], None], costs: I64, threads: int) -> None:
+    """Call `work` on spans of [0, len(costs)) of about equal cost, in threads where that pays."""
+    if threads == 1 or len(costs) == 1 or int(costs.sum()) < _MIN_PARALLEL_COST:
+        work((0, len(costs)))
         return
-    spans = iter(list(_spans(costs, threads * _SHARES)))
-
-    def work() -> None:
-        for span in spans:  # each thread takes the next one
-            part(span)
-
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(work) for _ in range(threads - 1)]
-        work()
-    for one in others:
-        one.result()
-
-
-def _spans(costs: I64, shares: int) -> Iterator[tuple[int, int]]:
-    """Queries in order, cut into spans of about equal cost."""
-    sums = np.cumsum(costs + 64)
+    sums = np.cumsum(costs + _QUERY_COST)
+    shares = threads * _SHARES_PER_THREAD
     edges = np.searchsorted(sums, np.arange(1, shares) * (sums[-1] / shares))
     bounds = np.unique(np.concatenate([[0], edges, [len(costs)]])).tolist()
-    yield from itertools.pairwise(bounds)
+    spans = iter(list(itertools.pairwise(bounds)))
+
+    def work_off() -> None:
+        for span in spans:  # each thread takes the next one
+            work(span)
+
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(work_off) for _ in range(threads - 1)]
+        work_off()
+    for other in others:
+        other.result()

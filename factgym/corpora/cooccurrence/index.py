@@ -1,4 +1,4 @@
-"""The co-occurrence index, opened: counts of queries under one of two semantics (the package's docstring has both)."""
+"""The opened index and its counters: counts of queries under one of two semantics (see the package's docstring)."""
 
 from __future__ import annotations
 
@@ -9,43 +9,71 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.corpora.cooccurrence import plain
-from factgym.corpora.cooccurrence import preload as preloading
-from factgym.corpora.cooccurrence.clauses import DAMAGED, Clause, Lexicon
-from factgym.corpora.cooccurrence.engine import LARGE, Batch, Engine, Rules, kernel, run_batch
-from factgym.corpora.cooccurrence.files import open_store
-from factgym.corpora.cooccurrence.known import ClauseKey
-from factgym.corpora.cooccurrence.store import Store, memory_store
-from factgym.corpora.cooccurrence.tokens import Case
+from factgym.corpora.cooccurrence.clauses import DAMAGED, ClauseIndex, ClauseKey
+from factgym.corpora.cooccurrence.engine import (
+    ANCHOR_BYTES,
+    LARGE_INDEX,
+    NO_LIMIT,
+    Batch,
+    CountRules,
+    Engine,
+    count_chained,
+    count_windowed,
+    counting_kernels,
+    run_batch,
+)
+from factgym.corpora.cooccurrence.infinigram import open_infinigram
+from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, start_preload, touch_pages
+from factgym.corpora.cooccurrence.tokenizer import Case
 
 Semantics = Literal["infini-gram", "window"]
 
-_MANY = 1000
-"""Queries to an index that is not large from which it is worth loading numba."""
-
-_EMPTY = "a query needs at least one word, and every clause of it too"
-
+ENGINE_PREFIX = "infini-gram:"
 WINDOW = 1000
 MAX_FREQUENCY = 500_000
 MEMORY_MB = 256
 
+_MANY_QUERIES = 1000
+"""Queries to an index that is not large from which it is worth loading numba."""
+_EMPTY_QUERY = "a query needs at least one word, and every clause of it too"
+
+
+@runtime_checkable
+class Counter(Protocol):
+    """Counts conjunctive queries over a corpus, in batches.
+
+    A counter that can stop early also has `count_up_to(queries, limit)`: the smaller of `limit` and each count.
+    """
+
+    def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+        """Return the count of each query, 0 for one with an unknown word. An empty query is a `ConfigError`."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the counts depend on as JSON data, for a run's manifest."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return SHA-256 in hex; equal when every count is."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class CountDetail:
-    """A count, and whether a clause occurs more than `max_frequency` times (where the engine's answer is not exact)."""
+    """A count, and whether a clause occurs more than `max_frequency` times (where infini-gram's count is inexact)."""
 
     count: int
     over_cap: bool
 
 
 class CooccurrenceIndex:
-    """An immutable index; safe under threads. Open one with `open_index`, or make one with `memory_index`."""
+    """An immutable index; safe in threads. `open_index` opens a file, `memory_index` builds one in memory."""
 
     def __init__(
         self,
@@ -62,35 +90,43 @@ class CooccurrenceIndex:
     ) -> None:
         self._store = store
         self._path = path
-        checked = _check(semantics, window, max_frequency, memory_mb, threads, engine)
-        self._options: Mapping[str, Any] = {**checked, "preload": preload}
+        self._options: dict[str, Any] = {
+            "semantics": semantics,
+            "engine": engine,
+            "window": window,
+            "max_frequency": max_frequency,
+            "memory_mb": memory_mb,
+            "threads": threads,
+            "preload": preload,
+        }
+        _check_options(self._options)
         if path is not None:
-            preloading.begin(store.arrays(), preload)
+            start_preload(store.arrays(), preload)
         self._window = window
         self._chained = semantics == "infini-gram"
         self._engine: Engine = engine
         self._threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 1
         self._separators = store.separators()
-        self._chunk = max(64, (memory_mb << 19) // plain.ANCHOR_BYTES)
-        self._lexicon = Lexicon(store, chunk=self._chunk, unique=not self._chained, memory=memory_mb << 20)
-        self._separator_row = self._lexicon.separators()
-        self._asked = 0
-        self._kernel(0)
+        self._chunk = max(64, (memory_mb << 19) // ANCHOR_BYTES)
+        self._clauses = ClauseIndex(store, chunk=self._chunk, unique=not self._chained, memory=memory_mb << 20)
+        self._separator_row = self._clauses.separators()
+        self._query_count = 0
+        self._kernels(0)
 
     def preload(self) -> None:
-        """Read the whole index now, so that no query waits for a page of it: as long as the disk takes, or the cache."""
-        preloading.touch(self._store.arrays())
+        """Read the whole index into memory now, so that no query waits for a page of the file."""
+        touch_pages(self._store.arrays())
 
-    def _kernel(self, queries: int) -> Any:
-        """The compiled kernels, if they are there; a small index does not ask for it before many queries."""
-        self._asked += queries
-        return kernel(self._engine, self.tokens >= LARGE or self._asked >= _MANY)
+    def _kernels(self, queries: int) -> Any:
+        """Return the kernels if they are loaded; a small index starts loading them after many queries."""
+        self._query_count += queries
+        return counting_kernels(self._engine, self.tokens >= LARGE_INDEX or self._query_count >= _MANY_QUERIES)
 
     @property
     def semantics(self) -> Semantics:
-        """Which of the two rules counts."""
-        chosen: Semantics = self._options["semantics"]
-        return chosen
+        """The semantics of its counts."""
+        semantics: Semantics = self._options["semantics"]
+        return semantics
 
     @property
     def tokens(self) -> int:
@@ -104,105 +140,106 @@ class CooccurrenceIndex:
 
     @property
     def words(self) -> int:
-        """Different words in the corpus."""
+        """Distinct words in the corpus."""
         return len(self._store.keys)
 
     def frequency(self, word: str) -> int:
-        """Occurrences of a word (of its tokens side by side, where it has several)."""
-        return self._lexicon.clause([word]).frequency
+        """Return the occurrences of a word (of its tokens side by side, if it has several)."""
+        return self._clauses.clause([word]).frequency
 
     def count(self, words: Sequence[str]) -> int:
-        """Count of an AND of words; `ConfigError` for an empty query."""
+        """Count an AND of words; `ConfigError` for an empty query."""
         return int(self.count_many([words])[0])
 
     def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         """`count` of each query, in order; equal queries are counted once."""
-        return self.count_up_to(queries, plain.NO_LIMIT)
+        return self.count_up_to(queries, NO_LIMIT)
 
-    def count_up_to(self, queries: Sequence[Sequence[str]], most: int) -> NDArray[np.int64]:
-        """The smaller of `most` and the count of each query; faster, as counting stops at `most` (1 or more)."""
-        if most < 1:
-            raise ConfigError(f"counting stops at 1 or more, not at {most!r}")
+    def count_up_to(self, queries: Sequence[Sequence[str]], limit: int) -> NDArray[np.int64]:
+        """Return the smaller of `limit` (1 or more) and the count of each query; faster, as counting stops there."""
+        if limit < 1:
+            raise ConfigError(f"counting stops at 1 or more, not at {limit!r}")
         if str in set(map(type, queries)):
-            _refuse_text(queries)
+            _check_types(queries)
         distinct: dict[tuple[str, ...], int] = {}
         # Under "window" the order of a query does not matter: equally frequent clauses are taken by their words.
-        ordered = tuple if self._chained else _in_order
-        where = [distinct.setdefault(ordered(words), len(distinct)) for words in queries]
+        key = tuple if self._chained else _sorted_words
+        indexes = [distinct.setdefault(key(words), len(distinct)) for words in queries]
         if () in distinct:
-            raise ConfigError(_EMPTY)
-        compiled = self._kernel(len(distinct))
-        if compiled is None:
-            plainly = [self._count_plainly([(word,) for word in words], most) for words in distinct]
-            counts = np.array(plainly, np.int64)
+            raise ConfigError(_EMPTY_QUERY)
+        kernels = self._kernels(len(distinct))
+        if kernels is None:
+            counts = np.array([self._count([(word,) for word in words], limit) for words in distinct], np.int64)
         else:
             clauses: list[ClauseKey] = [word for words in distinct for word in words]
-            counts = self._count_compiled(compiled, clauses, map(len, distinct), most)
-        chosen: NDArray[np.int64] = counts[where] if len(distinct) < len(where) else counts
-        return chosen
+            counts = self._count_compiled(kernels, clauses, map(len, distinct), limit)
+        result: NDArray[np.int64] = counts[indexes] if len(distinct) < len(indexes) else counts
+        return result
 
     def count_cnf(self, cnf: Sequence[Sequence[str]]) -> int:
-        """Count of an AND of ORs of words."""
-        _refuse_text([cnf, *cnf])
+        """Count an AND of ORs of words."""
+        _check_types([cnf, *cnf])
         if not cnf or not all(cnf):
-            raise ConfigError(_EMPTY)
+            raise ConfigError(_EMPTY_QUERY)
         if not self._chained:
-            cnf = sorted(map(_in_order, cnf))
-        compiled = self._kernel(1)
-        if compiled is None:
-            return self._count_plainly(cnf)
-        return int(self._count_compiled(compiled, [c[0] if len(c) == 1 else tuple(c) for c in cnf], [len(cnf)])[0])
+            cnf = sorted(map(_sorted_words, cnf))
+        kernels = self._kernels(1)
+        if kernels is None:
+            return self._count(cnf)
+        clauses = [words[0] if len(words) == 1 else tuple(words) for words in cnf]
+        return int(self._count_compiled(kernels, clauses, [len(cnf)])[0])
 
     def count_detail(self, cnf: Sequence[Sequence[str]]) -> CountDetail:
-        """`count_cnf` together with whether the reference engine would only have estimated it."""
+        """`count_cnf`, and whether the reference engine would only estimate it."""
         count = self.count_cnf(cnf)
-        most = max(self._lexicon.clause(clause).frequency for clause in cnf)
-        return CountDetail(count, most > self._options["max_frequency"])
+        max_frequency = max(self._clauses.clause(words).frequency for words in cnf)
+        return CountDetail(count, max_frequency > self._options["max_frequency"])
 
-    def _count_plainly(self, cnf: Sequence[Sequence[str]], most: int = plain.NO_LIMIT) -> int:
-        clauses = sorted(map(self._lexicon.clause, cnf), key=_frequency)
+    def _count(self, cnf: Sequence[Sequence[str]], limit: int = NO_LIMIT) -> int:
+        """Count a query in NumPy."""
+        clauses = sorted(map(self._clauses.clause, cnf), key=lambda clause: clause.frequency)
         if not clauses[0].frequency:
             return 0
-        count = plain.count_chained if self._chained else plain.count_windowed
+        count = count_chained if self._chained else count_windowed
         try:
-            return count([clause.places for clause in clauses], self._separators, self._window, self._chunk, most)
+            return count([clause.postings for clause in clauses], self._separators, self._window, self._chunk, limit)
         except IndexError:
             raise DataError(f"{self._path}: {DAMAGED}") from None
 
     def _count_compiled(
-        self, compiled: Any, clauses: Sequence[ClauseKey], lengths: Iterable[int], most: int = plain.NO_LIMIT
+        self, kernels: Any, clauses: Sequence[ClauseKey], lengths: Iterable[int], limit: int = NO_LIMIT
     ) -> NDArray[np.int64]:
-        """Counts of queries by the kernels; `lengths` are clauses per query."""
+        """Count queries by the kernels; `lengths` are clauses per query."""
         starts = np.array(list(itertools.accumulate(lengths, initial=0)), np.int64)
         if len(starts) == 1:
             return np.empty(0, np.int64)
-        known = self._lexicon.known()
-        new = set(clauses).difference(known.index)
+        table = self._clauses.table()
+        new = set(clauses).difference(table.numbers)
         if new:
-            self._lexicon.learn(known, new, compiled, self._threads)
-        numbers = np.array(list(map(known.index.__getitem__, clauses)), np.int64)
-        batch = Batch(known.rows[numbers], starts, known.made())
-        rules = Rules(self._window, self._chained, most)
-        counts = run_batch(compiled, self._store, self._separator_row, batch, rules, self._threads)
+            self._clauses.add_to_table(table, new, kernels, self._threads)
+        numbers = np.array(list(map(table.numbers.__getitem__, clauses)), np.int64)
+        # `derived` is read after the rows that refer to it, as another thread may be adding to both.
+        batch = Batch(table.rows[numbers], starts, table.derived)
+        rules = CountRules(self._window, self._chained, limit)
+        counts = run_batch(kernels, self._store, self._separator_row, batch, rules, self._threads)
         if counts.min() < 0:
             raise DataError(f"{self._path}: {DAMAGED}")
         return counts
 
     def describe(self) -> dict[str, Any]:
-        """What the counts depend on, for a run's manifest: plain JSON data."""
-        kept = ("semantics", "window", "max_frequency")
-        made_of = {key: self._store.meta[key] for key in ("case", "tokenizer", "tokens", "documents")}
-        options = {key: self._options[key] for key in kept}
-        return {"kind": "cooccurrence", **options, **made_of, "words": self.words, "fingerprint": self.fingerprint()}
+        """Return what the counts depend on as JSON data, for a run's manifest."""
+        options = {key: self._options[key] for key in ("semantics", "window", "max_frequency")}
+        corpus = {key: self._store.meta[key] for key in ("case", "tokenizer", "tokens", "documents")}
+        return {"kind": "cooccurrence", **options, **corpus, "words": self.words, "fingerprint": self.fingerprint()}
 
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the corpus as indexed and the semantics; equal when every count is."""
+        """Return SHA-256 in hex over the corpus as indexed and the semantics; equal when every count is."""
         record = [self._store.meta["fingerprint"], self._options["semantics"], self._options["window"]]
         return hashlib.sha256(json.dumps(record).encode()).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        where = None if self._path is None else str(self._path)
-        return _reopen, (where, None if where else self._store, dict(self._options))
+        path = None if self._path is None else str(self._path)
+        return _reopen, (path, None if path else self._store, dict(self._options))
 
     def __copy__(self) -> CooccurrenceIndex:
         return self
@@ -211,76 +248,56 @@ class CooccurrenceIndex:
         return self
 
 
-def _reopen(where: str | None, store: Store | None, options: dict[str, Any]) -> CooccurrenceIndex:
+def _reopen(path: str | None, store: Store | None, options: dict[str, Any]) -> CooccurrenceIndex:
     if store is None:
-        return open_index(where or "", **options)
+        return open_index(path or "", **options)
     return CooccurrenceIndex(store, **options)
 
 
-def _in_order(words: Sequence[str]) -> tuple[str, ...]:
+def _sorted_words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(words))
 
 
-def _frequency(clause: Clause) -> int:
-    return clause.frequency
-
-
-def _refuse_text(queries: Iterable[Sequence[Any]]) -> None:
+def _check_types(queries: Iterable[Sequence[Any]]) -> None:
     for words in queries:
         if isinstance(words, str):
             raise ConfigError(f"a query is a list of words: write [{words[:40]!r}], not a bare string")
 
 
-def _check(
-    semantics: str, window: int, max_frequency: int, memory_mb: int, threads: int | None, engine: str
-) -> Mapping[str, Any]:
-    for what, given, known in (("semantics", semantics, get_args(Semantics)), ("engine", engine, get_args(Engine))):
-        if given not in known:
-            raise ConfigError(f"{what} is one of {', '.join(known)}, not {given!r}.{did_you_mean(given, known)}")
-    numbers = {"window": window, "max_frequency": max_frequency, "memory_mb": memory_mb, "threads": threads}
-    for name, value in numbers.items():
+def _check_options(options: Mapping[str, Any]) -> None:
+    for name, choices in (("semantics", get_args(Semantics)), ("engine", get_args(Engine))):
+        value = options[name]
+        if value not in choices:
+            raise ConfigError(f"{name} is one of {', '.join(choices)}, not {value!r}.{did_you_mean(value, choices)}")
+    for name in ("window", "max_frequency", "memory_mb", "threads"):
+        value = options[name]
         if value is not None and value < 1:
             raise ConfigError(f"{name} is at least 1, not {value!r}")
-    return {"semantics": semantics, "engine": engine, **numbers}
 
 
 def memory_index(texts: Iterable[str], *, case: Case = "keep", **options: Any) -> CooccurrenceIndex:
-    """An index of these documents in memory, with the options of `open_index`: for tests and generated worlds."""
+    """Index documents in memory, with the options of `open_index`: for tests and generated worlds."""
     return CooccurrenceIndex(memory_store(texts, case), **options)
 
 
-def open_index(
-    path: str | Path,
-    *,
-    semantics: Semantics = "infini-gram",
-    window: int = WINDOW,
-    max_frequency: int = MAX_FREQUENCY,
-    memory_mb: int = MEMORY_MB,
-    threads: int | None = None,
-    engine: Engine = "auto",
-    preload: bool | None = None,
-    verify: bool = False,
-) -> CooccurrenceIndex:
+def open_index(path: str | Path, *, verify: bool = False, **options: Any) -> CooccurrenceIndex:
     """Map an index file that `build_index` wrote.
 
-    window: in positions, at least 1. max_frequency: occurrences of a clause beyond which the reference engine only
-    estimates; marks counts, changes none. memory_mb: working memory of all threads together while counting; the file
-    itself is mapped and counts as the system's cache. threads: of `count_many`; all cores by default. engine: "auto"
-    compiles in the background (extra "counting") while NumPy answers, "numba" waits for it, "numpy" does without.
-    preload: read the file in the background, so that queries do not wait for its pages; by default where it takes at
-    most a quarter of the machine's memory. `CooccurrenceIndex.preload` waits for it.
-    verify: read the whole file and compare its checksums. Raises `DataError` for a file that is missing, cut off, damaged or foreign.
+    semantics: "infini-gram" (default) or "window". window: in positions, at least 1; default 1,000. max_frequency:
+    occurrences of a clause beyond which the reference engine only estimates; marks counts, changes none. memory_mb:
+    working memory of all threads together while counting; the file itself is mapped and counts as the system's cache.
+    threads: of `count_many`; all cores by default. engine: "auto" compiles in the background (extra "counting") while
+    NumPy counts, "numba" waits for it, "numpy" does without. preload: read the file in the background, so that queries
+    do not wait for its pages; by default if it takes at most a quarter of the machine's memory.
+    `CooccurrenceIndex.preload` waits for it. verify: read the whole file and compare its checksums.
+    Raises `DataError` for a file that is missing, cut off, damaged or foreign.
     """
-    where = Path(path).absolute()
-    store = open_store(where, verify=verify)
-    return CooccurrenceIndex(
-        store,
-        path=where,
-        semantics=semantics,
-        window=window,
-        max_frequency=max_frequency,
-        memory_mb=memory_mb,
-        threads=threads,
-        engine=engine,
-        preload=preload,
-    )
+    absolute = Path(path).absolute()
+    return CooccurrenceIndex(open_store(absolute, verify=verify), path=absolute, **options)
+
+
+def open_counter(path: str | Path, **options: Any) -> Counter:
+    """Open `"PATH"` (an index of this package) or `"infini-gram:PATH"` (one of that engine)."""
+    if isinstance(path, str) and path.startswith(ENGINE_PREFIX):
+        return open_infinigram(path.removeprefix(ENGINE_PREFIX), **options)
+    return open_index(path, **options)

@@ -1,143 +1,157 @@
-"""The arrays of an index, whether in memory or memory-mapped: a dictionary of words and their posting lists."""
+"""Arrays of an index, in memory or memory-mapped: a dictionary of words and their posting lists.
+
+A file holds named arrays as they lie in memory, after a header that lists them:
+
+    8 bytes   magic
+    4, 4, 4   version, length of the header's JSON, its CRC-32 (little-endian, unsigned)
+    JSON      {"kind", "meta", "bytes": of the whole file, "sections": {name: [type, offset, items, CRC-32]}}
+
+A file is written under a temporary name, synchronised and renamed, so under its own name it is always whole. Opening
+checks magic, version, the header's checksum, the length of the file, the bounds of sections, and the checksums of small
+sections; `verify` compares those of all.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
+import mmap
+import os
+import struct
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence.blocks import PostingList, block_counts, encode
-from factgym.corpora.cooccurrence.numbering import Numbered, number_plainly
-from factgym.corpora.cooccurrence.tokens import TOKENIZER, Case
+from factgym.corpora.cooccurrence.postings import I64, U32, PostingList, block_counts, encode, prefix_sums
+from factgym.corpora.cooccurrence.tokenizer import TOKENIZER, Case, NumberedDocuments, number_documents
+
+Array = NDArray[Any]
 
 MAX_POSITIONS = 2**32 - 2**16
 """Positions are 32-bit numbers."""
 
-
-FEW = 6
-"""Words that are looked up sooner one by one than together."""
+SMALL_BATCH = 6
+"""Words that are looked up faster one by one than together."""
 
 
 class Store(NamedTuple):
-    """Lists 0 .. V-1 are the words', ordered by the hash of the word; list V holds the separators' positions."""
+    """Lists 0 .. V-1 are the words', ordered by the hash of the word; list V has the separators' positions."""
 
     keys: NDArray[np.uint64]
-    """V hashes of words, rising."""
+    """V hashes of words, ascending."""
     spelling: NDArray[np.uint8]
     """The words in UTF-8, one after the other."""
-    ends: NDArray[np.uint32]
-    """Where each word ends in `spelling`."""
-    frequencies: NDArray[np.uint32]
+    ends: U32
+    """End of each word in `spelling`."""
+    frequencies: U32
     """V + 1 lengths of lists."""
-    block_starts: NDArray[np.uint32]
+    block_starts: U32
     """V + 2: the first block of each list, and the number of all blocks."""
-    firsts: NDArray[np.uint32]
-    offsets: NDArray[np.uint32]
-    data: NDArray[np.uint32]
+    firsts: U32
+    offsets: U32
+    data: U32
     meta: Mapping[str, Any]
-    """case, tokenizer, tokens, documents, source: plain JSON data."""
+    """case, tokenizer, tokens, documents, source, fingerprint: plain JSON data."""
 
-    def find(self, word: str) -> int:
-        """The number of the list of a word, or -1."""
-        return self._find(word.encode("utf-8", "surrogatepass"))
+    def find(self, word: bytes) -> int:
+        """Return the list of a word in UTF-8, or -1."""
+        number = int(self.keys.searchsorted(np.uint64(_word_key(word))))
+        return number if number < len(self.keys) and self.word(number) == word else -1
 
-    def _find(self, spelled: bytes) -> int:
-        at = int(self.keys.searchsorted(np.uint64(word_key(spelled))))
-        return at if at < len(self.keys) and self.word(at) == spelled else -1
-
-    def find_many(self, words: Sequence[bytes]) -> NDArray[np.int64]:
-        """The number of the list of each word, given in UTF-8, or -1."""
-        if len(words) <= FEW:
-            return np.array([self._find(one) for one in words], np.int64)
-        keys = word_keys(words)
-        numbers = np.searchsorted(self.keys, keys).astype(np.int64)
-        there = np.flatnonzero(numbers < len(self.keys))
-        found = np.full(len(words), -1, np.int64)
-        ends = self.ends[numbers[there]].tolist()
-        begins = np.where(numbers[there], self.ends[np.maximum(numbers[there], 1) - 1], 0).tolist()
+    def find_many(self, words: Sequence[bytes]) -> I64:
+        """Return the list of each word in UTF-8, or -1."""
+        if len(words) <= SMALL_BATCH:
+            return np.array([self.find(word) for word in words], np.int64)
+        numbers = np.searchsorted(self.keys, word_keys(words)).astype(np.int64)
+        candidates = np.flatnonzero(numbers < len(self.keys))
+        ends = self.ends[numbers[candidates]].tolist()
+        previous_ends = self.ends[np.maximum(numbers[candidates], 1) - 1]
+        starts = np.where(numbers[candidates], previous_ends, 0).tolist()
         spelling = self.spelling.data
-        same = [spelling[b:e] == words[i] for i, b, e in zip(there.tolist(), begins, ends, strict=True)]
-        chosen = there[np.array(same, np.bool_)]
-        found[chosen] = numbers[chosen]
-        return found
+        equal = [spelling[s:e] == words[i] for i, s, e in zip(candidates.tolist(), starts, ends, strict=True)]
+        matches = candidates[np.array(equal, np.bool_)]
+        lists = np.full(len(words), -1, np.int64)
+        lists[matches] = numbers[matches]
+        return lists
 
     def word(self, number: int) -> bytes:
-        """The word of list `number`, in UTF-8."""
-        begin = int(self.ends[number - 1]) if number else 0
-        return self.spelling[begin : int(self.ends[number])].tobytes()
+        """Return the word of a list, in UTF-8."""
+        start = int(self.ends[number - 1]) if number else 0
+        return self.spelling[start : int(self.ends[number])].tobytes()
 
     def postings(self, number: int) -> PostingList:
-        """The positions of list `number`."""
-        begin, end = int(self.block_starts[number]), int(self.block_starts[number + 1])
-        offsets = self.offsets[begin : end + 1]
-        return PostingList(int(self.frequencies[number]), self.firsts[begin:end], offsets, self.data)
+        """Return the positions of a list."""
+        start, end = int(self.block_starts[number]), int(self.block_starts[number + 1])
+        offsets = self.offsets[start : end + 1]
+        return PostingList(int(self.frequencies[number]), self.firsts[start:end], offsets, self.data)
 
     def separators(self) -> PostingList:
-        """The positions of the separators."""
+        """Return the positions of the separators."""
         return self.postings(len(self.keys))
 
-    def arrays(self) -> list[NDArray[Any]]:
-        """All of them, without `meta`."""
+    def arrays(self) -> list[Array]:
+        """Return all fields but `meta`."""
         return [field for field in self if isinstance(field, np.ndarray)]
 
 
-def word_key(spelled: bytes) -> int:
-    """The 64-bit hash by which the dictionary is ordered."""
-    return int.from_bytes(hashlib.blake2b(spelled, digest_size=8).digest(), "little")
+def _word_key(word: bytes) -> int:
+    """Return the 64-bit hash by which the dictionary is ordered."""
+    return int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
 
 
 def word_keys(words: Iterable[bytes]) -> NDArray[np.uint64]:
-    """`word_key` of each."""
+    """Return the 64-bit hash of each word, by which the dictionary is ordered."""
     digests = b"".join([hashlib.blake2b(word, digest_size=8).digest() for word in words])
     return np.frombuffer(digests, "<u8").astype(np.uint64, copy=False)
 
 
-def check_words(keys: NDArray[np.uint64]) -> None:
-    """Refuse two words of one hash (one chance in ten million for a vocabulary of a million words)."""
+def check_collisions(keys: NDArray[np.uint64]) -> None:
+    """Raise for equal neighbours in sorted hashes (probability 1e-7 for a vocabulary of a million words)."""
     if len(keys) > 1 and bool(np.any(keys[1:] == keys[:-1])):
         raise DataError("two words of this corpus share a 64-bit hash; leave out one of its documents and build again")
 
 
 def check_positions(count: int) -> None:
-    """Refuse more positions than 32 bits number."""
+    """Raise for more positions than fit into 32 bits."""
     if count > MAX_POSITIONS:
         raise DataError(
             f"a co-occurrence index holds up to {MAX_POSITIONS:,} positions, not {count:,}: split the corpus"
         )
 
 
-class Inverted(NamedTuple):
-    """Some documents, inverted: words in the order of their hashes, and the sorted positions of each."""
+class InvertedDocuments(NamedTuple):
+    """Words in the order of their hashes, and the sorted positions of each."""
 
     keys: NDArray[np.uint64]
     words: list[bytes]
-    frequencies: NDArray[np.int64]
-    positions: NDArray[np.uint32]
-    separators: NDArray[np.uint32]
+    frequencies: I64
+    positions: U32
+    separators: U32
     length: int
     """Positions in all, separators included."""
 
 
-def invert(numbered: Numbered) -> Inverted:
-    """Invert documents; positions count from 0. `numbered.tokens` is emptied, to free it before the most is needed."""
-    lengths = numbered.lengths
+def invert(documents: NumberedDocuments) -> InvertedDocuments:
+    """Invert documents by one sort; positions count from 0. Empties `documents.tokens`, to bound the peak of memory."""
+    lengths = documents.lengths
     length = int(lengths.sum()) + len(lengths)
     check_positions(length)
-    tokens = np.concatenate(numbered.tokens) if numbered.tokens else np.empty(0, np.uint32)
-    numbered.tokens.clear()
-    spelled = numbered.words
-    keys = word_keys(spelled)
+    tokens = np.concatenate(documents.tokens) if documents.tokens else np.empty(0, np.uint32)
+    documents.tokens.clear()
+    keys = word_keys(documents.words)
     order = np.argsort(keys, kind="stable")
     rank = np.empty(len(order), np.uint32)
     rank[order] = np.arange(len(order), dtype=np.uint32)
     frequencies = np.bincount(tokens, minlength=len(order))[order]
-    # A word's rank above a position: sorting these numbers groups positions by word and keeps their order.
+    # Pairs (rank of the word, position) in one 64-bit number each: sorting them groups ascending positions by word.
     pairs = rank[tokens].astype(np.uint64)
     del tokens
     pairs <<= np.uint64(32)
@@ -146,63 +160,220 @@ def invert(numbered: Numbered) -> Inverted:
         pairs += np.repeat(np.arange(1, len(lengths) + 1, dtype=np.uint32), lengths)
     pairs.sort()
     separators = (np.cumsum(lengths) - lengths + np.arange(len(lengths))).astype(np.uint32)
-    words = [spelled[i] for i in order]
-    return Inverted(keys[order], words, frequencies, pairs.astype(np.uint32), separators, length)
+    words = [documents.words[i] for i in order]
+    return InvertedDocuments(keys[order], words, frequencies, pairs.astype(np.uint32), separators, length)
 
 
 def memory_store(texts: Iterable[str], case: Case = "keep") -> Store:
-    """An index of these documents in memory."""
+    """Build an index of these documents in memory."""
     if case not in ("keep", "fold"):
         raise ConfigError(f"case is 'keep' or 'fold', not {case!r}")
-    part = invert(number_plainly(iter(texts), case, None))
-    check_words(part.keys)
-    frequencies = np.append(part.frequencies, len(part.separators))
-    blocks = encode(np.concatenate([part.positions, part.separators]), frequencies)
-    spelling = b"".join(part.words)
-    meta = {
-        "case": case,
-        "tokenizer": TOKENIZER,
-        "tokens": part.length - len(part.separators),
-        "documents": len(part.separators),
-    }
-    arrays: dict[str, NDArray[Any]] = {
-        "keys": part.keys,
-        "spelling": np.frombuffer(spelling, np.uint8),
-        "ends": np.cumsum(np.fromiter(map(len, part.words), np.int64, len(part.words))).astype(np.uint32),
+    inverted = invert(number_documents(iter(texts), case, None))
+    check_collisions(inverted.keys)
+    frequencies = np.append(inverted.frequencies, len(inverted.separators))
+    blocks = encode(np.concatenate([inverted.positions, inverted.separators]), frequencies)
+    word_lengths = np.fromiter(map(len, inverted.words), np.int64, len(inverted.words))
+    arrays: dict[str, Array] = {
+        "keys": inverted.keys,
+        "spelling": np.frombuffer(b"".join(inverted.words), np.uint8),
+        "ends": np.cumsum(word_lengths).astype(np.uint32),
         "frequencies": frequencies.astype(np.uint32),
-        "block_starts": running(block_counts(frequencies)).astype(np.uint32),
+        "block_starts": prefix_sums(block_counts(frequencies)).astype(np.uint32),
         "firsts": blocks.firsts,
-        "offsets": running(blocks.sizes.astype(np.int64)).astype(np.uint32),
+        "offsets": prefix_sums(blocks.sizes.astype(np.int64)).astype(np.uint32),
         "data": np.append(blocks.data, np.uint32(0)),
     }
     for array in arrays.values():
         array.setflags(write=False)
-    meta["fingerprint"] = content_digest(meta, {name: (len(a), zlib.crc32(a.tobytes())) for name, a in arrays.items()})
-    return Store(meta=meta, **arrays)
+    documents = len(inverted.separators)
+    meta = {"case": case, "tokenizer": TOKENIZER, "tokens": inverted.length - documents, "documents": documents}
+    checksums = {name: (len(array), zlib.crc32(array.tobytes())) for name, array in arrays.items()}
+    return Store(meta={**meta, "fingerprint": _fingerprint(meta, checksums)}, **arrays)
 
 
-def content_digest(meta: Mapping[str, Any], checksums: Mapping[str, tuple[int, int]]) -> str:
-    """SHA-256 in hex over the settings and the length and CRC-32 of every section."""
-    kept = {key: meta[key] for key in ("case", "tokenizer", "tokens", "documents")}
-    record = json.dumps([kept, {name: list(checksums[name]) for name in sorted(checksums)}])
+def _fingerprint(meta: Mapping[str, Any], checksums: Mapping[str, tuple[int, int]]) -> str:
+    """Return SHA-256 in hex over the settings and the length and CRC-32 of every section."""
+    settings = {key: meta[key] for key in ("case", "tokenizer", "tokens", "documents")}
+    record = json.dumps([settings, {name: list(checksums[name]) for name in sorted(checksums)}])
     return hashlib.sha256(record.encode()).hexdigest()
 
 
-def running(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Starts of groups of these sizes, and the end of the last: one longer."""
-    out = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=out[1:])
-    return out
+# The file format
+
+INDEX_KIND = "cooccurrence-index"
+MAGIC = b"\x93FGCOOC\n"
+VERSION = 1
+HEADER_BYTES = 4096
+"""Start of the first section; the header fits in front of it."""
+
+_CHECKED_BYTES = 1 << 20
+"""Sections up to this size are compared with their checksums whenever a file is opened."""
+
+_ALIGNMENT = 64
+_PREFIX = struct.Struct("<8sIII")
+_TYPES = {"keys": "u8", "spelling": "u1"}
+"""Of sections by name; the others hold 32-bit numbers."""
+_REBUILD = "Build it again with `factgym corpus index --kind cooccurrence`, or copy it again if it is a copy."
 
 
-def running_from(parts: Iterable[NDArray[Any]], *, first: bool = True) -> Iterator[NDArray[np.uint32]]:
-    """Running totals over counts that come in parts, with (or without) the 0 that they begin with."""
-    total = 0
-    if first:
-        yield np.zeros(1, np.uint32)
-    for part in parts:
-        sums = np.cumsum(part, dtype=np.int64) + total
-        total = int(sums[-1]) if len(sums) else total
-        if total >= 2**32:
-            raise DataError("this corpus is too large for one index: split it")
-        yield sums.astype(np.uint32)
+class Container(NamedTuple):
+    """Memory-mapped, read-only arrays of a file, and its header's data."""
+
+    meta: dict[str, Any]
+    arrays: dict[str, Array]
+    checksums: dict[str, tuple[int, int]]
+    """Items and CRC-32 of each section."""
+
+
+def open_store(path: Path, *, verify: bool = False) -> Store:
+    """Map an index; `DataError` names a file that is incomplete, foreign, or of another tokenizer."""
+    meta, arrays, checksums = open_container(path, INDEX_KIND, verify=verify)
+    if meta["tokenizer"] != TOKENIZER:
+        raise DataError(
+            f"{path} was made with the tokenizer {meta['tokenizer']!r}; this factgym's is {TOKENIZER!r}. Build it again."
+        )
+    sizes = {name: len(array) for name, array in arrays.items()}
+    words, blocks = sizes["keys"], sizes["firsts"]
+    fits = sizes["ends"] == words and sizes["frequencies"] == words + 1 and sizes["block_starts"] == words + 2
+    if not fits or sizes["offsets"] != blocks + 1 or int(arrays["block_starts"][-1]) != blocks:
+        raise DataError(f"{path} is damaged: its sections do not fit each other. Build it again.")
+    return Store(meta={**meta, "fingerprint": _fingerprint(meta, checksums)}, **arrays)
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under `path` only when the block ends without error, and then whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise DataError(f"no space is left for {path}. Make room and start again: a build resumes.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_container(path: Path, kind: str, meta: Mapping[str, Any], sections: Mapping[str, Iterable[Array]]) -> None:
+    """Write sections, each given as arrays of one type that are stored one after the other."""
+    with atomic_write(path) as file:
+        file.seek(HEADER_BYTES)
+        table: dict[str, list[Any]] = {}
+        for name, arrays in sections.items():
+            file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
+            table[name] = _write_section(file, arrays, _TYPES.get(name, "u4"))
+        total = file.tell()
+        file.truncate(total)
+        header = json.dumps({"kind": kind, "meta": dict(meta), "bytes": total, "sections": table}).encode()
+        if len(header) > HEADER_BYTES - _PREFIX.size:
+            raise DataError(
+                f"an index's header takes {len(header)} bytes; {HEADER_BYTES - _PREFIX.size} are available"
+            )
+        file.seek(0)
+        file.write(_PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)) + header)
+
+
+def _write_section(file: BinaryIO, arrays: Iterable[Array], dtype: str) -> list[Any]:
+    offset, checksum = file.tell(), 0
+    for array in arrays:
+        raw = _raw_bytes(np.ascontiguousarray(array, f"<{dtype}"))
+        checksum = zlib.crc32(raw, checksum)
+        file.write(raw)
+    return [dtype, offset, (file.tell() - offset) // int(dtype[1:]), checksum]
+
+
+def _raw_bytes(array: Array) -> memoryview:
+    return array.data.cast("B") if len(array) else memoryview(b"")
+
+
+def open_container(path: Path, kind: str, *, verify: bool = False) -> Container:
+    """Map a container's sections; `DataError` names a file that is incomplete or foreign, and the remedy."""
+    header = _read_header(path)
+    if header["kind"] != kind:
+        raise DataError(f"{path} holds {header['kind']!r}, not {kind!r}. {_REBUILD}")
+    raw = _map_file(path, int(header["bytes"]))
+    arrays: dict[str, Array] = {}
+    for name, (dtype, offset, items, checksum) in header["sections"].items():
+        fits = offset >= HEADER_BYTES and not offset % _ALIGNMENT and offset + items * int(dtype[1:]) <= len(raw)
+        if dtype != _TYPES.get(name, "u4") or not fits:
+            raise DataError(f"{path} is damaged: a section lies outside it. {_REBUILD}")
+        arrays[name] = np.frombuffer(raw, f"<{dtype}", items, offset)
+        is_checked = verify or arrays[name].nbytes <= _CHECKED_BYTES
+        if is_checked and zlib.crc32(_raw_bytes(arrays[name])) != checksum:
+            raise DataError(f"{path} is damaged: the checksum of its section {name!r} does not hold. {_REBUILD}")
+    checksums = {name: (section[2], section[3]) for name, section in header["sections"].items()}
+    return Container(header["meta"], arrays, checksums)
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(HEADER_BYTES)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}). Name the file that `factgym corpus index` wrote."
+        ) from None
+    if len(raw) < _PREFIX.size or not raw.startswith(MAGIC):
+        problem = "is empty" if not raw else "is no co-occurrence index"
+        raise DataError(f"{path} {problem} (its first bytes are {raw[:8]!r}). {_REBUILD}")
+    _, version, length, checksum = _PREFIX.unpack_from(raw)
+    if version != VERSION:
+        raise DataError(f"{path} has version {version} of the format; this factgym reads {VERSION}. {_REBUILD}")
+    body = raw[_PREFIX.size : _PREFIX.size + length]
+    if len(body) != length or zlib.crc32(body) != checksum:
+        raise DataError(f"{path} is damaged or cut off: the checksum of its header does not hold. {_REBUILD}")
+    header: dict[str, Any] = json.loads(body)
+    return header
+
+
+def _map_file(path: Path, expected: int) -> mmap.mmap:
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != expected:
+            problem = "cut off" if size < expected else "longer than it should be"
+            raise DataError(f"{path} is {problem}: {size:,} bytes, and its header says {expected:,}. {_REBUILD}")
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+# Preloading. The first touch of a page costs some microseconds even if the system's cache holds it, and milliseconds if
+# it must be read from disk; a query of rare words costs some twenty microseconds in all.
+
+_PAGE = 4096
+_SYNCHRONOUS_BYTES = 1 << 24
+"""Indexes up to this size are preloaded while they are opened: a thread would be no faster."""
+_MEMORY_DIVISOR = 4
+"""By default an index of at most this fraction of the machine's memory is preloaded."""
+
+
+def touch_pages(arrays: Iterable[Array]) -> None:
+    """Read a byte of every page. Releases the interpreter's lock."""
+    for array in arrays:
+        if array.size:
+            np.bitwise_or.reduce(array.view(np.uint8)[::_PAGE])
+
+
+def start_preload(arrays: Iterable[Array], preload: bool | None) -> None:
+    """Read arrays into memory in the background (small ones at once). None: if memory is ample."""
+    if not isinstance(preload, bool | None):
+        raise ConfigError(f"preload is True, False or None for the default, not {preload!r}")
+    batch = list(arrays)
+    size = sum(array.nbytes for array in batch)
+    if preload is False or (preload is None and size * _MEMORY_DIVISOR > _machine_memory()):
+        return
+    if size <= _SYNCHRONOUS_BYTES:
+        touch_pages(batch)
+    else:
+        # A daemon thread, so that a process can end before its index is loaded.
+        threading.Thread(target=touch_pages, args=(batch,), name="preload", daemon=True).start()
+
+
+def _machine_memory() -> int:
+    """Return the machine's memory in bytes, 0 if unknown."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import DataError
-from factgym.corpora.cooccurrence.source_bytes import Stretch, chunks_of, compression_of
+from factgym.corpora.cooccurrence.byte_ranges import ByteRange, detect_compression, read_chunks
 
 MAX_ROW_CHARS = 64_000_000
 """The longest line or entry; one file of SQuAD's form is one row, and its training set has 30 million characters."""
@@ -136,10 +136,10 @@ class _Text:
 
     def _chunks(self) -> Iterator[bytes]:
         try:
-            whole = Stretch(0, self.file.stat().st_size, compression_of(self.file))
+            whole = ByteRange(0, self.file.stat().st_size, detect_compression(self.file))
         except OSError as error:
             raise DataError(f"{self.file}: cannot be read ({error.strerror}).") from None
-        return (chunk for chunk, _ in chunks_of(self.file, whole))
+        return (chunk for chunk, _ in read_chunks(self.file, whole))
 
 
 def _json_rows(text: _Text) -> Iterator[Row]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from factgym.core.errors import DataError
-from factgym.corpora.cooccurrence.source_bytes import compression_of
+from factgym.corpora.cooccurrence.byte_ranges import detect_compression
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.passages.layouts import AUTO, Layout, chosen_layout, drafts_of
 from factgym.corpora.passages.rows import MAX_ROW_CHARS, line_row
@@ -46,7 +46,7 @@ class StoredCorpus(Corpus):
         except OSError as error:
             raise DataError(f"{self.path}: cannot be read ({error.strerror}).") from None
         weakref.finalize(self, os.close, self._file)
-        if packed := compression_of(self.path):
+        if packed := detect_compression(self.path):
             raise DataError(f"{self.path}: packed with {packed}, so its passages cannot stay in it. Unpack the file.")
         starts, hashes = array("Q"), array("Q")
         for number, start, raw in _lines(self.path):
