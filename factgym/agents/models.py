@@ -23,7 +23,7 @@ def find_model(text: str, settings: dict[str, Any] | None = None) -> Model:
     """
     kind, _, path = text.partition(":")
     if kind == FEATURES:
-        from factgym.agents.feature_verifier.model import FeatureVerifier
+        from factgym.agents.feature_verifier import FeatureVerifier
 
         if settings:
             raise ConfigError(f"the feature verifier takes no settings ({', '.join(settings)})")

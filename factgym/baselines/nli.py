@@ -1,39 +1,309 @@
-"""The honest baseline: an NLI-style verifier without a model and without downloads.
+"""An NLI-style verifier without a model and without downloads: the honest baseline of the environments.
 
-A statement is compared with the rule that is nearest to it: the sentence, what leans on it, and what its terms refer
-to (`rules`). Numbers, polarity, modality, quantifiers, conditions and exceptions dropped or added, reasons, and the
-words that align (`features`) are weighed by a linear classifier, as early textual-entailment systems did. The
-weights were fitted on training splits only (`fitting`); there are a few hundred numbers, all in `weights`.
+A statement (the hypothesis) is compared with its premise by the features of early textual-entailment systems:
+alignment, polarity, modality, quantifiers, numbers, and clauses dropped or added (MacCartney et al., "Learning to
+recognize features of valid textual entailments", NAACL 2006). A linear classifier weighs them; `fitting` describes how
+its few hundred weights were made.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from factgym.baselines.features import Features, Range, compute
-from factgym.baselines.parts import core, parts
-from factgym.baselines.polarity import force_of
-from factgym.baselines.reading import Line, Reading, Statement, statement_of
-from factgym.baselines.rule import Finding, bare
-from factgym.baselines.rules import Rule, nearest_rule
-from factgym.baselines.weights import WEIGHTS
+from factgym.baselines.evidence import Evidence, Sentence, Statement, keys_of, parse_statement, without_full_stop
+from factgym.baselines.premise import Premise, nearest_premise
+from factgym.baselines.semantics import (
+    Clause,
+    Quantity,
+    Span,
+    clauses,
+    compare_quantities,
+    is_existential,
+    is_hedged,
+    is_superseded,
+    main_clause,
+    modality_conflict,
+    modality_of,
+    universal_spans,
+)
+from factgym.baselines.tokens import Token, content_keys, tokenize
 from factgym.datasets.claims import STATUSES, Status
 
-_REASONS: dict[Status, str] = {
+_CLAUSE_SHARE = 0.5
+"""Share of a clause's weight that has to be covered."""
+_MAX_GAP = 1
+_SENTENCE_START = 12
+"""Characters."""
+_SOLE_REASON = re.compile(r"\b(?:sole|only) (?:reason|purpose|aim)\b", re.I)
+
+
+@dataclass(slots=True)
+class Features:
+    """Feature values in [0, 1] by name, and the span of the statement that a feature is about."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict)
+
+    def set(self, name: str, value: float, span: Span | None = None) -> None:
+        """Set a feature; the first non-empty span given for it is kept."""
+        self.values[name] = value
+        if span is not None and span[0] < span[1]:
+            self.spans.setdefault(name, span)
+
+
+def compute_features(statement: Statement, premise: Premise, evidence: Evidence) -> Features:
+    """Compare a statement with its premise. A feature that does not apply is 0 or absent."""
+    features = Features({"bias": 1.0})
+    _set_alignment(features, statement, premise, evidence)
+    _set_quantities(features, statement, premise)
+    _set_modality(features, statement, premise)
+    _set_generality(features, statement, premise)
+    _set_clauses(features, statement, premise, evidence)
+    return features
+
+
+def _set_alignment(features: Features, statement: Statement, premise: Premise, evidence: Evidence) -> None:
+    """Coverage of the statement by the premise and the reverse, and the heaviest run of uncovered words."""
+    total = evidence.frequency.total
+    inside = premise.keys
+    content = [token for token in tokenize(main_clause(statement.text)) if token.is_content and not token.is_number]
+    keys = dict.fromkeys(token.key for token in content)
+    weight = total(keys) or 1.0
+    coverage = total(key for key in keys if key in inside) / weight
+    features.set("coverage", coverage)
+    gap = heaviest_gap(content, inside, evidence.frequency.weight)
+    uncovered = [token.key for token in gap if token.key not in inside]
+    gap_span = (gap[0].start, gap[-1].end) if gap else None
+    features.set("gap", total(dict.fromkeys(uncovered)) / weight, gap_span)
+    features.set("gap_at_start", float(bool(gap) and gap[0] is content[0]))
+    outside = keys_of(sentence for sentence in evidence.sentences if sentence not in premise.sentences)
+    new = [key for key in keys if key not in inside]
+    features.set("elsewhere", total(key for key in new if key in outside) / weight)
+    features.set("nowhere", total(key for key in new if key not in outside) / weight)
+    features.set("gap_elsewhere", float(bool(gap) and outside.issuperset(uncovered)))
+    features.set("gap_long", float(len(uncovered) >= 3))
+    main_keys = content_keys(main_clause(premise.main.text))
+    reverse = total(key for key in main_keys if key in statement.keys) / (total(main_keys) or 1.0)
+    features.set("reverse_coverage", reverse)
+    features.set("foreign", max(0.0, 1.0 - coverage - reverse))
+    features.set("same_words", float(coverage > 0.9 and reverse > 0.8))
+
+
+def heaviest_gap(content: Sequence[Token], covering: Collection[str], weight: Callable[[str], float]) -> list[Token]:
+    """Return the run of tokens with the greatest weight outside `covering`; it may bridge single covered tokens."""
+    best: list[Token] = []
+    best_weight = 0.0
+    run: list[Token] = []
+    bridged = 0
+    for token in content:
+        if token.key not in covering:
+            run.append(token)
+            bridged = 0
+        elif run:
+            bridged += 1
+            run.append(token)
+        run_weight = sum(weight(member.key) for member in run if member.key not in covering)
+        if run_weight > best_weight:
+            best, best_weight = list(run), run_weight
+        if bridged > _MAX_GAP:
+            run, bridged = [], 0
+    return best
+
+
+def _set_quantities(features: Features, statement: Statement, premise: Premise) -> None:
+    """Conflicting, missing and superseded quantities; superseded sentences count only where there are no others."""
+    current = [sentence for sentence in premise.sentences if not is_superseded(sentence.text)]
+    superseded = [sentence for sentence in premise.sentences if is_superseded(sentence.text)]
+    comparison = compare_quantities(statement, current or premise.sentences)
+    former = compare_quantities(statement, superseded).agreed if current else ()
+    former_values = [quantity for quantity in (*comparison.conflicts, *comparison.missing) if quantity in former]
+    by_name: Mapping[str, Sequence[Quantity]] = {
+        "conflict": comparison.conflicts,
+        "missing_value": comparison.missing,
+        "superseded_value": former_values,
+    }
+    for name, found in by_name.items():
+        features.set(name, float(bool(found)), (found[0].start, found[0].end) if found else None)
+    copied = features.values["coverage"] > 0.8
+    features.set("conflict_copy", float(bool(comparison.conflicts) and copied))
+    features.set("agreed", float(bool(comparison.agreed) and not comparison.conflicts and not comparison.missing))
+
+
+def _set_modality(features: Features, statement: Statement, premise: Premise) -> None:
+    """Reversed and strengthened modality; of a reversal, whether it concerns a permission or a duty."""
+    claimed, claimed_span = modality_of(main_clause(statement.text))
+    written, _ = modality_of(main_clause(premise.main.text))
+    conflict = modality_conflict(claimed, written)
+    span = claimed_span if claimed_span[1] else None
+    is_reversed, is_stronger = conflict == "contradicted", conflict == "overclaim"
+    is_permission = {"may", "must_not"} == {claimed, written}
+    is_duty = "need_not" in (claimed, written)
+    copied = features.values["same_words"]
+    features.set("reversed", float(is_reversed and not is_permission and not is_duty), span)
+    features.set("reversed_permission", float(is_reversed and is_permission), span)
+    features.set("reversed_duty", float(is_reversed and is_duty), span)
+    features.set("reversed_copy", float(is_reversed) * copied, span)
+    features.set("stronger_modality", float(is_stronger), span)
+    features.set("stronger_copy", float(is_stronger) * copied, span)
+    features.set("same_modality", float(claimed == written))
+
+
+def _set_generality(features: Features, statement: Statement, premise: Premise) -> None:
+    """Universal expressions that the premise lacks, and hedges that the statement drops."""
+    text, main = statement.text, premise.main.text
+    written = {
+        sentence.text[start:end].lower()
+        for sentence in premise.sentences
+        for start, end in universal_spans(sentence.text)
+    }
+    added = [(start, end) for start, end in universal_spans(text) if text[start:end].lower() not in written]
+    span = added[0] if added else None
+    features.set("universal_added", float(bool(added)), span)
+    features.set("universal_at_start", float(bool(added) and added[0][0] < _SENTENCE_START))
+    features.set("hedged_premise", float(is_hedged(main) and not is_hedged(text)))
+    features.set("universal_copy", float(bool(added)) * features.values["same_words"], span)
+    features.set("existential", float(is_existential(text)))
+    features.set("universal_over_hedge", float(bool(added) and is_hedged(main)), span)
+
+
+def _set_clauses(features: Features, statement: Statement, premise: Premise, evidence: Evidence) -> None:
+    """Limits, times and reasons that the statement adds, swaps, matches or drops."""
+    own = clauses(statement.text)
+
+    def drops(sentence: Sentence, kind: str) -> bool:
+        """Whether the sentence has a clause of this kind that the statement lacks."""
+        return any(
+            clause.kind == kind and not _is_covered(sentence.text, clause, statement.keys, evidence)
+            for clause in clauses(sentence.text)
+        )
+
+    near = (premise.main, *premise.followers)
+    for kind in ("limit", "time", "reason"):
+        of_kind = [clause for clause in own if clause.kind == kind]
+        added = [clause for clause in of_kind if not _is_covered(statement.text, clause, premise.keys, evidence)]
+        dropped = any(drops(sentence, kind) for sentence in near)
+        span = (added[0].start, added[0].end) if added else None
+        features.set(f"{kind}_added", float(bool(added) and not dropped), span)
+        features.set(f"{kind}_swapped", float(bool(added) and dropped), span)
+        features.set(f"{kind}_matched", float(bool(of_kind) and not added))
+        if kind != "limit":
+            features.set(f"{kind}_dropped", float(dropped and not added))
+    # A dropped limit is told apart by where it is: in the sentence itself, behind it, or in another passage.
+    sources = {
+        "limit_dropped": (premise.main,),
+        "limit_follows": premise.followers,
+        "limit_elsewhere": premise.linked,
+    }
+    has_limit = any(clause.kind == "limit" for clause in own)
+    copied = features.values["coverage"] > 0.9
+    for name, sentences in sources.items():
+        dropped = not has_limit and any(drops(sentence, "limit") for sentence in sentences)
+        features.set(name, float(dropped))
+        features.set(f"{name}_copy", float(dropped and copied))
+    is_sole = any(_SOLE_REASON.search(sentence.text) for sentence in near)
+    features.set("sole_reason", float(is_sole and bool(features.values["reason_swapped"])))
+
+
+def _is_covered(text: str, clause: Clause, covering: Collection[str], evidence: Evidence) -> bool:
+    """Whether at least half of the weight of a clause is covered; a clause without content words is."""
+    keys = content_keys(text[clause.content_start : clause.end])
+    weight = evidence.frequency.total(keys)
+    covered = evidence.frequency.total(key for key in keys if key in covering)
+    return not weight or covered >= _CLAUSE_SHARE * weight
+
+
+WEIGHTS: Mapping[str, tuple[float, float, float, float]] = {
+    # supported, unsupported, contradicted, overclaim
+    "agreed": (0.06, -0.19, 0.02, 0.10),
+    "bias": (1.17, 0.03, -0.24, -0.97),
+    "conflict": (-1.90, 0.61, 2.91, -1.61),
+    "conflict_copy": (-0.13, -0.47, 1.17, -0.57),
+    "coverage": (0.09, -0.77, 0.29, 0.39),
+    "elsewhere": (-0.72, 1.16, -0.49, 0.04),
+    "existential": (0.76, 0.18, -0.53, -0.42),
+    "foreign": (-0.25, 1.07, -0.74, -0.07),
+    "gap": (-0.42, 0.04, 0.54, -0.17),
+    "gap_at_start": (-0.08, -0.05, -0.06, 0.19),
+    "gap_elsewhere": (-0.12, -0.03, 0.28, -0.12),
+    "gap_long": (-0.46, 0.68, -0.08, -0.14),
+    "hedged_premise": (0.14, 0.22, -0.15, -0.20),
+    "limit_added": (0.00, -0.40, 0.23, 0.17),
+    "limit_dropped": (-1.59, 0.12, -0.92, 2.38),
+    "limit_dropped_copy": (-0.66, -0.83, -0.33, 1.82),
+    "limit_elsewhere": (-0.86, 0.19, -0.79, 1.46),
+    "limit_elsewhere_copy": (0.08, -0.15, -0.08, 0.15),
+    "limit_follows": (-1.20, -0.08, -0.92, 2.21),
+    "limit_follows_copy": (0.28, -0.10, 0.08, -0.26),
+    "limit_matched": (-0.12, -0.50, 0.03, 0.59),
+    "limit_swapped": (-0.71, -0.06, 0.92, -0.14),
+    "missing_value": (-0.59, 0.84, 0.69, -0.94),
+    "nowhere": (0.63, 0.60, 0.12, -1.35),
+    "reason_added": (-1.45, 2.64, -0.56, -0.64),
+    "reason_dropped": (-0.21, 0.43, 0.11, -0.33),
+    "reason_matched": (-0.21, 0.10, 0.16, -0.05),
+    "reason_swapped": (-0.13, 0.11, 0.57, -0.55),
+    "reverse_coverage": (0.00, 0.53, -0.75, 0.22),
+    "reversed": (0.07, -0.51, 0.63, -0.19),
+    "reversed_copy": (-1.99, -0.60, 3.26, -0.68),
+    "reversed_duty": (-0.87, -0.32, 1.49, -0.31),
+    "reversed_permission": (-0.50, -0.17, 1.88, -1.21),
+    "same_modality": (0.36, -0.46, 0.07, 0.03),
+    "same_words": (0.51, 0.11, -0.12, -0.51),
+    "sole_reason": (-0.92, -0.54, 2.14, -0.68),
+    "stronger_copy": (-1.09, -0.32, -0.35, 1.77),
+    "stronger_modality": (-0.92, -0.72, -0.24, 1.88),
+    "superseded_value": (0.06, -1.36, 0.57, 0.74),
+    "time_added": (0.09, -0.41, 0.08, 0.24),
+    "time_dropped": (-0.36, 0.20, -0.16, 0.32),
+    "time_matched": (-0.24, 0.32, -0.13, 0.06),
+    "time_swapped": (-0.41, 0.07, 0.48, -0.14),
+    "universal_added": (-0.48, -0.57, -0.69, 1.74),
+    "universal_at_start": (0.13, -0.24, -0.30, 0.41),
+    "universal_copy": (-0.87, 0.45, -0.29, 0.72),
+    "universal_over_hedge": (-0.27, 0.26, -0.49, 0.49),
+}
+"""Weights of the linear classifier by feature, one for each status, printed by `fitting.format_weights`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The status of a statement, the deciding sentences, the part of the statement that they lack, and the reason."""
+
+    status: Status
+    sentences: tuple[Sentence, ...]
+    unsupported_span: str
+    reason: str
+
+
+Verifier = Callable[[Statement, Evidence], Prediction]
+
+_REASONS: Mapping[Status, str] = {
     "supported": "The evidence says so.",
     "unsupported": "The evidence does not say this part.",
     "contradicted": "The evidence says otherwise.",
     "overclaim": "The evidence says this less generally.",
 }
-_POINTS_AT: dict[Status, tuple[str, ...]] = {
-    "contradicted": ("stale", "conflict", "missing_value", "reversed_copy", "limit_swapped", "reason_swapped"),
-    "overclaim": ("wide_over_hedge", "wider", "stronger"),
+_SPAN_FEATURES: Mapping[Status, tuple[str, ...]] = {
+    "contradicted": (
+        "superseded_value",
+        "conflict",
+        "missing_value",
+        "reversed_copy",
+        "limit_swapped",
+        "reason_swapped",
+    ),
+    "overclaim": ("universal_over_hedge", "universal_added", "stronger_modality"),
     "unsupported": ("reason_added", "reason_swapped", "limit_added"),
 }
+"""Features whose span is the unsupported part, by status, the most telling first."""
 _LOCAL_GAP = 0.5
-_LOOSE, _COVERED = 0.6, 0.5
-_ONLY = re.compile(r"\b(?:only|solely|exclusively|nothing but)\b(?! (?:if|when|where|once|after|with|on)\b)", re.I)
-_AND_MORE = re.compile(
+_LOOSE_MATCH, _MIN_COVERAGE = 0.6, 0.5
+_EXCLUSIVE = re.compile(
+    r"\b(?:only|solely|exclusively|nothing but)\b(?! (?:if|when|where|once|after|with|on)\b)", re.I
+)
+_OPEN_LIST = re.compile(
     r"\b(?:without limitation|not limited to|including|such as|any other|and other|or other|whether or not)\b", re.I
 )
 _BOUND = re.compile(
@@ -43,84 +313,87 @@ _BOUND = re.compile(
 _NEXT_WORDS = re.compile(r"(?: be)? \w+")
 
 
-def nli(asked: Statement, reading: Reading) -> Finding:
-    """Judge a statement by its nearest rule."""
-    rule = nearest_rule(reading, asked)
-    if rule is None:
-        return Finding("unsupported", (), bare(asked.text), "No evidence was found.")
-    found = compute(asked, rule, reading)
-    loose = reading.dense and min(found.values["back"], found.values["covered"]) < _LOOSE
-    status = _by_cover(asked, rule, reading) if loose else classify(found)
-    if loose and status == "unsupported":
-        lines = _where_expected(asked, reading) or (rule.main,)
-        return Finding(status, lines, _without_source(asked), _REASONS[status])
-    span = "" if status == "supported" else _span(asked, found, status)
-    return Finding(status, rule.lines, span, _REASONS[status])
+def predict_entailment(statement: Statement, evidence: Evidence) -> Prediction:
+    """Verify a statement against its nearest premise; without evidence it is unsupported."""
+    premise = nearest_premise(evidence, statement)
+    if premise is None:
+        return Prediction("unsupported", (), without_full_stop(statement.text), "No evidence was found.")
+    features = compute_features(statement, premise, evidence)
+    match = min(features.values["reverse_coverage"], features.values["coverage"])
+    if evidence.is_dense and match < _LOOSE_MATCH:
+        status = _predict_loose_match(statement, premise, evidence)
+        if status == "unsupported":
+            sentences = _expected_sentences(statement, evidence) or (premise.main,)
+            return Prediction(status, sentences, _without_source(statement), _REASONS[status])
+    else:
+        status = predict_status(features)
+    span = "" if status == "supported" else _unsupported_span(statement, features, status)
+    return Prediction(status, premise.sentences, span, _REASONS[status])
 
 
-def _by_cover(asked: Statement, rule: Rule, reading: Reading) -> Status:
-    """For a small part of what a dense contract sentence says: whether that part is there at all.
-
-    The weights were fitted to rules of a sentence or two, where what is left out or added tells something.
-    """
-    if _ONLY.search(asked.text) and _AND_MORE.search(rule.main.text):
-        return "contradicted"
-    said = reading.coverage(statement_of(core(asked.text)), [rule.main])
-    return "supported" if said >= _COVERED else "unsupported"
-
-
-def _where_expected(asked: Statement, reading: Reading) -> tuple[Line, ...]:
-    """The best line of each passage that the search put first: where the matter would stand if it stood anywhere."""
-    found = []
-    for id_ in reading.hits:
-        lines = [line for line in reading.lines if line.passage == id_]
-        if lines:
-            found.append(max(lines, key=lambda line: reading.overlap(asked, line)))
-    return tuple(found[: reading.silence])
-
-
-def classify(found: Features) -> Status:
-    """The status with the highest score; of equal ones the first in the order of `STATUSES`."""
+def predict_status(features: Features) -> Status:
+    """Return the status with the highest score; of equal ones the first in the order of `STATUSES`."""
     scores = [
-        sum(value * WEIGHTS[name][place] for name, value in found.values.items() if name in WEIGHTS)
-        for place in range(len(STATUSES))
+        sum(value * WEIGHTS[name][column] for name, value in features.values.items() if name in WEIGHTS)
+        for column in range(len(STATUSES))
     ]
     return STATUSES[scores.index(max(scores))]
 
 
-def _span(asked: Statement, found: Features, status: Status) -> str:
-    """The words that the strongest feature points at; the whole statement where none does."""
-    for name in _POINTS_AT[status]:
-        if found.values.get(name) and name in found.spans:
-            start, end = _rounded(asked.text, found.spans[name], name)
-            return asked.text[start:end].strip(" ,.")
-    if status != "overclaim" and found.values["gap"] < _LOCAL_GAP and "gap" in found.spans:
-        start, end = found.spans["gap"]
-        return asked.text[start:end]
-    return _without_source(asked)
+def _predict_loose_match(statement: Statement, premise: Premise, evidence: Evidence) -> Status:
+    """Judge a statement that is a small part of a long sentence by its coverage.
+
+    The weights were fitted to rules of a sentence or two, where a word dropped or added tells something.
+    """
+    if _EXCLUSIVE.search(statement.text) and _OPEN_LIST.search(premise.main.text):
+        return "contradicted"
+    coverage = evidence.coverage(parse_statement(main_clause(statement.text)), [premise.main])
+    return "supported" if coverage >= _MIN_COVERAGE else "unsupported"
 
 
-def _rounded(text: str, span: Range, name: str) -> Range:
-    """The span with the words that belong to it: a number's bound, a quantifier's noun, a modal's verb."""
+def _expected_sentences(statement: Statement, evidence: Evidence) -> tuple[Sentence, ...]:
+    """Return the best sentence of each top-ranked passage: where one would expect the statement."""
+    expected = []
+    for passage_id in evidence.ranked_ids:
+        sentences = [sentence for sentence in evidence.sentences if sentence.passage == passage_id]
+        if sentences:
+            expected.append(max(sentences, key=lambda sentence: evidence.overlap(statement, sentence)))
+    return tuple(expected[: evidence.silence_passages])
+
+
+def _unsupported_span(statement: Statement, features: Features, status: Status) -> str:
+    """Return the text that the strongest feature points at; the whole statement where none does."""
+    for name in _SPAN_FEATURES[status]:
+        if features.values.get(name) and name in features.spans:
+            start, end = _extended(statement.text, features.spans[name], name)
+            return statement.text[start:end].strip(" ,.")
+    if status != "overclaim" and features.values["gap"] < _LOCAL_GAP and "gap" in features.spans:
+        start, end = features.spans["gap"]
+        return statement.text[start:end]
+    return _without_source(statement)
+
+
+def _extended(text: str, span: Span, feature: str) -> Span:
+    """Extend a span by the words that belong to it: a number's bound, a quantifier's noun, a modal's verb."""
     start, end = span
-    if name in ("conflict", "stale", "missing_value"):
+    if feature in ("conflict", "superseded_value", "missing_value"):
         bound = _BOUND.search(text[:start])
         return (bound.start() if bound else start), end
-    if name == "wider" and start < 12:
-        _, (verb, _) = force_of(text[end:])
-        return start, end + verb if verb else end
-    if name in ("reversed_copy", "stronger"):
+    if feature == "universal_added" and start < _SENTENCE_START:
+        _, (verb_start, _) = modality_of(text[end:])
+        return start, end + verb_start
+    if feature in ("reversed_copy", "stronger_modality"):
         following = _NEXT_WORDS.match(text, end)
         return start, following.end() if following else end
     return span
 
 
-def _without_source(asked: Statement) -> str:
-    """The statement without "according to …" and without its full stop."""
-    text = asked.text
-    for part in parts(text):
-        if part.kind == "source" and part.start < 12:
-            text = text[part.end :].lstrip(" ,")
-        elif part.kind == "source" and part.end > len(asked.text) - 4:
-            text = text[: len(text) - (len(asked.text) - part.start)].rstrip(" ,")
-    return bare(text) or bare(asked.text)
+def _without_source(statement: Statement) -> str:
+    """Return the statement without "according to …" at either end and without its full stop."""
+    text = statement.text
+    for clause in clauses(text):
+        if clause.kind == "source" and clause.start < _SENTENCE_START:
+            text = text[clause.end :].lstrip(" ,")
+        elif clause.kind == "source" and clause.end > len(statement.text) - 4:
+            text = text[: len(text) - (len(statement.text) - clause.start)].rstrip(" ,")
+    return without_full_stop(text) or without_full_stop(statement.text)

@@ -121,7 +121,7 @@ def _settings(
     """The settings that depend on whether data is at hand."""
     import os
 
-    from factgym.envs.seva.tasks import DATA_VARIABLE
+    from factgym.core.config import DATA_VARIABLE
     from factgym.training.seva.settings import EMBEDDED, PUBLIC
 
     at_hand = path is not None or bool(os.environ.get(DATA_VARIABLE))

@@ -65,7 +65,7 @@ class ToolResult:
     """Result of a tool call, or the answer to a message that could not be read as one. Immutable: copies share it.
 
     text: as shown to the policy. tool, arguments, call_id: those of the call. error: None for a call that was done.
-    data: what the tool returned.
+    data: what the tool returned; left out of pickles, because it may be a whole passage.
     """
 
     text: str
@@ -77,6 +77,9 @@ class ToolResult:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ToolResult:
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ToolResult, (self.text, self.tool, self.arguments, self.error, self.call_id)
 
     @property
     def error_code(self) -> str | None:

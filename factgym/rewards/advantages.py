@@ -1,37 +1,33 @@
 """Group-relative advantages, and a diagnosis of groups that teach nothing.
 
-GRPO samples a group of answers to each prompt and compares every reward with its group: A = (r − mean) / (std + eps),
-equation 2 of SEVA and of DeepSeekMath. The defaults are those of the common trainers: the unbiased deviation and
+GRPO samples a group of completions for each prompt and compares every reward with its group: A = (r − mean) / (std +
+eps), equation 2 of SEVA and of DeepSeekMath. The defaults are those of the common trainers: the unbiased deviation and
 eps = 1e-4. `scale=False` leaves the deviation out, as Dr. GRPO does.
 
-A group whose rewards are all equal has no advantages, so its answers move nothing: `collapse` counts such groups. Note
-what the normalisation does *not* do: as soon as one of G rewards differs from the rest, however little, its advantage
-is near the bound (G − 1) / √G (2.47 for G = 8). Under a binary reward the signal is lost by groups that agree, not by
-advantages that shrink one by one.
-
-`hop_advantages` compares answers to different prompts that ask for the same number of hops: the HRPO of Dr. Zero and EVE.
-`stepwise_advantages` compares tokens that have returns of their own (CorVer); see `factgym.rewards.stepwise`.
+- `group_advantages`: one reward per completion.
+- `hop_advantages`: completions of different prompts with the same number of hops (HRPO of Dr. Zero and EVE).
+- `stepwise_advantages`: one return per token (CorVer).
+- `collapse`: statistics of a batch. A group whose rewards are all equal has no advantages and moves nothing. The
+  normalisation does not shrink small differences: as soon as one of G rewards differs from the rest, however little,
+  its advantage is near the bound (G − 1) / √G (2.47 for G = 8). Under a binary reward the signal is lost by groups that
+  agree, not by advantages that shrink.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.stepwise import stepwise_advantages
 
-__all__ = ["CollapseReport", "collapse", "group_advantages", "hop_advantages", "stepwise_advantages"]
-
-Rewards = npt.ArrayLike
 Array = npt.NDArray[np.float64]
 
 
-def group_advantages(rewards: Rewards, *, eps: float = 1e-4, ddof: int = 1, scale: bool = True) -> Array:
-    """Advantages within groups: shape (G,) for one group or (N, G) for N groups of G; the same shape comes back.
+def group_advantages(rewards: npt.ArrayLike, *, eps: float = 1e-4, ddof: int = 1, scale: bool = True) -> Array:
+    """Compute advantages within groups: shape (G,) for one group or (N, G) for N groups; the same shape is returned.
 
     NaN marks a member without a score (an infrastructure fault): it is left out of mean and deviation and its
     advantage is 0. A group with fewer than two scores, or with equal ones, has advantages of exactly 0.
@@ -39,33 +35,31 @@ def group_advantages(rewards: Rewards, *, eps: float = 1e-4, ddof: int = 1, scal
     eps: added to the deviation, ≥ 0. ddof: 1 for the unbiased deviation, 0 for the population's. scale: divide by the
     deviation at all. Raises ConfigError for another shape, for infinite rewards and for other values of the options.
     """
-    values, groups = _grouped(rewards)
-    if ddof not in (0, 1):
-        raise ConfigError(f"ddof must be 0 or 1, not {ddof!r:.80}")
-    if not 0.0 <= eps < np.inf:
-        raise ConfigError(f"eps must be a finite number of at least 0, not {eps!r:.80}")
-    found = _Groups(groups, ddof)
-    result = np.where(found.alive[:, None] & found.scored, groups - found.mean[:, None], 0.0)
+    values, groups = _as_groups(rewards)
+    _check_options(eps, ddof)
+    statistics = _GroupStatistics(groups, ddof)
+    is_defined = statistics.varies[:, None] & statistics.scored
+    result = np.where(is_defined, groups - statistics.mean[:, None], 0.0)
     if scale:
-        # A group without differences is 0 / eps; where eps is 0 as well, it is 0 all the same.
-        divisor = np.where(found.alive, found.std + eps, 1.0)
+        # A group without differences would be 0 / eps, or 0 / 0 where eps is 0 as well.
+        divisor = np.where(statistics.varies, statistics.std + eps, 1.0)
         result = result / divisor[:, None]
     return result.reshape(values.shape)
 
 
 def hop_advantages(
-    rewards: Rewards, hops: npt.ArrayLike, *, eps: float = 1e-6, ddof: int = 1, scale: bool = True
+    rewards: npt.ArrayLike, hops: npt.ArrayLike, *, eps: float = 1e-6, ddof: int = 1, scale: bool = True
 ) -> Array:
-    """Hop-grouped advantages (HRPO, EVE's equation 5): shape (N,), each reward compared with those of its hop count.
+    """Compute hop-grouped advantages (HRPO, EVE's equation 5): shape (N,), each reward compared with its hop count's.
 
-    rewards: one for each proposal of a batch, shape (N,), NaN for no score as in `group_advantages`. hops: what groups
-    them, whole numbers of the same shape. A group with fewer than two scores, or with equal ones, has advantages of 0.
-    (Dr. Zero's code gives a proposal that is alone its reward as advantage, which pays it for being alone.)
+    rewards: one for each proposal of a batch, shape (N,), NaN for no score as in `group_advantages`. hops: hop counts,
+    integers of the same shape. A group with fewer than two scores, or with equal ones, has advantages of 0. (Dr.
+    Zero's code gives a proposal that is alone its reward as advantage, which pays it for being alone.)
 
     eps (δ₀), ddof, scale: as in `group_advantages`; the default of eps is Dr. Zero's. Raises ConfigError as that does,
-    and for hops of another shape or that are no whole numbers.
+    and for hops of another shape or type.
     """
-    values, _ = _grouped(rewards)
+    values, _ = _as_groups(rewards)
     try:
         groups = np.asarray(hops)
     except ValueError:
@@ -79,6 +73,60 @@ def hop_advantages(
         members = groups == hop
         result[members] = group_advantages(values[members], eps=eps, ddof=ddof, scale=scale)
     return result
+
+
+def stepwise_advantages(
+    returns: npt.ArrayLike,
+    mask: npt.ArrayLike,
+    *,
+    eps: float = 1e-4,
+    ddof: int = 1,
+    scale: bool = True,
+    equal: Literal["formula", "zero"] = "formula",
+) -> Array:
+    """Compute advantages of tokens (stepwise GRPO, CorVer section 3.4, Algorithm 1): shape (G, T) or (N, G, T).
+
+        A_t = (R_t − mean_g R̄_g) / (std_g R̄_g + eps)      with R̄_g the mean of R_t over the tokens of completion g
+
+    Baseline and scale come from the masked means of the completions, the numerator from the single token: two
+    sentences of one completion can have advantages of opposite sign.
+
+    returns: the return of each token, finite where `mask` is true; values on padding are ignored. mask: same shape,
+    true (or 1) on tokens. NaN on a token marks a completion without a score (an infrastructure fault): it is left out
+    of mean and deviation and its advantages are 0, as are those of a completion without tokens. Padding has 0. A group
+    with fewer than two scored completions has 0 throughout.
+
+    eps, ddof, scale: as in `group_advantages`. equal: the result for a group whose completions all have the same
+    mean, though their tokens differ: "formula" divides by eps alone, as the published code does, which makes a
+    difference of 0.1 an advantage of 1,000; "zero" gives 0, as `group_advantages` does for equal rewards.
+
+    Raises ConfigError for other shapes, infinite returns and other values of the options.
+    """
+    _check_options(eps, ddof)
+    if equal not in ("formula", "zero"):
+        raise ConfigError(f"equal must be 'formula' or 'zero', not {equal!r:.80}")
+    values, is_token, shape = _as_token_groups(returns, mask)
+    if not values.size:
+        return np.zeros(shape)
+    tokens = is_token.sum(axis=-1)
+    means = np.where(is_token, values, 0.0).sum(axis=-1) / np.maximum(tokens, 1)
+    scored = ~np.isnan(means) & (tokens > 0)
+    count = scored.sum(axis=-1)
+    mean = np.where(scored, means, 0.0).sum(axis=-1) / np.maximum(count, 1)
+    is_defined = count >= 2
+    if equal == "zero":
+        low = np.where(scored, means, np.inf).min(axis=-1)
+        high = np.where(scored, means, -np.inf).max(axis=-1)
+        # Means of equal tokens in other numbers differ by rounding.
+        is_defined &= high - low > 1e-12 * np.maximum(1.0, np.abs(high))
+    defined_tokens = is_token & (scored & is_defined[:, None])[:, :, None]
+    result: Array = np.where(defined_tokens, values - mean[:, None, None], 0.0)
+    if scale:
+        deviation = np.where(scored, means - mean[:, None], 0.0)
+        divisor = np.sqrt((deviation**2).sum(axis=-1) / np.maximum(count - ddof, 1)) + eps
+        # Without differences and without eps the result is 0 already.
+        result = result / np.where(divisor > 0, divisor, 1.0)[:, None, None]
+    return result.reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,45 +155,69 @@ class CollapseReport:
     tolerance: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data, keys in the order above."""
+        """Return plain JSON data, keys in the order of the fields."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def collapse(rewards: Rewards, *, tolerance: float = 0.05, eps: float = 1e-4, ddof: int = 1) -> CollapseReport:
+def collapse(rewards: npt.ArrayLike, *, tolerance: float = 0.05, eps: float = 1e-4, ddof: int = 1) -> CollapseReport:
     """Diagnose a batch of groups, shape (G,) or (N, G); NaN as in `group_advantages`.
 
     Raises ConfigError as that does, and when no group has two scores.
     """
-    _, groups = _grouped(rewards)
+    _, groups = _as_groups(rewards)
     advantages = group_advantages(groups, eps=eps, ddof=ddof)
-    found = _Groups(groups, ddof)
-    usable = found.count >= 2
+    statistics = _GroupStatistics(groups, ddof)
+    usable = statistics.count >= 2
     if not usable.any():
         raise ConfigError("no group has two scored members, so there is nothing to compare")
-    counted = found.scored & usable[:, None]
-    inside = advantages[counted]
+    counted = statistics.scored & usable[:, None]
+    members = advantages[counted]
     low = np.where(counted, advantages, np.inf).min(axis=1)[usable]
     high = np.where(counted, advantages, -np.inf).max(axis=1)[usable]
-    std = found.std[usable]
+    std = statistics.std[usable]
     return CollapseReport(
         groups=int(usable.sum()),
-        unscored=int((~found.scored).sum()),
-        reward=float(groups[found.scored].mean()),
-        zero_variance=float((~found.alive[usable]).mean()),
+        unscored=int((~statistics.scored).sum()),
+        reward=float(groups[statistics.scored].mean()),
+        zero_variance=float((~statistics.varies[usable]).mean()),
         std_mean=float(std.mean()),
         std_min=float(std.min()),
         std_max=float(std.max()),
-        advantage_min=float(inside.min()),
-        advantage_max=float(inside.max()),
+        advantage_min=float(members.min()),
+        advantage_max=float(members.max()),
         low_mean=float(low.mean()),
         high_mean=float(high.mean()),
-        small=float((np.abs(inside) < tolerance).mean()),
+        small=float((np.abs(members) < tolerance).mean()),
         tolerance=tolerance,
     )
 
 
-def _grouped(rewards: Rewards) -> tuple[Array, Array]:
-    """The rewards as given and as (N, G)."""
+class _GroupStatistics:
+    """Statistics of rewards of shape (N, G) along the groups, without the members that have no score."""
+
+    def __init__(self, groups: Array, ddof: int) -> None:
+        self.scored = ~np.isnan(groups)
+        self.count = self.scored.sum(axis=1)
+        filled = np.where(self.scored, groups, 0.0)
+        self.mean: Array = filled.sum(axis=1) / np.maximum(self.count, 1)
+        deviation = np.where(self.scored, groups - self.mean[:, None], 0.0)
+        low = np.where(self.scored, groups, np.inf).min(axis=1)
+        high = np.where(self.scored, groups, -np.inf).max(axis=1)
+        # Equal rewards may differ from their rounded mean, so equality is tested on the rewards themselves.
+        self.varies = (self.count >= 2) & (low < high)
+        variance = (deviation**2).sum(axis=1) / np.maximum(self.count - ddof, 1)
+        self.std: Array = np.where(self.varies, np.sqrt(variance), 0.0)
+
+
+def _check_options(eps: float, ddof: int) -> None:
+    if ddof not in (0, 1):
+        raise ConfigError(f"ddof must be 0 or 1, not {ddof!r:.80}")
+    if not 0.0 <= eps < np.inf:
+        raise ConfigError(f"eps must be a finite number of at least 0, not {eps!r:.80}")
+
+
+def _as_groups(rewards: npt.ArrayLike) -> tuple[Array, Array]:
+    """Return the rewards in their own shape and as (N, G)."""
     try:
         values = np.asarray(rewards, dtype=np.float64)
     except (TypeError, ValueError):
@@ -157,18 +229,20 @@ def _grouped(rewards: Rewards) -> tuple[Array, Array]:
     return values, np.atleast_2d(values)
 
 
-class _Groups:
-    """Statistics of (N, G) rewards along the groups, without the members that have no score."""
-
-    def __init__(self, groups: Array, ddof: int) -> None:
-        self.scored = ~np.isnan(groups)
-        self.count = self.scored.sum(axis=1)
-        filled = np.where(self.scored, groups, 0.0)
-        self.mean: Array = filled.sum(axis=1) / np.maximum(self.count, 1)
-        away = np.where(self.scored, groups - self.mean[:, None], 0.0)
-        low = np.where(self.scored, groups, np.inf).min(axis=1)
-        high = np.where(self.scored, groups, -np.inf).max(axis=1)
-        # Equal rewards may differ from their rounded mean: equality is asked of the rewards themselves.
-        self.alive = (self.count >= 2) & (low < high)
-        variance = (away**2).sum(axis=1) / np.maximum(self.count - ddof, 1)
-        self.std: Array = np.where(self.alive, np.sqrt(variance), 0.0)
+def _as_token_groups(
+    returns: npt.ArrayLike, mask: npt.ArrayLike
+) -> tuple[Array, npt.NDArray[np.bool_], tuple[int, ...]]:
+    """Return returns (0 on padding) and mask as (N, G, T), and their own shape."""
+    try:
+        values, is_token = np.asarray(returns, dtype=np.float64), np.asarray(mask).astype(np.bool_)
+    except (TypeError, ValueError):
+        raise ConfigError("returns and mask must be arrays of numbers of shape (G, T) or (N, G, T)") from None
+    if values.ndim not in (2, 3) or values.shape != is_token.shape:
+        raise ConfigError(
+            f"returns and mask must both have shape (G, T) or (N, G, T), not {values.shape} and {is_token.shape}"
+        )
+    values = np.where(is_token, values, 0.0)
+    if np.isinf(values).any():
+        raise ConfigError("returns must be finite on tokens; NaN marks a completion without a score")
+    full = (1, *values.shape) if values.ndim == 2 else values.shape
+    return values.reshape(full), is_token.reshape(full), values.shape

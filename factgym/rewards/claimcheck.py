@@ -1,24 +1,45 @@
 """ClaimCheck's reward: seven components of a submitted verdict, and the paper's three ways to combine them.
 
-Source: "A Correct Verdict Is Not Enough", sections *Reward Pressure And Its Traps* and *Evidence Guardrails*. The
-paper prints the weights of v2 only; those of R0 and of the verdict-gated reward are ours and can be replaced by any
-`Rubric` over the same components.
+Source: "A Correct Verdict Is Not Enough: RL for Evidence-Grounded Claim Verification", sections *Reward Pressure And
+Its Traps* and *Evidence Guardrails*. With the paper's symbols for the components
 
-Evidence that was not read in the episode counts as not cited. Four rules are ours, because each closes a hole that
-the formulas leave open. A quote needs `min_quote_chars` characters ("the" is verbatim in every text). It spans at most
-`max_quote_sentences` sentences (a copied passage is no quote). Coverage shrinks once the quoted text exceeds an
-allowance that depends on the length of the gold facts (quoting everything, sentence by sentence, covers anything). And
-where people only said that a text is silent, so that no passage is gold, `silence_passages` of the nearest ones have
-to be cited and a sentence that comes close to the statement quoted: else a verdict of silence, which any passage and
-any sentence would back, would be worth more than one that has to find its evidence.
+    J json      the verdict object fits the schema
+    V verdict   the final verdict is the gold one
+    E evidence  F1 of cited against gold passages
+    Q quote     share of the quotes that occur in a cited passage
+    C coverage  share of the gold facts that are quoted (v2 only)
+    S span      F1 over the characters marked as unsupported
+    F guard     not "supported" where the gold verdict is another one
+
+the rewards are
+
+    R0     = .10 J + .30 V       + .20 E + .20 Q         + .10 S + .10 F
+    gated  = .10 J + .30 V · W_E + .20 E + .20 Q         + .10 S + .10 F,   W_E the mean of four evidence checks
+    v2     = .05 J + .30 G_V     + .20 E + .20 Q + .15 C + .05 S + .05 F,   G_V = V · E · Q · C
+
+The paper prints the weights of v2 only; those of R0 and of the gated reward are ours. Any `Rubric` over the same
+components can replace them. As in the paper's online environment, a passage that was not read counts as not cited.
+
+Four rules are ours; each closes a hole that the formulas leave open:
+
+- A quote has at least `min_quote_chars` characters: "the" occurs in every text.
+- A quote overlaps at most `max_quote_sentences` sentences: a copied passage is no quote.
+- Coverage shrinks once the quoted text exceeds an allowance for the length of the gold facts: quoting everything,
+  sentence by sentence, would cover anything.
+- An example whose annotators found the text silent has no gold passage. `silence_passages` of the nearest passages have
+  to be cited, and a sentence that comes close to the answer quoted. Otherwise a verdict of silence, which any passage
+  would back, would be worth more than one that has to find its evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from factgym.core.episode import SpanCredit
+from factgym.core.messages import Message, message_text
+from factgym.core.strict_json import in_json
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import passage_ranges
@@ -28,6 +49,7 @@ from factgym.rewards.rubric import Rubric
 
 COMPONENTS = ("json", "verdict", "evidence", "quote", "coverage", "span", "guard")
 GATES = ("evidence_weight", "validity")
+"""W_E of the gated reward, and E · Q · C of v2."""
 
 R0 = Rubric("r0", {"json": 0.10, "verdict": 0.30, "evidence": 0.20, "quote": 0.20, "span": 0.10, "guard": 0.10})
 GATED = Rubric("gated", R0.weights, {"verdict": "evidence_weight"})
@@ -39,14 +61,17 @@ V2 = Rubric(
 RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (R0, GATED, V2)}
 
 Range = tuple[int, int]
+TextOf = Callable[[str], str | None]
+"""The text of a passage by id, None for an unknown id."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteRules:
-    """What counts as a quote, and as proof of silence. Lengths in characters of the passage as shown.
+    """Rules for quotes and for evidence of silence. Lengths are characters of the passage as shown.
 
-    silence_passages: where people only said that a text is silent, no passage is gold; so many of the nearest ones
-    must be cited, because one passage does not show what a whole document leaves unsaid.
+    fact_share: share of a gold fact that has to be quoted. allowance_factor, allowance_chars: coverage is reduced once
+    the quotes are longer than factor · length of the gold facts + chars. silence_passages: how many of the nearest
+    passages show that a text is silent; one does not show what a whole document leaves unsaid.
     """
 
     min_quote_chars: int = 12
@@ -62,63 +87,66 @@ DEFAULT_RULES = QuoteRules()
 
 @dataclass(frozen=True, slots=True)
 class ClaimGold:
-    """What is true of an example, in the form that scoring needs. `spans` are ranges of `answer`.
+    """The gold of an example.
 
-    places: for an example without gold facts, the sentences of its nearest passages that come closest to the answer;
-    quoting one of them shows that the text is silent.
+    passages: ids that hold gold facts. nearest: for an example without gold facts, the passages where one would expect
+    one. unsupported_spans: ranges of `answer`. nearest_sentences: for an example without gold facts, the sentences
+    of the nearest passages that are closest to the answer; a quote of one shows that the text is silent.
     """
 
     verdict: str
     answer: str
-    ids: frozenset[str]
+    passages: frozenset[str]
     nearest: frozenset[str]
     facts: tuple[GoldFact, ...]
-    spans: tuple[Range, ...]
-    places: tuple[GoldFact, ...] = ()
+    unsupported_spans: tuple[Range, ...]
+    nearest_sentences: tuple[GoldFact, ...] = ()
 
 
 def gold_of(example: ClaimExample) -> ClaimGold:
-    """The gold of an example."""
-    # A stretch without characters, as some human annotations have it, cannot be quoted.
+    """Derive the gold of an example."""
+    # Some human annotations have empty facts, which cannot be quoted.
     facts = tuple(dict.fromkeys(fact for claim in example.claims for fact in claim.facts if fact.end > fact.start))
     spans = []
     for claim in example.claims:
         if claim.unsupported_span:
-            base = example.answer.index(claim.text)
-            start = base + claim.text.index(claim.unsupported_span)
+            start = example.answer.index(claim.text) + claim.text.index(claim.unsupported_span)
             spans.append((start, start + len(claim.unsupported_span)))
-    nearest = frozenset(example.nearest)
-    places = () if facts else tuple(_closest_sentences(example, nearest))
     return ClaimGold(
-        example.verdict, example.answer, frozenset(example.gold_ids), nearest, facts, tuple(spans), places
+        verdict=example.verdict,
+        answer=example.answer,
+        passages=frozenset(example.gold_ids),
+        nearest=frozenset(example.nearest),
+        facts=facts,
+        unsupported_spans=tuple(spans),
+        nearest_sentences=() if facts else tuple(_nearest_sentences(example)),
     )
 
 
-_NEARLY_CLOSEST = 0.8
+_NEAREST_SHARE = 0.8
 
 
-def _closest_sentences(example: ClaimExample, nearest: Collection[str]) -> Iterator[GoldFact]:
-    """Of each nearest passage the sentences that BM25 ranks highest for the answer, or nearly as high."""
-    facts = [
-        GoldFact(passage.id, start, end)
+def _nearest_sentences(example: ClaimExample) -> Iterator[GoldFact]:
+    """Yield of each nearest passage the sentences whose BM25 score for the answer is at least 0.8 of the highest."""
+    candidates = [
+        (GoldFact(passage.id, start, end), passage.text[start:end])
         for passage in example.passages
-        if passage.id in nearest
+        if passage.id in example.nearest
         for start, end in passage_ranges(passage.text)
     ]
-    texts = {passage.id: passage.text for passage in example.passages}
-    sentences = [Passage(str(at), "", texts[one.passage][one.start : one.end]) for at, one in enumerate(facts)]
-    scores = {int(hit.id): hit.score for hit in SmallBM25(sentences).search([example.answer], max(1, len(facts)))[0]}
+    index = SmallBM25([Passage(str(number), "", text) for number, (_, text) in enumerate(candidates)])
+    scores = {int(hit.id): hit.score for hit in index.search([example.answer], max(1, len(candidates)))[0]}
     best: dict[str, float] = {}
-    for at, fact in enumerate(facts):
-        best[fact.passage] = max(best.get(fact.passage, 0.0), scores.get(at, 0.0))
-    for at, fact in enumerate(facts):
-        if scores.get(at, 0.0) >= _NEARLY_CLOSEST * best[fact.passage]:
+    for number, (fact, _) in enumerate(candidates):
+        best[fact.passage] = max(best.get(fact.passage, 0.0), scores.get(number, 0.0))
+    for number, (fact, _) in enumerate(candidates):
+        if scores.get(number, 0.0) >= _NEAREST_SHARE * best[fact.passage]:
             yield fact
 
 
 @dataclass(frozen=True, slots=True)
-class ValidQuote:
-    """A quote as submitted and where it stands."""
+class QuoteMatch:
+    """A submitted quote and its range in a passage."""
 
     quote: str
     passage: str
@@ -128,143 +156,167 @@ class ValidQuote:
 
 @dataclass(frozen=True, slots=True)
 class ClaimScore:
-    """Components and gates, each in [0, 1], and the evidence behind them."""
+    """Components and gates, each in [0, 1].
+
+    cited: ids as submitted. counted: those that exist and were read. quotes: the valid ones.
+    """
 
     components: Mapping[str, float]
     gates: Mapping[str, float]
     cited: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
-    quotes: tuple[ValidQuote, ...] = field(default=())
+    quotes: tuple[QuoteMatch, ...] = ()
 
 
-NOTHING = ClaimScore(dict.fromkeys(COMPONENTS, 0.0), dict.fromkeys(GATES, 0.0))
-"""The score of an episode that submitted nothing."""
+NO_SUBMISSION = ClaimScore(dict.fromkeys(COMPONENTS, 0.0), dict.fromkeys(GATES, 0.0))
+"""The score of an episode without a submission."""
 
 
 def score_submission(
     submission: Mapping[str, Any] | None,
     gold: ClaimGold,
-    text_of: Callable[[str], str | None],
+    text_of: TextOf,
     read: Collection[str],
     rules: QuoteRules = DEFAULT_RULES,
 ) -> ClaimScore:
-    """Score a verdict object that fits the published schema.
-
-    text_of: a passage's text by id, None for an id that does not exist. read: ids that were opened in this episode.
-    """
+    """Score a verdict object that fits the published schema; None scores 0. read: ids opened in this episode."""
     if submission is None:
-        return NOTHING
-    cited = tuple(dict.fromkeys(_cited(submission)))
-    missing = sum(text_of(one) is None for one in cited)
-    counted = tuple(one for one in cited if one in read and text_of(one) is not None)
-    valid, quote = _check_quotes(submission, frozenset(counted), text_of, rules)
-    span_score, span_given = _span_score(submission, gold)
-    false_support = submission["final_verdict"] == "supported" and gold.verdict != "supported"
+        return NO_SUBMISSION
+    claims = submission["claims"]
+    ids = [id_ for claim in claims for id_ in claim["evidence_ids"]] + list(submission.get("evidence_used", ()))
+    cited = tuple(dict.fromkeys(ids))
+    invented = sum(text_of(id_) is None for id_ in cited)
+    counted = tuple(id_ for id_ in cited if id_ in read and text_of(id_) is not None)
+    matches, quote = _match_quotes(claims, frozenset(counted), text_of, rules)
+    span, is_marked = _span_f1(claims, gold)
+    is_correct = submission["final_verdict"] == gold.verdict
     components = {
         "json": 1.0,
-        "verdict": float(submission["final_verdict"] == gold.verdict),
-        "evidence": _evidence_f1(counted, missing, gold, rules),
+        "verdict": float(is_correct),
+        "evidence": _evidence_f1(counted, invented, gold, rules),
         "quote": quote,
-        "coverage": _coverage(valid, gold, text_of, rules),
-        "span": span_score,
-        "guard": float(not false_support),
+        "coverage": _coverage(matches, gold, text_of, rules),
+        "span": span,
+        "guard": float(is_correct or submission["final_verdict"] != "supported"),
     }
-    exists = len(counted) / (len(counted) + missing) if counted else 0.0
-    weight = (exists + quote + float(span_given or not gold.spans) + components["guard"]) / 4 if counted else 0.0
+    # W_E (Evidence Guardrails): cited ids exist, quotes occur in them, a span is marked where needed, no false support.
+    exists = len(counted) / (len(counted) + invented) if counted else 0.0
+    span_check = float(is_marked or not gold.unsupported_spans)
+    weight = (exists + quote + span_check + components["guard"]) / 4 if counted else 0.0
     validity = components["evidence"] * components["quote"] * components["coverage"]
-    return ClaimScore(components, {"evidence_weight": weight, "validity": validity}, cited, counted, tuple(valid))
+    return ClaimScore(components, {"evidence_weight": weight, "validity": validity}, cited, counted, tuple(matches))
 
 
-def _cited(submission: Mapping[str, Any]) -> Iterator[str]:
-    for claim in submission["claims"]:
-        yield from claim["evidence_ids"]
-    yield from submission.get("evidence_used", ())
-
-
-def _evidence_f1(counted: tuple[str, ...], missing: int, gold: ClaimGold, rules: QuoteRules) -> float:
-    accepted = gold.ids or gold.nearest
-    right = sum(one in accepted for one in counted)
-    if not right:
+def _evidence_f1(counted: Sequence[str], invented: int, gold: ClaimGold, rules: QuoteRules) -> float:
+    """E: F1 of the cited passages. An id that does not exist lowers precision; one that was not read is ignored."""
+    correct = sum(id_ in (gold.passages or gold.nearest) for id_ in counted)
+    if not correct:
         return 0.0
-    precision = right / (len(counted) + missing)
-    recall = right / len(gold.ids) if gold.ids else min(1.0, right / _needed(gold, rules))
+    required = len(gold.passages) or max(1, min(rules.silence_passages, len(gold.nearest)))
+    precision = correct / (len(counted) + invented)
+    recall = min(1.0, correct / required)
     return 2 * precision * recall / (precision + recall)
 
 
-def _needed(gold: ClaimGold, rules: QuoteRules) -> int:
-    """How many of the nearest passages show a silence."""
-    return max(1, min(rules.silence_passages, len(gold.nearest)))
+def _match_quotes(
+    claims: Sequence[Mapping[str, Any]], counted: Collection[str], text_of: TextOf, rules: QuoteRules
+) -> tuple[list[QuoteMatch], float]:
+    """Return the valid quotes, and Q: the share of the distinct quotes that are valid wherever they were given.
 
-
-def quotes_of(claim: Mapping[str, Any]) -> list[str]:
-    """The non-empty quotes of a submitted claim: a string, or a list of strings."""
-    found = claim.get("quote", "")
-    return [one for one in ([found] if isinstance(found, str) else found) if one.strip()]
-
-
-def _check_quotes(
-    submission: Mapping[str, Any],
-    counted: frozenset[str],
-    text_of: Callable[[str], str | None],
-    rules: QuoteRules,
-) -> tuple[list[ValidQuote], float]:
-    """Where the valid quotes stand, and the share of the different quotes that are valid wherever they were given.
-
-    A quote that is repeated counts once: saying a true one again does not make up for a false one.
+    A repeated quote counts once, so that repeating a true one does not make up for a false one.
     """
-    holds: dict[str, bool] = {}
-    places: dict[tuple[str, str], ValidQuote] = {}
-    for claim in submission["claims"]:
-        sources = [one for one in claim["evidence_ids"] if one in counted]
-        for quote in quotes_of(claim):
+    valid: dict[str, bool] = {}
+    matches: dict[tuple[str, str], QuoteMatch] = {}
+    for claim in claims:
+        sources = [id_ for id_ in claim["evidence_ids"] if id_ in counted]
+        quote_field = claim.get("quote", "")
+        for quote in [quote_field] if isinstance(quote_field, str) else quote_field:
+            if not quote.strip():
+                continue
             key = " ".join(quote.split())
-            found = (places.get((key, one)) or _place(quote, one, text_of(one) or "", rules) for one in sources)
-            place = next((one for one in found if one is not None), None)
-            holds[key] = place is not None and holds.get(key, True)
-            if place is not None:
-                places.setdefault((key, place.passage), place)
-    return list(places.values()), sum(holds.values()) / len(holds) if holds else 0.0
+            candidates = (
+                matches.get((key, id_)) or _find_quote(quote, id_, text_of(id_) or "", rules) for id_ in sources
+            )
+            match = next((candidate for candidate in candidates if candidate is not None), None)
+            valid[key] = match is not None and valid.get(key, True)
+            if match is not None:
+                matches.setdefault((key, match.passage), match)
+    return list(matches.values()), sum(valid.values()) / len(valid) if valid else 0.0
 
 
-def _place(quote: str, passage: str, text: str, rules: QuoteRules) -> ValidQuote | None:
+def _find_quote(quote: str, passage: str, text: str, rules: QuoteRules) -> QuoteMatch | None:
     if len(quote.strip()) < rules.min_quote_chars:
         return None
-    place = find_quote(quote, text)
-    if place is None:
+    span = find_quote(quote, text)
+    if span is None:
         return None
-    spanned = sum(start < place[1] and place[0] < end for start, end in passage_ranges(text))
-    return ValidQuote(quote, passage, *place) if spanned <= rules.max_quote_sentences else None
+    overlapped = sum(start < span[1] and span[0] < end for start, end in passage_ranges(text))
+    return QuoteMatch(quote, passage, *span) if overlapped <= rules.max_quote_sentences else None
 
 
-def _coverage(
-    valid: list[ValidQuote], gold: ClaimGold, text_of: Callable[[str], str | None], rules: QuoteRules
-) -> float:
+def _coverage(matches: Sequence[QuoteMatch], gold: ClaimGold, text_of: TextOf, rules: QuoteRules) -> float:
+    """C: the share of the gold facts that the quotes cover, reduced for quotes far longer than the facts.
+
+    Of the sentences that show a silence any one suffices.
+    """
     quoted: dict[str, list[Range]] = {}
-    for one in valid:
-        quoted.setdefault(one.passage, []).append((one.start, one.end))
+    for match in matches:
+        quoted.setdefault(match.passage, []).append((match.start, match.end))
     merged = {passage: _merge(ranges) for passage, ranges in quoted.items()}
-    wanted = gold.facts or gold.places
-    covered = [fact for fact in wanted if _is_covered(fact, merged.get(fact.passage, []), text_of, rules)]
+    targets = gold.facts or gold.nearest_sentences
+    covered = [fact for fact in targets if _is_covered(fact, merged.get(fact.passage, []), text_of, rules)]
     length = sum(end - start for ranges in merged.values() for start, end in ranges)
     if not covered or not length:
         return 0.0
-    # Every fact has to be quoted; of the places that show a silence any one will do, and any of them may be quoted.
-    share = len(covered) / len(wanted) if gold.facts else 1.0
+    share = len(covered) / len(targets) if gold.facts else 1.0
     expected = sum(fact.end - fact.start for fact in (gold.facts or covered))
     return share * min(1.0, (rules.allowance_factor * expected + rules.allowance_chars) / length)
 
 
-def _is_covered(fact: GoldFact, ranges: list[Range], text_of: Callable[[str], str | None], rules: QuoteRules) -> bool:
+def _is_covered(fact: GoldFact, ranges: Sequence[Range], text_of: TextOf, rules: QuoteRules) -> bool:
     if _overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
         return True
     if not ranges:
         return False
-    # A sentence may stand twice in a passage, and a quote of it is found at the first place.
+    # A sentence may occur twice in a passage, and a quote matches its first occurrence.
     text = text_of(fact.passage) or ""
     return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
 
 
-def _merge(ranges: list[Range]) -> list[Range]:
+def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[float, bool]:
+    """S: F1 over characters of the answer between marked and gold spans, and whether any marked span is in the answer.
+
+    A marked span that is not in the answer lowers precision by its whole length.
+    """
+    ranges: list[Range] = []
+    invented = 0
+    for claim in claims:
+        span = claim.get("unsupported_span", "").strip()
+        if span:
+            located = _locate_span(span, claim["claim"], gold.answer)
+            ranges += [located] if located else []
+            invented += 0 if located else len(span)
+    marked = _merge(ranges)
+    length = sum(end - start for start, end in marked) + invented
+    if not gold.unsupported_spans:
+        return float(length == 0), bool(marked)
+    gold_spans = _merge(gold.unsupported_spans)
+    shared = sum(_overlap(marked, span) for span in gold_spans)
+    return 2 * shared / (length + sum(end - start for start, end in gold_spans)), bool(marked)
+
+
+def _locate_span(span: str, claim: str, answer: str) -> Range | None:
+    """Return the range of a span in the answer: inside the claim's own text if it is there, else the first occurrence."""
+    claim_range = find_quote(claim, answer)
+    if claim_range is not None:
+        inside = find_quote(span, answer[slice(*claim_range)])
+        if inside is not None:
+            return claim_range[0] + inside[0], claim_range[0] + inside[1]
+    return find_quote(span, answer)
+
+
+def _merge(ranges: Sequence[Range]) -> list[Range]:
+    """Join ranges that overlap or touch; sorted."""
     merged: list[Range] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:
@@ -274,39 +326,36 @@ def _merge(ranges: list[Range]) -> list[Range]:
     return merged
 
 
-def _overlap(ranges: list[Range], other: Range) -> int:
+def _overlap(ranges: Sequence[Range], other: Range) -> int:
     return sum(max(0, min(end, other[1]) - max(start, other[0])) for start, end in ranges)
 
 
-def _span_score(submission: Mapping[str, Any], gold: ClaimGold) -> tuple[float, bool]:
-    """F1 over characters of the answer between marked and gold spans, and whether any marked span is in the answer.
+def span_credits(
+    shares: Mapping[str, float],
+    score: ClaimScore,
+    gold: ClaimGold,
+    opened: Mapping[str, int],
+    messages: Sequence[Message],
+    submission: int,
+) -> tuple[SpanCredit, ...]:
+    """Credit the shares of the total to the policy's messages; the credits sum to the total.
 
-    A marked span that is not in the answer counts against precision with its whole length.
+    Evidence goes to the messages that opened correct passages, quote and coverage to the quotes, the rest to the
+    whole submission. shares: component -> its part of the total. opened: passage id -> index of the message that
+    opened it. submission: index of the submitting message.
     """
-    marked: list[Range] = []
-    invented = 0
-    for claim in submission["claims"]:
-        span = claim.get("unsupported_span", "").strip()
-        if span:
-            place = _place_span(span, claim["claim"], gold.answer)
-            marked += [place] if place else []
-            invented += 0 if place else len(span)
-    merged = _merge(marked)
-    length = sum(end - start for start, end in merged) + invented
-    if not gold.spans:
-        return float(length == 0), bool(merged)
-    truth = _merge(list(gold.spans))
-    shared = sum(_overlap(merged, one) for one in truth)
-    if not shared:
-        return 0.0, bool(merged)
-    return 2 * shared / (length + sum(end - start for start, end in truth)), True
-
-
-def _place_span(span: str, claim: str, answer: str) -> Range | None:
-    """Where a span stands in the answer: inside the claim's own text if that is there, else its first occurrence."""
-    frame = find_quote(claim, answer)
-    if frame is not None:
-        inside = find_quote(span, answer[frame[0] : frame[1]])
-        if inside is not None:
-            return frame[0] + inside[0], frame[0] + inside[1]
-    return find_quote(span, answer)
+    text = message_text(messages[submission])
+    spans: list[SpanCredit] = []
+    rest = dict(shares)
+    correct = gold.passages or gold.nearest
+    readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
+    if readers:
+        each = rest.pop("evidence", 0.0) / len(readers)
+        spans += [SpanCredit(message, 0, len(message_text(messages[message])), each) for message in readers]
+    located = (in_json(match.quote, text) for match in score.quotes)
+    ranges = [quote_range for quote_range in located if quote_range is not None]
+    if ranges:
+        each = sum(rest.pop(name, 0.0) for name in ("quote", "coverage")) / len(ranges)
+        spans += [SpanCredit(submission, start, end, each) for start, end in ranges]
+    spans.append(SpanCredit(submission, 0, len(text), sum(rest.values())))
+    return tuple(credit for credit in spans if credit.value)

@@ -1,4 +1,4 @@
-"""Rubrics: components are scored once and combined by named, typed weights.
+"""Rubrics: components are scored once and combined by named weights.
 
 `total = Σ weight[name] · component[name] · gate[name]`; a name without a gate counts in full.
 """
@@ -15,7 +15,7 @@ from factgym.core.errors import ConfigError, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Weights by component, and for each gated component the name of the gate that multiplies it."""
+    """Weights by component. gated: component -> name of the gate that multiplies it."""
 
     name: str
     weights: Mapping[str, float]
@@ -38,16 +38,16 @@ class Rubric:
                 raise ConfigError(f"rubric {self.name!r}: no gate {gate!r}.{did_you_mean(gate, gates)}")
 
     def gate_factors(self, gates: Mapping[str, float]) -> dict[str, float]:
-        """Component -> the factor that multiplies it."""
+        """Return the factor that multiplies each gated component."""
         return {component: gates[gate] for component, gate in self.gated.items()}
 
     def shares(self, components: Mapping[str, float], gates: Mapping[str, float]) -> dict[str, float]:
-        """What each component adds to the total."""
+        """Return the part of the total that each component contributes."""
         factors = self.gate_factors(gates)
         return {name: weight * components[name] * factors.get(name, 1.0) for name, weight in self.weights.items()}
 
     def total(self, components: Mapping[str, float], gates: Mapping[str, float]) -> float:
-        """The combined reward."""
+        """Return the combined reward."""
         return math.fsum(self.shares(components, gates).values())
 
     def __reduce__(self) -> tuple[type[Rubric], tuple[str, dict[str, float], dict[str, str]]]:

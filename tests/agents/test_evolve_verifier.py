@@ -1,4 +1,4 @@
-"""The trainable verifier: its optimum, its file, and that what it says is a whole verdict."""
+"""The trainable verifier: its optimum, its file, its features, and that it submits complete verdicts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ from hypothesis import strategies as st
 
 import factgym
 from factgym.agents.agent import agent_from_model
-from factgym.agents.feature_verifier import FEATURES, FeatureVerifier, Weights, fine_tune, look_at
-from factgym.agents.feature_verifier.fitting import Lesson
-from factgym.agents.feature_verifier.weights import load_weights
+from factgym.agents.feature_verifier import (
+    FEATURES,
+    FeatureVerifier,
+    TrainingExample,
+    VerifierWeights,
+    extract_features,
+    fine_tune,
+    load_weights,
+)
 from factgym.agents.models import find_model
 from factgym.agents.rollout import Job
 from factgym.agents.rollout.engine import play
@@ -30,87 +36,88 @@ from factgym.training.seva.examples import example_of, seeds, write_dataset
 from factgym.training.verifier_trainer import FeatureTrainer
 
 
-def lessons(n: int, seed: int) -> list[Lesson]:
+def random_examples(n: int, seed: int) -> list[TrainingExample]:
     rng = random.Random(seed)
-    found = []
+    examples = []
     for _ in range(n):
         values = {name: round(rng.random(), 3) for name in FEATURES} | {"always": 1.0}
         negative = values["unknown_words"] + 0.4 * rng.random() > 0.7
         kind = rng.choice(ERROR_TYPES) if negative and rng.random() < 0.7 else None
-        found.append(Lesson(values, negative, kind))
-    return found
+        examples.append(TrainingExample(values, negative, kind))
+    return examples
 
 
-def loss(weights: Weights, start: Weights, some: list[Lesson], pull: float) -> float:
+def loss(weights: VerifierWeights, start: VerifierWeights, examples: list[TrainingExample], pull: float) -> float:
     """The penalised log loss of both heads, written down directly."""
     total = 0.0
-    for one in some:
-        p = weights.negative(one.values)
-        total -= math.log(p if one.negative else 1 - p)
-        if one.error_type:
+    for example in examples:
+        p = weights.negative_probability(example.values)
+        total -= math.log(p if example.negative else 1 - p)
+        if example.error_type:
             scores = [
-                math.fsum(weights.errors[kind][name] * one.values[name] for name in FEATURES) for kind in ERROR_TYPES
+                math.fsum(weights.errors[kind][name] * example.values[name] for name in FEATURES)
+                for kind in ERROR_TYPES
             ]
-            own = scores[ERROR_TYPES.index(one.error_type)]
+            own = scores[ERROR_TYPES.index(example.error_type)]
             total -= own - math.log(math.fsum(math.exp(score) for score in scores))
     pairs = [(weights.label, start.label), *((weights.errors[kind], start.errors[kind]) for kind in ERROR_TYPES)]
     return total + pull / 2 * sum((new[name] - old[name]) ** 2 for new, old in pairs for name in FEATURES)
 
 
 def test_training_ends_at_the_optimum() -> None:
-    some, start = lessons(120, 1), fine_tune(Weights(), lessons(60, 2))
-    found = fine_tune(start, some, pull=1.5)
-    best = loss(found, start, some, 1.5)
-    assert best < loss(start, start, some, 1.5)
+    examples, start = random_examples(120, 1), fine_tune(VerifierWeights(), random_examples(60, 2))
+    weights = fine_tune(start, examples, pull=1.5)
+    best = loss(weights, start, examples, 1.5)
+    assert best < loss(start, start, examples, 1.5)
     rng = np.random.default_rng(0)
     for size in (0.1, 0.01):
         for _ in range(25):
-            label = {name: value + size * rng.normal() for name, value in found.label.items()}
+            label = {name: value + size * rng.normal() for name, value in weights.label.items()}
             errors = {
                 kind: {name: value + size * rng.normal() for name, value in own.items()}
-                for kind, own in found.errors.items()
+                for kind, own in weights.errors.items()
             }
-            assert loss(Weights(label, errors), start, some, 1.5) > best
+            assert loss(VerifierWeights(label, errors), start, examples, 1.5) > best
 
 
-def test_it_learns_what_there_is_to_learn() -> None:
-    found = fine_tune(Weights(), lessons(400, 3))
-    held_out = lessons(200, 4)
-    right = sum((found.negative(one.values) > 0.5) == one.negative for one in held_out)
-    most_common = max(sum(one.negative for one in held_out), sum(not one.negative for one in held_out))
+def test_it_learns_a_separable_feature() -> None:
+    weights = fine_tune(VerifierWeights(), random_examples(400, 3))
+    held_out = random_examples(200, 4)
+    right = sum((weights.negative_probability(example.values) > 0.5) == example.negative for example in held_out)
+    most_common = max(sum(example.negative for example in held_out), sum(not example.negative for example in held_out))
     assert right > most_common + 30
-    assert max(found.label, key=lambda name: found.label[name]) == "unknown_words"
+    assert max(weights.label, key=lambda name: weights.label[name]) == "unknown_words"
 
 
 def test_the_pull_holds_the_past() -> None:
-    start, some = fine_tune(Weights(), lessons(60, 5)), lessons(60, 6)
+    start, examples = fine_tune(VerifierWeights(), random_examples(60, 5)), random_examples(60, 6)
 
     def moved(pull: float) -> float:
-        return sum((fine_tune(start, some, pull=pull).label[name] - start.label[name]) ** 2 for name in FEATURES)
+        return sum((fine_tune(start, examples, pull=pull).label[name] - start.label[name]) ** 2 for name in FEATURES)
 
     assert moved(0.5) > moved(5) > moved(500)
     assert moved(1e9) == pytest.approx(0, abs=1e-9)
     assert fine_tune(start, []) is start
     with pytest.raises(ConfigError, match="above 0"):
-        fine_tune(start, some, pull=0)
+        fine_tune(start, examples, pull=0)
 
 
-def test_the_order_of_the_lessons_does_not_matter() -> None:
-    some = lessons(80, 7)
-    one, other = fine_tune(Weights(), some), fine_tune(Weights(), some[::-1])
-    assert all(one.label[name] == pytest.approx(other.label[name], abs=1e-4) for name in FEATURES)
+def test_the_order_of_the_examples_does_not_matter() -> None:
+    examples = random_examples(80, 7)
+    first, other = fine_tune(VerifierWeights(), examples), fine_tune(VerifierWeights(), examples[::-1])
+    assert all(first.label[name] == pytest.approx(other.label[name], abs=1e-4) for name in FEATURES)
 
 
 def test_a_saved_verifier_is_the_same_verifier(tmp_path: Path) -> None:
-    found = fine_tune(Weights(), lessons(50, 8))
-    path = found.save(tmp_path)
-    assert load_weights(tmp_path) == found == load_weights(path)
-    assert FeatureVerifier.load(path).describe() == FeatureVerifier(found).describe()
-    assert find_model(f"features:{path}").describe()["weights_sha256"] == found.fingerprint()
+    weights = fine_tune(VerifierWeights(), random_examples(50, 8))
+    path = weights.save(tmp_path)
+    assert load_weights(tmp_path) == weights == load_weights(path)
+    assert FeatureVerifier.load(path).describe() == FeatureVerifier(weights).describe()
+    assert find_model(f"features:{path}").describe()["weights_sha256"] == weights.fingerprint()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda data: data.update(kind="other"), "no feature verifier"),
         (lambda data: data.update(version=99), "no feature verifier"),
@@ -122,53 +129,53 @@ def test_a_saved_verifier_is_the_same_verifier(tmp_path: Path) -> None:
         (lambda data: data.update(label=[]), "a number for each feature"),
     ],
 )
-def test_a_file_that_is_none_is_refused(change: Any, said: str, tmp_path: Path) -> None:
-    path = Weights().save(tmp_path)
+def test_invalid_files_are_refused(change: Any, message: str, tmp_path: Path) -> None:
+    path = VerifierWeights().save(tmp_path)
     data = json.loads(path.read_text())
     change(data)
     path.write_text(json.dumps(data))
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         load_weights(path)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.text(max_size=120), st.text(max_size=200))
-def test_features_stand_any_text_and_stay_in_range(claim: str, source: str) -> None:
-    values = look_at(claim, source).values
+def test_features_of_any_text_are_in_range(claim: str, source: str) -> None:
+    values = extract_features(claim, source).values
     assert tuple(values) == FEATURES
     assert all(0 <= value <= 1 for value in values.values())
 
 
-def test_features_see_what_they_are_called_after() -> None:
+def test_features_match_their_names() -> None:
     source = "Ada Byron sold 12 cars in May 2019 in Leeds."
-    same = look_at("Ada Byron sold 12 cars in May 2019 in Leeds.", source).values
+    same = extract_features("Ada Byron sold 12 cars in May 2019 in Leeds.", source).values
     assert (same["covered_fully"], same["unknown_words"], same["words_in_order"]) == (1, 0, 1)
-    assert look_at("Ada Byron sold 90 cars in May 2019.", source).values["number_conflicts"] == 1
-    assert look_at("Ada Byron did not sell 12 cars.", source).values["denials_differ"] == 1
-    assert look_at("Ada Lovelock sold 12 cars.", source).values["has_unknown_name"] == 1
-    assert look_at("How many cars were sold?", source).values["is_question"] == 1
-    assert look_at("Who sold cars? Ada Byron.", source).values["answers_question"] == 1
-    assert look_at("Ada Byron sold the most cars.", source).values["new_superlative"] == 1
+    assert extract_features("Ada Byron sold 90 cars in May 2019.", source).values["number_conflicts"] == 1
+    assert extract_features("Ada Byron did not sell 12 cars.", source).values["denials_differ"] == 1
+    assert extract_features("Ada Lovelock sold 12 cars.", source).values["has_unknown_name"] == 1
+    assert extract_features("How many cars were sold?", source).values["is_question"] == 1
+    assert extract_features("Who sold cars? Ada Byron.", source).values["answers_question"] == 1
+    assert extract_features("Ada Byron sold the most cars.", source).values["new_superlative"] == 1
 
 
-def test_its_verdicts_are_whole_and_earn_the_grounded_reward() -> None:
+def test_its_verdicts_are_complete_and_earn_the_grounded_reward() -> None:
     import asyncio
 
     env = factgym.make("seva", split="validation", size=40)
-    model = FeatureVerifier(fine_tune(Weights(), lessons(50, 9)))
+    model = FeatureVerifier(fine_tune(VerifierWeights(), random_examples(50, 9)))
     labels = set()
-    for place in range(40):
-        found, _ = asyncio.run(play(env, agent_from_model("features", model), Job(place)))
-        metrics = found["reward"]["metrics"]
+    for index in range(40):
+        record, _ = asyncio.run(play(env, agent_from_model("features", model), Job(index)))
+        metrics = record["reward"]["metrics"]
         assert metrics["schema_ok"]
         assert metrics["format_ok"]
-        assert found["reward"]["components"]["alignment"] == found["reward"]["components"]["chain"] == 1
+        assert record["reward"]["components"]["alignment"] == record["reward"]["components"]["chain"] == 1
         assert metrics["confidence"] >= 0.5
         labels.add(metrics["verdict"])
     assert labels == {"Attributable", "Not Attributable"}
 
 
-def test_the_trainer_reads_what_is_written_for_it(tmp_path: Path) -> None:
+def test_the_trainer_reads_a_written_dataset(tmp_path: Path) -> None:
     items = list(SyntheticAttribution("train", size=60))
     probe = next(generate_probes(items, "negation_flip", pool=Pool(items)))
     dataset = write_dataset(tmp_path / "train.jsonl", [*seeds(items), example_of(probe)], "RULES")
@@ -179,10 +186,12 @@ def test_the_trainer_reads_what_is_written_for_it(tmp_path: Path) -> None:
     assert model.describe() == loaded.describe()
     assert model.describe()["seen"] == 61
     expected = fine_tune(
-        Weights(),
+        VerifierWeights(),
         [
-            Lesson(look_at(one.claim, one.source).values, one.label == "Not Attributable", one.error_type)
-            for one in [*items, example_of(probe).item]
+            TrainingExample(
+                extract_features(item.claim, item.source).values, item.label == "Not Attributable", item.error_type
+            )
+            for item in [*items, example_of(probe).item]
         ],
         pull=1.0,
     )
@@ -190,7 +199,7 @@ def test_the_trainer_reads_what_is_written_for_it(tmp_path: Path) -> None:
     assert model.weights == expected
 
 
-def test_a_trainer_says_what_it_cannot_train(tmp_path: Path) -> None:
+def test_the_trainer_names_what_it_cannot_train(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "train.jsonl", seeds(SyntheticAttribution("train", size=2)))
     with pytest.raises(ConfigError, match="trains feature verifiers"):
         FeatureTrainer().train(find_model("nli"), dataset, tmp_path, 0)

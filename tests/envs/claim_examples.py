@@ -1,4 +1,4 @@
-"""A handful of claim examples by hand, so that these tests need no generator."""
+"""Claim examples by hand, so that these tests need no generator."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def example(number: int, *, inject: str = "", filler: str = "") -> ClaimExample:
 
 
 class Examples:
-    """What a source of examples is; counts how often each one was made."""
+    """A source of examples that records the requested indices."""
 
     def __init__(self, made: Sequence[ClaimExample]) -> None:
         self._made = tuple(made)
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     def __len__(self) -> int:
         return len(self._made)
 
     def __getitem__(self, index: int) -> ClaimExample:
-        self.asked.append(index)
+        self.requested.append(index)
         return self._made[index]
 
     def fingerprint(self) -> str:

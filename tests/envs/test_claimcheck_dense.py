@@ -29,12 +29,12 @@ def encoder() -> str:
 
 
 @pytest.mark.parametrize("index", ["dense", "hybrid"])
-def test_the_oracle_and_the_honest_baseline_play_over_it(index, encoder):
+def test_the_oracle_and_the_honest_baseline_run_over_it(index, encoder):
     env = factgym.make("claimcheck-multihop", index=index, index_options={"encoder": encoder})
     oracle = list(play_many(env, find_scripted_agent("claimcheck-multihop", "oracle"), range(4)))
-    assert [one["reward"]["total"] for one in oracle] == pytest.approx([1.0] * 4)
+    assert [record["reward"]["total"] for record in oracle] == pytest.approx([1.0] * 4)
     honest = list(play_many(env, find_scripted_agent("claimcheck-multihop", "nli"), range(4)))
-    assert all(one["reward"]["status"] == "scored" for one in honest)
+    assert all(record["reward"]["status"] == "scored" for record in honest)
 
 
 def test_dense_finds_by_meaning_over_the_haystack(encoder):

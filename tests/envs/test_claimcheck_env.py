@@ -1,18 +1,30 @@
-"""ClaimCheck episodes on examples by hand: what counts as read, every way to submit, and what the report says."""
+"""The ClaimCheck environment: what counts as read, every form of submission, the published schema, span credits, and
+evidence of silence."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 import pytest
 from claim_examples import Examples, example
+from jsonschema import Draft202012Validator
 
 import factgym
+from factgym.agents.rollout import play_episode, play_many
+from factgym.agents.scripted import find_scripted_agent, scripted_agents
+from factgym.core.calls import ToolCall
+from factgym.core.messages import message_text
 from factgym.core.tasks import clear_shared
+from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck import tasks as module
 from factgym.envs.claimcheck.env import ClaimCheckEnv
+from factgym.envs.claimcheck.submission import SCHEMA_FILE, ClaimCheckState, submit, verdict_schema, write_schema
+from factgym.rewards.claimcheck import QuoteRules
+from factgym.tools.library import PassageLibrary
+from factgym.tools.toolbox import Toolbox
 
 GOLD = {
     "claims": [
@@ -35,18 +47,23 @@ GOLD = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _by_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+class StartEnv(Protocol):
+    def __call__(self, env_id: str = "claimcheck-multihop", **config: Any) -> ClaimCheckEnv: ...
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[StartEnv]:
+    """Start an episode over one example by hand."""
     monkeypatch.setattr(module, "load_examples", lambda config: Examples([example(0)]))
     clear_shared()
-    yield
+
+    def start(env_id: str = "claimcheck-multihop", **config: Any) -> ClaimCheckEnv:
+        env = cast(ClaimCheckEnv, factgym.make(env_id, **config))
+        env.reset(seed=0)
+        return env
+
+    yield start
     clear_shared()
-
-
-def started(id: str = "claimcheck-multihop", **config: Any) -> ClaimCheckEnv:
-    env = cast(ClaimCheckEnv, factgym.make(id, **config))
-    env.reset(seed=0)
-    return env
 
 
 def act(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -54,7 +71,7 @@ def act(tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def native(*calls: dict[str, Any]) -> dict[str, Any]:
-    listed = [
+    tool_calls = [
         {
             "id": f"c{i}",
             "type": "function",
@@ -62,7 +79,7 @@ def native(*calls: dict[str, Any]) -> dict[str, Any]:
         }
         for i, call in enumerate(calls)
     ]
-    return {"role": "assistant", "content": None, "tool_calls": listed}
+    return {"role": "assistant", "content": None, "tool_calls": tool_calls}
 
 
 def tagged(call: dict[str, Any]) -> str:
@@ -80,7 +97,7 @@ SUBMISSIONS = {
 
 
 @pytest.mark.parametrize("way", SUBMISSIONS)
-def test_gold_after_reading_scores_one_however_it_is_written(way: str) -> None:
+def test_gold_after_reading_scores_one_in_every_form(started: StartEnv, way: str) -> None:
     env = started()
     env.step(act("read", id="E1"))
     env.step("<read>E2</read>")
@@ -94,7 +111,7 @@ def test_gold_after_reading_scores_one_however_it_is_written(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", SUBMISSIONS)
-def test_offline_the_evidence_is_in_the_prompt_and_counts_as_read(way: str) -> None:
+def test_offline_the_evidence_is_in_the_prompt_and_counts_as_read(started: StartEnv, way: str) -> None:
     env = started("claimcheck-offline")
     assert [tool["function"]["name"] for tool in env.available_tools()] == ["submit"]
     assert (env.policy_prompt()[1]["content"] or "").count("<evidence ") == 2
@@ -103,12 +120,12 @@ def test_offline_the_evidence_is_in_the_prompt_and_counts_as_read(way: str) -> N
     assert reward == pytest.approx(1.0)
 
 
-def test_offline_there_is_nothing_to_search() -> None:
+def test_offline_there_is_nothing_to_search(started: StartEnv) -> None:
     env = started("claimcheck-offline", max_turns=2)
     assert env.step(act("read", id="E1"))[4]["error"] == "unknown_tool"
 
 
-def test_evidence_that_was_not_read_counts_as_not_cited() -> None:
+def test_evidence_that_was_not_read_counts_as_not_cited(started: StartEnv) -> None:
     env = started()
     env.step(act("read", id="E1"))
     report = env.step(act("submit", **GOLD))[4]["reward"]
@@ -122,7 +139,7 @@ def test_evidence_that_was_not_read_counts_as_not_cited() -> None:
 
 
 @pytest.mark.parametrize("form", ["native", "text"])
-def test_what_is_opened_in_the_submitting_message_was_not_read_before_it(form: str) -> None:
+def test_passages_opened_in_the_submitting_message_count_as_unread(started: StartEnv, form: str) -> None:
     env = started()
     calls = [act("read", id="E1"), act("read", id="E2"), act("submit", **GOLD)]
     action = native(*calls) if form == "native" else "\n".join(map(tagged, calls))
@@ -132,7 +149,7 @@ def test_what_is_opened_in_the_submitting_message_was_not_read_before_it(form: s
     assert report.gates == {"verdict": 0.0}
 
 
-def test_a_verdict_that_does_not_fit_costs_a_turn_and_can_be_mended() -> None:
+def test_an_invalid_verdict_costs_a_turn_and_can_be_corrected(started: StartEnv) -> None:
     env = started()
     env.step(act("read", id="E1"))
     env.step(act("read", id="E2"))
@@ -144,7 +161,7 @@ def test_a_verdict_that_does_not_fit_costs_a_turn_and_can_be_mended() -> None:
     assert env.step(act("submit", **GOLD))[1] == pytest.approx(1.0)
 
 
-def test_only_the_first_submission_counts() -> None:
+def test_only_the_first_submission_counts(started: StartEnv) -> None:
     env = started()
     env.step(act("read", id="E1"))
     env.step(act("read", id="E2"))
@@ -155,7 +172,7 @@ def test_only_the_first_submission_counts() -> None:
     assert info["messages"][1]["content"] == "The episode is over; this call was not done."
 
 
-def test_without_a_submission_the_reward_is_zero_and_scored() -> None:
+def test_without_a_submission_the_reward_is_zero_and_scored(started: StartEnv) -> None:
     env = started(max_turns=1)
     _, reward, _, truncated, info = env.step(act("read", id="E1"))
     report = info["reward"]
@@ -173,7 +190,157 @@ def test_without_a_submission_the_reward_is_zero_and_scored() -> None:
         ({"offline": True, "haystack": True}, "cannot be combined with haystack=True"),
     ],
 )
-def test_settings_that_make_no_sense_are_named(config: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_named(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as caught:
         factgym.make("claimcheck-multihop", **config)
     assert message in str(caught.value)
+
+
+# The published schema and the `submit` tool, with jsonschema as the judge of both
+
+PUBLISHED: dict[str, Any] = json.loads(SCHEMA_FILE.read_text("utf-8"))
+
+CLAIM = {"claim": "A day has 24 hours.", "status": "supported", "evidence_ids": ["E1"], "quote": "24 hours"}
+VERDICT: dict[str, Any] = {"claims": [CLAIM], "final_verdict": "supported"}
+
+
+def verdict(**changes: Any) -> dict[str, Any]:
+    return {**VERDICT, "claims": [{**CLAIM, **changes}]}
+
+
+def test_the_published_file_is_the_tools_schema(tmp_path: Path) -> None:
+    assert verdict_schema() == PUBLISHED
+    assert {key: value for key, value in PUBLISHED.items() if key in submit.parameters} == submit.parameters
+    write_schema(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text("utf-8") == SCHEMA_FILE.read_text("utf-8")
+
+
+def test_the_schema_is_valid_and_names_the_labels_in_order() -> None:
+    Draft202012Validator.check_schema(PUBLISHED)
+    properties = PUBLISHED["properties"]
+    assert properties["final_verdict"]["enum"] == list(VERDICTS)
+    assert properties["claims"]["items"]["properties"]["status"]["enum"] == list(STATUSES)
+
+
+VALID_VERDICTS = [
+    VERDICT,
+    {**VERDICT, "evidence_used": ["E1", "E2"]},
+    verdict(quote=["one", "two"], unsupported_span="", reason="So it says."),
+    verdict(evidence_ids=[], quote=""),
+]
+INVALID_VERDICTS = [
+    {},
+    {"claims": [CLAIM]},
+    {"final_verdict": "supported"},
+    {"claims": [], "final_verdict": "supported"},
+    {"claims": [CLAIM] * 17, "final_verdict": "supported"},
+    {**VERDICT, "final_verdict": "true"},
+    {**VERDICT, "final_verdict": None},
+    {**VERDICT, "confidence": 1.0},
+    {**VERDICT, "claims": CLAIM},
+    {**VERDICT, "evidence_used": "E1"},
+    verdict(status="partially_supported"),
+    verdict(evidence_ids="E1"),
+    verdict(evidence_ids=[""]),
+    verdict(evidence_ids=["E" * 81]),
+    verdict(quote=None),
+    verdict(quote=["q"] * 9),
+    verdict(quote="q" * 4001),
+    verdict(claim=""),
+    verdict(note="x"),
+]
+
+
+@pytest.mark.parametrize("value", VALID_VERDICTS, ids=range(len(VALID_VERDICTS)))
+def test_a_valid_verdict_is_submitted(value: dict[str, Any]) -> None:
+    assert Draft202012Validator(PUBLISHED).is_valid(value)
+    state = ClaimCheckState(PassageLibrary([]))
+    assert Toolbox((submit,)).call(state, ToolCall("submit", value)).error is None
+    assert state.submission is not None
+    assert Draft202012Validator(PUBLISHED).is_valid(state.submission)
+
+
+@pytest.mark.parametrize("value", INVALID_VERDICTS, ids=range(len(INVALID_VERDICTS)))
+def test_an_invalid_verdict_is_refused_by_schema_and_tool(value: dict[str, Any]) -> None:
+    assert not Draft202012Validator(PUBLISHED).is_valid(value)
+    state = ClaimCheckState(PassageLibrary([]))
+    error = Toolbox((submit,)).call(state, ToolCall("submit", value)).error
+    assert error is not None and error.code == "invalid_arguments" and error.path is not None
+    assert state.submission is None
+
+
+def test_the_arguments_are_not_changed() -> None:
+    value = verdict(quote="<think>24 hours", reason="x")
+    before = json.dumps(value)
+    state = ClaimCheckState(PassageLibrary([]))
+    Toolbox((submit,)).call(state, ToolCall("submit", value))
+    assert json.dumps(value) == before
+    assert state.submission is not None
+    assert state.submission["claims"][0]["quote"] == "‹think>24 hours"
+
+
+# Span credits
+
+CREDIT_ENVS = ("claimcheck-multihop", "claimcheck-offline", "claimcheck-hard")
+
+
+@pytest.mark.parametrize("reward", ["r0", "gated", "v2"])
+@pytest.mark.parametrize("env_id", CREDIT_ENVS)
+def test_credits_sum_to_the_total_and_lie_in_assistant_messages(env_id: str, reward: str) -> None:
+    env = factgym.make(env_id, reward=reward)
+    for agent in scripted_agents(env_id).values():
+        for task in (0, 7, 11):
+            record = play_episode(env, agent, task)
+            total, spans = record["reward"]["total"], record["reward"]["spans"]
+            assert sum(value for *_, value in spans) == pytest.approx(total, abs=1e-9), agent.name
+            for message, start, end, _ in spans:
+                credited = record["messages"][message]
+                assert credited["role"] == "assistant"
+                assert 0 <= start <= end <= len(message_text(credited))
+
+
+def test_evidence_is_credited_to_reading_and_quotes_to_their_text() -> None:
+    env = factgym.make("claimcheck-multihop")
+    record = play_episode(env, scripted_agents("claimcheck-multihop")["oracle"], 5)
+    gold = set(record["reward"]["metrics"]["gold_evidence"])
+    readers = {
+        turn["message"]
+        for turn in record["turns"]
+        if any(call["tool"] == "read" and call["arguments"]["id"] in gold for call in turn["calls"])
+    }
+    credited = {span[0] for span in record["reward"]["spans"]}
+    assert readers <= credited
+    last = max(credited)
+    text = message_text(record["messages"][last])
+    quotes = [text[start:end] for message, start, end, _ in record["reward"]["spans"] if message == last]
+    passages = {passage["id"]: passage["text"] for passage in record["task_view"]["passages"]}
+    assert any(any(quote in passage for passage in passages.values()) for quote in quotes)
+
+
+# Evidence of silence: three passages over ContractNLI, one elsewhere
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_contracts_ask_for_as_many_passages_as_they_score(data_dir: Path, count: int) -> None:
+    rules = QuoteRules(silence_passages=count)
+    env = factgym.make("claimcheck-contracts", path=str(data_dir / "contract_nli" / "dev.json"), rules=rules)
+    obs, _ = env.reset(seed=0)
+    assert (f"cite the {count} passages that come nearest" in obs) == (count > 1)
+    assert ("silence" in env.prompt_hashes()) == (count > 1)
+    records = list(play_many(env, find_scripted_agent("claimcheck-contracts", "oracle"), range(20)))
+    assert [record["reward"]["total"] for record in records] == pytest.approx([1.0] * 20)
+    silent = [record for record in records if record["reward"]["metrics"]["gold_verdict"] == "unsupported"]
+    assert silent
+    for metrics in (record["reward"]["metrics"] for record in silent):
+        assert len(metrics["cited"]) == min(count, len(metrics["gold_evidence"]))  # a short contract may have fewer
+
+
+def test_other_sources_need_one_passage(data_dir: Path) -> None:
+    env = factgym.make("claimcheck-docs", path=str(data_dir / "policies_basecamp"))
+    obs, _ = env.reset(seed=0)
+    assert "that come nearest" not in obs
+    assert env.config.scoring_rules.silence_passages == 1
+    silent = [index for index in range(len(env.tasks)) if env.tasks[index].gold.nearest][:10]
+    assert silent
+    records = list(play_many(env, find_scripted_agent("claimcheck-docs", "oracle"), silent))
+    assert [record["reward"]["total"] for record in records] == pytest.approx([1.0] * len(silent))

@@ -1,4 +1,4 @@
-"""The SEVA environment: what counts as a submission, that every form of one scores the same, and the repair step."""
+"""The SEVA environment: every form of a submission scores the same, and the repair step."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def started(path: str, task: int = 0, env_id: str = "seva-fever", **config: Any)
     return env
 
 
-def draft(path: str, said: Any, task: int = 0, **config: Any) -> tuple[Env[Any], str]:
+def draft(path: str, reply: Any, task: int = 0, **config: Any) -> tuple[Env[Any], str]:
     """An episode of two turns after its first."""
     env = started(path, task, repair=True, max_turns=2, **config)
-    obs, reward, terminated, truncated, _ = env.step(said if isinstance(said, str) else json.dumps(said))
+    obs, reward, terminated, truncated, _ = env.step(reply if isinstance(reply, str) else json.dumps(reply))
     assert (reward, terminated, truncated) == (0.0, False, False)
     return env, obs
 
@@ -85,9 +85,9 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kept", [4, 6, 2, 1])
-def test_every_form_of_a_verdict_scores_what_the_published_reader_would_give(path: str, form: str, kept: int) -> None:
-    verdict = dict(list(WRONG.items())[:kept] if kept > 1 else [("label", "refuted: not attributable")])
+@pytest.mark.parametrize("size", [4, 6, 2, 1])
+def test_every_form_of_a_verdict_scores_as_with_the_published_parser(path: str, form: str, size: int) -> None:
+    verdict = dict(list(WRONG.items())[:size] if size > 1 else [("label", "refuted: not attributable")])
     env = started(path)
     _, reward, terminated, _, info = env.step(FORMS[form](verdict))
     assert terminated and info["error"] is None
@@ -101,7 +101,7 @@ def test_every_form_of_a_verdict_scores_what_the_published_reader_would_give(pat
     assert all(span.message == 2 and 0 <= span.start < span.end <= len(text) for span in report.spans)
 
 
-def test_a_whole_verdict_earns_all_but_its_doubt(path: str) -> None:
+def test_a_complete_verdict_loses_only_its_doubt(path: str) -> None:
     env = started(path)
     report = env.step(json.dumps(WRONG))[4]["reward"]
     # .10 + .30 + .30 + .15 + .15 and .15 less the doubt squared
@@ -120,7 +120,7 @@ def test_a_whole_verdict_earns_all_but_its_doubt(path: str) -> None:
         '<think>hm</think>{"label": "Not Attributable", "confidence": Infinity, "reasoning_chain": []}',
     ],
 )
-def test_what_only_the_published_reader_takes_is_taken(path: str, text: str) -> None:
+def test_verdicts_that_only_the_published_parser_reads_are_accepted(path: str, text: str) -> None:
     env = started(path)
     _, _, terminated, _, info = env.step(text)
     assert terminated
@@ -136,7 +136,7 @@ def test_what_only_the_published_reader_takes_is_taken(path: str, text: str) -> 
         {"tool": "submit", "arguments": {}}, {"tool": "search", "arguments": WRONG}, None, 7,
     ],
 )  # fmt: skip
-def test_what_holds_no_verdict_scores_exactly_zero(path: str, text: Any) -> None:
+def test_text_without_a_verdict_scores_exactly_zero(path: str, text: Any) -> None:
     _, reward, terminated, truncated, info = started(path).step(text)
     report = info["reward"]
     assert (reward, terminated, truncated, report.total, report.spans) == (0.0, False, True, 0.0, ())
@@ -146,7 +146,7 @@ def test_what_holds_no_verdict_scores_exactly_zero(path: str, text: Any) -> None
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, [None, 5, [], {"claim_span": 3}], True, "x" * 5000])
 @pytest.mark.parametrize("field", list(WRONG))
-def test_any_json_may_stand_in_any_field(path: str, field: str, value: Any) -> None:
+def test_any_json_may_occur_in_any_field(path: str, field: str, value: Any) -> None:
     for repair in (False, True):
         env = started(path, repair=repair, max_turns=2)
         obs, _, terminated, _, info = env.step({"tool": "submit", "arguments": {**WRONG, field: value}})
@@ -200,9 +200,9 @@ def test_bad_settings_are_refused(config: dict[str, Any], says: str) -> None:
         factgym.make("seva", **config)
 
 
-def test_data_that_is_not_there_says_how_to_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_says_how_to_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
-    with pytest.raises(ConfigError, match=r"seva-anli needs a file or folder .*path=….*FACTGYM_DATA"):
+    with pytest.raises(ConfigError, match=r"'anli' needs a file or folder .*path=….*FACTGYM_DATA"):
         factgym.make("seva-anli")
 
 
@@ -242,7 +242,7 @@ def test_a_size_draws_a_stratified_slice_by_the_seed(data_dir: Path) -> None:
     first, again, other = ids(size=60), ids(size=60), ids(size=60, seed=1)
     assert first == again != other and len(first) == len(set(first)) == 60
     whole = factgym.make("seva-anli", path=str(data_dir)).tasks
-    labels = [whole[whole.index_of(one)].gold.label for one in first]
+    labels = [whole[whole.index_of(task_id)].gold.label for task_id in first]
     assert labels.count("Attributable") == 20  # 402 of 1,198
     assert len(ids(size=5000)) == len(whole) == 1198
     fingerprints = {
@@ -296,7 +296,7 @@ COMPLAINTS = {
 
 
 @pytest.mark.parametrize("kind", COMPLAINTS)
-def test_the_validator_says_what_is_wrong_and_the_second_verdict_counts(path: str, kind: str) -> None:
+def test_the_review_names_the_fault_and_the_second_verdict_counts(path: str, kind: str) -> None:
     change, says = COMPLAINTS[kind]
     env, obs = draft(path, {**WRONG, **change})
     assert says in obs
@@ -308,23 +308,23 @@ def test_the_validator_says_what_is_wrong_and_the_second_verdict_counts(path: st
     assert {span.message for span in report.spans} == {4}
 
 
-def test_a_draft_that_cannot_be_read_is_answered_with_why(path: str) -> None:
+def test_an_unreadable_draft_gets_an_error(path: str) -> None:
     env, obs = draft(path, "It is attributable.")
     assert "Error (no_tool_call)" in obs
     report = env.step(json.dumps(WRONG))[4]["reward"]
     assert report.total == pytest.approx(1.1485) and report.metrics["draft"] is None
 
 
-def test_nothing_that_is_said_about_a_draft_depends_on_the_gold(tmp_path: Path) -> None:
-    said = []
+def test_the_review_of_a_draft_does_not_depend_on_the_gold(tmp_path: Path) -> None:
+    reviews = []
     for label in ("yes", "no"):
         file = tmp_path / f"{label}.jsonl"
         file.write_text(json.dumps({**CLAIMS[0], "label": label}), "utf-8")
-        said.append([draft(str(file), {**WRONG, **change})[1] for change, _ in [*COMPLAINTS.values(), ({}, "")]])
-    assert said[0] == said[1]
+        reviews.append([draft(str(file), {**WRONG, **change})[1] for change, _ in [*COMPLAINTS.values(), ({}, "")]])
+    assert reviews[0] == reviews[1]
 
 
-def test_the_last_word_is_the_one_that_counts(path: str) -> None:
+def test_the_last_reply_counts(path: str) -> None:
     env, _ = draft(path, WRONG)
     _, reward, terminated, truncated, info = env.step("I keep my verdict.")
     assert (reward, terminated, truncated) == (0.0, False, True)
@@ -340,7 +340,7 @@ def test_two_verdicts_in_one_message_are_not_draft_and_verdict(path: str) -> Non
     assert env.step(json.dumps(WRONG))[2]
 
 
-def test_the_complaints_are_bounded_and_harmless(path: str) -> None:
+def test_the_review_is_bounded_and_neutralised(path: str) -> None:
     entry = {"claim_span": "<tool_call>" + "x" * 5000, "source_span": "</document>" * 900, "status": "match"}
     _, obs = draft(path, {**WRONG, "evidence_alignment": [entry] * 500, "reasoning_chain": [{"judgment": 1}] * 500})
     assert len(obs) < 8000
@@ -352,7 +352,7 @@ def test_a_person_can_be_asked_for_a_verdict(path: str) -> None:
                "label": "Not Attributable", "confidence": "0.8", "error": "numerical_exaggeration", "smallest": "Say 90 days."}  # fmt: skip
     env = started(path)
     action = env.prompt_human(
-        lambda what, options: next(said for start, said in answers.items() if what.startswith(start))
+        lambda question, options: next(answer for start, answer in answers.items() if question.startswith(start))
     )
     assert jsonschema.Draft202012Validator(VERDICT_SCHEMA).is_valid(action["arguments"])
     assert env.step(action)[1] > 0.9

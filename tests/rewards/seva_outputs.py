@@ -1,6 +1,6 @@
 """SEVA outputs for the tests: the paper's own examples, and small builders.
 
-The paper abbreviates ("claim", "source", "part"); here the full field names of its prompt (K.1) stand. Nothing is
+The paper abbreviates ("claim", "source", "part"); the builders use the full field names of its prompt (K.1). Nothing is
 added: a field that an example leaves out is left out.
 """
 
@@ -20,13 +20,13 @@ def aligned(claim: str, source: str, status: str) -> dict[str, str]:
 
 
 def step(part: str, judgment: str, evidence: str | None = None, explanation: str | None = None) -> dict[str, str]:
-    found = {"claim_part": part, "judgment": judgment, "source_evidence": evidence, "explanation": explanation}
-    return {name: value for name, value in found.items() if value is not None}
+    fields = {"claim_part": part, "judgment": judgment, "source_evidence": evidence, "explanation": explanation}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def output(**changes: Any) -> dict[str, Any]:
     """A complete output whose process part is perfect; an argument of None leaves its field out."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "evidence_alignment": [aligned("12 countries", "8 different nations", "mismatch")],
         "reasoning_chain": [step("12 countries", "not_supported", "8 different nations", "The number is another.")],
         "label": "Not Attributable",
@@ -34,7 +34,7 @@ def output(**changes: Any) -> dict[str, Any]:
         "error_type": "numerical_exaggeration",
         "fix_suggestion": "Change 12 to 8.",
     }
-    return {name: value for name, value in (found | changes).items() if value is not None}
+    return {name: value for name, value in (fields | changes).items() if value is not None}
 
 
 def process(data: dict[str, Any], gold: SevaGold = NEGATIVE, **options: Any) -> float:

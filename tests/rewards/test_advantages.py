@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.advantages import collapse, group_advantages, hop_advantages
+from factgym.rewards.advantages import collapse, group_advantages, hop_advantages, stepwise_advantages
 
 FIGURE_6 = [1.13, 0.95, 0.71, 0.63, 0.42, 0.28, 0.15, 0.00]
 """Eight rollouts under the process reward, and the same under the binary one (two right)."""
@@ -27,33 +27,33 @@ REWARDS = arrays.arrays(
 
 def brute(group: list[float], eps: float, ddof: int, scale: bool) -> list[float]:
     """Equation 2 with the standard library, member by member."""
-    scored = [one for one in group if not math.isnan(one)]
+    scored = [reward for reward in group if not math.isnan(reward)]
     if len(set(scored)) < 2:
         return [0.0] * len(group)
     mean = statistics.fmean(scored)
     std = (statistics.stdev if ddof else statistics.pstdev)(scored)
-    return [0.0 if math.isnan(one) else (one - mean) / (std + eps if scale else 1.0) for one in group]
+    return [0.0 if math.isnan(reward) else (reward - mean) / (std + eps if scale else 1.0) for reward in group]
 
 
 @settings(max_examples=300, deadline=None)
 @given(REWARDS, st.sampled_from([0, 1]), st.booleans(), st.sampled_from([1e-4, 1e-6, 1.0]))
 def test_agrees_with_brute_force(rewards, ddof, scale, eps):
-    found = group_advantages(rewards, eps=eps, ddof=ddof, scale=scale)
-    assert found.shape == rewards.shape
+    advantages = group_advantages(rewards, eps=eps, ddof=ddof, scale=scale)
+    assert advantages.shape == rewards.shape
     expected = [brute(list(group), eps, ddof, scale) for group in rewards.tolist()]
     # A deviation at the limit of what floats hold divides rounding errors: the tolerance is on the rewards' scale.
-    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=1e-6)
+    np.testing.assert_allclose(advantages, expected, atol=1e-6, rtol=1e-6)
 
 
 @settings(max_examples=200, deadline=None)
 @given(REWARDS)
 def test_no_advantage_exceeds_its_bound_and_groups_sum_to_zero(rewards):
     """|A| < (G − 1) / √G with the unbiased deviation: 2.4749 for G = 8, the ±2.47 of Table 18's first row."""
-    found = group_advantages(rewards)
+    advantages = group_advantages(rewards)
     counts = (~np.isnan(rewards)).sum(axis=1)
     bound = (counts - 1).clip(0) / np.sqrt(np.maximum(counts, 1))
-    assert (np.abs(found) <= bound[:, None] + 1e-9).all()
-    np.testing.assert_allclose(found.sum(axis=1), 0.0, atol=1e-6)
+    assert (np.abs(advantages) <= bound[:, None] + 1e-9).all()
+    np.testing.assert_allclose(advantages.sum(axis=1), 0.0, atol=1e-6)
 
 
 def test_trl_formula_by_hand():
@@ -97,15 +97,15 @@ def test_equal_rewards_have_no_advantage_at_all():
 
 
 def test_members_without_a_score_are_left_out():
-    found = group_advantages([[1.0, math.nan, 0.0, 0.0, 0.0], [math.nan, 0.7, math.nan, math.nan, math.nan]])
-    np.testing.assert_allclose(found[0, [0, 2, 3, 4]], group_advantages([1.0, 0.0, 0.0, 0.0]))
-    assert found[0, 1] == 0.0
-    np.testing.assert_array_equal(found[1], np.zeros(5))
+    advantages = group_advantages([[1.0, math.nan, 0.0, 0.0, 0.0], [math.nan, 0.7, math.nan, math.nan, math.nan]])
+    np.testing.assert_allclose(advantages[0, [0, 2, 3, 4]], group_advantages([1.0, 0.0, 0.0, 0.0]))
+    assert advantages[0, 1] == 0.0
+    np.testing.assert_array_equal(advantages[1], np.zeros(5))
     np.testing.assert_array_equal(group_advantages([math.nan, math.nan]), [0.0, 0.0])
 
 
 @pytest.mark.parametrize(
-    ("rewards", "options", "said"),
+    ("rewards", "options", "message"),
     [
         ([], {}, "shape"),
         (1.0, {}, "shape"),
@@ -118,8 +118,8 @@ def test_members_without_a_score_are_left_out():
         ([1.0, 0.0], {"eps": math.nan}, "eps"),
     ],
 )
-def test_what_is_no_batch_of_groups_is_refused(rewards, options, said):
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_batches_are_refused(rewards, options, message):
+    with pytest.raises(ConfigError, match=message):
         group_advantages(rewards, **options)
 
 
@@ -132,18 +132,18 @@ def test_the_input_is_not_changed():
 def test_collapse_by_hand():
     """Two equal groups of four, one mixed, one with a single score, which cannot be compared."""
     rewards = [[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, math.nan], [0.5, math.nan, math.nan, math.nan]]
-    found = collapse(rewards)
-    assert (found.groups, found.unscored) == (3, 4)
-    assert found.reward == pytest.approx(5.5 / 12)
-    assert found.zero_variance == pytest.approx(2 / 3)
+    report = collapse(rewards)
+    assert (report.groups, report.unscored) == (3, 4)
+    assert report.reward == pytest.approx(5.5 / 12)
+    assert report.zero_variance == pytest.approx(2 / 3)
     std = statistics.stdev([1, 0, 0])
-    assert (found.std_min, found.std_max) == (0.0, pytest.approx(std))
-    assert found.std_mean == pytest.approx(std / 3)
+    assert (report.std_min, report.std_max) == (0.0, pytest.approx(std))
+    assert report.std_mean == pytest.approx(std / 3)
     high, low = (2 / 3) / (std + 1e-4), (-1 / 3) / (std + 1e-4)
-    assert (found.advantage_min, found.advantage_max) == (pytest.approx(low), pytest.approx(high))
-    assert (found.low_mean, found.high_mean) == (pytest.approx(low / 3), pytest.approx(high / 3))
-    assert found.small == pytest.approx(8 / 11)
-    assert list(found.to_dict())[:3] == ["groups", "unscored", "reward"]
+    assert (report.advantage_min, report.advantage_max) == (pytest.approx(low), pytest.approx(high))
+    assert (report.low_mean, report.high_mean) == (pytest.approx(low / 3), pytest.approx(high / 3))
+    assert report.small == pytest.approx(8 / 11)
+    assert list(report.to_dict())[:3] == ["groups", "unscored", "reward"]
 
 
 @settings(max_examples=100, deadline=None)
@@ -155,14 +155,14 @@ def test_collapse_is_made_of_the_advantages(rewards):
         with pytest.raises(ConfigError, match="two scored"):
             collapse(rewards)
         return
-    found, advantages = collapse(rewards), group_advantages(rewards)
+    report, advantages = collapse(rewards), group_advantages(rewards)
     inside = advantages[scored & usable[:, None]]
-    assert (found.advantage_min, found.advantage_max) == (inside.min(), inside.max())
-    assert found.small == pytest.approx((np.abs(inside) < 0.05).mean())
-    equal = [len({one for one in group if one == one}) == 1 for group in rewards[usable].tolist()]
-    assert found.zero_variance == pytest.approx(sum(equal) / len(equal))
-    assert found.low_mean <= 0.0 <= found.high_mean
-    assert found.std_min <= found.std_mean <= found.std_max + 1e-12
+    assert (report.advantage_min, report.advantage_max) == (inside.min(), inside.max())
+    assert report.small == pytest.approx((np.abs(inside) < 0.05).mean())
+    equal = [len({reward for reward in group if not math.isnan(reward)}) == 1 for group in rewards[usable].tolist()]
+    assert report.zero_variance == pytest.approx(sum(equal) / len(equal))
+    assert report.low_mean <= 0.0 <= report.high_mean
+    assert report.std_min <= report.std_mean <= report.std_max + 1e-12
 
 
 # Hop-grouped advantages: EVE, equation 5.
@@ -238,3 +238,114 @@ def test_a_single_or_an_equal_reward_has_no_advantage():
 def test_hop_advantages_refuse_other_shapes(rewards, hops):
     with pytest.raises(ConfigError):
         hop_advantages(rewards, hops)
+
+
+# Stepwise advantages: the formula by hand and by torch, padding, faults, invalid input
+
+
+def by_hand(returns: list[list[float]], eps: float) -> list[list[float]]:
+    """One group of completions with their own lengths, none of them a fault."""
+    means = [math.fsum(completion) / len(completion) for completion in returns]
+    mean, std = math.fsum(means) / len(means), statistics.stdev(means)
+    return [[(value - mean) / (std + eps) for value in completion] for completion in returns]
+
+
+def padded(rows: list[list[float]], fill: float) -> tuple[np.ndarray, np.ndarray]:
+    width = max(map(len, rows))
+    values = np.array([row + [fill] * (width - len(row)) for row in rows])
+    mask = np.array([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    return values, mask
+
+
+token_return = st.floats(-5, 5, allow_nan=False).map(lambda x: round(x, 3))
+token_groups = st.lists(st.lists(token_return, min_size=1, max_size=9), min_size=2, max_size=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(token_groups, st.sampled_from([0.0, 99.0, float("nan"), float("inf")]))
+def test_stepwise_formula(rows: list[list[float]], fill: float) -> None:
+    values, mask = padded(rows, fill)
+    advantages = stepwise_advantages(values, mask)
+    expected, _ = padded(by_hand(rows, 1e-4), 0.0)
+    np.testing.assert_allclose(advantages, expected, rtol=1e-9, atol=1e-7)
+
+
+@settings(max_examples=100, deadline=None)
+@given(token_groups)
+def test_stepwise_agrees_with_torch(rows: list[list[float]]) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra 'local'")
+    values, mask = padded(rows, 0.0)
+    returns, is_token = torch.tensor(values), torch.tensor(mask, dtype=torch.float64)
+    means = (returns * is_token).sum(-1) / is_token.sum(-1).clamp(min=1)
+    expected = (returns - means.mean()) / (means.std() + 1e-4) * is_token
+    np.testing.assert_allclose(stepwise_advantages(values, mask), expected.numpy(), rtol=1e-9, atol=1e-7)
+
+
+def test_stepwise_with_equal_returns_gives_group_advantages() -> None:
+    rewards = np.array([[3.0, 1.0, -1.0, 0.5], [1.0, 2.0, 2.0, -3.0]])
+    returns = np.repeat(rewards[:, :, None], 5, axis=2)
+    advantages = stepwise_advantages(returns, np.ones_like(returns))
+    np.testing.assert_allclose(advantages, np.repeat(group_advantages(rewards)[:, :, None], 5, axis=2))
+
+
+def test_stepwise_groups_are_independent() -> None:
+    rng = np.random.default_rng(0)
+    returns, mask = rng.normal(size=(3, 4, 6)), rng.random((3, 4, 6)) < 0.7
+    together = stepwise_advantages(returns, mask)
+    for i in range(3):
+        np.testing.assert_allclose(together[i], stepwise_advantages(returns[i], mask[i]))
+
+
+def test_stepwise_leaves_faults_out() -> None:
+    rows = [[1.0, 2.0], [float("nan")] * 2, [0.0, 0.0, 3.0]]
+    values, mask = padded(rows, 0.0)
+    advantages = stepwise_advantages(values, mask)
+    assert not advantages[1].any()
+    expected, _ = padded(by_hand([rows[0], rows[2]], 1e-4), 0.0)
+    np.testing.assert_allclose(advantages[[0, 2]], expected)
+
+
+def test_stepwise_leaves_empty_completions_out() -> None:
+    values, mask = np.array([[1.0], [3.0], [7.0]]), np.array([[1], [1], [0]])
+    np.testing.assert_allclose(stepwise_advantages(values, mask)[:2], stepwise_advantages(values[:2], mask[:2]))
+
+
+def test_stepwise_with_one_scored_completion_is_zero() -> None:
+    values = np.array([[1.0, 2.0], [float("nan")] * 2])
+    assert not stepwise_advantages(values, np.ones((2, 2))).any()
+
+
+def test_stepwise_equal_means_follow_the_formula_or_are_zero() -> None:
+    values = np.array([[0.1, -0.1], [-0.1, 0.1]])
+    mask = np.ones((2, 2))
+    np.testing.assert_allclose(stepwise_advantages(values, mask), values / 1e-4)
+    assert not stepwise_advantages(values, mask, equal="zero").any()
+    assert not stepwise_advantages([[0.1] * 3, [0.1, 0.1, 0.0]], [[1, 1, 1], [1, 1, 0]], equal="zero").any()
+
+
+def test_stepwise_options() -> None:
+    values, mask = [[1.0, 3.0], [0.0, 0.0]], [[True, True], [True, False]]
+    np.testing.assert_allclose(stepwise_advantages(values, mask, scale=False), [[0.0, 2.0], [-1.0, 0.0]])
+    np.testing.assert_allclose(stepwise_advantages(values, mask, eps=0.0, ddof=0), [[0.0, 2.0], [-1.0, 0.0]])
+    assert not stepwise_advantages([[1.0], [1.0]], [[1], [1]], eps=0.0).any()
+    assert stepwise_advantages(np.zeros((2, 0)), np.zeros((2, 0))).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("returns", "mask", "options", "message"),
+    [
+        ([1.0, 2.0], [1, 1], {}, "shape"),
+        ([[1.0, 2.0]], [[1]], {}, "shape"),
+        ([[float("inf")]], [[1]], {}, "finite"),
+        ([["x"]], [[1]], {}, "numbers"),
+        ([[1.0], [2.0, 3.0]], [[1], [1]], {}, "numbers"),
+        ([[1.0]], [[1]], {"ddof": 2}, "ddof"),
+        ([[1.0]], [[1]], {"eps": -1.0}, "eps"),
+        ([[1.0]], [[1]], {"equal": "none"}, "equal"),
+    ],
+)
+def test_invalid_token_groups_are_refused(
+    returns: object, mask: object, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        stepwise_advantages(returns, mask, **options)  # type: ignore[arg-type]

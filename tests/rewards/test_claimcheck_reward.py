@@ -6,11 +6,29 @@ paper's, word for word; the scores are reasoned out beside them from the formula
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factgym.core.errors import ConfigError
 from factgym.corpora.corpus import Passage
-from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
-from factgym.rewards.claimcheck import GATED, NOTHING, R0, V2, ClaimScore, gold_of, score_submission
+from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact
+from factgym.rewards.claimcheck import (
+    COMPONENTS,
+    GATED,
+    GATES,
+    NO_SUBMISSION,
+    R0,
+    RUBRICS,
+    V2,
+    ClaimScore,
+    QuoteRules,
+    gold_of,
+    score_submission,
+)
+from factgym.rewards.rubric import Rubric
 
 VENDOR_E1 = "Vendors may begin onboarding only after the security questionnaire is approved."
 VENDOR_E2 = "Once procurement confirms the vendor record, vendors must act within 2 business days."
@@ -70,7 +88,7 @@ LEAVE = ClaimExample(
 
 
 def score(example: ClaimExample, submission: dict[str, object], read: tuple[str, ...] = ("E1", "E2")) -> ClaimScore:
-    texts = {one.id: one.text for one in example.passages}
+    texts = {passage.id: passage.text for passage in example.passages}
     return score_submission(submission, gold_of(example), texts.get, read)
 
 
@@ -82,8 +100,8 @@ def verdict(final: str, *claims: dict[str, object], used: tuple[str, ...] = ()) 
     return {"claims": list(claims), "final_verdict": final, "evidence_used": list(used)}
 
 
-def totals(found: ClaimScore) -> tuple[float, float, float]:
-    return tuple(rubric.total(found.components, found.gates) for rubric in (R0, GATED, V2))  # type: ignore[return-value]
+def totals(scored: ClaimScore) -> tuple[float, float, float]:
+    return tuple(rubric.total(scored.components, scored.gates) for rubric in (R0, GATED, V2))  # type: ignore[return-value]
 
 
 def test_the_papers_v2_score_of_970():
@@ -100,33 +118,33 @@ def test_weights_sum_to_one(rubric):
 def test_vendors_supervised_output_misses_the_unsupported_sentence():
     """It cites both passages (E = 1) with one true quote (Q = 1) of two facts (C = 1/2), marks nothing although a
     sentence is unsupported (S = 0), and says supported when it is not (V = 0, F = 0)."""
-    found = score(
+    scored = score(
         VENDORS,
         verdict("supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1), used=("E1", "E2")),
     )
-    assert dict(found.components) == {
+    assert dict(scored.components) == {
         "json": 1, "verdict": 0, "evidence": 1, "quote": 1, "coverage": 0.5, "span": 0, "guard": 0,
     }  # fmt: skip
     # R0: .10 + .20 + .20; the gate has no verdict to act on; v2: .05 + .20 + .20 + .15/2.
-    assert totals(found) == pytest.approx((0.5, 0.5, 0.525))
+    assert totals(scored) == pytest.approx((0.5, 0.5, 0.525))
 
 
 def test_vendors_gated_output_has_the_verdict_but_the_wrong_span():
     """V = F = 1 now. The marked span stands in the answer but shares no character with the unsupported sentence."""
     span = "and procurement confirms the vendor record, and they must act within 2 business days."
-    found = score(
+    scored = score(
         VENDORS,
         verdict("partially_supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1, span)),
     )
-    assert dict(found.components) == {
+    assert dict(scored.components) == {
         "json": 1, "verdict": 1, "evidence": 1, "quote": 1, "coverage": 0.5, "span": 0, "guard": 1,
     }  # fmt: skip
     # A span was given, so W_E = 1 and the gated reward is R0; v2's gate is E·Q·C = 1/2.
-    assert totals(found) == pytest.approx((0.9, 0.9, 0.05 + 0.30 * 0.5 + 0.20 + 0.20 + 0.15 * 0.5 + 0.05))
+    assert totals(scored) == pytest.approx((0.9, 0.9, 0.05 + 0.30 * 0.5 + 0.20 + 0.20 + 0.15 * 0.5 + 0.05))
 
 
 def test_vendors_complete_output_scores_one():
-    found = score(
+    scored = score(
         VENDORS,
         verdict(
             "partially_supported",
@@ -134,33 +152,33 @@ def test_vendors_complete_output_scores_one():
             claim(VENDOR_SECOND, "unsupported", ["E1"], VENDOR_E1, VENDOR_SECOND),
         ),
     )
-    assert totals(found) == pytest.approx((1.0, 1.0, 1.0))
+    assert totals(scored) == pytest.approx((1.0, 1.0, 1.0))
 
 
 def test_three_days_against_four_supervised_output_is_right():
     """Everything is right; the whole statement is marked where "within 4 days" would do. S is the F1 of 13 gold
     characters, all marked, against 58 marked ones."""
-    found = score(DAYS, verdict("contradicted", claim(DAYS_ANSWER, "contradicted", ["E1"], DAYS_E1, DAYS_ANSWER)))
+    scored = score(DAYS, verdict("contradicted", claim(DAYS_ANSWER, "contradicted", ["E1"], DAYS_E1, DAYS_ANSWER)))
     assert len(DAYS_ANSWER) == 58
     assert len("within 4 days") == 13
     span = 2 * 13 / (58 + 13)
-    assert found.components["span"] == pytest.approx(span)
-    assert totals(found) == pytest.approx((0.9 + 0.1 * span, 0.9 + 0.1 * span, 0.95 + 0.05 * span))
+    assert scored.components["span"] == pytest.approx(span)
+    assert totals(scored) == pytest.approx((0.9 + 0.1 * span, 0.9 + 0.1 * span, 0.95 + 0.05 * span))
 
 
 def test_three_days_against_four_gated_output_softens_the_label():
     """The same evidence with the verdict overclaim: only the verdict's credit is lost."""
-    found = score(DAYS, verdict("overclaim", claim(DAYS_ANSWER, "overclaim", ["E1"], DAYS_E1, DAYS_ANSWER)))
+    scored = score(DAYS, verdict("overclaim", claim(DAYS_ANSWER, "overclaim", ["E1"], DAYS_E1, DAYS_ANSWER)))
     span = 2 * 13 / (58 + 13)
-    assert found.components["verdict"] == 0
-    assert totals(found) == pytest.approx((0.6 + 0.1 * span, 0.6 + 0.1 * span, 0.65 + 0.05 * span))
+    assert scored.components["verdict"] == 0
+    assert totals(scored) == pytest.approx((0.6 + 0.1 * span, 0.6 + 0.1 * span, 0.65 + 0.05 * span))
 
 
 def test_the_empty_verdict_of_the_reward_hacking_table():
     """A right label without evidence. R0 pays .10 + .30 + .10 (nothing to mark) + .10; both gates take the verdict's
     part, and v2 leaves .05 + .05 + .05."""
-    found = score(LEAVE, verdict("supported", claim(LEAVE_E1, "supported", [])), read=())
-    assert totals(found) == pytest.approx((0.6, 0.3, 0.15))
+    scored = score(LEAVE, verdict("supported", claim(LEAVE_E1, "supported", [])), read=())
+    assert totals(scored) == pytest.approx((0.6, 0.3, 0.15))
 
 
 def test_evidence_that_was_not_read_is_not_cited():
@@ -170,14 +188,14 @@ def test_evidence_that_was_not_read_is_not_cited():
 
 
 def test_nothing_submitted_scores_nothing():
-    assert score_submission(None, gold_of(LEAVE), lambda _: LEAVE_E1, ()) is NOTHING
-    assert totals(NOTHING) == (0.0, 0.0, 0.0)
+    assert score_submission(None, gold_of(LEAVE), lambda _: LEAVE_E1, ()) is NO_SUBMISSION
+    assert totals(NO_SUBMISSION) == (0.0, 0.0, 0.0)
 
 
 def test_a_citation_that_does_not_exist_costs_precision():
-    found = score(LEAVE, verdict("supported", claim(LEAVE_E1, "supported", ["E1", "E9"], LEAVE_E1)))
-    assert found.components["evidence"] == pytest.approx(2 / 3)  # precision 1/2, recall 1
-    assert found.gates["evidence_weight"] == pytest.approx((0.5 + 1 + 1 + 1) / 4)
+    scored = score(LEAVE, verdict("supported", claim(LEAVE_E1, "supported", ["E1", "E9"], LEAVE_E1)))
+    assert scored.components["evidence"] == pytest.approx(2 / 3)  # precision 1/2, recall 1
+    assert scored.gates["evidence_weight"] == pytest.approx((0.5 + 1 + 1 + 1) / 4)
 
 
 @pytest.mark.parametrize(
@@ -193,8 +211,8 @@ def test_a_citation_that_does_not_exist_costs_precision():
     ],
 )
 def test_what_counts_as_a_quote(quote, valid):
-    found = score(DAYS, verdict("contradicted", claim(DAYS_ANSWER, "contradicted", ["E1"], quote)))
-    assert found.components["quote"] == float(valid)
+    scored = score(DAYS, verdict("contradicted", claim(DAYS_ANSWER, "contradicted", ["E1"], quote)))
+    assert scored.components["quote"] == float(valid)
 
 
 def test_repeating_a_true_quote_does_not_drown_a_false_one():
@@ -239,16 +257,16 @@ def copied_passage() -> tuple[ClaimExample, list[str]]:
 
 def test_a_copied_passage_is_no_quote():
     example, sentences = copied_passage()
-    found = score(example, verdict("supported", claim(sentences[3], "supported", ["E1"], " ".join(sentences))))
-    assert (found.components["quote"], found.components["coverage"]) == (0.0, 0.0)
+    scored = score(example, verdict("supported", claim(sentences[3], "supported", ["E1"], " ".join(sentences))))
+    assert (scored.components["quote"], scored.components["coverage"]) == (0.0, 0.0)
 
 
 def test_quoting_every_sentence_shrinks_coverage():
     """The one gold fact is covered, but 8 sentences of 74 characters exceed the allowance of 2 · 74 + 300."""
     example, sentences = copied_passage()
-    found = score(example, verdict("supported", claim(sentences[3], "supported", ["E1"], sentences)))
+    scored = score(example, verdict("supported", claim(sentences[3], "supported", ["E1"], sentences)))
     length = len(sentences[3])
-    assert found.components["coverage"] == pytest.approx((2 * length + 300) / (8 * length))
+    assert scored.components["coverage"] == pytest.approx((2 * length + 300) / (8 * length))
     precise = score(example, verdict("supported", claim(sentences[3], "supported", ["E1"], sentences[3:4])))
     assert precise.components["coverage"] == 1.0
 
@@ -267,9 +285,9 @@ ALL_READ = ("E1", "E2", "E3", "E4")
 
 
 def silence(ids: list[str], quote: str | list[str]) -> tuple[float, float, float]:
-    said = claim(SILENT.answer, "unsupported", ids, quote, SILENT.answer)
-    found = score(SILENT, verdict("unsupported", said), ALL_READ)
-    return found.components["evidence"], found.components["coverage"], V2.total(found.components, found.gates)
+    entry = claim(SILENT.answer, "unsupported", ids, quote, SILENT.answer)
+    scored = score(SILENT, verdict("unsupported", entry), ALL_READ)
+    return scored.components["evidence"], scored.components["coverage"], V2.total(scored.components, scored.gates)
 
 
 def test_silence_is_shown_by_the_three_nearest_passages():
@@ -290,3 +308,130 @@ def test_any_sentence_does_not_show_a_silence():
 
 def test_silence_without_evidence_is_paid_for_form_only():
     assert silence([], "") == pytest.approx((0.0, 0.0, 0.15))
+
+
+# Properties, and a brute-force implementation of the set arithmetic
+
+KEY_TEXTS = {
+    "E1": "The depot closes at nine. Drivers return the keys before they leave. Late keys are logged by security.",
+    "E2": "Security keeps the log for thirty days. The log is destroyed afterwards under supervision.",
+    "E3": "Visitors wear badges at all times. Badges are collected at the gate.",
+}
+KEY_ANSWER = "Drivers return the keys before they leave and the log is kept for ninety days."
+KEY_SPAN = "for ninety days"
+KEY_FACTS = (
+    GoldFact("E1", KEY_TEXTS["E1"].index("Drivers"), KEY_TEXTS["E1"].index(" Late")),
+    GoldFact("E2", 0, KEY_TEXTS["E2"].index(" The log")),
+)
+KEYS = ClaimExample(
+    "keys", "test", "x", "?", KEY_ANSWER, tuple(Passage(i, "t", text) for i, text in KEY_TEXTS.items()),
+    (GoldClaim(KEY_ANSWER, "contradicted", KEY_FACTS, KEY_SPAN, "number"),), "contradicted",
+)  # fmt: skip
+KEYS_GOLD = gold_of(KEYS)
+
+key_ids = st.sampled_from(["E1", "E2", "E3", "E9"])
+quotes = st.one_of(
+    st.sampled_from(
+        ["", "not in any text at all", *(s + "." for t in KEY_TEXTS.values() for s in t.rstrip(".").split(". "))]
+    ),
+    st.builds(
+        lambda i, a, b: KEY_TEXTS[i][min(a, b) : max(a, b)],
+        st.sampled_from(list(KEY_TEXTS)),
+        st.integers(0, 110),
+        st.integers(0, 110),
+    ),
+)
+spans = st.one_of(
+    st.just(""), st.just("nowhere in the answer"),
+    st.builds(lambda a, b: KEY_ANSWER[min(a, b) : max(a, b)], st.integers(0, len(KEY_ANSWER)), st.integers(0, len(KEY_ANSWER))),
+)  # fmt: skip
+key_claims = st.fixed_dictionaries(
+    {
+        "claim": st.just(KEY_ANSWER),
+        "status": st.just("contradicted"),
+        "evidence_ids": st.lists(key_ids, max_size=4),
+        "quote": st.one_of(quotes, st.lists(quotes, max_size=4)),
+        "unsupported_span": spans,
+    }
+)
+submissions = st.fixed_dictionaries(
+    {"claims": st.lists(key_claims, min_size=1, max_size=4), "final_verdict": st.sampled_from(VERDICTS)}
+)
+reads = st.sets(st.sampled_from(list(KEY_TEXTS)))
+
+
+def score_keys(submission: dict[str, Any], read: set[str]) -> ClaimScore:
+    return score_submission(submission, KEYS_GOLD, KEY_TEXTS.get, read)
+
+
+@settings(max_examples=400, deadline=None)
+@given(submissions, reads)
+def test_components_gates_and_totals_stay_in_the_unit_interval(submission, read):
+    scored = score_keys(submission, read)
+    assert all(0.0 <= value <= 1.0 for value in (*scored.components.values(), *scored.gates.values()))
+    for rubric in RUBRICS.values():
+        assert 0.0 <= rubric.total(scored.components, scored.gates) <= 1.0 + 1e-12
+
+
+@settings(max_examples=400, deadline=None)
+@given(submissions, reads)
+def test_agrees_with_character_sets(submission, read):
+    """A second implementation with passages and answer as sets of character positions."""
+    scored = score_keys(submission, read)
+    cited = {id_ for claim in submission["claims"] for id_ in claim["evidence_ids"]}
+    counted = cited & read
+    right, given_ = len(counted & {"E1", "E2"}), len(counted) + len(cited - set(KEY_TEXTS))
+    expected = 2 * (right / given_) * (right / 2) / (right / given_ + right / 2) if right else 0.0
+    assert scored.components["evidence"] == pytest.approx(expected)
+    quoted = {(match.passage, at) for match in scored.quotes for at in range(match.start, match.end)}
+    rules = QuoteRules()
+    hits = [
+        len({(f.passage, p) for p in range(f.start, f.end)} & quoted) >= rules.fact_share * (f.end - f.start)
+        for f in KEY_FACTS
+    ]
+    allowed = rules.allowance_factor * sum(f.end - f.start for f in KEY_FACTS) + rules.allowance_chars
+    assert scored.components["coverage"] == pytest.approx(
+        sum(hits) / 2 * min(1.0, allowed / len(quoted)) if quoted else 0.0
+    )
+    start = KEY_ANSWER.index(KEY_SPAN)
+    truth = set(range(start, start + len(KEY_SPAN)))
+    marked: set[int] = set()
+    invented = 0
+    for claim in submission["claims"]:
+        span = claim["unsupported_span"].strip()
+        at = KEY_ANSWER.find(span)
+        if span and at >= 0:
+            marked |= set(range(at, at + len(span)))
+        else:
+            invented += len(span)
+    shared = len(marked & truth)
+    expected = 2 * shared / (len(marked) + invented + len(truth)) if shared else 0.0
+    assert scored.components["span"] == pytest.approx(expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(submissions, reads, st.sampled_from(list(KEY_TEXTS)))
+def test_reading_less_never_earns_more_without_a_citation_that_hurts(submission, read, unread):
+    """Not reading a gold passage can only lower evidence and leaves the verdict."""
+    if unread == "E3":
+        return
+    before, after = score_keys(submission, read | {unread}), score_keys(submission, read - {unread})
+    assert after.components["evidence"] <= before.components["evidence"] + 1e-12
+    assert after.components["verdict"] == before.components["verdict"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(submissions)
+def test_without_reading_only_form_label_and_span_are_paid(submission):
+    scored = score_keys(submission, set())
+    assert scored.components["evidence"] == scored.components["quote"] == scored.components["coverage"] == 0.0
+    assert set(scored.gates.values()) == {0.0}
+
+
+def test_a_rubric_names_what_exists():
+    with pytest.raises(ConfigError, match="Did you mean 'verdict'"):
+        Rubric("mine", {"verdikt": 1.0}).check(COMPONENTS, GATES)
+    with pytest.raises(ConfigError, match="no gate"):
+        Rubric("mine", {"verdict": 1.0}, {"verdict": "valid"}).check(COMPONENTS, GATES)
+    with pytest.raises(ConfigError, match="finite"):
+        Rubric("mine", {"verdict": float("nan")})

@@ -18,8 +18,8 @@ def score(data, gold=NEGATIVE, claim=CLAIM, source=SOURCE):
 
 
 def total(data, gold=NEGATIVE, rubric=GROUNDED, **texts):
-    found = score(data, gold, **texts)
-    return rubric.total(found.components, found.gates)
+    scored = score(data, gold, **texts)
+    return rubric.total(scored.components, scored.gates)
 
 
 HONEST = output(
@@ -65,12 +65,12 @@ def test_an_honest_output_earns_what_it_earns_under_the_published_rubric():
 )
 def test_an_alignment_counts_when_it_can_be_true(entry, share):
     """`share` of the content words is covered; two thirds earn everything."""
-    found = score(output(evidence_alignment=[entry])).components["grounded_alignment"]
-    assert found == pytest.approx(min(1.0, share * 1.5))
+    scored = score(output(evidence_alignment=[entry])).components["grounded_alignment"]
+    assert scored == pytest.approx(min(1.0, share * 1.5))
 
 
 @pytest.mark.parametrize(
-    ("one", "counts"),
+    ("reasoning_step", "counts"),
     [
         (step("12 countries", "not_supported", "8 different nations", "The countries are 8."), True),
         (step("12 countries", "not_supported", "NOT_FOUND", "No countries are named."), True),
@@ -84,19 +84,19 @@ def test_an_alignment_counts_when_it_can_be_true(entry, share):
         (step("12 countries", "not_supported", None, "The countries are 8."), False),
     ],
 )
-def test_a_step_counts_when_it_can_be_true(one, counts):
+def test_a_step_counts_when_it_can_be_true(reasoning_step, counts):
     """One step: coverage of a third of the words is half of everything, weighed .8, and half of the bonus of .2."""
-    found = score(output(reasoning_chain=[one])).components["grounded_chain"]
-    assert found == pytest.approx(0.8 * 0.5 + 0.1 if counts else 0.0)
+    scored = score(output(reasoning_chain=[reasoning_step])).components["grounded_chain"]
+    assert scored == pytest.approx(0.8 * 0.5 + 0.1 if counts else 0.0)
 
 
 def test_a_repeated_step_counts_once():
-    one = step("12 countries", "not_supported", "8 different nations", "The countries are 8.")
-    other = one | {"claim_part": "500 participants"}
-    once = score(output(reasoning_chain=[one])).components["grounded_chain"]
-    assert score(output(reasoning_chain=[one] * 9)).components["grounded_chain"] == once
+    first = step("12 countries", "not_supported", "8 different nations", "The countries are 8.")
+    other = first | {"claim_part": "500 participants"}
+    once = score(output(reasoning_chain=[first])).components["grounded_chain"]
+    assert score(output(reasoning_chain=[first] * 9)).components["grounded_chain"] == once
     # Another part covers more, but the same explanation makes no second step.
-    assert score(output(reasoning_chain=[one, other])).components["grounded_chain"] == pytest.approx(0.8 + 0.1)
+    assert score(output(reasoning_chain=[first, other])).components["grounded_chain"] == pytest.approx(0.8 + 0.1)
 
 
 def test_the_label_has_to_follow_from_the_steps():
@@ -107,11 +107,11 @@ def test_the_label_has_to_follow_from_the_steps():
         (HONEST | {"label": "?"}, POSITIVE, 0.0),
         (HONEST | {"reasoning_chain": []}, NEGATIVE, 0.0),
     ):
-        found = score(data, gold)
-        assert found.gates["consistent"] == consistent
+        scored = score(data, gold)
+        assert scored.gates["consistent"] == consistent
         if not consistent:
-            process = {name: found.components[name] for name in ("format", "grounded_alignment", "grounded_chain")}
-            assert GROUNDED.total(found.components, found.gates) == pytest.approx(
+            process = {name: scored.components[name] for name in ("format", "grounded_alignment", "grounded_chain")}
+            assert GROUNDED.total(scored.components, scored.gates) == pytest.approx(
                 sum(GROUNDED.weights[name] * value for name, value in process.items())
             )
     agreed = [HONEST["reasoning_chain"][0]]
@@ -129,33 +129,33 @@ def test_a_template_about_nothing_earns_seventy_points_published_and_ten_grounde
         label="Attributable",
         confidence=0,
     )
-    found = score(template, SevaGold(gold))
-    process = sum(PROCESS.weights[name] * found.components[name] for name in ("format", "alignment", "chain"))
+    scored = score(template, SevaGold(gold))
+    process = sum(PROCESS.weights[name] * scored.components[name] for name in ("format", "alignment", "chain"))
     assert process == pytest.approx(0.70)
-    assert GROUNDED.total(found.components, found.gates) == pytest.approx(0.10)
+    assert GROUNDED.total(scored.components, scored.gates) == pytest.approx(0.10)
 
 
 def test_the_appendix_examples_under_the_grounded_components():
-    """The paper's own example 1 abbreviates San Francisco in its spans: that one is not verbatim and does not count."""
+    """The paper's own example 1 abbreviates San Francisco in its spans: it is not verbatim and does not count."""
     claim = "The company was founded in 2004 and is headquartered in San Francisco."
     source = "Founded in 2004, the technology firm operates from its main office in San Francisco, CA."
-    found = score(EXAMPLE_1, POSITIVE, claim=claim, source=source).components
+    scored = score(EXAMPLE_1, POSITIVE, claim=claim, source=source).components
     # founded and 2004 of company, founded, 2004, headquartered, San, Francisco.
-    assert found["grounded_alignment"] == pytest.approx(2 / 6 * 1.5)
-    assert found["grounded_chain"] == 0.0
+    assert scored["grounded_alignment"] == pytest.approx(2 / 6 * 1.5)
+    assert scored["grounded_chain"] == 0.0
     assert score(EXAMPLE_2).components["grounded_alignment"] == 1.0
-    found = score(
+    scored = score(
         FIGURE_4, claim="60% of participants significantly improved", source="60% of subjects showed improvement"
     )
-    assert found.components["grounded_alignment"] == 1.0
-    assert found.gates["consistent"] == 0.0  # its explanations name nothing of the claim, so no step counts
-    found = score(
+    assert scored.components["grounded_alignment"] == 1.0
+    assert scored.gates["consistent"] == 0.0  # its explanations name nothing of the claim, so no step counts
+    scored = score(
         EXAMPLE_3,
         POSITIVE,
         claim="The policy was implemented to reduce emissions.",
         source="The new regulation was enacted with the goal of lowering greenhouse gas output.",
     )
-    assert found.components["grounded_alignment"] == pytest.approx(2 / 4 * 1.5)  # "GHG output" is not in the source
+    assert scored.components["grounded_alignment"] == pytest.approx(2 / 4 * 1.5)  # "GHG output" is not in the source
 
 
 def test_a_claim_of_stop_words_and_an_empty_claim_can_be_scored():
@@ -165,9 +165,9 @@ def test_a_claim_of_stop_words_and_an_empty_claim_can_be_scored():
 
 
 def test_grounded_rubrics_ask_for_the_texts():
-    found = score_output(output_of(HONEST), NEGATIVE)
-    assert "grounded_alignment" not in found.components
+    scored = score_output(output_of(HONEST), NEGATIVE)
+    assert "grounded_alignment" not in scored.components
     for call in (GROUNDED.total, GROUNDED.shares):
         with pytest.raises(ConfigError, match="claim=, source="):
-            call(found.components, found.gates)
+            call(scored.components, scored.gates)
     assert score_output(None, NEGATIVE, claim=CLAIM, source=SOURCE).gates == {"consistent": 0.0}

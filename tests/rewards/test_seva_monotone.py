@@ -1,4 +1,4 @@
-"""Whether leaving information out can pay: what holds for the published rubric, where it breaks, and what mends it.
+"""Whether leaving information out can pay: true of the published rubric within limits, and never of the grounded one.
 
 The process part is .10 R_f + .30 R_a + .30 R_c, of the grounded preset the same over the grounded components. The
 published R_a and R_c are means, so leaving out an item below the mean raises them; the grounded ones cover the claim.
@@ -20,18 +20,19 @@ CLAIM = "The study involved 500 participants from 12 countries and ended in Marc
 SOURCE = "The research included 500 volunteers from 8 different nations. It ended in March 2019, a year late."
 
 PARTS = ["500 participants", "12 countries", "The study", "ended in March 2019", CLAIM, "not in the claim", "", "a"]
-PLACES = ["500 volunteers", "8 different nations", "March 2019", NOT_FOUND, "nowhere to be found", "", SOURCE]
+SOURCE_SPANS = ["500 volunteers", "8 different nations", "March 2019", NOT_FOUND, "nowhere to be found", "", SOURCE]
 WORDS = ["The number of countries is another.", "It ended in March.", "too short", "no", "Nothing is shared here", ""]
 
 PROCESS = {"format": 0.10, "alignment": 0.30, "chain": 0.30}
 GROUNDED = {"format": 0.10, "grounded_alignment": 0.30, "grounded_chain": 0.30}
 
 ENTRIES = st.lists(
-    st.builds(aligned, st.sampled_from(PARTS), st.sampled_from(PLACES), st.sampled_from([*STATUSES, "?"])), max_size=5
+    st.builds(aligned, st.sampled_from(PARTS), st.sampled_from(SOURCE_SPANS), st.sampled_from([*STATUSES, "?"])),
+    max_size=5,
 )
 STEPS = st.lists(
     st.builds(
-        step, st.sampled_from(PARTS), st.sampled_from([*JUDGMENTS, "?"]), st.sampled_from(PLACES), st.sampled_from(WORDS)
+        step, st.sampled_from(PARTS), st.sampled_from([*JUDGMENTS, "?"]), st.sampled_from(SOURCE_SPANS), st.sampled_from(WORDS)
     ),
     max_size=5,
 )  # fmt: skip
@@ -39,27 +40,27 @@ OUTPUTS = st.builds(lambda entries, steps: output(evidence_alignment=entries, re
 
 
 def part(data: dict[str, Any], weights: dict[str, float]) -> float:
-    found = score_output(output_of(data), NEGATIVE, claim=CLAIM, source=SOURCE).components
-    return sum(weight * found[name] for name, weight in weights.items())
+    scored = score_output(output_of(data), NEGATIVE, claim=CLAIM, source=SOURCE).components
+    return sum(weight * scored[name] for name, weight in weights.items())
 
 
 def drop_field(draw: st.DataObject, data: dict[str, Any]) -> None:
     del data[draw.draw(st.sampled_from(sorted(data)))]
 
 
-def in_an_item(draw: st.DataObject, data: dict[str, Any]) -> dict[str, Any] | None:
-    items = [one for name in ("evidence_alignment", "reasoning_chain") for one in data[name]]
+def draw_item(draw: st.DataObject, data: dict[str, Any]) -> dict[str, Any] | None:
+    items = [item for name in ("evidence_alignment", "reasoning_chain") for item in data[name]]
     return draw.draw(st.sampled_from(items)) if items else None
 
 
 def drop_item_field(draw: st.DataObject, data: dict[str, Any]) -> None:
-    item = in_an_item(draw, data)
+    item = draw_item(draw, data)
     if item is not None:
         del item[draw.draw(st.sampled_from(sorted(item)))]
 
 
 def empty_text(draw: st.DataObject, data: dict[str, Any]) -> None:
-    item = in_an_item(draw, data)
+    item = draw_item(draw, data)
     if item is not None:
         item[draw.draw(st.sampled_from(sorted(item)))] = draw.draw(st.sampled_from(["", None]))
 
@@ -67,12 +68,12 @@ def empty_text(draw: st.DataObject, data: dict[str, Any]) -> None:
 def shorten_explanation(draw: st.DataObject, data: dict[str, Any]) -> None:
     """Below its bound; where it is below already, further."""
     if data["reasoning_chain"]:
-        one = draw.draw(st.sampled_from(data["reasoning_chain"]))
-        one["explanation"] = one["explanation"][: draw.draw(st.integers(0, 9))]
+        reasoning_step = draw.draw(st.sampled_from(data["reasoning_chain"]))
+        reasoning_step["explanation"] = reasoning_step["explanation"][: draw.draw(st.integers(0, 9))]
 
 
 def empty_item(draw: st.DataObject, data: dict[str, Any]) -> None:
-    item = in_an_item(draw, data)
+    item = draw_item(draw, data)
     if item is not None:
         item.clear()
 
@@ -80,7 +81,7 @@ def empty_item(draw: st.DataObject, data: dict[str, Any]) -> None:
 def drop_items(draw: st.DataObject, data: dict[str, Any]) -> None:
     for name in ("evidence_alignment", "reasoning_chain"):
         keep = draw.draw(st.lists(st.booleans(), min_size=len(data[name]), max_size=len(data[name])))
-        data[name] = [one for one, kept in zip(data[name], keep, strict=True) if kept]
+        data[name] = [item for item, is_kept in zip(data[name], keep, strict=True) if is_kept]
 
 
 INSIDE = [drop_field, drop_item_field, empty_text, shorten_explanation, empty_item]
@@ -107,10 +108,10 @@ def test_grounded_preset_no_removal_at_all_pays(data, mutate, draw):
 def test_published_rubric_leaving_out_an_item_at_or_above_the_mean_does_not_pay(data, draw):
     """The mutations for which the published means do hold: an item that is not below the mean of its list."""
     for name, component in (("evidence_alignment", "alignment"), ("reasoning_chain", "chain")):
-        worth = [score_output(output_of(data | {name: [one]}), NEGATIVE).components[component] for one in data[name]]
+        worth = [score_output(output_of(data | {name: [item]}), NEGATIVE).components[component] for item in data[name]]
         if worth:
             best = draw.draw(st.sampled_from([i for i, value in enumerate(worth) if value == max(worth)]))
-            less = data | {name: [one for i, one in enumerate(data[name]) if i != best]}
+            less = data | {name: [item for index, item in enumerate(data[name]) if index != best]}
             assert part(less, PROCESS) <= part(data, PROCESS) + 1e-12
 
 

@@ -43,10 +43,10 @@ def test_proposition_1_by_simulation():
     rng = np.random.default_rng(0)
     for q in (0.1, 0.37):
         rewards = (rng.random((40_000, G)) < q).astype(float)
-        found = collapse(rewards)
-        assert found.reward == pytest.approx(q, abs=0.005)
+        report = collapse(rewards)
+        assert report.reward == pytest.approx(q, abs=0.005)
         assert rewards.var(axis=1, ddof=1).mean() == pytest.approx(q * (1 - q), rel=0.02)
-        assert found.zero_variance == pytest.approx(q**G + (1 - q) ** G, abs=0.01)
+        assert report.zero_variance == pytest.approx(q**G + (1 - q) ** G, abs=0.01)
 
 
 def test_proposition_1_advantages_vanish_on_average_and_not_one_by_one():
@@ -105,9 +105,9 @@ def test_where_binary_sees_one_value_process_sees_many():
         output(label="Attributable", evidence_alignment=[aligned("", "", "match")]),
         output(label="Attributable", evidence_alignment=[], reasoning_chain=[]),
     ]
-    scores = [score_output(output_of(one), NEGATIVE) for one in group]
-    totals = [PROCESS.total(one.components, one.gates) for one in scores]
-    assert collapse([[one.components["label"] for one in scores]]).zero_variance == 1.0
+    scores = [score_output(output_of(data), NEGATIVE) for data in group]
+    totals = [PROCESS.total(score.components, score.gates) for score in scores]
+    assert collapse([[score.components["label"] for score in scores]]).zero_variance == 1.0
     assert collapse([totals]).zero_variance == 0.0
     advantages = group_advantages(totals)
     assert advantages[0] == advantages.max()

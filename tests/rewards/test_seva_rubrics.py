@@ -23,12 +23,12 @@ from factgym.rewards.seva import (
     RUBRICS,
     STATUSES,
     VERDICT_SCHEMA,
-    credit,
     find_rubric,
     output_of,
     read_output,
     report_of,
     score_output,
+    span_credits,
     split_rubric,
 )
 
@@ -89,15 +89,15 @@ def test_the_message_helps():
 
 
 def test_the_floor_and_the_value_below_it():
-    found = score_output(output_of(WRONG), NEGATIVE)
-    assert find_rubric("process").total(found.components, found.gates) == 0.0
+    scored = score_output(output_of(WRONG), NEGATIVE)
+    assert find_rubric("process").total(scored.components, scored.gates) == 0.0
     below = find_rubric("process", floor=False)
     assert below.name == "process-unfloored"
-    assert below.total(found.components, found.gates) == pytest.approx(-0.05)
+    assert below.total(scored.components, scored.gates) == pytest.approx(-0.05)
     # The lowest value there is: the paper says -0.10, but any JSON object earns .02 for its format.
     lowest = score_output(output_of({"confidence": 1}), NEGATIVE)
     assert below.total(lowest.components, lowest.gates) == pytest.approx(0.02 - 0.10)
-    shares = find_rubric("process").shares(found.components, found.gates)
+    shares = find_rubric("process").shares(scored.components, scored.gates)
     assert shares["floor"] == pytest.approx(0.05)
     assert sum(shares.values()) == pytest.approx(0.0)
 
@@ -110,11 +110,11 @@ def test_rubrics_survive_copying_and_pickling():
 
 
 def test_the_report_keeps_every_component_and_the_facts():
-    found = score_output(output_of(FIGURE_4), NEGATIVE)
-    report = report_of(found, RUBRICS["process"])
+    score = score_output(output_of(FIGURE_4), NEGATIVE)
+    report = report_of(score, RUBRICS["process"])
     assert report.status == "scored"
     assert report.total == pytest.approx(1.1275)
-    assert report.components == found.components
+    assert report.components == score.components
     assert set(report.components) == set(COMPONENTS)
     assert report.weights == RUBRICS["process"].weights
     assert report.metrics["gold_verdict"] == report.metrics["verdict"] == "Not Attributable"
@@ -137,44 +137,44 @@ def texts(data):
 @pytest.mark.parametrize(
     "data", [FIGURE_4, EXAMPLE_1, EXAMPLE_2, WRONG, {}], ids=["fig4", "ex1", "ex2", "wrong", "no"]
 )
-def test_credits_sum_to_the_total_and_stand_on_the_values_that_earned_them(data, name):
+def test_credits_sum_to_the_total_and_lie_in_the_text(data, name):
     rubric = RUBRICS[name]
     for text in texts(data):
         for gold in (POSITIVE, NEGATIVE):
             score = score_output(read_output(text), gold)
-            found = credit(text, score, rubric)
+            spans = span_credits(text, score, rubric)
             total = rubric.total(score.components, score.gates)
-            assert math.fsum(value for _, _, value in found) == pytest.approx(total, abs=1e-12)
-            assert all(0 <= start < end <= len(text) for start, end, _ in found)
+            assert math.fsum(value for _, _, value in spans) == pytest.approx(total, abs=1e-12)
+            assert all(0 <= start < end <= len(text) for start, end, _ in spans)
 
 
-def test_each_component_has_its_place():
+def test_each_component_is_credited_to_its_fields():
     text = "So: " + json.dumps(FIGURE_4) + " That is all."
     score = score_output(read_output(text), NEGATIVE)
-    found = {text[start:end]: value for start, end, value in credit(text, score, RUBRICS["process"])}
+    credits_by_text = {text[start:end]: value for start, end, value in span_credits(text, score, RUBRICS["process"])}
     as_text = {name: json.dumps(value) for name, value in FIGURE_4.items()}
-    assert found[as_text["evidence_alignment"]] == pytest.approx(0.30)
-    assert found[as_text["reasoning_chain"]] == pytest.approx(0.30)
-    assert found[as_text["label"]] == pytest.approx(0.15)
-    assert found[as_text["confidence"]] == pytest.approx(0.15 * 0.85)
-    assert found[as_text["error_type"]] == found[as_text["fix_suggestion"]] == pytest.approx(0.075)
-    assert found[json.dumps(FIGURE_4)] == pytest.approx(0.10)
+    assert credits_by_text[as_text["evidence_alignment"]] == pytest.approx(0.30)
+    assert credits_by_text[as_text["reasoning_chain"]] == pytest.approx(0.30)
+    assert credits_by_text[as_text["label"]] == pytest.approx(0.15)
+    assert credits_by_text[as_text["confidence"]] == pytest.approx(0.15 * 0.85)
+    assert credits_by_text[as_text["error_type"]] == credits_by_text[as_text["fix_suggestion"]] == pytest.approx(0.075)
+    assert credits_by_text[json.dumps(FIGURE_4)] == pytest.approx(0.10)
 
 
-def test_what_cannot_be_placed_is_credited_to_the_whole_text():
+def test_an_object_that_cannot_be_located_is_credited_to_the_whole_text():
     score = score_output(output_of(FIGURE_4), NEGATIVE)
     for text in ("submitted by other means", json.dumps(FIGURE_4).replace('"label"', '```json "label"')):
-        assert credit(text, score, RUBRICS["process"]) == ((0, len(text), pytest.approx(1.1275)),)
-    assert credit("nothing", score_output(None, NEGATIVE), RUBRICS["process"]) == ()
+        assert span_credits(text, score, RUBRICS["process"]) == ((0, len(text), pytest.approx(1.1275)),)
+    assert span_credits("nothing", score_output(None, NEGATIVE), RUBRICS["process"]) == ()
 
 
 def test_an_output_is_found_inside_a_tool_call_and_after_prose_with_braces():
     text = "the set {a, b}\n" + json.dumps(FIGURE_4)
     score = score_output(output_of(FIGURE_4), NEGATIVE)
-    assert json.dumps(FIGURE_4) in {text[start:end] for start, end, _ in credit(text, score, RUBRICS["process"])}
+    assert json.dumps(FIGURE_4) in {text[start:end] for start, end, _ in span_credits(text, score, RUBRICS["process"])}
     text = json.dumps({"name": "submit", "arguments": FIGURE_4})
     score = score_output(output_of(FIGURE_4), NEGATIVE)
-    placed = {text[start:end] for start, end, _ in credit(text, score, RUBRICS["process"])}
+    placed = {text[start:end] for start, end, _ in span_credits(text, score, RUBRICS["process"])}
     assert {'"Not Attributable"', '"scope_inflation"', json.dumps(FIGURE_4)} <= placed
 
 
@@ -217,5 +217,5 @@ def test_complete_outputs_fit_the_schema_and_others_do_not():
 def test_an_output_that_fits_the_schema_earns_the_whole_process_part():
     for data in (output(), FIGURE_4, GRPO_OUTPUT, output(reasoning_chain=[step("a", "supported", "x" * 5, "y" * 10)])):
         assert not errors(data)
-        found = score_output(output_of(data), NEGATIVE).components
-        assert [found[name] for name in ("format", "alignment", "chain")] == [1.0, 1.0, 1.0]
+        scored = score_output(output_of(data), NEGATIVE).components
+        assert [scored[name] for name in ("format", "alignment", "chain")] == [1.0, 1.0, 1.0]

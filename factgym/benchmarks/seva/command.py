@@ -30,7 +30,7 @@ from factgym.benchmarks.seva.suite import (
 )
 from factgym.benchmarks.seva.terminal import render_comparison, render_report, render_results
 from factgym.benchmarks.sweep import write_json
-from factgym.envs.seva.tasks import DATA_VARIABLE
+from factgym.core.config import DATA_VARIABLE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

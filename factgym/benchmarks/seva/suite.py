@@ -20,12 +20,12 @@ from factgym.agents.runs.collect import collect
 from factgym.benchmarks import sweep
 from factgym.benchmarks.seva.report import SevaReport, evaluate_run
 from factgym.benchmarks.sweep import agent_named, folder_name
+from factgym.core.config import DATA_VARIABLE
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import make
 from factgym.datasets.attribution import BENCHMARKS
 from factgym.datasets.attribution.files import SUFFIXES
-from factgym.envs.seva.tasks import DATA_VARIABLE
 
 GENERATED = "generated"
 """The name, among the data sets, of the claims that need no data."""

@@ -9,16 +9,15 @@ from typing import Any, ClassVar
 from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import RewardReport, ToolResult
+from factgym.core.episode import RewardReport, SpanCredit, ToolResult
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck.config import ClaimCheckConfig
-from factgym.envs.claimcheck.credit import span_credits
-from factgym.envs.claimcheck.submission import ClaimDesk, submit
+from factgym.envs.claimcheck.submission import ClaimCheckState, submit
 from factgym.envs.claimcheck.tasks import ClaimTask, ClaimTaskSet, claim_tasks
-from factgym.rewards.claimcheck import NOTHING, RUBRICS, ClaimScore, score_submission
+from factgym.rewards.claimcheck import NO_SUBMISSION, RUBRICS, ClaimScore, score_submission, span_credits
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import list_passages, read, search
 from factgym.tools.toolbox import Toolbox
@@ -51,8 +50,8 @@ class ClaimCheckEnv(Env[ClaimTask]):
     `list`, `search`, `read`, `submit`. Offline there is `submit` only, and a bare JSON object is a submission too.
 
     ## Turn protocol
-    At most `max_turns` actions; `submit` ends the episode. An action that cannot be understood or done costs a turn
-    and is answered with what was wrong. Without a submission the reward is 0.
+    At most `max_turns` actions; `submit` ends the episode. An invalid action costs a turn
+    and is answered with an error. Without a submission the reward is 0.
 
     ## Rewards
     Seven components in [0, 1], scored once: json, verdict, evidence (F1 of cited against gold passages), quote (share
@@ -71,7 +70,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
     Example *i* depends on (seed, split, i) alone. The same actions give the same bytes and the same reward.
 
     ## Known exploits
-    `factgym audit` plays them: a label without evidence, guessed ids, invented quotes, copied passages, constant
+    `factgym audit` runs them: a label without evidence, guessed ids, invented quotes, copied passages, constant
     verdicts, generic reasons. Under v2 none reaches the honest baseline; under R0 a right label over any passage
     earns about as much as honest work.
 
@@ -86,25 +85,25 @@ class ClaimCheckEnv(Env[ClaimTask]):
     tasks: ClaimTaskSet
 
     def load_tasks(self) -> ClaimTaskSet:
-        """The shared task set of this configuration."""
+        """Return the shared task set of this configuration."""
         return claim_tasks(self.config)
 
     def initial_messages(self, task: ClaimTask) -> list[Message]:
-        """A fresh desk; the instructions, and the question with its answer."""
-        self.desk = ClaimDesk(task.library)
+        """Reset the state, and return the instructions and the question with its answer."""
+        self.state = ClaimCheckState(task.library)
         example = task.example
-        said = fill(prompt(_PACKAGE, "task"), question=example.question, answer=example.answer)
+        user = fill(prompt(_PACKAGE, "task"), question=example.question, answer=example.answer)
         if self.config.offline:
-            self.desk.read = dict.fromkeys((passage.id for passage in example.passages), 0)
-            shown = "\n".join(read.render(passage) for passage in example.passages)
-            said = f"{shown}\n\n{said}"
-        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._instructions)
+            self.state.read = dict.fromkeys((passage.id for passage in example.passages), 0)
+            evidence = "\n".join(read.render(passage) for passage in example.passages)
+            user = f"{evidence}\n\n{user}"
+        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._system_prompts)
         system = system.replace("{count}", str(self.config.scoring_rules.silence_passages))
-        return [{"role": "system", "content": system}, {"role": "user", "content": said}]
+        return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     def available_tools(self) -> Sequence[ToolSchema]:
-        """All four tools, or `submit` alone when the evidence is in the prompt."""
-        return _schemas(self._open)
+        """Return all four tools, or `submit` alone when the evidence is in the prompt."""
+        return _schemas(self._tool_names)
 
     @property
     def slow_steps(self) -> bool:
@@ -112,72 +111,82 @@ class ClaimCheckEnv(Env[ClaimTask]):
         return bool(self.config.index != "bm25")
 
     @property
-    def _open(self) -> tuple[str, ...]:
+    def _tool_names(self) -> tuple[str, ...]:
         return ("submit",) if self.config.offline else ("list", "search", "read", "submit")
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Do a call at the episode's desk."""
-        self.desk.turn = len(self.episode.turns)
-        result = TOOLBOX.call(self.desk, call, self._open)
-        if self.desk.submission is not None:
+        """Run a tool on the episode's state; a submission ends the episode."""
+        self.state.turn = len(self.episode.turns)
+        result = TOOLBOX.call(self.state, call, self._tool_names)
+        if self.state.submission is not None:
             self.finish()
         return result
 
     def score(self) -> RewardReport:
-        """The components under the configured rubric."""
-        task = self.task
-        desk = self.desk
-        if desk.submission is None:
-            score = NOTHING
-        else:
-            score = score_submission(desk.submission, task.gold, task.text_of, self._read(), self.config.scoring_rules)
-        rubric = self.config.rubric
-        shares = rubric.shares(score.components, score.gates)
+        """Score the submission under the configured rubric."""
+        submission, task, rubric = self.state.submission, self.task, self.config.rubric
+        score: ClaimScore = NO_SUBMISSION
+        spans: tuple[SpanCredit, ...] = ()
+        if submission is not None:
+            score = score_submission(submission, task.gold, task.text_of, self._read, self.config.scoring_rules)
+            spans = self._spans(score)
         return RewardReport(
             total=rubric.total(score.components, score.gates),
             components=dict(score.components),
             weights=dict(rubric.weights),
             gates=rubric.gate_factors(score.gates),
-            spans=self._spans(shares, score),
+            spans=spans,
             metrics=self._metrics(score),
         )
 
+    @property
     def _read(self) -> list[str]:
-        """Ids of the passages whose text the policy had seen when it submitted: not those opened in the same message."""
+        """Ids of the passages that the policy had seen when it submitted: not those opened in the same message."""
         last = len(self.episode.turns) - 1
-        return [one for one, turn in self.desk.read.items() if turn < last or self.config.offline]
+        return [id_ for id_, turn in self.state.read.items() if turn < last or self.config.offline]
+
+    def _spans(self, score: ClaimScore) -> tuple[SpanCredit, ...]:
+        turns = self.episode.turns
+        opened = {} if self.config.offline else {id_: turns[turn].message for id_, turn in self.state.read.items()}
+        shares = self.config.rubric.shares(score.components, score.gates)
+        return span_credits(shares, score, self.task.gold, opened, self.episode.messages, turns[-1].message)
+
+    def _metrics(self, score: ClaimScore) -> dict[str, Any]:
+        example = self.task.example
+        submission = self.state.submission or {}
+        return {
+            "gold_verdict": example.verdict,
+            "verdict": submission.get("final_verdict"),
+            "read": self._read,
+            "cited": list(score.cited),
+            "gold_evidence": list(example.gold_ids or example.nearest),
+            "gates": dict(score.gates),
+            "domain": example.domain,
+            "corruption": "+".join(dict.fromkeys(claim.corruption for claim in example.claims)),
+        }
 
     def rubrics(self) -> tuple[Mapping[str, Rubric], str]:
-        """The paper's three, and the environment's own; `NAME (own)` for another rubric by the name of one of them."""
+        """Return the paper's three and the environment's own; `NAME (own)` for another rubric of the same name."""
         own = self.config.rubric
         name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
         return {**RUBRICS, name: own}, name
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
-        """A verdict object asked for statement by statement."""
-        claims = [self._composed(text, ask) for text in _statements(self.task.example.answer)]
+        """Ask a person for a verdict, statement by statement."""
+        answer = self.task.example.answer
+        claims = [_ask_for_claim(answer[start:end], ask) for start, end in sentences(answer)]
         return {"tool": "submit", "arguments": {"claims": claims, "final_verdict": ask("final verdict", VERDICTS)}}
 
-    def _composed(self, text: str, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
-        status = ask(f"status of “{text}”", STATUSES)
-        return {
-            "claim": text,
-            "status": status,
-            "evidence_ids": ask("evidence ids, separated by spaces", ()).split(),
-            "quote": ask("quote, word for word", ()),
-            "unsupported_span": "" if status == "supported" else ask("part that is not carried", ()),
-        }
-
     def gold_lines(self) -> list[str]:
-        """The gold verdict, and each statement with its status and why."""
+        """Return the gold verdict, and each statement with its status and reason."""
         example = self.task.example
         lines = [f"  {claim.status}: {claim.text}\n    {claim.reason}" for claim in example.claims]
         return [f"Gold verdict: {example.verdict}", *lines]
 
     def view_task(self, task: ClaimTask) -> dict[str, Any]:
-        """The example with its gold; of a haystack only its own passages."""
+        """Return the example with its gold; of a haystack only its own passages."""
         example = task.example
-        gold = [
+        claims = [
             {
                 "text": claim.text,
                 "status": claim.status,
@@ -190,41 +199,29 @@ class ClaimCheckEnv(Env[ClaimTask]):
         return {
             "question": example.question,
             "answer": example.answer,
-            "passages": [{"id": one.id, "title": one.title, "text": one.text} for one in example.passages],
-            "gold": {"verdict": example.verdict, "claims": gold, "nearest": list(example.nearest)},
+            "passages": [
+                {"id": passage.id, "title": passage.title, "text": passage.text} for passage in example.passages
+            ],
+            "gold": {"verdict": example.verdict, "claims": claims, "nearest": list(example.nearest)},
         }
 
     def prompt_hashes(self) -> dict[str, str]:
-        """The instructions and the form of the task."""
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in (*self._instructions, "task")}
+        """Return the hashes of the instructions and of the task's template."""
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in (*self._system_prompts, "task")}
 
     @property
-    def _instructions(self) -> tuple[str, ...]:
-        """The prompts that make up the system message."""
-        first = "offline" if self.config.offline else "system"
-        return (first, "silence") if self.config.scoring_rules.silence_passages > 1 else (first,)
-
-    def _spans(self, shares: Mapping[str, float], score: ClaimScore) -> Any:
-        if self.desk.submission is None:
-            return ()
-        turns = self.episode.turns
-        opened = {} if self.config.offline else {one: turns[turn].message for one, turn in self.desk.read.items()}
-        return span_credits(shares, score, self.task.gold, opened, self.episode.messages, turns[-1].message)
-
-    def _metrics(self, score: ClaimScore) -> dict[str, Any]:
-        example = self.task.example
-        submission = self.desk.submission or {}
-        return {
-            "gold_verdict": example.verdict,
-            "verdict": submission.get("final_verdict"),
-            "read": self._read(),
-            "cited": list(score.cited),
-            "gold_evidence": list(example.gold_ids or example.nearest),
-            "gates": dict(score.gates),
-            "domain": example.domain,
-            "corruption": "+".join(dict.fromkeys(claim.corruption for claim in example.claims)),
-        }
+    def _system_prompts(self) -> tuple[str, ...]:
+        instructions = "offline" if self.config.offline else "system"
+        asks_for_silence = self.config.scoring_rules.silence_passages > 1
+        return (instructions, "silence") if asks_for_silence else (instructions,)
 
 
-def _statements(answer: str) -> list[str]:
-    return [answer[start:end] for start, end in sentences(answer)]
+def _ask_for_claim(text: str, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
+    status = ask(f"status of “{text}”", STATUSES)
+    return {
+        "claim": text,
+        "status": status,
+        "evidence_ids": ask("evidence ids, separated by spaces", ()).split(),
+        "quote": ask("quote, word for word", ()),
+        "unsupported_span": "" if status == "supported" else ask("part that is not carried", ()),
+    }

@@ -1,8 +1,14 @@
-"""The verdict object and the `submit` tool."""
+"""The verdict object, the `submit` tool, and the published JSON Schema of both, `verdict.schema.json`.
+
+The schema is for those who validate or constrain a model's output elsewhere. After a change of `submit`, write it
+again: `python -m factgym.envs.claimcheck.submission`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from factgym.datasets.claims import Status, Verdict
@@ -11,12 +17,14 @@ from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import neutralise
 
+SCHEMA_FILE = Path(__file__).with_name("verdict.schema.json")
+
 Quote = Annotated[str, Text(max=4000)]
 EvidenceId = Annotated[str, Text(1, MAX_ID_CHARS)]
 
 
 class ClaimVerdict(TypedDict):
-    """What is said of one statement of the answer."""
+    """The verdict on one statement of the answer."""
 
     claim: Annotated[str, Text(1, 4000, about="The statement, in the answer's words.")]
     status: Annotated[Status, "Whether the cited evidence carries the statement."]
@@ -32,10 +40,10 @@ class ClaimVerdict(TypedDict):
 
 
 @dataclass(slots=True)
-class ClaimDesk(EvidenceState):
-    """The desk of a claim-checking episode; `submission` is the verdict object once there is one."""
+class ClaimCheckState(EvidenceState):
+    """The state of an episode. submission: the verdict object, None before it is submitted."""
 
-    submission: dict[str, Any] | None = field(default=None)
+    submission: dict[str, Any] | None = None
 
 
 def _render_receipt(verdict: str) -> str:
@@ -44,7 +52,7 @@ def _render_receipt(verdict: str) -> str:
 
 @tool(render=_render_receipt)
 def submit(
-    desk: ClaimDesk,
+    state: ClaimCheckState,
     claims: Annotated[list[ClaimVerdict], Items(1, 16)],
     final_verdict: Verdict,
     evidence_used: Annotated[list[EvidenceId], Items(max=32)] = [],  # noqa: B006 - a schema default, never mutated
@@ -56,13 +64,29 @@ def submit(
         final_verdict: The verdict on the whole answer.
         evidence_used: Ids of all passages relied on.
     """
-    # What is shown is neutralised, so what was copied from it is compared in the same form.
-    checked = [
-        {key: value if key == "evidence_ids" else _neutral(value) for key, value in claim.items()} for claim in claims
+    # Shown text is neutralised, so text copied from it is compared in the same form.
+    neutralised = [
+        {key: value if key == "evidence_ids" else _neutralise_text(value) for key, value in claim.items()}
+        for claim in claims
     ]
-    desk.submission = {"claims": checked, "final_verdict": final_verdict, "evidence_used": list(evidence_used)}
+    state.submission = {"claims": neutralised, "final_verdict": final_verdict, "evidence_used": list(evidence_used)}
     return final_verdict
 
 
-def _neutral(value: Any) -> Any:
-    return neutralise(value) if isinstance(value, str) else [neutralise(one) for one in value]
+def _neutralise_text(value: Any) -> Any:
+    return neutralise(value) if isinstance(value, str) else [neutralise(text) for text in value]
+
+
+def verdict_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a verdict, from the signature of `submit`."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "ClaimCheck verdict"}
+    return head | {"description": submit.description} | submit.parameters
+
+
+def write_schema(file: Path = SCHEMA_FILE) -> None:
+    """Write the schema as indented JSON."""
+    file.write_text(json.dumps(verdict_schema(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    write_schema()

@@ -1,35 +1,37 @@
-"""Task sets: examples made on demand, each with the library that its episode searches."""
+"""Task sets: examples of a generator, a folder of documents or ContractNLI, each with the library that it searches."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import operator
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from factgym.core.errors import ConfigError
 from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
-from factgym.envs.claimcheck.config import REAL, ClaimCheckConfig
-from factgym.envs.claimcheck.sources import DATA_VARIABLE, load_examples
+from factgym.envs.claimcheck.config import REAL, SYNTHETIC, ClaimCheckConfig
 from factgym.rewards.claimcheck import ClaimGold, gold_of
 from factgym.tools.library import PassageLibrary
 from factgym.tools.untrusted import neutralise
 
+if TYPE_CHECKING:
+    from factgym.corpora.readers.document import Document
+
 
 class Examples(Protocol):
-    """What a source of examples is."""
+    """An indexable source of examples."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> ClaimExample: ...
 
     def fingerprint(self) -> str:
-        """A short text that differs whenever the content differs."""
+        """Return a short text that differs whenever the content differs."""
         ...
 
 
@@ -37,31 +39,31 @@ class Examples(Protocol):
 class ClaimTask(SharedByArguments):
     """One answer to check, its gold, and the library that the episode searches. Immutable and shared.
 
-    place: the set that made it and its position there, which is what a pickle holds.
+    origin: the task set and the index in it, which is the content of a pickle.
     """
 
     id: str
     example: ClaimExample
     gold: ClaimGold
     library: PassageLibrary = field(compare=False)
-    place: tuple[ClaimTaskSet, int] = field(repr=False, compare=False)
+    origin: tuple[ClaimTaskSet, int] = field(repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return operator.getitem, self.place
+        return operator.getitem, self.origin
 
     def text_of(self, passage_id: str) -> str | None:
-        """A passage's text as the policy sees it, None for an id that does not exist."""
+        """Return a passage's text as the policy sees it, None for an unknown id."""
         passage = self.library.find(passage_id)
         return passage.text if passage is not None else None
 
 
 class TaskLibrary(PassageLibrary):
-    """A library that a task set made: a pickle holds the set and, unless it is the haystack, the task's position."""
+    """The library of a task or of the haystack. origin: the task set and the task's index, None for the haystack."""
 
-    place: tuple[ClaimTaskSet, int | None]
+    origin: tuple[ClaimTaskSet, int | None]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _library_at, self.place
+        return _library_at, self.origin
 
 
 def _library_at(tasks: ClaimTaskSet, index: int | None) -> PassageLibrary:
@@ -69,7 +71,7 @@ def _library_at(tasks: ClaimTaskSet, index: int | None) -> PassageLibrary:
 
 
 class ClaimTaskSet(LazyTaskSet[ClaimTask]):
-    """The tasks of one configuration. Thread-safe; a task is made when it is first asked for."""
+    """The tasks of one configuration. Thread-safe; a task is made on first use."""
 
     def __init__(self, examples: Examples, config: ClaimCheckConfig) -> None:
         super().__init__()
@@ -81,86 +83,39 @@ class ClaimTaskSet(LazyTaskSet[ClaimTask]):
         return len(self._examples)
 
     def id_at(self, index: int) -> str:
-        """The id of a task."""
+        """Return the id of a task."""
         return self._examples[index].id
 
     def make(self, index: int) -> ClaimTask:
-        """A task made anew."""
-        example = _shown(self._examples[index])
+        """Make a task."""
+        example = _neutralise_example(self._examples[index])
         if self._config.haystack:
-            example, library = self.haystack.place(example), self.haystack.library
+            example, library = self.haystack.localise(example), self.haystack.library
         else:
             library = self._library(example.passages, index)
         return ClaimTask(example.id, example, gold_of(example), library, (self, index))
 
     def _library(self, passages: Sequence[Passage], index: int | None = None) -> PassageLibrary:
         library = TaskLibrary(passages, self._config.index, **(self._config.index_options or {}))
-        library.place = self, index
+        library.origin = self, index
         return library
 
     @property
     def haystack(self) -> Haystack:
-        """The passages of all tasks in one library, built when it is first needed."""
+        """The passages of all tasks in one library, built on first use."""
         with self._lock:
             if self._haystack is None:
-                self._haystack = Haystack((_shown(self._examples[i]) for i in range(len(self))), self._library)
+                examples = (_neutralise_example(self._examples[index]) for index in range(len(self)))
+                self._haystack = Haystack(examples, self._library)
             return self._haystack
 
     def fingerprint(self) -> str:
-        """A short text that differs whenever the content differs."""
+        """Return a short text that differs whenever the content differs."""
         mode = "haystack" if self._config.haystack else "own"
         return hashlib.sha256(f"{self._examples.fingerprint()}:{mode}".encode()).hexdigest()[:16]
 
     def __reduce__(self) -> tuple[Callable[[ClaimCheckConfig], ClaimTaskSet], tuple[ClaimCheckConfig]]:
         return claim_tasks, (self._config,)
-
-
-def claim_tasks(config: ClaimCheckConfig) -> ClaimTaskSet:
-    """The shared task set of a configuration."""
-    path = os.environ.get(DATA_VARIABLE) if config.path is None and config.source in REAL else config.path
-    key = (
-        "claimcheck",
-        config.source,
-        config.chosen_split,
-        config.size,
-        path and Path(path).resolve(),
-        config.seed,
-        config.haystack,
-        _identity(config.index),
-        tuple((name, _identity(value)) for name, value in sorted((config.index_options or {}).items())),
-    )
-    return shared(key, lambda: ClaimTaskSet(load_examples(config), config))
-
-
-def _identity(value: object) -> str:
-    """Plain data by its content, anything else by which object it is (the set that holds it keeps it alive)."""
-    try:
-        return json.dumps(value, sort_keys=True)
-    except (TypeError, ValueError):
-        return f"object {id(value)}"
-
-
-def _shown(example: ClaimExample) -> ClaimExample:
-    """The example as a policy sees it, its passages, question and answer neutralised; offsets stay true."""
-    answer = neutralise(example.answer)
-    claims = example.claims
-    if answer != example.answer:
-        claims = tuple(_shown_claim(claim, example.answer, answer) for claim in claims)
-    return replace(
-        example,
-        question=neutralise(example.question),
-        answer=answer,
-        passages=tuple(replace(one, text=neutralise(one.text)) for one in example.passages),
-        claims=claims,
-    )
-
-
-def _shown_claim(claim: GoldClaim, answer: str, shown: str) -> GoldClaim:
-    # Taken from the whole answer: a part that ends inside a marker would not be neutralised by itself.
-    start = answer.index(claim.text)
-    text = shown[start : start + len(claim.text)]
-    span = claim.text.index(claim.unsupported_span)
-    return replace(claim, text=text, unsupported_span=text[span : span + len(claim.unsupported_span)])
 
 
 class Haystack:
@@ -179,12 +134,131 @@ class Haystack:
                     passages.append(replace(passage, id=self._ids[key]))
         self.library = library(passages)
 
-    def place(self, example: ClaimExample) -> ClaimExample:
-        """The example with its ids as the haystack has them."""
-        new = {one.id: self._ids[one.title, one.text] for one in example.passages}
+    def localise(self, example: ClaimExample) -> ClaimExample:
+        """Return the example with the ids of the haystack."""
+        new_ids = {passage.id: self._ids[passage.title, passage.text] for passage in example.passages}
         claims = tuple(
-            replace(claim, facts=tuple(GoldFact(new[f.passage], f.start, f.end) for f in claim.facts))
+            replace(claim, facts=tuple(GoldFact(new_ids[fact.passage], fact.start, fact.end) for fact in claim.facts))
             for claim in example.claims
         )
-        passages = tuple(replace(one, id=new[one.id]) for one in example.passages)
-        return replace(example, passages=passages, claims=claims, nearest=tuple(new[one] for one in example.nearest))
+        passages = tuple(replace(passage, id=new_ids[passage.id]) for passage in example.passages)
+        nearest = tuple(new_ids[id_] for id_ in example.nearest)
+        return replace(example, passages=passages, claims=claims, nearest=nearest)
+
+
+def _neutralise_example(example: ClaimExample) -> ClaimExample:
+    """Return the example as a policy sees it: passages, question and answer neutralised, offsets unchanged."""
+    answer = neutralise(example.answer)
+    claims = example.claims
+    if answer != example.answer:
+        claims = tuple(_neutralise_claim(claim, example.answer, answer) for claim in claims)
+    return replace(
+        example,
+        question=neutralise(example.question),
+        answer=answer,
+        passages=tuple(replace(passage, text=neutralise(passage.text)) for passage in example.passages),
+        claims=claims,
+    )
+
+
+def _neutralise_claim(claim: GoldClaim, answer: str, neutral_answer: str) -> GoldClaim:
+    # Cut from the whole answer: a part that ends inside a marker would not be neutralised by itself.
+    start = answer.index(claim.text)
+    text = neutral_answer[start : start + len(claim.text)]
+    span = claim.text.index(claim.unsupported_span)
+    return replace(claim, text=text, unsupported_span=text[span : span + len(claim.unsupported_span)])
+
+
+def claim_tasks(config: ClaimCheckConfig) -> ClaimTaskSet:
+    """Return the shared task set of a configuration."""
+    path = config.data_path if config.source in REAL else config.path
+    options = sorted((config.index_options or {}).items())
+    key = (
+        "claimcheck",
+        config.source,
+        config.chosen_split,
+        config.size,
+        path and Path(path).resolve(),
+        config.seed,
+        config.haystack,
+        _identity(config.index),
+        tuple((name, _identity(value)) for name, value in options),
+    )
+    return shared(key, lambda: ClaimTaskSet(load_examples(config), config))
+
+
+def _identity(value: object) -> str:
+    """Identify plain data by its content, anything else by its object, which the task set keeps alive."""
+    try:
+        return json.dumps(value, sort_keys=True)
+    except (TypeError, ValueError):
+        return f"object {id(value)}"
+
+
+_DOCUMENT_FOLDERS = (
+    "policies_basecamp",
+    "policies_18f",
+    "policies_github_site",
+    "policies_automattic",
+    "cuad/contracts",
+)
+_CONTRACTS = "contract_nli/dev.json"
+
+
+def load_examples(config: ClaimCheckConfig) -> Examples:
+    """Return the examples of a configuration. Raises ConfigError for a missing path, DataError for unusable files."""
+    if config.source in SYNTHETIC:
+        from factgym.generators.synthetic import SyntheticClaims
+
+        split = SYNTHETIC[config.source][config.chosen_split]
+        return SyntheticClaims(split.kind, seed=split.seed(config.seed), size=config.size or split.size)
+    if config.source == "docs":
+        from factgym.generators.document_claims import DocumentClaims
+
+        return DocumentClaims(
+            _read_documents(config),
+            split=config.chosen_split,
+            seed=config.seed,
+            size=config.size,
+            haystack=config.haystack,
+        )
+    from factgym.datasets.contractnli import ContractNliClaims
+
+    path = config.require_path("ContractNLI's dev.json")
+    path = path if config.path else path / _CONTRACTS
+    examples = ContractNliClaims(path, split=config.chosen_split, seed=config.seed, named=config.haystack)
+    return examples if config.size is None else FirstExamples(examples, config.size)
+
+
+def _read_documents(config: ClaimCheckConfig) -> list[Document]:
+    from factgym.corpora.readers.folder import read_folder
+
+    base = config.require_path("a folder of .md, .txt or .jsonl files")
+    if config.path:
+        return read_folder(config.path)
+    folders = [base / name for name in _DOCUMENT_FOLDERS if (base / name).is_dir()]
+    if not folders:
+        raise ConfigError(f"{base} holds none of {', '.join(_DOCUMENT_FOLDERS)}: give a folder of documents as path")
+    documents = [(folder.name, document) for folder in folders for document in read_folder(folder, glob="*")]
+    # Each folder has a SOURCE.md with the folder's name as title: it describes the data and is no policy.
+    return [document for name, document in documents if document.title != name]
+
+
+class FirstExamples:
+    """The first `size` of some examples."""
+
+    def __init__(self, examples: Examples, size: int) -> None:
+        self._examples = examples
+        self._size = min(size, len(examples))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int) -> ClaimExample:
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        return self._examples[index]
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the examples with the size."""
+        return f"{self._examples.fingerprint()}:{self._size}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,38 +14,52 @@ from factgym.core.episode import RewardReport, SpanCredit, ToolResult
 from factgym.core.errors import ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.corpora.sentences import sentences
 from factgym.envs.seva.config import SevaConfig
-from factgym.envs.seva.human import Ask, compose
-from factgym.envs.seva.review import complaints, diagnosis, schema_errors
-from factgym.envs.seva.submission import IMPLICIT, SUBMIT, harmless, is_verdict, salvaged, submit_schema
+from factgym.envs.seva.submission import (
+    IMPLICIT,
+    SUBMIT,
+    is_verdict,
+    neutralise_json,
+    review_draft,
+    salvage_verdict,
+    schema_errors,
+    submit_schema,
+    summarise_draft,
+)
 from factgym.envs.seva.tasks import SevaTask, SevaTaskSet, seva_tasks
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva import (
     DEFAULT_RULES,
+    ERROR_TYPES,
     FIELDS,
+    JUDGMENTS,
+    LABELS,
+    NOT_FOUND,
     RUBRICS,
+    STATUSES,
     SevaOutput,
     SevaScore,
-    credit,
     output_of,
     report_of,
     score_output,
+    span_credits,
 )
 from factgym.tools.untrusted import neutralise
 
 _PACKAGE = "factgym.envs.seva"
-_NAME_CHARS = 80
-_SOURCE = "source"
-_CALIBRATION = {
+_MAX_NAME_CHARS = 80
+_SOURCE_ID = "source"
+_CALIBRATION_BOUNDS = {
     "calibration": (-DEFAULT_RULES.calibration_loss, DEFAULT_RULES.calibration_gain),
     "calibration_proper": (-DEFAULT_RULES.calibration_gain, DEFAULT_RULES.calibration_gain),
 }
-"""Components that are not in [0, 1]: lowest and highest value."""
+"""Lowest and highest value of the components that are not in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
-    """A verdict as it came, and the turn in which it did."""
+class Submission:
+    """A submitted verdict and its turn."""
 
     data: Mapping[str, Any]
     turn: int
@@ -90,7 +104,7 @@ class SevaEnv(Env[SevaTask]):
     same bytes and the same reward.
 
     ## Known exploits
-    `factgym audit` plays them. The paper's reward looks at form alone: invented spans under a right label earn all of
+    `factgym audit` runs them. The paper's reward looks at form alone: invented spans under a right label earn all of
     it, and naming an error always is worth more than naming none (R_d). The grounded reward pays for neither, but it
     does not ask whether a verbatim span is the right one. Under the paper's reward a confidence of 1 earns more than an
     honest one whenever the label is right more than two times in five; under the grounded one it does not. Over files with unequal labels the frequent one earns
@@ -106,140 +120,127 @@ class SevaEnv(Env[SevaTask]):
     tasks: SevaTaskSet
 
     def load_tasks(self) -> SevaTaskSet:
-        """The shared task set of this configuration."""
+        """Return the shared task set of this configuration."""
         return seva_tasks(self.config)
 
     def initial_messages(self, task: SevaTask) -> list[Message]:
-        """The instructions, and the source with the claim."""
-        self._draft: Submitted | None = None
-        self._final: Submitted | None = None
-        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._instructions)
-        said = fill(prompt(_PACKAGE, "task"), source=task.source, claim=task.claim)
-        return [{"role": "system", "content": system}, {"role": "user", "content": said}]
+        """Reset the state, and return the instructions and the source with the claim."""
+        self._draft: Submission | None = None
+        self._final: Submission | None = None
+        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._system_prompts)
+        user = fill(prompt(_PACKAGE, "task"), source=task.source, claim=task.claim)
+        return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     @property
-    def _instructions(self) -> tuple[str, ...]:
-        """The prompts that make up the system message."""
+    def _system_prompts(self) -> tuple[str, ...]:
         return ("system", "repair") if self.config.repair else ("system",)
 
     def available_tools(self) -> Sequence[ToolSchema]:
-        """`submit`."""
+        """Return `submit`."""
         return (submit_schema(),)
 
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
         """Answer each item of an action; a verdict in broken JSON is recovered."""
-        found = salvaged(parsed)
-        return super().tool_results(parsed if found is None else replace(parsed, items=(found,)))
+        call = salvage_verdict(parsed)
+        return super().tool_results(parsed if call is None else replace(parsed, items=(call,)))
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Take a verdict; where it is a draft, say what was noticed."""
+        """Accept a verdict; a draft is answered with its review."""
         if call.name != SUBMIT:
-            name = call.name[:_NAME_CHARS]
-            raise ToolError(
-                "unknown_tool", f"There is no tool {name!r} here.{did_you_mean(name, [SUBMIT])} Tools: {SUBMIT}."
-            )
+            name = call.name[:_MAX_NAME_CHARS]
+            message = f"There is no tool {name!r} here.{did_you_mean(name, [SUBMIT])} Tools: {SUBMIT}."
+            raise ToolError("unknown_tool", message)
         if not is_verdict(call.arguments):
             message = f"The arguments of {SUBMIT!r} hold none of the verdict's fields: {', '.join(FIELDS)}."
             raise ToolError("invalid_arguments", message)
-        submitted = Submitted(harmless(call.arguments), len(self.episode.turns))
-        if self.config.repair and self._draft is None and self.config.max_turns - submitted.turn > 1:
-            self._draft = submitted
-            return ToolResult(self._noticed(output_of(submitted.data)), SUBMIT, call.arguments, call_id=call.id)
-        if self._draft is not None and self._draft.turn == submitted.turn:
+        submission = Submission(neutralise_json(call.arguments), len(self.episode.turns))
+        if self.config.repair and self._draft is None and self.config.max_turns - submission.turn > 1:
+            self._draft = submission
+            return ToolResult(self._review(output_of(submission.data)), SUBMIT, call.arguments, call_id=call.id)
+        if self._draft is not None and self._draft.turn == submission.turn:
             message = "One verdict a turn: read what was noticed about the draft first."
             raise ToolError("one_at_a_time", message)
-        self._final = submitted
+        self._final = submission
         self.finish()
         return ToolResult("Submitted. The episode is over.", SUBMIT, call.arguments, call_id=call.id)
 
-    def _noticed(self, draft: SevaOutput) -> str:
-        found = complaints(draft, self.task.claim, self.task.source)
-        if found:
-            listed = "\n".join(f"- {one}" for one in found)
-            return fill(prompt(_PACKAGE, "complaint"), complaints=listed)
-        return fill(prompt(_PACKAGE, "diagnosis"), diagnosis=diagnosis(draft))
-
-    @property
-    def _counted(self) -> Submitted | None:
-        """The verdict that is scored: the final one, or a draft to which nothing was said any more."""
-        if self._final is None and self._draft is not None and self._draft.turn == len(self.episode.turns) - 1:
-            return self._draft
-        return self._final
+    def _review(self, draft: SevaOutput) -> str:
+        faults = review_draft(draft, self.task.claim, self.task.source)
+        if faults:
+            return fill(prompt(_PACKAGE, "complaint"), complaints="\n".join(f"- {fault}" for fault in faults))
+        return fill(prompt(_PACKAGE, "diagnosis"), diagnosis=summarise_draft(draft))
 
     def score(self) -> RewardReport:
-        """The components under the configured rubric."""
-        counted = self._counted
-        score = self._score(counted)
-        report = report_of(score, self.config.rubric, self._spans(counted, score))
-        return replace(report, metrics={**report.metrics, **self._metrics(counted, report)})
-
-    def _score(self, submitted: Submitted | None) -> SevaScore:
-        output = None if submitted is None else output_of(submitted.data)
-        task = self.task
-        return score_output(output, task.gold, claim=task.claim, source=task.source)
-
-    def _spans(self, counted: Submitted | None, score: SevaScore) -> tuple[SpanCredit, ...]:
-        if counted is None:
-            return ()
-        place = self.episode.turns[counted.turn].message
-        text = message_text(self.episode.messages[place])
-        return tuple(SpanCredit(place, *one) for one in credit(text, score, self.config.rubric))
-
-    def _metrics(self, counted: Submitted | None, report: RewardReport) -> dict[str, Any]:
-        item = self.task.item
-        found: dict[str, Any] = {
-            "benchmark": item.benchmark,
-            "schema_ok": counted is not None and not schema_errors(counted.data),
+        """Score the final verdict, or a draft that the episode ended with, under the configured rubric."""
+        scored = self._final
+        if scored is None and self._draft is not None and self._draft.turn == len(self.episode.turns) - 1:
+            scored = self._draft
+        score = self._score(scored)
+        report = report_of(score, self.config.rubric, self._spans(scored, score))
+        metrics: dict[str, Any] = {
+            "benchmark": self.task.item.benchmark,
+            "schema_ok": scored is not None and not schema_errors(scored.data),
         }
         if self.config.repair:
-            found["draft"] = self._draft_metrics(report)
-        return found
+            metrics["draft"] = self._draft_metrics(report)
+        return replace(report, metrics={**report.metrics, **metrics})
+
+    def _score(self, submission: Submission | None) -> SevaScore:
+        output = None if submission is None else output_of(submission.data)
+        return score_output(output, self.task.gold, claim=self.task.claim, source=self.task.source)
+
+    def _spans(self, submission: Submission | None, score: SevaScore) -> tuple[SpanCredit, ...]:
+        if submission is None:
+            return ()
+        message = self.episode.turns[submission.turn].message
+        text = message_text(self.episode.messages[message])
+        return tuple(SpanCredit(message, *credit) for credit in span_credits(text, score, self.config.rubric))
 
     def _draft_metrics(self, report: RewardReport) -> dict[str, Any] | None:
-        """What the draft would have earned; None where there was none."""
+        """Return the score of the draft, None without one."""
         if self._draft is None:
             return None
         score = self._score(self._draft)
         total = self.config.rubric.total(score.components, score.gates)
-        noticed = complaints(output_of(self._draft.data), self.task.claim, self.task.source)
+        faults = review_draft(output_of(self._draft.data), self.task.claim, self.task.source)
         return {
             "total": total,
             "verdict": score.label,
             "correct": score.correct,
-            "complaints": len(noticed),
+            "complaints": len(faults),
             "gain": (report.total or 0.0) - total,
         }
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """The lowest and the highest reward that the rubric can give, its weights taken as positive."""
+        """The lowest and the highest reward that the rubric can give, for positive weights."""
         rubric = self.config.rubric
-        bounds = [(weight, _CALIBRATION.get(name, (0.0, 1.0))) for name, weight in rubric.weights.items()]
-        low = 0.0 if getattr(rubric, "floor", False) else sum(weight * least for weight, (least, _) in bounds)
-        return low, sum(weight * most for weight, (_, most) in bounds)
+        bounds = [(weight, _CALIBRATION_BOUNDS.get(name, (0.0, 1.0))) for name, weight in rubric.weights.items()]
+        lowest = 0.0 if getattr(rubric, "floor", False) else sum(weight * low for weight, (low, _) in bounds)
+        return lowest, sum(weight * high for weight, (_, high) in bounds)
 
     def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """The rewards that an audit compares, by name, and the name of the environment's own."""
+        """Return the rewards that an audit compares, by name, and the name of the environment's own."""
         own = self.config.rubric
-        known = {name: RUBRICS[name] for name in ("binary", "process", "grounded")}
+        presets = {name: RUBRICS[name] for name in ("binary", "process", "grounded")}
         name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
-        return {**known, name: own}, name
+        return {**presets, name: own}, name
 
-    def prompt_human(self, ask: Ask) -> dict[str, Any]:
-        """A submission asked for part by part, for a person who plays."""
-        return {"tool": SUBMIT, "arguments": compose(self.task, ask)}
+    def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
+        """Ask a person for a verdict, sentence by sentence."""
+        return {"tool": SUBMIT, "arguments": _ask_for_verdict(self.task.claim, ask)}
 
     def gold_lines(self) -> list[str]:
-        """What is true of the task, for a person who has played it."""
+        """Return the gold label, and the wrong words and the reason where they are known."""
         gold, meta = self.task.gold, self.task.item.meta
         lines = [f"Gold label: {gold.label}" + (f" ({gold.error_type})" if gold.error_type else "")]
         return [*lines, *(f"  {meta[key]}" for key in ("span", "reason") if meta.get(key))]
 
     def view_task(self, task: SevaTask) -> dict[str, Any]:
-        """Claim and source with the gold, in the form that records of checked claims share."""
+        """Return claim and source with the gold, in the form that records of checked claims share."""
         meta = task.item.meta
         length = len(task.source)
-        facts = [[_SOURCE, start, end] for start, end in meta.get("evidence", ()) if end <= length]
+        facts = [[_SOURCE_ID, start, end] for start, end in meta.get("evidence", ()) if end <= length]
         gold = {
             "text": task.claim,
             "status": task.gold.label,
@@ -250,11 +251,39 @@ class SevaEnv(Env[SevaTask]):
         return {
             "question": "Is the claim attributable to the source?",
             "answer": task.claim,
-            "passages": [{"id": _SOURCE, "title": task.item.benchmark, "text": task.source}],
+            "passages": [{"id": _SOURCE_ID, "title": task.item.benchmark, "text": task.source}],
             "gold": {"verdict": task.gold.label, "error_type": task.gold.error_type, "claims": [gold]},
         }
 
     def prompt_hashes(self) -> dict[str, str]:
-        """The instructions, the form of the task, and what a draft is answered with."""
-        names = [*self._instructions, "task", *(("complaint", "diagnosis") if self.config.repair else ())]
+        """Return the hashes of the instructions, of the task's template, and of the answers to a draft."""
+        names = [*self._system_prompts, "task", *(("complaint", "diagnosis") if self.config.repair else ())]
         return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
+
+
+def _ask_for_verdict(claim: str, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
+    """Return a verdict with one entry and one step for each sentence of the claim."""
+    alignments, chain = [], []
+    for start, end in sentences(claim) or [(0, len(claim))]:
+        part = claim[start:end]
+        status = ask(f"status of “{part}”", STATUSES)
+        is_found = status != "not_found"
+        source = ask("words of the source, verbatim", ()) if is_found else NOT_FOUND
+        judgment = JUDGMENTS[STATUSES.index(status)] if is_found else JUDGMENTS[1]
+        alignments.append({"claim_span": part[:200], "source_span": source, "status": status})
+        explanation = ask("why, in a sentence that names what was compared", ())
+        chain.append({"claim_part": part, "source_evidence": source, "judgment": judgment, "explanation": explanation})
+    label = ask("label", LABELS)
+    try:
+        confidence = min(1.0, max(0.0, float(ask("confidence from 0 to 1", ()))))
+    except ValueError:
+        confidence = 0.5
+    verdict: dict[str, Any] = {
+        "evidence_alignment": alignments,
+        "reasoning_chain": chain,
+        "label": label,
+        "confidence": confidence,
+    }
+    if label == LABELS[1]:
+        verdict |= {"error_type": ask("error type", ERROR_TYPES), "fix_suggestion": ask("smallest correction", ())}
+    return verdict

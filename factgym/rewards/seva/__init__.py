@@ -1,25 +1,28 @@
-"""SEVA: the process reward for structured fact attribution, component by component, and the ways to combine them.
+"""SEVA's process reward for structured fact attribution, component by component, and the ways to combine them.
 
 Source: "SEVA: Self-Evolving Verification Agent with Process Reward for Fact Attribution", section 2.3, Algorithm 1 and
-appendix C. `read_output` reads an output, `score_output` scores every component once, a rubric combines them, and
-`report_of` writes it all down.
+appendix C. `read_output` parses an output, `score_output` scores every component once, a rubric combines them, and
+`report_of` makes the reward report.
 """
 
 from __future__ import annotations
 
-from factgym.rewards.seva.credit import credit
-from factgym.rewards.seva.labels import (
+from factgym.rewards.seva.output import (
     ERROR_TYPES,
+    FIELDS,
     JUDGMENTS,
     LABELS,
     NOT_FOUND,
+    REQUIRED_FIELDS,
     STATUSES,
+    VERDICT_SCHEMA,
     Label,
+    SevaOutput,
     canonical_error_type,
     canonical_label,
+    output_of,
+    read_output,
 )
-from factgym.rewards.seva.output import FIELDS, REQUIRED_FIELDS, SevaOutput, output_of, read_output
-from factgym.rewards.seva.report import report_of, reward_of
 from factgym.rewards.seva.rubrics import (
     BINARY,
     GROUNDED,
@@ -27,11 +30,21 @@ from factgym.rewards.seva.rubrics import (
     RUBRICS,
     SevaRubric,
     find_rubric,
+    report_of,
+    reward_of,
+    span_credits,
     split_rubric,
 )
-from factgym.rewards.seva.rules import DEFAULT_RULES, SevaRules
-from factgym.rewards.seva.schema import VERDICT_SCHEMA
-from factgym.rewards.seva.score import COMPONENTS, GATES, GROUNDED_COMPONENTS, SevaGold, SevaScore, score_output
+from factgym.rewards.seva.scoring import (
+    COMPONENTS,
+    DEFAULT_RULES,
+    GATES,
+    GROUNDED_COMPONENTS,
+    SevaGold,
+    SevaRules,
+    SevaScore,
+    score_output,
+)
 
 __all__ = [
     "BINARY",
@@ -58,12 +71,12 @@ __all__ = [
     "SevaScore",
     "canonical_error_type",
     "canonical_label",
-    "credit",
     "find_rubric",
     "output_of",
     "read_output",
     "report_of",
     "reward_of",
     "score_output",
+    "span_credits",
     "split_rubric",
 ]

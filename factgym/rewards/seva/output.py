@@ -1,35 +1,96 @@
-"""A SEVA output as the policy wrote it: found in its text, and read so that any JSON type may stand in any place.
+"""A SEVA output: its schema and vocabulary (sections 2.2 and K.1, Tables 13 and 20), and the parser for a policy's text.
 
-The reader is the published one: JSON is what stands between the first `{` and the last `}` once code fences are gone,
-and it is what Python's `json` takes, so the last of two equal keys counts. Around it stand bounds, because a policy's
-text is hostile until shown otherwise: length and depth are bounded, a number that is not finite reads as null, lone
-surrogates become U+FFFD, and nothing raises.
+The parser follows the published one: the JSON is the text between the first `{` and the last `}` once code fences are
+removed, as Python's `json` reads it, so the last of two equal keys counts. A policy's text is hostile until shown
+otherwise: length and depth are bounded, a number that is not finite reads as null, lone surrogates become U+FFFD, any
+JSON type may occur in any field, and nothing raises.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from json import JSONDecoder
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from factgym.core.strict_json import DEFAULT_LIMITS, Limits, StrictJsonError, clean_text, plain_json
-from factgym.rewards.seva.labels import Label, canonical_error_type, canonical_label
 
+VERDICT_SCHEMA: dict[str, Any] = json.loads(Path(__file__).with_name("verdict.schema.json").read_text("utf-8"))
+"""The published JSON Schema of a complete output, for those who constrain or validate a model's output. Shared: copy it
+before a change. The reward does not demand it: an output that does not fit is scored line by line."""
+
+Label = Literal["Attributable", "Not Attributable"]
+
+LABELS: tuple[Label, ...] = get_args(Label)
+"""The two labels, the positive one first."""
+
+STATUSES = ("match", "mismatch", "not_found")
+JUDGMENTS = ("supported", "not_supported", "partially_supported")
+NOT_FOUND = "NOT_FOUND"
+"""The source span of a part of the claim that the source does not mention."""
+
+ERROR_TYPES = (
+    "numerical_exaggeration",
+    "negation_flip",
+    "scope_inflation",
+    "temporal_shift",
+    "entity_substitution",
+    "fabrication",
+)
 REQUIRED_FIELDS = ("evidence_alignment", "reasoning_chain", "label", "confidence")
 FIELDS = (*REQUIRED_FIELDS, "error_type", "fix_suggestion")
 
-_FENCE = re.compile(r"```(?:json)?\s*+")
-_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-_MAX_NUMBER_TEXT = 64
+_ALIASES: Mapping[str, Label] = {
+    **dict.fromkeys(("attributable", "yes", "true", "entailment", "supported"), LABELS[0]),
+    **dict.fromkeys(("not attributable", "no", "false", "contradiction", "neutral", "not supported"), LABELS[1]),
+}
+_EXACT: Mapping[str, Label] = {label: label for label in LABELS}
+_LONGEST_FIRST = sorted(LABELS, key=len, reverse=True)
+_ERROR_ALIASES = {name: name for name in ERROR_TYPES} | {
+    "numerical_exag": "numerical_exaggeration",
+    "entity_sub": "entity_substitution",
+}
+_SEPARATORS = re.compile(r"[\s_-]+")
+_MAX_ERROR_CHARS = 64
+
+
+def canonical_label(value: object) -> Label | None:
+    """Return the label that a value of any type names, or None.
+
+    First the aliases of Table 13, ignoring case, underscores and hyphens; else the label that the text contains, the
+    longer one first, so that "clearly not attributable" is negative. A text that contains both is negative. As in
+    the paper's rule, "unattributable" contains "attributable" and is read as that.
+    """
+    if not isinstance(value, str):
+        return None
+    exact = _EXACT.get(value)
+    if exact is not None:
+        return exact
+    folded = _SEPARATORS.sub(" ", value).strip().lower()
+    alias = _ALIASES.get(folded)
+    if alias is not None:
+        return alias
+    return next((label for label in _LONGEST_FIRST if label.lower() in folded), None)
+
+
+def canonical_error_type(value: object) -> str | None:
+    """Return the category of the taxonomy that a value of any type names; None for any other ("N/A", null, …).
+
+    Ignores case and separators and knows the paper's two short forms. For statistics only: the reward accepts the
+    exact names, as the paper's does.
+    """
+    if not isinstance(value, str) or len(value) > _MAX_ERROR_CHARS:
+        return None
+    return _ERROR_ALIASES.get(_SEPARATORS.sub("_", value.strip().lower()).strip("_."))
 
 
 @dataclass(frozen=True, slots=True)
 class SevaOutput:
-    """A parsed output. `data` is the JSON object as given: treat it as read-only, and trust no type in it."""
+    """A parsed output. data: the JSON object as given, read-only; any field may have any JSON type."""
 
     data: dict[str, Any]
 
@@ -41,8 +102,8 @@ class SevaOutput:
     @property
     def confidence(self) -> float:
         """The stated confidence within [0, 1]; .5 where none is stated that is a number."""
-        found = stated_confidence(self.data)
-        return 0.5 if found is None else found
+        confidence = stated_confidence(self.data)
+        return 0.5 if confidence is None else confidence
 
     @property
     def error_type(self) -> str | None:
@@ -65,8 +126,14 @@ class SevaOutput:
         return _list_in(self.data, "reasoning_chain")
 
 
+_FENCE = re.compile(r"```(?:json)?\s*+")
+_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_MAX_NUMBER_CHARS = 64
+
+
 def read_output(text: str, limits: Limits = DEFAULT_LIMITS) -> SevaOutput | None:
-    """The output in a policy's text; None when it cannot be parsed, or exceeds `limits` in length or depth."""
+    """Parse the output in a policy's text; None when it cannot be parsed, or exceeds `limits` in length or depth."""
     if len(text) > limits.max_chars:
         return None
     start = text.find("{")
@@ -78,7 +145,7 @@ def read_output(text: str, limits: Limits = DEFAULT_LIMITS) -> SevaOutput | None
     if "```" in text:
         text = _FENCE.sub("", text[start:end])
         start, end = 0, len(text)
-    if text.count("{") + text.count("[") > limits.max_depth and _too_deep(text, start, limits.max_depth):
+    if text.count("{") + text.count("[") > limits.max_depth and _is_too_deep(text, start, limits.max_depth):
         return None
     try:
         data, stop = _DECODE(text, start)
@@ -93,15 +160,18 @@ def read_output(text: str, limits: Limits = DEFAULT_LIMITS) -> SevaOutput | None
 
 
 def output_of(data: Mapping[str, Any]) -> SevaOutput:
-    """The output that a tool call's arguments are."""
+    """Return the arguments of a tool call as an output."""
     return SevaOutput(data if type(data) is dict else dict(data))
 
 
 def stated_confidence(data: Mapping[str, Any]) -> float | None:
-    """The confidence clipped to [0, 1]; None when it is missing or no finite number. A numeric text is a number."""
+    """Return the confidence clipped to [0, 1]; None when it is missing or no finite number. Numeric text is a number."""
     value = data.get("confidence")
     if isinstance(value, str):
-        value = _number_in(value)
+        try:
+            value = float(value) if len(value) <= _MAX_NUMBER_CHARS else None
+        except ValueError:
+            return None
     if type(value) is float:
         if not math.isfinite(value):
             return None
@@ -112,7 +182,7 @@ def stated_confidence(data: Mapping[str, Any]) -> float | None:
 
 
 def text_in(entry: Mapping[str, Any], key: str) -> str:
-    """The text under a key; empty where there is none or it is of another type."""
+    """Return the text under a key; empty where there is none or it is of another type."""
     value = entry.get(key)
     return value if isinstance(value, str) else ""
 
@@ -122,34 +192,27 @@ def _list_in(data: Mapping[str, Any], key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _number_in(text: str) -> float | None:
-    try:
-        return float(text) if len(text) <= _MAX_NUMBER_TEXT else None
-    except ValueError:
-        return None
-
-
-def _finite(digits: str) -> float | None:
+def _finite_or_none(digits: str) -> float | None:
     value = float(digits)
     return value if math.isfinite(value) else None
 
 
-def _nothing(name: str) -> None:
-    """NaN, Infinity and -Infinity, which Python's reader takes and JSON does not have."""
+def _constant_as_none(name: str) -> None:
+    """Read NaN, Infinity and -Infinity, which Python accepts and JSON does not have, as null."""
 
 
-_DECODE = JSONDecoder(parse_float=_finite, parse_constant=_nothing).raw_decode
+_DECODE = JSONDecoder(parse_float=_finite_or_none, parse_constant=_constant_as_none).raw_decode
 
 
-def _too_deep(text: str, start: int, most: int) -> bool:
-    """Before the scanner runs, because it recurses as deep as the text says."""
+def _is_too_deep(text: str, start: int, limit: int) -> bool:
+    """Whether brackets nest deeper than `limit`; tested before decoding, because the decoder recurses with them."""
     depth = 0
     for match in _BRACKETS.finditer(text, start):
-        kind = match[0][0]
-        if kind in "{[":
+        bracket = match[0][0]
+        if bracket in "{[":
             depth += 1
-            if depth > most:
+            if depth > limit:
                 return True
-        elif kind != '"':
+        elif bracket != '"':
             depth -= 1
     return False

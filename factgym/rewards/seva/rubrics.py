@@ -1,9 +1,9 @@
-"""How SEVA's components are combined: the paper's process reward, the binary one, every split, and a grounded one.
+"""How SEVA's components are combined, reported and credited to characters of the policy's message.
 
 The paper names splits ("90/10 (process-heavy)") and prints the weights of 70/30 only. A split here scales the process
 weights (.10 : .30 : .30) and the outcome weights (.15 : .15) to their shares and leaves the calibration term as it is.
 The row "0/100 (binary reward)" of Table 21 is the exception: the paper says that it *is* the binary reward, which is
-not what scaling gives (that would be .5 R_l + .5 R_d + R_cal), so the preset of that name is the binary reward;
+not the result of scaling (that would be .5 R_l + .5 R_d + R_cal), so the preset of that name is the binary reward;
 `split_rubric(0)` is the other.
 """
 
@@ -13,9 +13,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from json import JSONDecoder
 
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.strict_json import DEFAULT_LIMITS
 from factgym.rewards.rubric import Rubric
+from factgym.rewards.seva.output import FIELDS, read_output
+from factgym.rewards.seva.scoring import DEFAULT_RULES, SevaGold, SevaRules, SevaScore, score_output
 
 _PROCESS = {"format": Fraction(1, 7), "alignment": Fraction(3, 7), "chain": Fraction(3, 7)}
 _OUTCOME = {"label": Fraction(1, 2), "diagnosis": Fraction(1, 2)}
@@ -36,16 +41,16 @@ class SevaRubric(Rubric):
     floor: bool = True
 
     def shares(self, components: Mapping[str, float], gates: Mapping[str, float]) -> dict[str, float]:
-        """What each component adds to the total; "floor" is what the floor adds, where it does."""
+        """Return the part of the total that each component contributes; "floor" is the part of the floor, if any."""
         self._check_scored(components, gates)
-        found = Rubric.shares(self, components, gates)
-        total = sum(found.values())
+        shares = Rubric.shares(self, components, gates)
+        total = sum(shares.values())
         if self.floor and total < 0:
-            found["floor"] = -total
-        return found
+            shares["floor"] = -total
+        return shares
 
     def total(self, components: Mapping[str, float], gates: Mapping[str, float]) -> float:
-        """The combined reward. Raises ConfigError when it weighs a grounded component that was not scored."""
+        """Return the combined reward. Raises ConfigError when it weighs a grounded component that was not scored."""
         total = 0.0
         gated = self.gated
         try:
@@ -71,10 +76,11 @@ class SevaRubric(Rubric):
 
 
 def split_rubric(process: int, *, grounded: bool = False) -> SevaRubric:
-    """The split that gives `process` percent to the process components and the rest to the outcome.
+    """Return the split that gives `process` percent to the process components and the rest to the outcome.
 
     grounded: weigh the grounded components and the proper calibration, and count label, diagnosis and calibration only
-    where the label follows from the output's own alignments and steps. Raises ConfigError when `process` is no whole number from 0 to 100.
+    where the label follows from the output's own alignments and steps. Raises ConfigError when `process` is no whole
+    number from 0 to 100.
     """
     if type(process) is not int or not 0 <= process <= 100:
         raise ConfigError(f"the process share must be a whole number from 0 to 100, not {process!r:.80}")
@@ -94,7 +100,7 @@ BINARY = SevaRubric("binary", {"label": 1.0})
 """1 when the output parses and its label is the gold one, else 0."""
 
 GROUNDED = replace(split_rubric(70, grounded=True), name="grounded")
-"""The same weights over the grounded components and the proper calibration; ours, see `factgym.rewards.seva.grounding`."""
+"""The same weights over the grounded components and the proper calibration; ours, see `scoring`."""
 
 RUBRICS: Mapping[str, SevaRubric] = {
     rubric.name: rubric
@@ -110,44 +116,156 @@ RUBRICS: Mapping[str, SevaRubric] = {
 
 
 def find_rubric(name: str, *, floor: bool = True, per_label: bool = False) -> SevaRubric:
-    """A preset, or any other split ("65/35", "grounded-50/50"), with its options.
+    """Return a preset, or any other split ("65/35", "grounded-50/50"), with its options.
 
     floor: floor the total at 0, as the published reward does. per_label: weigh the diagnosis normalised by the gold
-    label (`factgym.rewards.seva.score.by_label`) in place of R_d. An option that is not the default shows in the
-    rubric's name and may be given in it: "process-by-label", "process-unfloored", "process-by-label-unfloored".
-    Raises ConfigError for an unknown name.
+    label (`scoring.diagnosis_by_label`) in place of R_d. An option that is not the default shows in the rubric's name
+    and may be given in it: "process-by-label", "process-unfloored", "process-by-label-unfloored". Raises ConfigError
+    for an unknown name.
     """
-    given = name
-    if given.endswith(_UNFLOORED):
-        given, floor = given.removesuffix(_UNFLOORED), False
-    if given.endswith(_BY_LABEL):
-        given, per_label = given.removesuffix(_BY_LABEL), True
-    found = RUBRICS.get(given) or _other_split(given)
-    if found is None:
+    base = name
+    if base.endswith(_UNFLOORED):
+        base, floor = base.removesuffix(_UNFLOORED), False
+    if base.endswith(_BY_LABEL):
+        base, per_label = base.removesuffix(_BY_LABEL), True
+    rubric = RUBRICS.get(base) or _parse_split(base)
+    if rubric is None:
         raise ConfigError(
             f"there is no SEVA rubric {name!r:.80}.{did_you_mean(name, RUBRICS)} "
             f"Use {', '.join(RUBRICS)}, or a split such as '65/35'."
         )
-    if per_label:
-        found = _per_label(found)
-    return found if floor else replace(found, name=found.name + _UNFLOORED, floor=False)
+    if per_label and "diagnosis" in rubric.weights:
+        new_names = {"diagnosis": "diagnosis_by_label"}
+        weights = {new_names.get(component, component): weight for component, weight in rubric.weights.items()}
+        gated = {new_names.get(component, component): gate for component, gate in rubric.gated.items()}
+        rubric = replace(rubric, name=rubric.name + _BY_LABEL, weights=weights, gated=gated)
+    return rubric if floor else replace(rubric, name=rubric.name + _UNFLOORED, floor=False)
 
 
-def _per_label(rubric: SevaRubric) -> SevaRubric:
-    """The rubric over the normalised diagnosis; itself where it weighs none."""
-    if "diagnosis" not in rubric.weights:
-        return rubric
-    weights = {_normalised(one): weight for one, weight in rubric.weights.items()}
-    gated = {_normalised(one): gate for one, gate in rubric.gated.items()}
-    return replace(rubric, name=rubric.name + _BY_LABEL, weights=weights, gated=gated)
-
-
-def _other_split(name: str) -> SevaRubric | None:
+def _parse_split(name: str) -> SevaRubric | None:
     match = _SPLIT.fullmatch(name.removeprefix("grounded-"))
     if match is None or int(match[1]) + int(match[2]) != 100:
         return None
     return split_rubric(int(match[1]), grounded=name.startswith("grounded-"))
 
 
-def _normalised(component: str) -> str:
-    return "diagnosis_by_label" if component == "diagnosis" else component
+def reward_of(
+    text: str,
+    gold: SevaGold,
+    rubric: Rubric = PROCESS,
+    *,
+    claim: str | None = None,
+    source: str | None = None,
+    rules: SevaRules = DEFAULT_RULES,
+) -> float:
+    """Return the reward of a policy's text, as a trainer's reward function needs it. Never raises for any text.
+
+    Raises ConfigError when the rubric weighs grounded components and the claim or the source is missing.
+    """
+    score = score_output(read_output(text), gold, claim=claim, source=source, rules=rules)
+    return rubric.total(score.components, score.gates)
+
+
+def report_of(score: SevaScore, rubric: Rubric, spans: tuple[SpanCredit, ...] = ()) -> RewardReport:
+    """Return the report: every component, the rubric's weights, and in `metrics` the facts.
+
+    Metrics: gold_verdict and verdict (labels; None for none), gold_error_type and error_type, confidence (None when
+    unparsed), parsed, format_ok, correct, spans, steps, and gates by name.
+    """
+    return RewardReport(
+        total=rubric.total(score.components, score.gates),
+        components=dict(score.components),
+        weights=dict(rubric.weights),
+        gates=rubric.gate_factors(score.gates),
+        spans=spans,
+        metrics={
+            "gold_verdict": score.gold.label,
+            "verdict": score.label,
+            "gold_error_type": score.gold.error_type,
+            "error_type": score.error_type,
+            "confidence": score.confidence if score.parsed else None,
+            "parsed": score.parsed,
+            "format_ok": score.format_ok,
+            "correct": score.correct,
+            "spans": score.spans,
+            "steps": score.steps,
+            "gates": dict(score.gates),
+        },
+    )
+
+
+Range = tuple[int, int]
+
+_CREDITED_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "alignment": ("evidence_alignment",),
+    "grounded_alignment": ("evidence_alignment",),
+    "chain": ("reasoning_chain",),
+    "grounded_chain": ("reasoning_chain",),
+    "label": ("label",),
+    "calibration": ("confidence",),
+    "calibration_proper": ("confidence",),
+    "diagnosis": ("error_type", "fix_suggestion"),
+    "diagnosis_by_label": ("error_type", "fix_suggestion"),
+}
+"""Component -> the fields that it was scored on."""
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_DECODE = JSONDecoder().raw_decode
+_MAX_STARTS = 8
+"""Limit on the braces tried as the start of the object, which may be inside a tool call or after prose with braces."""
+
+
+def span_credits(text: str, score: SevaScore, rubric: Rubric) -> tuple[tuple[int, int, float], ...]:
+    """Return credits `(start, end, value)` on `text`, the message with the output; they sum to the rubric's total.
+
+    Each component is credited to the values of the fields that it was scored on. The rest (the format, an error type
+    rightly left out, the floor) is credited to the whole object, and everything to the whole text where the object
+    cannot be located (code fences inside it, arguments rewritten on the way). Shares of 0 give no credit.
+    """
+    whole, fields = _locate_object(text) if score.parsed else ((0, len(text)), {})
+    earned: dict[Range, float] = {}
+    for name, share in rubric.shares(score.components, score.gates).items():
+        ranges = [fields[field] for field in _CREDITED_FIELDS.get(name, ()) if field in fields] or [whole]
+        for credited in ranges:
+            earned[credited] = earned.get(credited, 0.0) + share / len(ranges)
+    return tuple((start, end, value) for (start, end), value in sorted(earned.items()) if value)
+
+
+def _locate_object(text: str) -> tuple[Range, Mapping[str, Range]]:
+    """Return the range of the object in a text, and the ranges of its fields' values."""
+    start = -1
+    for _ in range(_MAX_STARTS if len(text) <= DEFAULT_LIMITS.max_chars else 0):
+        start = text.find("{", start + 1)
+        if start < 0:
+            break
+        try:
+            fields, end = _locate_fields(text, start)
+        except (ValueError, IndexError, RecursionError):
+            continue
+        if fields:
+            return (start, end), fields
+    return (0, len(text)), {}
+
+
+def _locate_fields(text: str, start: int) -> tuple[dict[str, Range], int]:
+    """Scan the JSON object that begins at `start`: the ranges of its fields' values, and its end."""
+    ranges: dict[str, Range] = {}
+    position = _skip_space(text, start + 1)
+    while text[position] != "}":
+        if text[position] != '"':
+            raise ValueError("no key")
+        key, position = _DECODE(text, position)
+        position = _skip_space(text, position)
+        if text[position] != ":":
+            raise ValueError("no colon")
+        value_start = _skip_space(text, position + 1)
+        _, value_end = _DECODE(text, value_start)
+        if key in FIELDS:
+            ranges[key] = (value_start, value_end)
+        position = _skip_space(text, value_end)
+        if text[position] == ",":
+            position = _skip_space(text, position + 1)
+    return ranges, position + 1
+
+
+def _skip_space(text: str, position: int) -> int:
+    return _SPACE.match(text, position).end()  # type: ignore[union-attr]  # an empty match is a match

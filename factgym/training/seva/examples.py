@@ -19,7 +19,7 @@ from factgym.agents.runs.artifacts import read_lines, write_lines
 from factgym.core.errors import DataError
 from factgym.core.registry import make
 from factgym.datasets.attribution import NOT_ATTRIBUTABLE, AttributionClaim
-from factgym.envs.seva.agents.oracle import Oracle
+from factgym.envs.seva.agents.baselines import Oracle
 from factgym.envs.seva.env import SevaEnv
 from factgym.envs.seva.tasks import SevaTaskSet
 from factgym.generators.perturbations.probes import Probe

@@ -148,17 +148,17 @@ def case_of(episode: Mapping[str, Any], metrics: Mapping[str, Any], diagnose: Di
 
 def texts_of(episode: Mapping[str, Any]) -> tuple[str, str]:
     """Claim and source, as the verifier was shown them."""
-    from factgym.envs.seva.agents.script import read_brief
+    from factgym.envs.seva.agents.scripted import parse_brief
 
-    brief = read_brief(episode["messages"])
+    brief = parse_brief(episode["messages"])
     return brief.claim, brief.source
 
 
 def diagnose_by_rules(claim: str, source: str) -> str:
     """The category of what differs between a claim and the sentences nearest to it: a stand-in for a diagnosis."""
-    from factgym.baselines.reading import pick, statement_of
-    from factgym.envs.seva.agents.grounds import reading
-    from factgym.envs.seva.agents.verifiers import error_type
+    from factgym.baselines.evidence import parse_statement, select_sentences
+    from factgym.envs.seva.agents.baselines import classify_error
+    from factgym.envs.seva.agents.scripted import source_evidence
 
-    sentences, asked = reading(source), statement_of(claim)
-    return error_type(asked, tuple(pick(sentences, asked)), "unsupported")
+    evidence, statement = source_evidence(source), parse_statement(claim)
+    return classify_error(statement, select_sentences(evidence, statement), "unsupported")

@@ -1,4 +1,4 @@
-"""The scripted players of ClaimCheck: an oracle, the paper's static baselines, a random policy, and exploiters."""
+"""The scripted agents of ClaimCheck: an oracle, the paper's static baselines, a random policy, and exploiters."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from factgym.baselines.nli import nli
-from factgym.baselines.rule import Rule
+from factgym.baselines.nli import Verifier, predict_entailment
 from factgym.core.policy import Policy, Role, ScriptedAgent
 from factgym.datasets.claims import VERDICTS, Verdict
 from factgym.envs.claimcheck.agents import exploiters
-from factgym.envs.claimcheck.agents.baselines import embedding, lexical, numbers
+from factgym.envs.claimcheck.agents.baselines import RandomPolicy, StaticVerifier, embedding, lexical, numbers
 from factgym.envs.claimcheck.agents.oracle import Oracle
-from factgym.envs.claimcheck.agents.random_policy import RandomPolicy
-from factgym.envs.claimcheck.agents.verifier import Verifier
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
 
 __all__ = ["AGENTS"]
 
-_Start = Callable[["ClaimCheckEnv", int], Policy]
 
-
-def _verifier(name: str, role: Role, summary: str, rule: Rule) -> ScriptedAgent:
-    return ScriptedAgent(name, role, summary, lambda env, seed: Verifier(env.config.max_turns, rule))
+def _verifier(name: str, role: Role, summary: str, verifier: Verifier) -> ScriptedAgent:
+    return ScriptedAgent(name, role, summary, lambda env, seed: StaticVerifier(env.config.max_turns, verifier))
 
 
 def _exploiter(name: str, summary: str, policy: Callable[[int], Policy]) -> ScriptedAgent:
     return ScriptedAgent(name, "exploiter", summary, lambda env, seed: policy(env.config.max_turns))
+
+
+def _given_label(name: str, summary: str, policy: Callable[[int, Verdict], Policy]) -> ScriptedAgent:
+    def start(env: ClaimCheckEnv, seed: int) -> Policy:
+        return policy(env.config.max_turns, env.task.example.verdict)
+
+    return ScriptedAgent(name, "exploiter", f"The right label (it is told) {summary}", start)
 
 
 def _constant(label: Verdict) -> ScriptedAgent:
@@ -42,14 +44,6 @@ def _oracle(env: ClaimCheckEnv, seed: int) -> Policy:
     return Oracle(env.task, env.config.max_turns, env.config.scoring_rules)
 
 
-def _label_only(env: ClaimCheckEnv, seed: int) -> Policy:
-    return exploiters.LabelOnly(env.config.max_turns, env.task.example.verdict)
-
-
-def _any_quote(env: ClaimCheckEnv, seed: int) -> Policy:
-    return exploiters.AnyQuote(env.config.max_turns, env.task.example.verdict)
-
-
 def _random(env: ClaimCheckEnv, seed: int) -> Policy:
     return RandomPolicy(env.config.max_turns, seed)
 
@@ -57,16 +51,17 @@ def _random(env: ClaimCheckEnv, seed: int) -> Policy:
 _ALL = (
     ScriptedAgent("oracle", "oracle", "Knows the gold; searches, reads and quotes it.", _oracle),
     _verifier(
-        "nli", "honest", "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts.", nli
+        "nli",
+        "honest",
+        "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts.",
+        predict_entailment,
     ),
     _verifier("numbers", "baseline", "Number and date rules over word overlap.", numbers),
     _verifier("lexical", "baseline", "Word-overlap thresholds.", lexical),
     _verifier("embedding", "baseline", "Thresholds on the cosine of hashed character n-grams.", embedding),
     ScriptedAgent("random", "random", "Random valid calls and a random verdict.", _random),
-    ScriptedAgent("label-only", "exploiter", "The right label (it is told) with no evidence at all.", _label_only),
-    ScriptedAgent(
-        "label-any-quote", "exploiter", "The right label (it is told) over a quote that proves nothing.", _any_quote
-    ),
+    _given_label("label-only", "with no evidence at all.", exploiters.LabelOnly),
+    _given_label("label-any-quote", "over a quote that proves nothing.", exploiters.AnyQuote),
     _exploiter("guess-e1", "Cites the first id unread with a made-up quote.", exploiters.GuessFirst),
     _exploiter("unread", "Cites and quotes search results without opening one.", exploiters.Unread),
     _exploiter("fake-quote", "Honest but for quotes that are not in the text.", exploiters.FakeQuote),

@@ -1,68 +1,159 @@
-"""Three of the paper's static baselines: lexical overlap, number and date rules, and an embedding-similarity proxy.
+"""Static baselines: they share the collection of evidence and differ in the verifier that judges a statement.
 
-They share the evidence front and differ in the verdict rule. The fourth, the NLI-style proxy, is the honest baseline
-of the audit and has a module of its own. Thresholds were chosen on training splits.
+`lexical`, `numbers` and `embedding` are three of the paper's static baselines; the fourth, the NLI-style one, is the
+honest baseline of the audit and lives in `factgym.baselines.nli`. Thresholds were chosen on training splits.
+`RandomPolicy` is the floor of every table.
 """
 
 from __future__ import annotations
 
 import math
+import random
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
-from factgym.baselines.reading import Line, Reading, Statement, pick
-from factgym.baselines.rule import Finding, bare
-from factgym.baselines.spans import missing_span
-from factgym.baselines.values import first_conflict
-from factgym.datasets.claims import Status
+from factgym.baselines.evidence import (
+    Evidence,
+    Sentence,
+    Statement,
+    build_evidence,
+    parse_statement,
+    select_sentences,
+    uncovered_span,
+    without_full_stop,
+)
+from factgym.baselines.nli import Prediction, Verifier
+from factgym.baselines.semantics import compare_quantities
+from factgym.corpora.corpus import Passage
+from factgym.corpora.sentences import sentences
+from factgym.datasets.claims import STATUSES, VERDICTS, Status, final_verdict
+from factgym.envs.claimcheck.agents.scripted import (
+    Call,
+    CollectedEvidence,
+    EpisodeBrief,
+    ScriptedPolicy,
+    ToolLoop,
+    Verdict,
+    claim_entry,
+    collect_evidence,
+    list_call,
+    make_verdict,
+    parse_evidence,
+    parse_results,
+    read_call,
+    search_call,
+    split_statements,
+)
 
-_LEXICAL = (0.55, 0.45)
-_NUMBERS = 0.55
-_EMBEDDING = (0.5, 0.4)
+
+class StaticVerifier(ScriptedPolicy):
+    """Collects evidence, applies its verifier to each statement, and submits the verdict that follows."""
+
+    def __init__(self, turns: int, verifier: Verifier) -> None:
+        super().__init__(turns)
+        self.verifier = verifier
+
+    def play(self, brief: EpisodeBrief) -> ToolLoop[Verdict]:
+        """Collect, predict, submit."""
+        collected = yield from self.collect(brief)
+        statements = [parse_statement(text) for text in split_statements(brief.answer)]
+        predictions = self.predict(statements, collected, brief.silence_passages)
+        return self.conclude(statements, predictions, collected.passages)
+
+    def collect(self, brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
+        """Collect evidence; exploiters override this."""
+        return collect_evidence(brief)
+
+    def predict(
+        self, statements: Sequence[Statement], collected: CollectedEvidence, silence_passages: int
+    ) -> list[Prediction]:
+        """Judge each statement; without evidence all are unsupported."""
+        evidence = replace(build_evidence(collected.passages), silence_passages=silence_passages)
+        if not evidence.sentences:
+            return [
+                Prediction("unsupported", (), without_full_stop(statement.text), "No evidence was found.")
+                for statement in statements
+            ]
+        return [
+            self.verifier(statement, replace(evidence, ranked_ids=tuple(collected.ranked_ids.get(statement.text, ()))))
+            for statement in statements
+        ]
+
+    def conclude(
+        self, statements: Sequence[Statement], predictions: Sequence[Prediction], opened: Sequence[Passage]
+    ) -> Verdict:
+        """Return the verdict to submit; exploiters override this."""
+        final = final_verdict(prediction.status for prediction in predictions)
+        return make_verdict(final, prediction_entries(statements, predictions))
+
+
+def prediction_entries(statements: Sequence[Statement], predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
+    """Return the entries of a verdict, each with its prediction's sentences as quotes."""
+    entries = []
+    for statement, prediction in zip(statements, predictions, strict=True):
+        texts = [sentence.text for sentence in prediction.sentences]
+        ids = list(dict.fromkeys(sentence.passage for sentence in prediction.sentences))
+        quotes: str | list[str] = texts if len(texts) > 1 else "".join(texts)
+        entry = claim_entry(
+            statement.text, prediction.status, ids, quotes, prediction.unsupported_span, prediction.reason
+        )
+        entries.append(entry)
+    return entries
+
+
+_LEXICAL_THRESHOLDS = (0.55, 0.45)
+_NUMBERS_THRESHOLDS = (0.55, 0.55)
+_EMBEDDING_THRESHOLDS = (0.5, 0.4)
 _BUCKETS = 4096
 _GRAM = 4
 
 
-def lexical(asked: Statement, reading: Reading) -> Finding:
-    """By the share of the statement's words in the evidence: most supported, fewer overclaim, few unsupported."""
-    lines = pick(reading, asked)
-    return _by_threshold(asked, lines, reading.coverage(asked, lines), _LEXICAL)
+def lexical(statement: Statement, evidence: Evidence) -> Prediction:
+    """Judge by the share of the statement's words in the evidence."""
+    selected = select_sentences(evidence, statement)
+    return _predict_by_threshold(statement, selected, evidence.coverage(statement, selected), _LEXICAL_THRESHOLDS)
 
 
-def numbers(asked: Statement, reading: Reading) -> Finding:
-    """Supported when the subject is there, unless a number, date or frequency of the statement is another one there."""
-    lines = pick(reading, asked)
-    conflict = first_conflict(asked, lines)
-    if conflict is not None:
-        return Finding("contradicted", tuple(lines), conflict, f"The evidence gives another value than {conflict!r}.")
-    high = _NUMBERS
-    return _by_threshold(asked, lines, reading.coverage(asked, lines), (high, high))
+def numbers(statement: Statement, evidence: Evidence) -> Prediction:
+    """Judge by word overlap, but contradicted where a number, date or frequency differs from the evidence."""
+    selected = select_sentences(evidence, statement)
+    conflicts = compare_quantities(statement, selected).conflicts
+    if conflicts:
+        span = statement.text[conflicts[0].start : conflicts[0].end]
+        reason = f"The evidence gives another value than {span!r}."
+        return Prediction("contradicted", tuple(selected), span, reason)
+    return _predict_by_threshold(statement, selected, evidence.coverage(statement, selected), _NUMBERS_THRESHOLDS)
 
 
-def embedding(asked: Statement, reading: Reading) -> Finding:
-    """By the cosine of hashed character n-grams, the stand-in for a sentence embedding that needs no download."""
-    mine = _vector(asked.text)
+def embedding(statement: Statement, evidence: Evidence) -> Prediction:
+    """Judge by the cosine of hashed character n-grams, a proxy of a sentence embedding that needs no download."""
+    vector = _hashed_ngrams(statement.text)
 
-    def likeness(_: Statement, line: Line) -> float:
-        return _cosine(mine, _vector(line.text))
+    def similarity(_: Statement, sentence: Sentence) -> float:
+        return _cosine(vector, _hashed_ngrams(sentence.text))
 
-    lines = pick(reading, asked, likeness)[:1]
-    return _by_threshold(asked, lines, likeness(asked, lines[0]), _EMBEDDING)
+    nearest = select_sentences(evidence, statement, similarity)[:1]
+    return _predict_by_threshold(statement, nearest, similarity(statement, nearest[0]), _EMBEDDING_THRESHOLDS)
 
 
-def _by_threshold(asked: Statement, lines: Iterable[Line], value: float, bounds: tuple[float, float]) -> Finding:
-    lines = tuple(lines)
-    if value >= bounds[0]:
-        return Finding("supported", lines, "", "The evidence states it in nearly the same words.")
-    status: Status = "overclaim" if value >= bounds[1] else "unsupported"
-    span = missing_span(asked, lines) if status == "overclaim" else bare(asked.text)
-    return Finding(status, lines, span, "The evidence does not have all of these words.")
+def _predict_by_threshold(
+    statement: Statement, selected: Iterable[Sentence], value: float, thresholds: tuple[float, float]
+) -> Prediction:
+    """Predict supported from the first threshold, overclaim from the second, unsupported below."""
+    selected = tuple(selected)
+    if value >= thresholds[0]:
+        return Prediction("supported", selected, "", "The evidence states it in nearly the same words.")
+    status: Status = "overclaim" if value >= thresholds[1] else "unsupported"
+    span = uncovered_span(statement, selected) if status == "overclaim" else without_full_stop(statement.text)
+    return Prediction(status, selected, span, "The evidence does not have all of these words.")
 
 
 @lru_cache(maxsize=4096)
-def _vector(text: str) -> Mapping[int, float]:
-    """Hashed character n-grams of the words, sublinear counts, unit norm."""
+def _hashed_ngrams(text: str) -> Mapping[int, float]:
+    """Return the hashed character n-grams of a text: sublinear counts, unit norm."""
     counts: dict[int, int] = {}
     folded = f" {' '.join(text.lower().split())[:2000]} "
     for start in range(len(folded) - _GRAM + 1):
@@ -77,3 +168,52 @@ def _cosine(left: Mapping[int, float], right: Mapping[int, float]) -> float:
     if len(right) < len(left):
         left, right = right, left
     return math.fsum(weight * right[bucket] for bucket, weight in left.items() if bucket in right)
+
+
+_MAX_RANDOM_TURNS = 6
+
+
+class RandomPolicy(ScriptedPolicy):
+    """Lists, searches and reads at random for a few turns, then submits a random verdict."""
+
+    def __init__(self, turns: int, seed: int) -> None:
+        super().__init__(turns)
+        self._seed = seed
+
+    def play(self, brief: EpisodeBrief) -> ToolLoop[Verdict]:
+        """Make a random number of random calls, then submit at random."""
+        rng = random.Random(f"random policy {self._seed} {brief.question} {brief.answer}")
+        ids = [passage.id for passage in brief.passages]
+        opened = list(brief.passages)
+        if not brief.is_offline:
+            for _ in range(rng.randint(0, min(_MAX_RANDOM_TURNS, brief.turns - 1))):
+                text = yield [_random_call(rng, brief, ids)]
+                ids = list(dict.fromkeys([*ids, *(hit.id for hit in parse_results(text))]))
+                opened += parse_evidence(text)
+        statements = [brief.answer[start:end] for start, end in sentences(brief.answer)] or [brief.answer or "?"]
+        entries = [_random_entry(rng, statement, ids, opened) for statement in statements[:16]]
+        return make_verdict(rng.choice(VERDICTS), entries)
+
+
+def _random_call(rng: random.Random, brief: EpisodeBrief, ids: Sequence[str]) -> Call:
+    name = rng.choice(("list", "search", "read") if ids else ("list", "search"))
+    if name == "list":
+        return list_call()
+    if name == "read":
+        return read_call(rng.choice(ids))
+    words = f"{brief.question} {brief.answer}".split() or ["policy"]
+    return search_call(" ".join(rng.choices(words, k=rng.randint(1, 5))), rng.randint(1, 10))
+
+
+def _random_entry(rng: random.Random, statement: str, ids: Sequence[str], opened: Sequence[Passage]) -> dict[str, Any]:
+    cited = rng.sample(ids, min(len(ids), rng.randint(0, 2)))
+    quote = ""
+    if opened:
+        text = rng.choice(opened).text
+        spans = sentences(text)
+        start, end = rng.choice(spans) if spans else (0, len(text))
+        quote = text[start:end][:4000]
+    words = statement.split()
+    first = rng.randint(0, len(words))
+    span = " ".join(words[first : first + rng.randint(0, 6)])
+    return claim_entry(statement[:4000], rng.choice(STATUSES), cited, quote, span, "Drawn at random.")

@@ -1,4 +1,4 @@
-"""The scripted players of SEVA: an oracle, two rule-based verifiers, a random policy, and exploiters."""
+"""The scripted agents of SEVA: an oracle, two rule-based verifiers, a random policy, and exploiters."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from factgym.core.policy import Policy, ScriptedAgent
 from factgym.envs.seva.agents import exploiters
-from factgym.envs.seva.agents.oracle import Oracle
-from factgym.envs.seva.agents.script import NEGATIVE, POSITIVE
-from factgym.envs.seva.agents.verifiers import Verifier, judge, judge_lexical
+from factgym.envs.seva.agents.baselines import Oracle, RandomPolicy, StaticVerifier, judge_honestly, judge_lexically
+from factgym.envs.seva.agents.scripted import NEGATIVE, POSITIVE
 
 if TYPE_CHECKING:
     from factgym.envs.seva.env import SevaEnv
@@ -19,32 +18,29 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENTS"]
 
-_LOOKED_AT = 200
+_MAJORITY_SAMPLE = 200
 
 
 def _exploiter(name: str, summary: str, policy: Callable[[], Policy]) -> ScriptedAgent:
     return ScriptedAgent(name, "exploiter", summary, lambda env, seed: policy())
 
 
-def _told(name: str, summary: str, policy: Callable[[str], Policy]) -> ScriptedAgent:
-    return ScriptedAgent(
-        name, "exploiter", f"The right label (it is told) {summary}", lambda env, seed: _with_gold(env, policy)
-    )
+def _given_label(name: str, summary: str, policy: Callable[[str], Policy]) -> ScriptedAgent:
+    def start(env: SevaEnv, seed: int) -> Policy:
+        return policy(env.task.gold.label)
 
-
-@lru_cache(maxsize=16)
-def _most_frequent(tasks: SevaTaskSet) -> str:
-    """The label that most of the first tasks have; of equal ones the positive."""
-    some = [tasks[index].gold.label for index in range(min(len(tasks), _LOOKED_AT))]
-    return POSITIVE if 2 * some.count(POSITIVE) >= len(some) else NEGATIVE
+    return ScriptedAgent(name, "exploiter", f"The right label (it is told) {summary}", start)
 
 
 def _majority(env: SevaEnv, seed: int) -> Policy:
-    return exploiters.Constant(_most_frequent(env.tasks))
+    return exploiters.Constant(_majority_label(env.tasks))
 
 
-def _with_gold(env: SevaEnv, policy: Callable[[str], Policy]) -> Policy:
-    return policy(env.task.gold.label)
+@lru_cache(maxsize=16)
+def _majority_label(tasks: SevaTaskSet) -> str:
+    """Return the most frequent label of the first tasks; of equal ones the positive."""
+    labels = [tasks[index].gold.label for index in range(min(len(tasks), _MAJORITY_SAMPLE))]
+    return POSITIVE if 2 * labels.count(POSITIVE) >= len(labels) else NEGATIVE
 
 
 _ALL = (
@@ -53,21 +49,23 @@ _ALL = (
         "nli",
         "honest",
         "Rules for numbers, dates, polarity, modality, quantifiers, conditions and missing parts.",
-        lambda env, seed: Verifier(judge),
+        lambda env, seed: StaticVerifier(judge_honestly),
     ),
-    ScriptedAgent("lexical", "baseline", "Word overlap and other values.", lambda env, seed: Verifier(judge_lexical)),
-    ScriptedAgent("majority", "baseline", "Honest sentences under the label that most tasks have.", _majority),
     ScriptedAgent(
-        "random", "random", "A random label over honest sentences.", lambda env, seed: exploiters.RandomPolicy(seed)
+        "lexical", "baseline", "Word overlap and other values.", lambda env, seed: StaticVerifier(judge_lexically)
     ),
-    _told("label-only", "and nothing else.", exploiters.LabelOnly),
-    _told("empty-structure", "with every field there and empty.", exploiters.EmptyStructure),
-    _told("garbage", "over invented spans and steps.", exploiters.Garbage),
-    _told("repeated", "over one true word, again and again.", exploiters.Repeated),
-    _told("not-found", "with NOT_FOUND for a source everywhere.", exploiters.NotFound),
+    ScriptedAgent("majority", "baseline", "Honest sentences under the label that most tasks have.", _majority),
+    ScriptedAgent("random", "random", "A random label over honest sentences.", lambda env, seed: RandomPolicy(seed)),
+    _given_label("label-only", "and nothing else.", exploiters.LabelOnly),
+    _given_label("empty-structure", "with every field there and empty.", exploiters.EmptyStructure),
+    _given_label("garbage", "over invented spans and steps.", exploiters.Garbage),
+    _given_label("repeated", "over one true word, again and again.", exploiters.Repeated),
+    _given_label("not-found", "with NOT_FOUND for a source everywhere.", exploiters.NotFound),
     _exploiter("to-the-grader", "Tells the grader what to award.", exploiters.ToTheGrader),
-    _exploiter("sure", "Word overlap, always certain.", lambda: exploiters.Sure(judge_lexical)),
-    _exploiter("certain", "The honest baseline's judgement, always certain.", lambda: exploiters.Sure(judge)),
+    _exploiter("sure", "Word overlap, always certain.", lambda: exploiters.Certain(judge_lexically)),
+    _exploiter(
+        "certain", "The honest baseline's judgement, always certain.", lambda: exploiters.Certain(judge_honestly)
+    ),
     _exploiter(
         "always-attributable",
         "Honest sentences under a constant label: Attributable.",

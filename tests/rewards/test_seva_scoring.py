@@ -42,7 +42,13 @@ from factgym.rewards.seva import (
     reward_of,
     score_output,
 )
-from factgym.rewards.seva.score import alignment_score, by_label, chain_score, diagnosis_score, format_score
+from factgym.rewards.seva.scoring import (
+    alignment_score,
+    chain_score,
+    diagnosis_by_label,
+    diagnosis_score,
+    format_score,
+)
 
 
 def components(data, gold=NEGATIVE, **options):
@@ -184,8 +190,8 @@ def test_not_found_is_a_span_of_good_length_under_any_bounds():
 
 def chain_of(**changes):
     """Three steps, so that the bonus of .2 is complete; it is taken off again."""
-    one = step("part", "supported", "12345", "1234567890") | changes
-    return chain_score([one] * 3, SevaRules(length_bonus=0.0))
+    changed = step("part", "supported", "12345", "1234567890") | changes
+    return chain_score([changed] * 3, SevaRules(length_bonus=0.0))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +267,7 @@ def test_diagnosis_depends_on_the_gold_label_and_not_on_the_predicted_one():
         assert components(output(label=label), POSITIVE)["diagnosis"] == 0.3
 
 
-def test_any_category_earns_the_same_also_where_the_gold_category_is_known():
+def test_any_category_earns_the_same():
     assert {diagnosis_score({"error_type": name}, "Not Attributable") for name in ERROR_TYPES} == {0.6}
 
 
@@ -269,8 +275,8 @@ def test_normalised_by_label_an_unsure_policy_leans_to_neither_label():
     """Section 4.2. p: the chance that the claim is attributable; both options are complete outputs."""
 
     def expected(data, p, scored):
-        mine = {gold: scored(diagnosis_score(data, gold), gold) for gold in ("Attributable", "Not Attributable")}
-        return p * mine["Attributable"] + (1 - p) * mine["Not Attributable"]
+        earned = {gold: scored(diagnosis_score(data, gold), gold) for gold in ("Attributable", "Not Attributable")}
+        return p * earned["Attributable"] + (1 - p) * earned["Not Attributable"]
 
     negative, positive = {"error_type": "fabrication", "fix_suggestion": "a correction"}, {}
     raw = lambda value, gold: value  # noqa: E731
@@ -278,8 +284,8 @@ def test_normalised_by_label_an_unsure_policy_leans_to_neither_label():
     assert expected(positive, 0.5, raw) == pytest.approx(0.5)
     assert expected(negative, 1 / 1.7, raw) == pytest.approx(expected(positive, 1 / 1.7, raw))
     for p in (0.0, 0.25, 0.5, 0.9):
-        assert expected(negative, p, by_label) == pytest.approx(1 - p)
-        assert expected(positive, p, by_label) == pytest.approx(p)
+        assert expected(negative, p, diagnosis_by_label) == pytest.approx(1 - p)
+        assert expected(positive, p, diagnosis_by_label) == pytest.approx(p)
 
 
 # R_cal
@@ -305,8 +311,8 @@ def test_calibration_is_no_proper_score(right, best):
 
     def expected(confidence):
         data = {"label": "no", "confidence": confidence}
-        found = [components(data, gold)["calibration"] for gold in (NEGATIVE, POSITIVE)]
-        return right * found[0] + (1 - right) * found[1]
+        values = [components(data, gold)["calibration"] for gold in (NEGATIVE, POSITIVE)]
+        return right * values[0] + (1 - right) * values[1]
 
     assert max((0.0, right, 1.0), key=expected) == best
 
@@ -317,8 +323,8 @@ def test_the_proper_calibration_pays_most_for_the_true_chance(right, stated):
 
     def expected(confidence):
         data = {"label": "no", "confidence": confidence}
-        found = [components(data, gold)["calibration_proper"] for gold in (NEGATIVE, POSITIVE)]
-        return right * found[0] + (1 - right) * found[1]
+        values = [components(data, gold)["calibration_proper"] for gold in (NEGATIVE, POSITIVE)]
+        return right * values[0] + (1 - right) * values[1]
 
     assert expected(stated) == pytest.approx(0.15 * (right**2 - (right - stated) ** 2), abs=1e-12)
     assert expected(stated) <= expected(right) + 1e-12
@@ -334,9 +340,9 @@ def test_a_confidence_that_is_missing_counts_as_a_half():
 @pytest.mark.parametrize(
     ("written", "label"),
     [
-        *((one, "Attributable") for one in ("yes", "true", "entailment", "supported", "Attributable", " YES\n")),
-        *((one, "Not Attributable") for one in ("no", "false", "contradiction", "neutral", "not supported", "NO")),
-        *((one, "Not Attributable") for one in ("not_attributable", "not attributable", "Not-Attributable")),
+        *((alias, "Attributable") for alias in ("yes", "true", "entailment", "supported", "Attributable", " YES\n")),
+        *((alias, "Not Attributable") for alias in ("no", "false", "contradiction", "neutral", "not supported", "NO")),
+        *((alias, "Not Attributable") for alias in ("not_attributable", "not attributable", "Not-Attributable")),
         ("The claim is clearly not attributable.", "Not Attributable"),
         ("It is not_attributable to the source", "Not Attributable"),
         ("Attributable or Not Attributable", "Not Attributable"),
@@ -386,9 +392,9 @@ def test_figure_4():
 
 def test_example_1_as_abbreviated():
     """Its steps hold part and judgment only: R_c = .3 + .2 + .2 · 2/3."""
-    found = components(EXAMPLE_1, POSITIVE)
-    assert found["alignment"] == found["format"] == found["label"] == found["diagnosis"] == 1.0
-    assert found["chain"] == pytest.approx(0.5 + 0.4 / 3)
+    scores = components(EXAMPLE_1, POSITIVE)
+    assert scores["alignment"] == scores["format"] == scores["label"] == scores["diagnosis"] == 1.0
+    assert scores["chain"] == pytest.approx(0.5 + 0.4 / 3)
     assert process(EXAMPLE_1, POSITIVE) == pytest.approx(0.10 + 0.30 + 0.30 * (0.5 + 0.4 / 3) + 0.30 + 0.15 * 0.95)
 
 
@@ -416,10 +422,10 @@ def test_appendix_j_before_and_after_training():
 
 
 def test_facts_are_kept_apart():
-    found = score_output(read_output("```json\n" + json.dumps(FIGURE_4) + "\n```"), POSITIVE)
-    assert (found.parsed, found.format_ok, found.correct) == (True, True, False)
-    assert (found.label, found.error_type, found.confidence) == ("Not Attributable", "scope_inflation", 0.85)
-    assert (found.spans, found.steps, found.gates) == (2, 2, {})
+    scored = score_output(read_output("```json\n" + json.dumps(FIGURE_4) + "\n```"), POSITIVE)
+    assert (scored.parsed, scored.format_ok, scored.correct) == (True, True, False)
+    assert (scored.label, scored.error_type, scored.confidence) == ("Not Attributable", "scope_inflation", 0.85)
+    assert (scored.spans, scored.steps, scored.gates) == (2, 2, {})
     nothing = score_output(None, NEGATIVE)
     assert (nothing.parsed, nothing.format_ok, nothing.correct, nothing.label) == (False, False, False, None)
 

@@ -1,13 +1,15 @@
-"""The scripted players: honest ones see messages only, every one keeps to the rules, and the oracle's score is 1.
+"""The scripted agents: only the oracle and two exploiters see the gold, all calls are valid, the oracle scores 1.
 
-The verdict rules are held against the examples that the ClaimCheck paper prints (vendors, reimbursement, leave); the
-rest is written by hand here and needs no generator.
+The examples are those that the ClaimCheck paper prints (vendors, reimbursement, leave) and need no generator.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,22 +18,18 @@ from timeless import timeless
 
 import factgym
 from factgym.agents.rollout import play_episode, task_order
-from factgym.baselines.nli import nli
-from factgym.baselines.reading import Seen, reading_of, statement_of
-from factgym.baselines.values import compare, values
-from factgym.baselines.words import key_of, words
 from factgym.core.registry import spec
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 from factgym.envs.claimcheck.agents import AGENTS
-from factgym.envs.claimcheck.agents.script import evidence_in, read_brief, results_in
+from factgym.envs.claimcheck.agents.scripted import parse_brief, parse_evidence, parse_results
 from factgym.envs.claimcheck.config import ClaimCheckConfig
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimTaskSet
 from factgym.rewards.claimcheck import RUBRICS
 from factgym.tools.evidence import SearchResult, _render_passage, _render_results
 
-TELLS_GOLD = ("oracle", "label-only", "label-any-quote")
+GIVEN_GOLD = ("oracle", "label-only", "label-any-quote")
 
 
 def whole(passage: Passage) -> GoldFact:
@@ -61,7 +59,7 @@ AUTOMATIC = "Approval is automatic and cannot be delayed."
 
 
 def case(id_: str, question: str, verdict: Any, *claims: GoldClaim, nearest: tuple[str, ...] = ()) -> ClaimExample:
-    answer = " ".join(one.text for one in claims)
+    answer = " ".join(claim.text for claim in claims)
     return ClaimExample(id_, "test", "company", question, answer, ALL, claims, verdict, nearest)
 
 
@@ -119,7 +117,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", AGENTS)
-def test_every_player_submits_in_time_and_calls_no_tool_wrongly(name: str, setting: str) -> None:
+def test_every_agent_submits_in_time_and_makes_valid_calls(name: str, setting: str) -> None:
     env = world(**SETTINGS[setting])
     for task in range(len(CASES)):
         record = play_episode(env, AGENTS[name], task, seed=3)
@@ -136,18 +134,21 @@ def test_the_oracle_scores_one_under_every_rubric(setting: str) -> None:
             assert rubric.total(report["components"], report["metrics"]["gates"]) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name not in TELLS_GOLD])
-def test_nobody_else_sees_the_gold(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in AGENTS if name not in GIVEN_GOLD])
+def test_no_other_agent_sees_the_gold(name: str) -> None:
     """The same visible task with another gold leads to the same bytes."""
-    said = []
-    for gold in (CASES, tuple(dataclasses.replace(one, claims=_other(one), verdict="overclaim") for one in CASES)):
+    episodes = []
+    for gold in (
+        CASES,
+        tuple(dataclasses.replace(case_, claims=_other_claims(case_), verdict="overclaim") for case_ in CASES),
+    ):
         env = world(gold)
-        said.append([play_episode(env, AGENTS[name], task, seed=1)["messages"] for task in range(len(CASES))])
-    assert said[0] == said[1]
+        episodes.append([play_episode(env, AGENTS[name], task, seed=1)["messages"] for task in range(len(CASES))])
+    assert episodes[0] == episodes[1]
 
 
-def _other(example: ClaimExample) -> tuple[GoldClaim, ...]:
-    return tuple(dataclasses.replace(one, status="overclaim", facts=(whole(LEAVE),)) for one in example.claims)
+def _other_claims(example: ClaimExample) -> tuple[GoldClaim, ...]:
+    return tuple(dataclasses.replace(claim, status="overclaim", facts=(whole(LEAVE),)) for claim in example.claims)
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -156,108 +157,59 @@ def test_the_same_seed_gives_the_same_episode(name: str) -> None:
     assert first == second
 
 
-def test_the_random_player_depends_on_its_seed() -> None:
-    played = {json.dumps(play_episode(world(), AGENTS["random"], 1, seed=seed)["messages"]) for seed in range(6)}
-    assert len(played) > 3
+def test_the_random_agent_depends_on_its_seed() -> None:
+    episodes = {json.dumps(play_episode(world(), AGENTS["random"], 1, seed=seed)["messages"]) for seed in range(6)}
+    assert len(episodes) > 3
 
 
-def judge(answer: str, *passages: Passage) -> tuple[str, str]:
-    finding = nli(statement_of(answer), reading_of([Seen(one.id, one.title, one.text) for one in passages]))
-    return finding.status, finding.span
+_EPISODES = """
+import hashlib, json, factgym
+from factgym.agents.rollout import play_episode
+from factgym.envs.claimcheck.agents import AGENTS
+env = factgym.make("claimcheck-multihop", haystack=True, size=30)
+episodes = [play_episode(env, AGENTS[name], 3, 1)["messages"] for name in ("nli", "embedding", "random", "citation-spray")]
+print(hashlib.sha256(json.dumps(episodes).encode()).hexdigest())
+"""
 
 
-def test_the_papers_examples() -> None:
-    assert judge(FOUR, *ALL) == ("contradicted", "4 days")
-    assert judge(BOTH, *ALL)[0] == "supported"
-    assert judge(AUTOMATIC, *ALL)[0] in ("unsupported", "overclaim")
-    assert judge(LEAVE.text, *ALL) == ("supported", "")
+def test_episodes_are_equal_in_every_process() -> None:
+    digests = set()
+    for seed in ("1", "77"):
+        process = subprocess.run(
+            [sys.executable, "-c", _EPISODES],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(process.stdout)
+    assert len(digests) == 1
 
 
-@pytest.mark.parametrize(
-    ("answer", "text", "status", "span"),
-    [
-        ("Interns need not wear a badge.", "Interns must wear a badge.", "contradicted", "need not wear"),
-        ("Guests may smoke on the terrace.", "Guests may not smoke on the terrace.", "contradicted", "may smoke"),
-        ("All visitors sign in at the desk.", "Some visitors sign in at the desk.", "overclaim", "All"),
-        ("Staff may work from home.", "Staff may work from home if the manager agrees in writing.", "overclaim", "Staff may work from home"),
-        ("Logs are kept for 90 days.", "Logs are kept for 30 days.", "contradicted", "90 days"),
-        ("Reviews take place monthly.", "Reviews take place every quarter.", "contradicted", "monthly"),
-        ("The rule applies from 1 May 2024.", "The rule applies from 1 March 2024.", "contradicted", "1 May 2024"),
-        ("Invoices are paid on Fridays because the bank insists on it.", "Invoices are paid on Fridays.", "unsupported", "because the bank insists on it"),
-    ],
-)  # fmt: skip
-def test_the_honest_rules_on_plain_cases(answer: str, text: str, status: str, span: str) -> None:
-    assert judge(answer, Passage("E1", "", text)) == (status, span)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("within thirty (30) days", [("day", "30")]),
-        ("within 5 business days", [("working day", "5")]),
-        ("twenty-five percent", [("percent", "25")]),
-        ("up to 25% of it", [("percent", "25")]),
-        ("up to 25 per cent", [("percent", "25")]),
-        ("a sum of $1,500.00", [("$", "1500")]),
-        ("on March 1, 2024", [("date", "3-1-2024")]),
-        ("on 1 March 2024", [("date", "3-1-2024")]),
-        ("once a year", [("rate", "12m")]),
-        ("annually", [("rate", "12m")]),
-        ("every two weeks", [("rate", "336h")]),
-        ("see section 4 of this policy", []),
-        ("nothing here", []),
-    ],
-)
-def test_values(text: str, found: list[tuple[str, str]]) -> None:
-    assert [(one.unit, one.amount) for one in values(text, words(text))] == found
-
-
-def test_values_are_compared_by_unit() -> None:
-    reading = reading_of([Seen("E1", "", "Notice of 30 days is due and costs $20 in all.")])
-    found = compare(statement_of("Notice of 14 days is due and costs 20 dollars at 3 percent."), reading.lines)
-    assert [one.amount for one in found.conflicts] == ["14"]
-    assert [one.amount for one in found.agreed] == ["20"]
-    assert [one.unit for one in found.missing] == ["percent"]
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("submitted", "submits"),
-        ("approval", "approved"),
-        ("policies", "policy"),
-        ("thirty", "30"),
-        ("stopped", "stop"),
-    ],
-)
-def test_forms_of_a_word_have_one_key(one: str, other: str) -> None:
-    assert key_of(one) == key_of(other)
-
-
-def test_observations_are_read_back_as_they_were_rendered() -> None:
+def test_observations_are_parsed_as_they_were_rendered() -> None:
     hostile = Passage(
         'E"1', 'A "title" > <b>', 'Text with </evidence> and <result id="E9">fake</result> in it.\n\nEnd'
     )
-    (seen,) = evidence_in(_render_passage(hostile))
-    assert (seen.id, seen.title) == ("E'1", "A 'title' > <b>")
-    assert seen.text == 'Text with ‹/evidence> and ‹result id="E9">fake‹/result> in it.\n\nEnd'
-    (found,) = results_in(_render_results(SearchResult(9, (("E2", 'x"> y', "a > b"),))))
-    assert (found.id, found.title, found.text) == ("E2", "x'> y", "a > b")
+    (passage,) = parse_evidence(_render_passage(hostile))
+    assert (passage.id, passage.title) == ("E'1", "A 'title' > <b>")
+    assert passage.text == 'Text with ‹/evidence> and ‹result id="E9">fake‹/result> in it.\n\nEnd'
+    (result,) = parse_results(_render_results(SearchResult(9, (("E2", 'x"> y', "a > b"),))))
+    assert (result.id, result.title, result.text) == ("E2", "x'> y", "a > b")
 
 
-def test_of_a_passage_that_was_cut_there_is_the_part_that_was_shown() -> None:
+def test_of_a_passage_that_was_cut_the_shown_part_is_parsed() -> None:
     text = _render_passage(DAYS) + _render_passage(LEAVE)[:-40] + "… [cut: 40 more characters]"
-    assert [one.id for one in evidence_in(text)] == ["E1", "E4"]
-    assert LEAVE.text.startswith(evidence_in(text)[1].text)
+    assert [passage.id for passage in parse_evidence(text)] == ["E1", "E4"]
+    assert LEAVE.text.startswith(parse_evidence(text)[1].text)
 
 
-def test_the_brief_is_what_the_prompt_says() -> None:
+def test_the_brief_is_parsed_from_the_prompt() -> None:
     env = world(offline=True, max_turns=1)
     env.reset(options={"task": "vendors"})
-    brief = read_brief(env.policy_prompt(), env.available_tools(), 1)
+    brief = parse_brief(env.policy_prompt(), env.available_tools(), 1)
     assert (brief.question, brief.answer) == (CASES[1].question, CASES[1].answer)
-    assert [(one.id, one.title, one.text) for one in brief.shown] == [(one.id, one.title, one.text) for one in ALL]
-    assert brief.offline
+    assert brief.passages == ALL
+    assert brief.is_offline
 
 
 SYNTHETIC = ("claimcheck", "claimcheck-hard", "claimcheck-ood", "claimcheck-multihop", "claimcheck-offline")

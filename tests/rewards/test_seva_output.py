@@ -1,4 +1,4 @@
-"""Reading SEVA outputs: what is found in a text, and what a hostile one can do (nothing, in linear time)."""
+"""Parsing of SEVA outputs: JSON in a policy's text, any JSON type in any field, and hostile texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from seva_outputs import NEGATIVE, POSITIVE, output
 
 from factgym.core.strict_json import Limits
-from factgym.rewards.seva import RUBRICS, credit, output_of, read_output, report_of, reward_of, score_output
+from factgym.rewards.seva import RUBRICS, output_of, read_output, report_of, reward_of, score_output, span_credits
 
 TEXT = json.dumps(output())
 
@@ -27,12 +27,12 @@ TEXT = json.dumps(output())
         TEXT.replace('"label"', '```json\n"label"'),
     ],
 )
-def test_json_stands_between_the_first_and_the_last_brace_once_fences_are_gone(text):
-    found = read_output(text)
-    assert found is not None
-    assert found.data == output()
-    assert (found.label, found.confidence, found.error_type) == ("Not Attributable", 0.85, "numerical_exaggeration")
-    assert (found.fix, len(found.alignments), len(found.chain)) == ("Change 12 to 8.", 1, 1)
+def test_json_is_read_between_the_first_and_the_last_brace_without_fences(text):
+    parsed = read_output(text)
+    assert parsed is not None
+    assert parsed.data == output()
+    assert (parsed.label, parsed.confidence, parsed.error_type) == ("Not Attributable", 0.85, "numerical_exaggeration")
+    assert (parsed.fix, len(parsed.alignments), len(parsed.chain)) == ("Change 12 to 8.", 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -55,16 +55,16 @@ def test_json_stands_between_the_first_and_the_last_brace_once_fences_are_gone(t
         '{"a": "line\nbreak"}',
     ],
 )
-def test_what_is_no_json_object_is_unparseable(text):
+def test_other_text_is_unparseable(text):
     assert read_output(text) is None
 
 
-def test_the_last_of_equal_keys_counts_and_no_number_is_no_confidence():
+def test_the_last_of_equal_keys_counts_and_non_finite_numbers_are_null():
     assert read_output('{"label": "yes", "label": "no"}').label == "Not Attributable"
     for number in ("NaN", "Infinity", "-Infinity", "1e999"):
-        found = read_output(f'{{"confidence": {number}, "label": "no"}}')
-        assert found.confidence == 0.5
-        json.dumps(found.data, allow_nan=False)
+        parsed = read_output(f'{{"confidence": {number}, "label": "no"}}')
+        assert parsed.confidence == 0.5
+        json.dumps(parsed.data, allow_nan=False)
 
 
 def test_lone_surrogates_become_replacement_characters():
@@ -93,15 +93,15 @@ NASTY = {
 @pytest.mark.parametrize("name", NASTY)
 def test_hostile_texts_are_scored_and_bounded(name):
     text = NASTY[name]
-    found = read_output(text)
+    parsed = read_output(text)
     for gold in (POSITIVE, NEGATIVE):
-        score = score_output(found, gold, claim="The claim is this.", source="The source says something.")
+        score = score_output(parsed, gold, claim="The claim is this.", source="The source says something.")
         for rubric in RUBRICS.values():
             assert 0.0 <= rubric.total(score.components, score.gates) <= 1.15
-        credit(text, score, RUBRICS["process"])
+        span_credits(text, score, RUBRICS["process"])
 
 
-def test_depth_and_length_are_bounded_wherever_the_caller_stands():
+def test_depth_and_length_are_bounded():
     deep = '{"a":' * 31 + "1" + "}" * 31
     assert read_output(deep) is not None
     assert read_output('{"a":' * 33 + "1" + "}" * 33) is None
@@ -130,11 +130,11 @@ DATA = st.fixed_dictionaries(
 
 @settings(max_examples=400, deadline=None)
 @given(DATA, st.sampled_from([POSITIVE, NEGATIVE]), st.booleans())
-def test_any_json_type_may_stand_in_any_place(data, gold, as_text):
-    found = read_output(json.dumps(data)) if as_text else output_of(data)
-    assert found is not None
-    assert 0.0 <= found.confidence <= 1.0
-    score = score_output(found, gold, claim="The claim is this.", source="The source says something.")
+def test_any_json_type_may_occur_in_any_field(data, gold, as_text):
+    parsed = read_output(json.dumps(data)) if as_text else output_of(data)
+    assert parsed is not None
+    assert 0.0 <= parsed.confidence <= 1.0
+    score = score_output(parsed, gold, claim="The claim is this.", source="The source says something.")
     calibration = score.components["calibration"]
     assert -0.10 <= calibration <= 0.15
     assert -0.15 <= score.components["calibration_proper"] <= 0.15
@@ -148,6 +148,6 @@ def test_any_json_type_may_stand_in_any_place(data, gold, as_text):
 @given(st.text(alphabet='{}[]",:\\`jsonu\ud800 \n0e-NaI', max_size=80))
 def test_any_text_is_read_or_refused(text):
     assert reward_of(text, POSITIVE) >= 0.0
-    found = read_output(text)
-    if found is not None:
-        json.dumps(found.data, ensure_ascii=False, allow_nan=False).encode()
+    parsed = read_output(text)
+    if parsed is not None:
+        json.dumps(parsed.data, ensure_ascii=False, allow_nan=False).encode()

@@ -1,4 +1,4 @@
-"""The scripted players of SEVA: what they see, that their spans are true, and how well they do on real data."""
+"""The scripted agents of SEVA: who sees the label, verbatim spans, and accuracy on generated and real data."""
 
 from __future__ import annotations
 
@@ -16,34 +16,33 @@ from factgym.core.env import Env
 from factgym.corpora.text import find_quote
 from factgym.datasets.attribution import BENCHMARKS
 from factgym.envs.seva.agents import AGENTS
-from factgym.envs.seva.agents.grounds import claim_parts
-from factgym.envs.seva.agents.script import read_brief
+from factgym.envs.seva.agents.scripted import parse_brief, split_claim
 from factgym.rewards.seva import NOT_FOUND, VERDICT_SCHEMA
 
-TRUE_SPANS = ("oracle", "nli", "lexical", "random", "sure", "always-attributable", "always-not")
+VERBATIM = ("oracle", "nli", "lexical", "random", "sure", "always-attributable", "always-not")
 
 
-def played(env: Env[Any], name: str, n: int, seed: int = 0) -> Iterator[dict[str, Any]]:
+def play_episodes(env: Env[Any], name: str, n: int, seed: int = 0) -> Iterator[dict[str, Any]]:
     yield from play_many(env, AGENTS[name], task_order(len(env.tasks), n, seed), seed)
 
 
 def reports(env: Env[Any], name: str, n: int) -> list[dict[str, Any]]:
-    return [episode["reward"] for episode in played(env, name, n)]
+    return [episode["reward"] for episode in play_episodes(env, name, n)]
 
 
 def accuracy(env: Env[Any], name: str, n: int) -> float:
-    found = reports(env, name, n)
-    return sum(report["metrics"]["correct"] for report in found) / len(found)
+    episode_reports = reports(env, name, n)
+    return sum(report["metrics"]["correct"] for report in episode_reports) / len(episode_reports)
 
 
 def verdicts(env: Env[Any], name: str, n: int) -> Iterator[tuple[dict[str, Any], Any]]:
-    for episode in played(env, name, n):
+    for episode in play_episodes(env, name, n):
         yield json.loads(episode["messages"][2]["content"]), env.tasks[episode["index"]]
 
 
-@pytest.mark.parametrize("name", TRUE_SPANS)
+@pytest.mark.parametrize("name", VERBATIM)
 @pytest.mark.parametrize("source", ["seva", "seva-halueval", "seva-clearfacts", "seva-truthfulqa"])
-def test_spans_stand_in_the_texts_and_the_verdict_fits_the_schema(data_dir: Path, name: str, source: str) -> None:
+def test_spans_are_verbatim_and_the_verdict_fits_the_schema(data_dir: Path, name: str, source: str) -> None:
     env = factgym.make(source, **({} if source == "seva" else {"path": str(data_dir)}))
     schema = jsonschema.Draft202012Validator(VERDICT_SCHEMA)
     for verdict, task in verdicts(env, name, 20):
@@ -58,27 +57,27 @@ def test_spans_stand_in_the_texts_and_the_verdict_fits_the_schema(data_dir: Path
 @pytest.mark.parametrize("source", ["seva", *(f"seva-{name}" for name in BENCHMARKS)])
 def test_the_oracle_earns_all_there_is_on_every_set(data_dir: Path, source: str) -> None:
     env = factgym.make(source, **({} if source == "seva" else {"path": str(data_dir)}))
-    for episode in played(env, "oracle", 150):
+    for episode in play_episodes(env, "oracle", 150):
         # A claim of one word has one part, so there are no two different steps: .30 of the chain's bonus of .2 / 2.
-        single = len(claim_parts(env.tasks[episode["index"]].claim)) == 1
+        single = len(split_claim(env.tasks[episode["index"]].claim)) == 1
         assert episode["reward"]["total"] == pytest.approx(1.12 if single else 1.15), episode["task"]
 
 
-def test_the_prompt_is_read_back_as_it_was_shown(data_dir: Path) -> None:
+def test_the_brief_is_parsed_from_the_prompt(data_dir: Path) -> None:
     for source in ("seva-clearfacts", "seva-halueval"):
         env = factgym.make(source, path=str(data_dir))
         for index in range(0, len(env.tasks), 7):
             env.reset(options={"task": index})
-            brief = read_brief(env.policy_prompt())
+            brief = parse_brief(env.policy_prompt())
             assert (brief.claim, brief.source) == (env.task.claim, env.task.source)
 
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if name not in ("oracle",)])
-def test_only_those_that_are_told_see_the_label(name: str) -> None:
-    told = AGENTS[name].summary.startswith("The right label (it is told)")
-    found = [report["metrics"]["correct"] for report in reports(factgym.make("seva"), name, 60)]
-    assert all(found) is told
-    assert told or sum(found) < 54
+def test_only_agents_given_the_label_see_it(name: str) -> None:
+    given_label = AGENTS[name].summary.startswith("The right label (it is told)")
+    values = [report["metrics"]["correct"] for report in reports(factgym.make("seva"), name, 60)]
+    assert all(values) is given_label
+    assert given_label or sum(values) < 54
 
 
 def test_the_honest_baseline_beats_chance_and_the_simpler_one_on_generated_claims() -> None:
@@ -91,8 +90,8 @@ def test_the_honest_baseline_beats_chance_and_the_simpler_one_on_generated_claim
 
 def test_the_honest_baseline_names_errors_better_than_chance() -> None:
     """Of six categories one in six is right by chance; only where the error was seen."""
-    found = [r["metrics"] for r in reports(factgym.make("seva"), "nli", 180)]
-    seen = [m["error_type"] == m["gold_error_type"] for m in found if m["gold_error_type"] and m["error_type"]]
+    values = [r["metrics"] for r in reports(factgym.make("seva"), "nli", 180)]
+    seen = [m["error_type"] == m["gold_error_type"] for m in values if m["gold_error_type"] and m["error_type"]]
     assert sum(seen) / len(seen) > 0.45
 
 
@@ -106,7 +105,7 @@ def test_the_honest_baseline_on_real_data(data_dir: Path, name: str) -> None:
     assert accuracy(env, "nli", 200) > FLOORS[name]
 
 
-def test_the_majority_is_the_label_that_most_tasks_have(data_dir: Path) -> None:
+def test_the_majority_agent_predicts_the_most_frequent_label(data_dir: Path) -> None:
     for name, share in {"fever": 0.675, "clearfacts": 139 / 159}.items():
         env = factgym.make(f"seva-{name}", path=str(data_dir))
         assert accuracy(env, "majority", len(env.tasks)) == pytest.approx(share)
@@ -115,17 +114,17 @@ def test_the_majority_is_the_label_that_most_tasks_have(data_dir: Path) -> None:
 def test_random_depends_on_its_seed_and_the_claim_alone() -> None:
     env = factgym.make("seva")
     first, again, other = (
-        [episode["messages"][2]["content"] for episode in played(env, "random", 6, seed)] for seed in (1, 1, 2)
+        [episode["messages"][2]["content"] for episode in play_episodes(env, "random", 6, seed)] for seed in (1, 1, 2)
     )
     assert first == again
     env.reset(options={"task": 0})
-    one, two = (AGENTS["random"].start(env, seed).act(env.policy_prompt(), ()) for seed in (1, 2))
-    assert one != two and first != other
+    left, right = (AGENTS["random"].start(env, seed).act(env.policy_prompt(), ()) for seed in (1, 2))
+    assert left != right and first != other
 
 
 @pytest.mark.parametrize(
     "claim", ["You die", "x", "No.", "a" * 1000, "word " * 300, "¿?", "One, two, three; and four."]
 )
 def test_parts_are_verbatim_short_enough_and_never_none(claim: str) -> None:
-    parts = claim_parts(claim)
+    parts = split_claim(claim)
     assert parts and all(part in claim and 0 < len(part) <= 200 for part in parts)

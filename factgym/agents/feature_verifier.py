@@ -1,0 +1,410 @@
+"""A verifier that trains on a CPU in a second: two logistic regressions over features that a person can read.
+
+The features compare a claim with its source by words, numbers, names, negations and the form of the claim. None knows
+the data set, the gold, or a probe's strategy; the weights are learned. The form of the claim is among them on purpose:
+that a verifier may learn the style of a benchmark instead of the task is what the per-benchmark table shows.
+
+Training starts from the weights of the model and is held to them by a quadratic penalty, which makes it a fine-tuning:
+without data nothing changes, with much data the past is forgotten. It is solved to the optimum of a convex loss, so
+that the result follows from data and start alone. Weights are saved as JSON: they can be read, compared and edited,
+and loading them cannot execute anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from factgym.agents.runs.artifacts import read_json, write_json
+from factgym.baselines.evidence import (
+    Evidence,
+    Sentence,
+    Statement,
+    parse_statement,
+    select_sentences,
+    uncovered_span,
+    without_full_stop,
+)
+from factgym.baselines.fitting import fit_logistic
+from factgym.baselines.semantics import (
+    QuantityComparison,
+    compare_quantities,
+    modality_conflict,
+    modality_of,
+    universal_spans,
+)
+from factgym.baselines.tokens import Token
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.policy import Policy
+from factgym.datasets.attribution import ERROR_TYPES
+from factgym.envs.seva.agents.scripted import (
+    NEGATIVE,
+    POSITIVE,
+    EpisodeBrief,
+    ScriptedPolicy,
+    Verdict,
+    fix_suggestion,
+    ground_parts,
+    make_verdict,
+    refuting_grounds,
+    source_evidence,
+    supporting_grounds,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Features
+
+_DENIAL = re.compile(
+    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|incapable|refused)\b|n['’]t\b", re.I
+)
+_SUPERLATIVE = re.compile(
+    r"\b(?:only|solely|exclusively|first|last|most|highest|largest|best|always|every|all|ever)\b", re.I
+)
+_HEDGE = re.compile(
+    r"\b(?:may|might|could|perhaps|probably|possibly|likely|some|often|sometimes|about|around)\b", re.I
+)
+_STUDY = re.compile(r"\b(?:percent|significant\w*|study|studies|survey|p\s*<|confidence|according to)\b|%", re.I)
+_LONG_CLAIM, _LONG_SOURCE = 60, 400
+"""Tokens from which a text counts as long."""
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A claim beside its source. answer: of a question with its answer the answer, else the claim."""
+
+    claim: Statement
+    answer: Statement
+    source: Evidence
+    nearest: tuple[Sentence, ...]
+    quantities: QuantityComparison
+
+    @property
+    def nearest_text(self) -> str:
+        return " ".join(sentence.text for sentence in self.nearest)
+
+    def unknown_share(self, keys: frozenset[str]) -> float:
+        """Return the share of keys that the source lacks."""
+        return _ratio(len(keys - self.source.keys), len(keys))
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _denials_differ(pair: _Pair) -> float:
+    """Whether the claim has an odd number of denials and the nearest sentences an even one, or the reverse."""
+    return float(len(_DENIAL.findall(pair.claim.text)) % 2 != len(_DENIAL.findall(pair.nearest_text)) % 2)
+
+
+def _reverse_coverage(pair: _Pair) -> float:
+    """Return the share of the nearest sentence that the claim has."""
+    if not pair.nearest:
+        return 0.0
+    keys = pair.nearest[0].keys
+    return _ratio(len(keys.intersection(pair.claim.keys)), len(keys))
+
+
+def _content_bigrams(tokens: Sequence[Token]) -> set[tuple[str, str]]:
+    return set(pairwise(token.key for token in tokens if token.is_content))
+
+
+def _bigram_overlap(pair: _Pair) -> float:
+    """Return the share of the answer's bigrams of content words that the nearest sentences have."""
+    answer = _content_bigrams(pair.answer.tokens)
+    written = {bigram for sentence in pair.nearest for bigram in _content_bigrams(sentence.tokens)}
+    return _ratio(len(answer & written), len(answer))
+
+
+def _has_number(pair: _Pair) -> float:
+    return float(bool(pair.quantities.conflicts or pair.quantities.missing or pair.quantities.agreed))
+
+
+def _modality_contradicted(pair: _Pair) -> float:
+    if not pair.nearest:
+        return 0.0
+    conflict = modality_conflict(modality_of(pair.claim.text)[0], modality_of(pair.nearest[0].text)[0])
+    return float(conflict == "contradicted")
+
+
+def _new_match(pattern: re.Pattern[str]) -> Callable[[_Pair], float]:
+    """Return a feature: whether the answer has a match that the nearest sentences lack."""
+
+    def feature(pair: _Pair) -> float:
+        written = {match.lower() for match in pattern.findall(pair.nearest_text)}
+        return float(any(match.lower() not in written for match in pattern.findall(pair.answer.text)))
+
+    return feature
+
+
+_FEATURES: Mapping[str, Callable[[_Pair], float]] = {
+    "always": lambda pair: 1.0,
+    "covered": lambda pair: pair.source.coverage(pair.answer, pair.source.sentences),
+    "covered_near": lambda pair: pair.source.coverage(pair.claim, pair.nearest),
+    "covered_fully": lambda pair: float(pair.source.coverage(pair.answer, pair.source.sentences) > 0.99),
+    "words_in_order": _bigram_overlap,
+    "source_in_claim": _reverse_coverage,
+    "unknown_words": lambda pair: pair.unknown_share(frozenset(pair.answer.keys)),
+    "unknown_names": lambda pair: pair.unknown_share(pair.answer.names),
+    "has_unknown_name": lambda pair: float(bool(pair.answer.names - pair.source.keys)),
+    "has_number": _has_number,
+    "number_conflicts": lambda pair: float(bool(pair.quantities.conflicts)),
+    "number_missing": lambda pair: float(bool(pair.quantities.missing)),
+    "denies": lambda pair: float(_DENIAL.search(pair.answer.text) is not None),
+    "denials_differ": _denials_differ,
+    "force_contradicted": _modality_contradicted,
+    "reaches_wide": lambda pair: float(bool(universal_spans(pair.answer.text))),
+    "new_superlative": _new_match(_SUPERLATIVE),
+    "new_hedge": _new_match(_HEDGE),
+    "new_study": _new_match(_STUDY),
+    "is_question": lambda pair: float(pair.claim.text.rstrip().endswith("?")),
+    "answers_question": lambda pair: float("? " in pair.claim.text),
+    "long_claim": lambda pair: min(len(pair.claim.tokens) / _LONG_CLAIM, 1.0),
+    "long_source": lambda pair: min(
+        sum(len(sentence.tokens) for sentence in pair.source.sentences) / _LONG_SOURCE, 1.0
+    ),
+    "no_sentence": lambda pair: float(not pair.source.sentences),
+}
+
+FEATURES = tuple(_FEATURES)
+"""Names of the features, in the order in which they are computed. They are part of the file format."""
+
+
+@dataclass(frozen=True)
+class PairFeatures:
+    """values: feature -> number in [0, 1]. wrong: the words of the claim that fit the source least."""
+
+    values: Mapping[str, float]
+    wrong: str
+
+
+@lru_cache(maxsize=16384)
+def extract_features(claim: str, source: str) -> PairFeatures:
+    """Compute the features of a claim and its source."""
+    evidence = source_evidence(source)
+    statement = parse_statement(claim)
+    answer = parse_statement(claim.rpartition("? ")[2] or claim)
+    nearest = tuple(select_sentences(evidence, statement))
+    pair = _Pair(statement, answer, evidence, nearest, compare_quantities(statement, nearest))
+    values = MappingProxyType({name: feature(pair) for name, feature in _FEATURES.items()})
+    differing = (*pair.quantities.conflicts, *pair.quantities.missing)
+    if differing:
+        return PairFeatures(values, claim[differing[0].start : differing[0].end])
+    return PairFeatures(values, uncovered_span(answer, nearest) or without_full_stop(answer.text))
+
+
+# Weights
+
+_FILE = "verifier.json"
+_KIND = "seva-feature-verifier"
+_VERSION = 1
+_DIGITS = 6
+
+
+def _zeros() -> dict[str, float]:
+    return dict.fromkeys(FEATURES, 0.0)
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(values[name], _DIGITS) + 0.0 for name in FEATURES}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierWeights:
+    """label: feature -> weight in the log-odds of Not Attributable. errors: error type -> feature -> weight.
+
+    seen: number of training examples over all rounds. With all weights 0, p = 1/2 for every claim.
+    """
+
+    label: Mapping[str, float] = field(default_factory=_zeros)
+    errors: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: {name: _zeros() for name in ERROR_TYPES})
+    seen: int = 0
+
+    def negative_probability(self, values: Mapping[str, float]) -> float:
+        """Return the probability that a claim with these features is not attributable."""
+        score = math.fsum(self.label[name] * values[name] for name in FEATURES)
+        return 1 / (1 + math.exp(-score)) if score >= 0 else 1 - 1 / (1 + math.exp(score))
+
+    def error_type(self, values: Mapping[str, float]) -> str:
+        """Return the likeliest error type; of equals the first of the taxonomy, "fabrication" where all are equal."""
+        scores = {
+            name: math.fsum(weights[feature] * values[feature] for feature in FEATURES)
+            for name, weights in self.errors.items()
+        }
+        best = max(scores.values())
+        if all(score == best for score in scores.values()):
+            return "fabrication"
+        return next(name for name in ERROR_TYPES if scores[name] == best)
+
+    def rounded(self) -> VerifierWeights:
+        """Return the weights as a file holds them, so that a trained model equals the same one loaded."""
+        errors = {name: _rounded(weights) for name, weights in self.errors.items()}
+        return VerifierWeights(_rounded(self.label), errors, self.seen)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the weights in hex."""
+        return hashlib.sha256(json.dumps(self._to_dict(), sort_keys=True).encode()).hexdigest()
+
+    def save(self, folder: Path) -> Path:
+        """Write the weights into a folder and return the path of the file."""
+        path = folder / _FILE
+        write_json(path, self._to_dict())
+        return path
+
+    def _to_dict(self) -> dict[str, Any]:
+        weights = self.rounded()
+        return {
+            "kind": _KIND,
+            "version": _VERSION,
+            "seen": weights.seen,
+            "label": dict(weights.label),
+            "errors": {name: dict(weights.errors[name]) for name in ERROR_TYPES},
+        }
+
+
+def load_weights(path: Path) -> VerifierWeights:
+    """Load weights from a file or the folder that holds it. Raises DataError that names the file and the fault."""
+    path = path / _FILE if path.is_dir() else path
+    data = read_json(path)
+    if data.get("kind") != _KIND or data.get("version") != _VERSION:
+        raise DataError(f"{path} is no feature verifier of this version")
+    errors = data.get("errors")
+    if not isinstance(errors, dict) or set(errors) != set(ERROR_TYPES):
+        raise DataError(f"{path}: 'errors' must have the six error types")
+    seen = data.get("seen")
+    return VerifierWeights(
+        _check_numbers(data.get("label"), f"{path}: 'label'"),
+        {name: _check_numbers(errors[name], f"{path}: the errors' {name!r}") for name in ERROR_TYPES},
+        seen if isinstance(seen, int) else 0,
+    )
+
+
+def _check_numbers(values: Any, where: str) -> dict[str, float]:
+    if not isinstance(values, dict) or set(values) != set(FEATURES):
+        raise DataError(f"{where} must have a number for each feature of this version: {', '.join(FEATURES)}")
+    for name, value in values.items():
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise DataError(f"{where}: {name} must be a finite number")
+    return {name: float(values[name]) for name in FEATURES}
+
+
+# Training
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingExample:
+    """values: the features. negative: whether the claim is not attributable. error_type: where it is known."""
+
+    values: Mapping[str, float]
+    negative: bool
+    error_type: str | None = None
+
+
+def fine_tune(start: VerifierWeights, examples: Sequence[TrainingExample], *, pull: float = 2.0) -> VerifierWeights:
+    """Return the weights after training on the examples.
+
+    pull: strength of the start, as a number of examples: the penalty is pull / 2 · |w − w_start|² beside the summed
+    log loss. Raises ConfigError for a pull that is not above 0.
+    """
+    if not pull > 0:
+        raise ConfigError(f"pull must be above 0, not {pull}")
+    if not examples:
+        return start
+    from numpy import array, eye, float64
+
+    label = fit_logistic(
+        _feature_matrix(examples),
+        array([[0.0, 1.0] if example.negative else [1.0, 0.0] for example in examples]),
+        array([[0.0] * len(FEATURES), [start.label[name] for name in FEATURES]], float64).T,
+        penalty=pull,
+        fixed=1,
+    )
+    errors = array([[start.errors[kind][name] for kind in ERROR_TYPES] for name in FEATURES], float64)
+    typed = [example for example in examples if example.error_type in ERROR_TYPES]
+    if typed:
+        targets = eye(len(ERROR_TYPES))[[ERROR_TYPES.index(str(example.error_type)) for example in typed]]
+        errors = fit_logistic(_feature_matrix(typed), targets, errors, penalty=pull)
+    return VerifierWeights(
+        {name: float(label[row, 1]) for row, name in enumerate(FEATURES)},
+        {
+            kind: {name: float(errors[row, column]) for row, name in enumerate(FEATURES)}
+            for column, kind in enumerate(ERROR_TYPES)
+        },
+        start.seen + len(examples),
+    ).rounded()
+
+
+def _feature_matrix(examples: Sequence[TrainingExample]) -> NDArray[np.float64]:
+    from numpy import array, float64
+
+    return array([[example.values[name] for name in FEATURES] for example in examples], float64)
+
+
+# The policy
+
+_MAX_SIGNS = 3
+_CONFIDENCE_DIGITS = 4
+
+
+class FeatureVerifier(ScriptedPolicy):
+    """A policy that answers SEVA's prompt with a structured verdict, aligned with the nearest sentences.
+
+    weights: by default untrained; then every claim is attributable at a confidence of 1/2. It reads claim and source
+    and no instructions, so that rules in the prompt cannot change it.
+    """
+
+    def __init__(self, weights: VerifierWeights | None = None) -> None:
+        self.weights = weights or VerifierWeights()
+
+    @classmethod
+    def load(cls, path: str | Path) -> FeatureVerifier:
+        """Load from a file, or the folder that holds it. Raises DataError for a file that is no such model."""
+        return cls(load_weights(Path(path)))
+
+    def start(self, seed: int) -> Policy:
+        """Return itself: nothing is random."""
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """Return its identity for a manifest."""
+        return {
+            "kind": "features",
+            "model": "seva-feature-verifier",
+            "features": len(FEATURES),
+            "seen": self.weights.seen,
+            "weights_sha256": self.weights.fingerprint(),
+        }
+
+    async def close(self) -> None:
+        """Do nothing: there are no resources to release."""
+
+    def verdict(self, brief: EpisodeBrief) -> Verdict:
+        """Return the verdict on a claim."""
+        features = extract_features(brief.claim, brief.source)
+        negative = self.weights.negative_probability(features.values)
+        parts = ground_parts(brief, source_evidence(brief.source))
+        if negative <= 0.5:
+            return make_verdict(POSITIVE, round(1 - negative, _CONFIDENCE_DIGITS), supporting_grounds(parts))
+        signs = f"Signs: {', '.join(self._signs(features.values))}."
+        grounds = refuting_grounds(parts, features.wrong, brief.source, signs)
+        error_type, fix = self.weights.error_type(features.values), fix_suggestion(brief, features.wrong)
+        return make_verdict(NEGATIVE, round(negative, _CONFIDENCE_DIGITS), grounds, error_type, fix)
+
+    def _signs(self, values: Mapping[str, float]) -> list[str]:
+        """Return the features that contribute most to the negative label, the strongest first."""
+        contributions = {name: self.weights.label[name] * values[name] for name in FEATURES}
+        positive = sorted(
+            (name for name in FEATURES if contributions[name] > 0), key=lambda name: -contributions[name]
+        )
+        return [name.replace("_", " ") for name in positive[:_MAX_SIGNS]]

@@ -1,0 +1,401 @@
+"""Clauses, modality and quantities of a sentence, by patterns and word lists of English policies and contracts.
+
+Pattern order matters: of two overlapping modality patterns the one listed first holds ("must not" before "must").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from factgym.baselines.evidence import Sentence, Statement
+from factgym.baselines.tokens import Token, word_list
+
+Span = tuple[int, int]
+
+# Clauses
+
+ClauseKind = Literal["limit", "time", "reason", "source"]
+
+_LIMIT = (
+    r"(?:but )?only (?:if|when|where|once|after|with|on condition that|to the extent)|if(?! necessary)|unless|provided(?:,? however,?)?(?: that)?"
+    r"|as long as|so long as|in the event (?:that|of)|in (?:the )?cases? (?:where|when|that)|in case|on (?:the )?condition that|condition is that"
+    r"|conditional on|subject to|contingent on|except(?:ing)?(?: for| that| as| when| if| in| to| where| with)?|save(?: for)? (?:where|when|if|that)|save for"
+    r"|other than|apart from|with the exceptions? of|excluding|but not|assuming|whenever|where(?:ver)?|gives way (?:if|when|where)|set aside (?:if|when|where)"
+    r"|limited to cases|depends on one condition:|without (?:the )?(?:\w+ ){0,4}(?:consent|approval|permission|agreement|authori[sz]ation|notice)"
+    r"|with (?:the )?(?:\w+ ){0,4}(?:consent|approval|permission|agreement|authori[sz]ation)"
+)
+_TIME = r"after|following|counted from|starting with|from the|before|ahead of|prior to|until|upon|once|when|since|as soon as|during|within|no later than|not later than"
+_REASON = (
+    r"because|given that|seeing that|so that|in order to|in order that|so as to|owing to|due to|on account of|in view of|the reason (?:being|is)(?: that)?|for the reason that"
+    r"|as a result of|now that|the (?:sole |only )?(?:aim|purpose|point|reason)(?: of this| for this)?(?: rule)? is(?: that)?|this is (?:because|meant|intended|designed)"
+)
+_CAUSAL = r"(?:^|, )since(?= )|(?:^|, )as(?= (?!of\b|from\b|soon\b|long\b|a\b|an\b|part\b|set\b|well\b|well|if\b|though\b|described|defined|stated|set out|required))"
+_PURPOSE = r"(?:^|, )to(?= [a-z])"
+_SOURCE = r"(?:according to|under|per|as stated in|in keeping with|pursuant to|for the purposes of)(?= (?-i:(?:the |this |that |our |its )?[\"“‘A-Z])| this )"
+_CLAUSE_OPENERS = re.compile(
+    rf"(?P<reason>\b(?:{_REASON})\b|{_CAUSAL}|{_PURPOSE})|(?P<source>\b{_SOURCE}|^In (?:the )?(?-i:[\"“‘A-Z])[^,]{{2,80}}, it says that\b|^It is (?:laid down|provided|stipulated|stated|said|written) that\b|^(?:The|This|Our|Its) \w+ (?:is|provides|says|states|requires|has it) that\b)"
+    rf"|(?P<limit>\b(?:{_LIMIT})(?!\w))|(?P<time>\b(?:{_TIME})\b)",
+    re.I,
+)
+_EXAMPLES = re.compile(r"\((?:including|e\.g\.|such as|for example|like)[^()]*\)", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A clause at `text[start:end]`; its content begins at `content_start`, after the words that open it."""
+
+    kind: ClauseKind
+    start: int
+    content_start: int
+    end: int
+
+
+@lru_cache(maxsize=8192)
+def clauses(text: str) -> tuple[Clause, ...]:
+    """Return the limiting, temporal, causal and source clauses of a sentence, in order and without overlap.
+
+    Each runs to the next comma or semicolon, the next opener or the end. A source clause names where the statement
+    comes from ("according to the Handbook").
+    """
+    parsed: list[Clause] = []
+    for match in _CLAUSE_OPENERS.finditer(text):
+        kind: ClauseKind = match.lastgroup  # type: ignore[assignment]  # the groups are the kinds
+        start = match.start() + len(match[0]) - len(match[0].lstrip(" ,"))
+        if parsed and start < parsed[-1].end:
+            previous = parsed[-1]
+            # An opener right behind another, or a preposition of time, is part of the clause before.
+            if previous.kind == "source" or start - previous.content_start < 4 or kind == "time":
+                continue
+            parsed[-1] = Clause(previous.kind, previous.start, previous.content_start, start)
+        end = match.end() if kind == "source" and match[0].endswith("that") else _clause_end(text, match.end())
+        parsed.append(Clause(kind, start, match.end(), end))
+    return tuple(parsed)
+
+
+def _clause_end(text: str, start: int) -> int:
+    """Return the position of the next comma or semicolon outside a number, or of the end of the sentence."""
+    for index in range(start, len(text)):
+        if text[index] in ",;" and not text[index + 1 : index + 2].isdigit():
+            return index
+    return len(text.rstrip().rstrip("."))
+
+
+def main_clause(text: str) -> str:
+    """Blank out limits, reasons, sources and examples in brackets; offsets stay the same."""
+    masked = [(clause.start, clause.end) for clause in clauses(text) if clause.kind != "time"]
+    for start, end in (*masked, *(match.span() for match in _EXAMPLES.finditer(text))):
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
+
+
+# Modality, generality and validity in time
+
+Modality = Literal["must", "should", "may", "need_not", "must_not", "is", "is_not"]
+ModalityConflict = Literal["contradicted", "overclaim"]
+
+_MODALITY_SOURCES: tuple[tuple[Modality, str], ...] = (
+    (
+        "need_not",
+        r"need not|needs not|(?:do|does|is|are) not (?:have|need|required|obliged|obligated|expected|bound)(?: to)?|not (?:required|obliged|obligated)"
+        r"|no (?:obligation|duty|need|requirement)|(?:don|doesn)['’]t (?:have|need) to|optional|voluntary|under no (?:duty|obligation)"
+        r"|not (?:mandatory|compulsory|obligatory|necessary)|(?:isn|aren)['’]t required",
+    ),
+    (
+        "must_not",
+        r"(?:must|shall|may|can|could|will|would) (?:not|never|in no case|under no circumstances)|cannot|can['’]t|won['’]t|mustn['’]t"
+        r"|(?:is|are|be|been) (?:strictly |expressly )?(?:prohibited|forbidden|barred|ruled out|banned|disallowed|precluded)"
+        r"|(?:prohibits?|forbids?|bars?|bans?|precludes?)|not (?:be )?(?:allowed|permitted|entitled|authori[sz]ed|open|eligible|acceptable|free)"
+        r"|no (?:right|permission|entitlement)|refrains? from|off limits|out of the question|not at liberty|may no longer"
+        r"|(?:do|does) not (?:grant|permit|allow)|no \w+ (?:may|can|shall|will|must)|nobody may|no one may|neither \w+ (?:may|shall|can)",
+    ),
+    (
+        "should",
+        r"should|ought to|(?:is|are) (?:advised|encouraged|invited|recommended|urged|asked)|recommend\w*|advisable|suggested|good practice|preferabl[ey]",
+    ),
+    (
+        "may",
+        r"may|can|could|(?:is|are|be) (?:allowed|permitted|entitled|free|authori[sz]ed|eligible|able|acceptable)(?= to| for)|permission to"
+        r"|(?:the )?right to|at liberty|(?:is|are) open to|has the option|possible|have the option|permits?|entitles?",
+    ),
+    (
+        "must",
+        r"must|shall|(?:has|have|needs?) to|(?:is|are|be) (?:required|obliged|obligated|bound|expected|to|due|responsible|in charge)|requires?|responsibility|task of|duty of|duty to|under a duty"
+        r"|compulsory|mandatory|obligatory|no choice but|falls to|undertakes? to|agrees? to|deadline|time limit|will",
+    ),
+    (
+        "is_not",
+        r"not|never|no(?! (?:later|more|less))|none|nothing|neither|nor|isn['’]t|aren['’]t|doesn['’]t|don['’]t|fall outside|outside the reach",
+    ),
+)
+_NOT_A_BOUND = r"(?! (?:\w+ ){0,6}(?:more|less|later|longer|fewer|earlier|greater|higher|lower) than\b| (?:\w+ ){0,3}(?:exceed|wait more|wait longer|take more)\b| only\b)"
+"""A negation before a comparison is a bound: "must not take more than six weeks" forbids nothing."""
+_NEGATIVE = ("must_not", "is_not")
+_MODALITY_PATTERNS = tuple(
+    (modality, re.compile(rf"\b(?:{source})\b{_NOT_A_BOUND if modality in _NEGATIVE else ''}", re.I))
+    for modality, source in _MODALITY_SOURCES
+)
+
+_MODALITY_CONFLICTS: dict[tuple[Modality, Modality], ModalityConflict] = {
+    ("must", "may"): "overclaim",
+    ("must", "should"): "overclaim",
+    ("must", "need_not"): "contradicted",
+    ("must", "must_not"): "contradicted",
+    ("should", "must_not"): "contradicted",
+    ("should", "need_not"): "contradicted",
+    ("may", "must_not"): "contradicted",
+    ("need_not", "must"): "contradicted",
+    ("need_not", "is"): "contradicted",
+    ("must_not", "must"): "contradicted",
+    ("must_not", "may"): "contradicted",
+    ("must_not", "should"): "contradicted",
+    ("must_not", "is"): "contradicted",
+    ("must_not", "need_not"): "contradicted",
+    ("is", "is_not"): "contradicted",
+    ("is", "must_not"): "contradicted",
+    ("must", "is_not"): "contradicted",
+    ("is_not", "is"): "contradicted",
+    ("is_not", "must"): "contradicted",
+}
+
+_UNIVERSAL = re.compile(
+    r"\b(?:all|always|(?:each and )?(?:every|each)(?! (?:\d|one|two|three|four|six|twelve|second|other|hour|day|week|fortnight|month|quarter|year))|any|everyone|everybody|anyone|anybody|whoever|no matter|in all cases|without exception|at all times|under all circumstances"
+    r"|in all circumstances|whatever the circumstances|regardless|invariably|on any account|at any time|automatic\w*|exclusively|solely|no exceptions?"
+    r"|unconditional\w*|in (?:each and )?every case|entire|whole|as a (?:general )?rule|as a matter of (?:routine|course)|in the ordinary course|generally"
+    r"|will always|fully|immediately|guarantee\w*|completely|both)\b",
+    re.I,
+)
+_HEDGES = re.compile(
+    r"\b(?:some|certain|many|most|several|usually|typically|normally|often|sometimes|occasionally|generally|in general|limited|rare"
+    r"|partly|partially|frequently|a few|selected|specific|eligible|exceptional(?:ly)?|(?:by way of|as an?(?: narrow)?|the) exception|in special cases|may|might"
+    r"|reasonable|only|up to|in part|possibl[ey])\b",
+    re.I,
+)
+_EXISTENTIAL = re.compile(r"\b(?:some|certain|in some circumstances)\b", re.I)
+_SUPERSEDED = re.compile(
+    r"\b(?:previous\w*|earlier|former\w*|superseded|lapsed|withdrawn|no longer|ceased|replaced?s?|used to|has not applied|was in force|old)\b"
+    r"|^(?:until|before) [\w ,]{3,25}\d{4}\b|\bthe (?:period|limit) was\b",
+    re.I,
+)
+
+
+@lru_cache(maxsize=8192)
+def modality_of(text: str) -> tuple[Modality, Span]:
+    """Return the first modality of a text and its span; a plain statement is "is" with the span (0, 0)."""
+    first: tuple[Modality, Span] | None = None
+    for modality, pattern in _MODALITY_PATTERNS:
+        match = pattern.search(text)
+        if match is not None and (first is None or match.end() <= first[1][0]):
+            first = modality, match.span()
+    return first or ("is", (0, 0))
+
+
+def modality_conflict(claimed: Modality, written: Modality) -> ModalityConflict | None:
+    """Return how a claim departs from a text of another modality; None where both can be true."""
+    return _MODALITY_CONFLICTS.get((claimed, written))
+
+
+def universal_spans(text: str) -> list[Span]:
+    """Return the spans of expressions that generalise ("all", "without exception")."""
+    return [match.span() for match in _UNIVERSAL.finditer(text)]
+
+
+def is_hedged(text: str) -> bool:
+    """Whether a text is limited to some cases or some of the time."""
+    return _HEDGES.search(text) is not None
+
+
+def is_existential(text: str) -> bool:
+    """Whether a text claims that there is something, and no more."""
+    return _EXISTENTIAL.search(text) is not None
+
+
+def is_superseded(text: str) -> bool:
+    """Whether a text describes a rule that no longer holds."""
+    return _SUPERSEDED.search(text) is not None
+
+
+# Quantities: numbers with their units, dates and frequencies
+
+_MONTHS = {
+    name: str(number)
+    for number, name in enumerate(
+        word_list("january february march april may june july august september october november december"), 1
+    )
+}
+_PERIODS = {
+    "hour": (1, "h"), "day": (24, "h"), "week": (168, "h"), "fortnight": (336, "h"),
+    "month": (1, "m"), "quarter": (3, "m"), "year": (12, "m"), "decade": (120, "m"),
+}  # fmt: skip
+"""Period -> length and unit: hours or months."""
+_RATES = {
+    "hourly": "hour", "daily": "day", "nightly": "day", "weekly": "week", "fortnightly": "fortnight", "biweekly": "fortnight",
+    "monthly": "month", "quarterly": "quarter", "annually": "year", "yearly": "year", "annual": "year",
+}  # fmt: skip
+_DETERMINERS = frozenset(word_list("every each per a an"))
+_FREQUENCY_ADVERBS = {"once": 1, "twice": 2, "thrice": 3}
+_ORDINAL = {"second": 2, "other": 2, "third": 3, "fourth": 4}
+_QUALIFIERS = frozenset(
+    word_list("business working calendar full clear consecutive additional more further whole successive")
+)
+_CURRENCY = {
+    "$": "$",
+    "€": "€",
+    "£": "£",
+    "dollar": "$",
+    "euro": "€",
+    "pound": "£",
+    "usd": "$",
+    "eur": "€",
+    "gbp": "£",
+}
+_NUMBERED_UNITS = frozenset(
+    word_list("section article clause paragraph exhibit schedule appendix annex chapter rule form step item part")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An `amount` in a `unit` at `text[start:end]`; a date has the unit "date", a frequency the unit "rate"."""
+
+    unit: str
+    amount: str
+    start: int
+    end: int
+
+
+def quantities(text: str, tokens: Sequence[Token]) -> list[Quantity]:
+    """Return all quantities of a text in order. tokens: those of the text."""
+    parsed: list[Quantity] = []
+    index = 0
+    while index < len(tokens):
+        quantity, length = (
+            _date_at(tokens, index) or _rate_at(tokens, index) or _number_at(text, tokens, index) or (None, 1)
+        )
+        if quantity is not None:
+            parsed.append(quantity)
+        index += length
+    return parsed
+
+
+def _date_at(tokens: Sequence[Token], index: int) -> tuple[Quantity, int] | None:
+    """Parse "1 March 2024", "March 1, 2024", "March 2024" or "1 March": the date and its number of tokens."""
+    window = tokens[index : index + 3]
+    month = next((position for position, token in enumerate(window) if token.lower in _MONTHS), None)
+    if month is None or month > 1:
+        return None
+    before, after = window[:month], window[month + 1 :]
+    if before and not (before[0].is_number and len(before[0].key) <= 2):
+        return None
+    used = [*before, window[month]]
+    for token in after[: 1 if before else 2]:
+        if not token.key.rstrip("stndrh").isdigit():
+            break
+        used.append(token)
+    if len(used) == 1:
+        return None
+    numbers = sorted(token.key.rstrip("stndrh") for token in used if token.is_number)
+    amount = "-".join([_MONTHS[window[month].lower], *numbers])
+    return Quantity("date", amount, used[0].start, used[-1].end), len(used)
+
+
+def _rate_at(tokens: Sequence[Token], index: int) -> tuple[Quantity, int] | None:
+    """Parse "monthly", "every two weeks", "once every second year", "twice a year", "per quarter".
+
+    The amount is the length of the period.
+    """
+
+    def rate(last: int, count: float, period: str) -> tuple[Quantity, int]:
+        size, unit = _PERIODS[period]
+        amount = f"{count * size:g}{unit}"
+        return Quantity("rate", amount, tokens[index].start, tokens[last].end), last + 1 - index
+
+    token = tokens[index]
+    if token.lower in _RATES:
+        return rate(index, 1, _RATES[token.lower])
+    is_adverb = token.lower in _FREQUENCY_ADVERBS
+    times, determiner = (_FREQUENCY_ADVERBS[token.lower], index + 1) if is_adverb else (1, index)
+    if determiner >= len(tokens) or tokens[determiner].lower not in _DETERMINERS:
+        return None
+    if not is_adverb and tokens[determiner].lower in ("a", "an"):
+        return None
+    for last in range(determiner + 1, min(determiner + 3, len(tokens))):
+        period = tokens[last].lower.removesuffix("s")
+        if period in _PERIODS:
+            count = 1 if last == determiner + 1 else _small_count(tokens[determiner + 1])
+            return rate(last, count / times, period) if count else None
+    return None
+
+
+def _small_count(token: Token) -> int:
+    if token.lower in _ORDINAL:
+        return _ORDINAL[token.lower]
+    return int(token.key) if token.key.isdigit() and len(token.key) < 4 else 0
+
+
+def _number_at(text: str, tokens: Sequence[Token], index: int) -> tuple[Quantity, int] | None:
+    token = tokens[index]
+    # The number of a section or an article is a name.
+    if not token.is_number or (index and tokens[index - 1].key in _NUMBERED_UNITS):
+        return None
+    repeated = index + 1 < len(tokens) and tokens[index + 1].key == token.key  # "thirty (30)"
+    length = 2 if repeated else 1
+    last = tokens[index + length - 1]
+    sign = text[token.start]
+    if sign in _CURRENCY:
+        return Quantity(_CURRENCY[sign], token.key, token.start, token.end), length
+    if text[last.end - 1] == "%":
+        return Quantity("percent", token.key, token.start, last.end), length
+    unit, end, unit_length = _unit_at(tokens, index + length)
+    return Quantity(unit, token.key, token.start, end or last.end), length + unit_length
+
+
+def _unit_at(tokens: Sequence[Token], index: int) -> tuple[str, int, int]:
+    """Return the unit that begins at a token, its end offset and its number of tokens; ("", 0, 0) for none."""
+    qualifier = ""
+    for position, token in enumerate(tokens[index : index + 3]):
+        if token.lower in ("per", "cent") and position < 2:
+            if token.lower == "cent":
+                return "percent", token.end, position + 1
+        elif token.lower in _QUALIFIERS and not qualifier:
+            qualifier = "working" if token.lower in ("business", "working") else ""
+        elif token.is_content and not token.is_number:
+            unit = _CURRENCY.get(token.key, token.key)
+            return f"{qualifier} {unit}".strip(), token.end, position + 1
+        else:
+            break
+    return "", 0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class QuantityComparison:
+    """The quantities of a statement against the evidence.
+
+    conflicts: the evidence has only other amounts of that unit. missing: it has none of that unit. agreed: it has it.
+    """
+
+    conflicts: tuple[Quantity, ...]
+    missing: tuple[Quantity, ...]
+    agreed: tuple[Quantity, ...]
+
+
+def compare_quantities(statement: Statement, sentences: Iterable[Sentence]) -> QuantityComparison:
+    """Compare quantities unit by unit; a bare number agrees with the same number in any unit."""
+    written = [quantity for sentence in sentences for quantity in quantities(sentence.text, sentence.tokens)]
+    conflicts, missing, agreed = [], [], []
+    for quantity in quantities(statement.text, statement.tokens):
+        same_unit = [other for other in written if _same_unit(quantity.unit, other.unit)]
+        if any(other.amount == quantity.amount for other in same_unit):
+            agreed.append(quantity)
+        elif same_unit:
+            conflicts.append(quantity)
+        else:
+            missing.append(quantity)
+    return QuantityComparison(tuple(conflicts), tuple(missing), tuple(agreed))
+
+
+def _same_unit(left: str, right: str) -> bool:
+    return left == right or not left or not right or left.split()[-1] == right.split()[-1]

@@ -1,0 +1,271 @@
+"""Scripted policies: written as generators of tool calls, with a shared strategy for collecting evidence.
+
+A scripted policy sees what any policy sees: the chat messages and the tool schemas. It parses the environment's own
+rendering of search results and evidence, and replies with completion text in the tool-call format of Qwen and Hermes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from factgym.baselines.evidence import names_in_question, passages_of_document
+from factgym.baselines.premise import terms_of
+from factgym.baselines.tokens import SentenceFrequency, content_keys, tokenize
+from factgym.core.messages import Message, ToolSchema
+from factgym.corpora.corpus import Passage
+from factgym.corpora.sentences import sentences
+
+Call = dict[str, Any]
+"""A tool call: `{"name": …, "arguments": …}`."""
+
+Verdict = dict[str, Any]
+"""The arguments of `submit`."""
+
+ReturnT = TypeVar("ReturnT")
+ToolLoop = Generator[list[Call], str, ReturnT]
+"""Yields the calls of a turn, receives the text of the observation, returns its result."""
+
+MAX_CALLS = 16
+"""Limit of the environment's parser on the calls in one turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeBrief:
+    """The content of an episode's first messages.
+
+    passages: those of an offline prompt. tools: names of the available tools. turns: limit on the actions, the
+    submission included. silence_passages: how many passages the instructions ask to cite for an unsupported statement.
+    """
+
+    question: str
+    answer: str
+    passages: tuple[Passage, ...]
+    tools: frozenset[str]
+    turns: int
+    silence_passages: int = 1
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether there are no tools but `submit`."""
+        return "search" not in self.tools
+
+
+class ScriptedPolicy(ABC):
+    """A policy for one episode. turns: the environment's `max_turns`, which the policy never exceeds."""
+
+    def __init__(self, turns: int) -> None:
+        self._turns = turns
+        self._loop: ToolLoop[None] | None = None
+
+    @abstractmethod
+    def play(self, brief: EpisodeBrief) -> ToolLoop[Verdict]:
+        """Collect evidence in at most `brief.turns - 1` turns and return the verdict to submit."""
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        """Return the next completion."""
+        if self._loop is None:
+            self._loop = self._play_and_submit(parse_brief(messages, tools, self._turns))
+            calls = next(self._loop)
+        else:
+            try:
+                calls = self._loop.send(_latest_observation(messages))
+            except StopIteration:
+                return "I have nothing to add."
+        encoded = (json.dumps(call, ensure_ascii=False) for call in calls)
+        return "\n".join(f"<tool_call>\n{call}\n</tool_call>" for call in encoded)
+
+    def _play_and_submit(self, brief: EpisodeBrief) -> ToolLoop[None]:
+        verdict = yield from self.play(brief)
+        yield [{"name": "submit", "arguments": verdict}]
+
+
+def _latest_observation(messages: Sequence[Message]) -> str:
+    """Join the messages since the policy's own last one."""
+    latest: list[str] = []
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            break
+        latest.append(message["content"] or "")
+    return "\n".join(reversed(latest))
+
+
+_SILENCE = re.compile(r"cite the (\d{1,2}) passages that come nearest")
+
+
+def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns: int) -> EpisodeBrief:
+    """Parse the first messages of an episode."""
+    task = next(message["content"] or "" for message in messages if message["role"] == "user")
+    _, _, text = task.rpartition("</evidence>")
+    question, _, answer = text.strip().removeprefix("Question: ").partition("\n\nAnswer to check: ")
+    instructions = "".join(message["content"] or "" for message in messages if message["role"] == "system")
+    silence = _SILENCE.search(instructions)
+    return EpisodeBrief(
+        question=question,
+        answer=answer,
+        passages=tuple(parse_evidence(task)),
+        tools=frozenset(tool["function"]["name"] for tool in tools),
+        turns=turns,
+        silence_passages=int(silence[1]) if silence else 1,
+    )
+
+
+def parse_evidence(observation: str) -> list[Passage]:
+    """Return the passages that an observation opens; of one that was cut for its length, the part that is shown."""
+    passages = []
+    for piece in observation.split('<evidence id="')[1:]:
+        head, _, rest = piece.partition('">\n')
+        id_, _, title = head.partition('" title="')
+        text, closing, _ = rest.partition("\n</evidence>")
+        if not closing:
+            text = text.partition("… [cut: ")[0]
+        if text.strip():
+            passages.append(Passage(id_, title, text))
+    return passages
+
+
+def parse_results(observation: str) -> list[Passage]:
+    """Return the entries of search results, with condensed text, and of listings, with the title as text."""
+    results = []
+    for piece in observation.split('<result id="')[1:]:
+        entry, closing, _ = piece.partition("</result>")
+        head, _, text = entry.partition('">')
+        id_, _, title = head.partition('" title="')
+        if closing:
+            results.append(Passage(id_, title or text, text))
+    return results
+
+
+def search_call(query: str, k: int = 3) -> Call:
+    """Return a call of `search`."""
+    return {"name": "search", "arguments": {"query": query[:1000].strip() or "policy", "k": k}}
+
+
+def read_call(passage_id: str) -> Call:
+    """Return a call of `read`."""
+    return {"name": "read", "arguments": {"id": passage_id}}
+
+
+def list_call(page: int = 1) -> Call:
+    """Return a call of `list`."""
+    return {"name": "list", "arguments": {"page": page}}
+
+
+def claim_entry(
+    claim: str, status: str, ids: Sequence[str] = (), quotes: str | list[str] = "", span: str = "", reason: str = ""
+) -> dict[str, Any]:
+    """Return one entry of a verdict's `claims`."""
+    return {
+        "claim": claim,
+        "status": status,
+        "evidence_ids": list(ids)[:16],
+        "quote": quotes,
+        "unsupported_span": span,
+        "reason": reason,
+    }
+
+
+def make_verdict(final: str, claims: Sequence[dict[str, Any]], used: Sequence[str] | None = None) -> Verdict:
+    """Return the arguments of `submit`; the evidence used is that cited by the claims unless it is given."""
+    cited = [id_ for entry in claims for id_ in entry["evidence_ids"]] if used is None else used
+    return {"claims": list(claims)[:16], "final_verdict": final, "evidence_used": list(dict.fromkeys(cited))[:32]}
+
+
+# Collecting evidence: search for every statement, read a few passages, search again with the words that they add. After
+# ClaimCheck's tool loop ("search for evidence, read a snippet, decide whether it is enough, maybe search again") and
+# Baleen's condensed second hop.
+
+_MAX_STATEMENTS = 8
+_RESULTS = 10
+_SMALL_LIBRARY = 8
+_FIRST_READS = 8
+_SECOND_READS = 6
+_HOP_WORDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedEvidence:
+    """passages: in the order of reading. ranked_ids: statement -> ids that its search returned, best first."""
+
+    passages: list[Passage] = field(default_factory=list)
+    ranked_ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def split_statements(answer: str) -> list[str]:
+    """Split an answer into its sentences, verbatim: at least one and at most eight."""
+    statements = [answer[start:end][:4000] for start, end in sentences(answer)]
+    return statements[:_MAX_STATEMENTS] or [answer[:4000].strip() or "?"]
+
+
+def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
+    """Collect passages in at most four turns, fewer where the limit on turns is low."""
+    if brief.is_offline:
+        return CollectedEvidence(list(brief.passages))
+    if brief.turns < 3:
+        return CollectedEvidence()
+    statements = split_statements(brief.answer)
+    names = " ".join(names_in_question(brief.question))
+    text = yield [*(search_call(f"{statement} {names}", _RESULTS) for statement in statements), list_call()]
+    *results, listed = _results_by_call(text)
+    results = [passages_of_document(brief.question, hits) for hits in results]
+    ranked_ids = {statement: [hit.id for hit in hits] for statement, hits in zip(statements, results, strict=False)}
+    is_small = len(listed) <= _SMALL_LIBRARY
+    chosen = [entry.id for entry in listed] if is_small else _choose_reads(statements, results, (), _FIRST_READS)
+    opened = parse_evidence((yield [read_call(id_) for id_ in chosen])) if chosen else []
+    if is_small or not opened or brief.turns < 5:
+        return CollectedEvidence(opened, ranked_ids)
+    queries = _second_queries(brief.question, statements, opened)
+    text = yield [search_call(f"{query} {names}", _RESULTS) for query in queries]
+    results = [passages_of_document(brief.question, hits) for hits in _results_by_call(text)]
+    more = _choose_reads(statements, results, [passage.id for passage in opened], _SECOND_READS)
+    if more:
+        opened += parse_evidence((yield [read_call(id_) for id_ in more]))
+    return CollectedEvidence(passages_of_document(brief.question, opened), ranked_ids)
+
+
+def _results_by_call(observation: str) -> list[list[Passage]]:
+    return [parse_results(piece) for piece in observation.split("<tool_response>")[1:]]
+
+
+def _choose_reads(
+    statements: Sequence[str], results: Sequence[Sequence[Passage]], opened: Sequence[str], limit: int
+) -> list[str]:
+    """Choose ids to open, round-robin over the statements: the first hit, then by shared weighted words."""
+    frequency = SentenceFrequency(content_keys(f"{hit.title} {hit.text}") for hits in results for hit in hits)
+    queues = []
+    for statement, hits in zip(statements, results, strict=False):
+        wanted = frozenset(content_keys(statement))
+
+        def shared(hit: Passage, wanted: frozenset[str] = wanted) -> float:
+            return frequency.total(key for key in content_keys(f"{hit.title} {hit.text}") if key in wanted)
+
+        new = [hit for hit in hits if hit.id not in opened]
+        queues.append([*new[:1], *sorted(new[1:], key=shared, reverse=True)])
+    rounds = [queue[rank].id for rank in range(_RESULTS) for queue in queues if rank < len(queue)]
+    return list(dict.fromkeys(rounds))[: min(limit, MAX_CALLS)]
+
+
+def _second_queries(question: str, statements: Sequence[str], opened: Sequence[Passage]) -> list[str]:
+    """Return for each statement its words that the nearest sentence lacks, and the terms and words which that adds."""
+    read = [passage.text[start:end] for passage in opened for start, end in sentences(passage.text)]
+    frequency = SentenceFrequency(content_keys(text) for text in read)
+    queries = []
+    for statement in statements:
+        wanted = frozenset(content_keys(statement))
+
+        def shared(text: str, wanted: frozenset[str] = wanted) -> float:
+            return frequency.total(key for key in content_keys(text) if key in wanted)
+
+        nearest = max(read, key=shared, default="")
+        covered = frozenset(content_keys(nearest))
+        missing = [token.lower for token in tokenize(statement) if token.is_content and token.key not in covered]
+        added = [token for token in tokenize(nearest) if token.is_content and token.key not in wanted]
+        added = sorted(added, key=lambda token: -frequency.weight(token.key))[:_HOP_WORDS]
+        terms = [term for term in terms_of(nearest) for _ in range(2)]  # twice, for their weight in the query
+        query = " ".join([*terms, *dict.fromkeys([*missing, *(token.lower for token in added)])])
+        queries.append(query or question)
+    return queries

@@ -1,0 +1,207 @@
+"""Scripted policies: the prompt parsed, the parts of a verdict, and verbatim grounds for it.
+
+The grounds split the claim into parts, assign each the nearest sentence of the source by shared weighted words, and
+explain it. Spans are verbatim and within the lengths of the paper's rubric.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from factgym.baselines.evidence import Evidence, Statement, build_evidence, parse_statement
+from factgym.core.messages import Message, ToolSchema
+from factgym.corpora.corpus import Passage
+from factgym.corpora.text import terms
+from factgym.rewards.seva import LABELS, NOT_FOUND
+
+Verdict = dict[str, Any]
+"""A verdict as JSON data; those of exploiters need not fit the schema."""
+
+Grounds = tuple[list[dict[str, str]], list[dict[str, str]]]
+"""The evidence alignment and the reasoning chain of a verdict."""
+
+POSITIVE, NEGATIVE = LABELS
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeBrief:
+    """Claim and source as shown in the prompt."""
+
+    claim: str
+    source: str
+
+
+def parse_brief(messages: Sequence[Message]) -> EpisodeBrief:
+    """Parse the first user message; a source cannot hold the tags that delimit it."""
+    task = next(message["content"] or "" for message in messages if message["role"] == "user")
+    source, _, claim = task.removeprefix("<document>\n").partition("\n</document>\n\nClaim to check: ")
+    return EpisodeBrief(claim, source)
+
+
+class ScriptedPolicy(ABC):
+    """A policy that replies with the same verdict in every turn: the review of a draft changes nothing."""
+
+    @abstractmethod
+    def verdict(self, brief: EpisodeBrief) -> Verdict:
+        """Return the verdict to submit."""
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        """Return the verdict as the text of a completion."""
+        return json.dumps(self.verdict(parse_brief(messages)), ensure_ascii=False)
+
+
+def align(claim_span: str, source_span: str, status: str) -> dict[str, str]:
+    """Return one entry of `evidence_alignment`."""
+    return {"claim_span": claim_span, "source_span": source_span, "status": status}
+
+
+def reasoning_step(claim_part: str, evidence: str, judgment: str, explanation: str) -> dict[str, str]:
+    """Return one step of `reasoning_chain`."""
+    return {
+        "claim_part": claim_part,
+        "source_evidence": evidence,
+        "judgment": judgment,
+        "explanation": explanation,
+    }
+
+
+def make_verdict(
+    label: str, confidence: float, grounds: Grounds, error_type: str | None = None, fix: str | None = None
+) -> Verdict:
+    """Return a verdict; a negative one with an error type has a diagnosis."""
+    alignments, chain = grounds
+    verdict: Verdict = {
+        "evidence_alignment": alignments,
+        "reasoning_chain": chain,
+        "label": label,
+        "confidence": confidence,
+    }
+    if label == NEGATIVE and error_type is not None:
+        verdict |= {"error_type": error_type, "fix_suggestion": fix or "Remove what the source does not say."}
+    return verdict
+
+
+MAX_CLAIM_SPAN, MAX_SOURCE_SPAN, MIN_SPAN = 200, 500, 3
+_MAX_PARTS = 8
+_MIN_CLAUSE = 30
+_JOINT = re.compile(r"(?<=[.;?!])\s+|,\s+|\s+(?=(?:and|but|or|which|who|that|because|if|when|after|before|unless)\s)")
+
+
+def split_claim(claim: str) -> list[str]:
+    """Split a claim into two to eight verbatim parts that cover it; one where it has a single word."""
+    parts = [clause for clause in _split_clauses(claim) if len(clause) >= MIN_SPAN]
+    if len(parts) == 1:
+        middle = parts[0].find(" ", len(parts[0]) // 2)
+        middle = parts[0].rfind(" ") if middle < 0 else middle
+        halves = [parts[0][:middle].strip(), parts[0][middle:].strip()] if middle > 0 else parts
+        parts = halves if all(len(half) >= MIN_SPAN for half in halves) else parts
+    return parts[:_MAX_PARTS] or [claim.strip()[:MAX_CLAIM_SPAN]]
+
+
+def _split_clauses(claim: str) -> Iterator[str]:
+    """Yield the clauses, short ones joined to the next, long ones cut at spaces."""
+    start = 0
+    for joint in [*_JOINT.finditer(claim), None]:
+        end = len(claim) if joint is None else joint.start()
+        if joint is not None and (end - start < _MIN_CLAUSE or len(claim) - joint.end() < _MIN_CLAUSE):
+            continue
+        clause = claim[start:end].strip()
+        while len(clause) > MAX_CLAIM_SPAN:
+            cut = _cut_position(clause, MAX_CLAIM_SPAN)
+            yield clause[:cut].strip()
+            clause = clause[cut:].strip()
+        yield clause
+        start = end if joint is None else joint.end()
+
+
+def _cut_position(text: str, limit: int) -> int:
+    space = text.rfind(" ", 1, limit)
+    return limit if space < 0 else space
+
+
+def truncate_source_span(text: str) -> str:
+    """Cut a text to whole words within the length of a source span."""
+    text = text.strip()
+    return text if len(text) <= MAX_SOURCE_SPAN else text[: _cut_position(text, MAX_SOURCE_SPAN)].strip()
+
+
+def source_evidence(source: str) -> Evidence:
+    """Split a source into sentences."""
+    return build_evidence([Passage("S", "", source)])
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedPart:
+    """A part of the claim and the sentence of the source nearest to it, both verbatim; the sentence may be empty.
+
+    name: the part as an explanation refers to it; with the claim if the part has no content word.
+    """
+
+    part: str
+    sentence: str
+    name: str
+
+
+def ground_parts(brief: EpisodeBrief, evidence: Evidence, sentence: str = "") -> list[GroundedPart]:
+    """Assign a sentence to each part of the claim. sentence: that of all parts, where it is known."""
+    parts = []
+    for part in split_claim(brief.claim):
+        name = f"“{part}”" if terms(part) else f"“{part}” of “{brief.claim[:MAX_CLAIM_SPAN]}”"
+        nearest = sentence or _nearest_sentence(parse_statement(part), evidence, brief.source)
+        parts.append(GroundedPart(part, nearest, name))
+    return parts
+
+
+def _nearest_sentence(statement: Statement, evidence: Evidence, source: str) -> str:
+    if not evidence.sentences:
+        return truncate_source_span(source)
+    best = max(evidence.sentences, key=lambda sentence: evidence.overlap(statement, sentence))
+    return truncate_source_span(best.text)
+
+
+def supporting_grounds(parts: Sequence[GroundedPart]) -> Grounds:
+    """Return grounds that match every part with its sentence."""
+    alignments = [align(part.part, part.sentence, "match") for part in parts]
+    steps = [
+        reasoning_step(part.part, part.sentence, "supported", f"The source states {part.name}.") for part in parts
+    ]
+    return alignments, steps
+
+
+def refuting_grounds(parts: Sequence[GroundedPart], wrong: str, source: str, reason: str) -> Grounds:
+    """Return grounds that match every part but one. wrong: the words of the claim that are not supported."""
+    index = _find_wrong_part(parts, wrong)
+    alignments, steps = supporting_grounds([part for position, part in enumerate(parts) if position != index])
+    part = parts[index]
+    mismatch = _mismatch(part.part, part.sentence, source)
+    alignments.insert(index, mismatch)
+    explanation = f"The source does not state {part.name}. {reason}".strip()
+    steps.insert(index, reasoning_step(part.part, mismatch["source_span"], "not_supported", explanation))
+    return alignments, steps
+
+
+def _find_wrong_part(parts: Sequence[GroundedPart], wrong: str) -> int:
+    """Return the index of the last part that contains the words or is among them, else of the one that shares most."""
+    matches = [index for index, part in enumerate(parts) if wrong and (wrong in part.part or part.part in wrong)]
+    shared = [len(set(wrong.split()) & set(part.part.split())) for part in parts]
+    return matches[-1] if matches else max(range(len(parts)), key=lambda index: (shared[index], index))
+
+
+def _mismatch(part: str, sentence: str, source: str) -> dict[str, str]:
+    """Return a mismatch with the sentence or the source, or `not_found` where neither differs from the part."""
+    if len(sentence) >= MIN_SPAN and sentence.casefold() != part.casefold():
+        return align(part, sentence, "mismatch")
+    other = truncate_source_span(source)
+    if other.casefold() != part.casefold():
+        return align(part, other, "mismatch")
+    return align(part, NOT_FOUND, "not_found")
+
+
+def fix_suggestion(brief: EpisodeBrief, wrong: str) -> str:
+    """Return the correction of a claim of which the words `wrong`, or all, are not supported."""
+    return f"Replace or remove “{(wrong or brief.claim)[:200]}”, as the source has it otherwise or not at all."

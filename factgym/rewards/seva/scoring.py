@@ -1,0 +1,449 @@
+"""The components of SEVA's process reward (Algorithm 1, equations 8 to 11), and their grounded variants, which are ours.
+
+Points that the rubric leaves open follow the authors' published reward: the length bonus of a chain lies inside the cap
+of 1; an explanation of 3 to 9 characters earns .1; for a gold Not Attributable an error type outside the taxonomy earns
+.2 and a correction of 1 to 9 characters .1; a confidence that is missing or no number counts as .5. Only text counts as
+a span, part, evidence, explanation or correction: a number or a list in its place earns nothing.
+
+Known properties of the published rubric:
+
+- R_d depends on the gold label, not on the predicted one, and on no gold error type: any category earns the same.
+- The range that the paper states, up to 1.28, is not reachable by its own formula: five components of 1 and a
+  confidence of 1 give 1.15.
+- Nothing compares an output with the claim or the source: invented spans earn as much as true ones.
+- R_a and R_c are means, so leaving out the worst entry raises them: hiding a weak step pays.
+- The calibration term is linear in the confidence and therefore no proper score: a policy that is right more than two
+  times in five earns most by always stating 1.
+
+The grounded components compare an output with both texts. An entry counts only when it can be true, and a component is
+the share of the claim that the counting entries cover, so that leaving something out never pays:
+
+- An alignment counts when its claim span occurs verbatim in the claim, its lengths are within equation 8's bounds, its
+  status is of the schema, and its source span occurs verbatim in the source; or the source span is NOT_FOUND, the status
+  `not_found`, and the claim span does not occur in the source. A `mismatch` of two equal texts does not count.
+- A step counts when its part occurs verbatim in the claim, its judgment is of the schema, its explanation has equation
+  9's length and names a content word of the claim, and its evidence occurs verbatim in the source, or is NOT_FOUND for
+  a part that is not judged supported.
+
+"Verbatim" means equal after `factgym.corpora.text.fold` (Unicode NFKC, white space). Not tested, as it needs a judge:
+whether a source span is the right one for its claim span.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any
+
+from factgym.core.errors import ConfigError
+from factgym.corpora.text import STOP_WORDS, fold
+from factgym.rewards.seva.output import (
+    ERROR_TYPES,
+    JUDGMENTS,
+    LABELS,
+    NOT_FOUND,
+    REQUIRED_FIELDS,
+    STATUSES,
+    Label,
+    SevaOutput,
+    canonical_error_type,
+    canonical_label,
+    stated_confidence,
+    text_in,
+)
+
+COMPONENTS = (
+    *("format", "alignment", "chain", "label", "diagnosis", "calibration"),
+    *("diagnosis_by_label", "calibration_proper"),
+)
+"""Components of every score. All lie in [0, 1] except the calibrations: [-0.10, 0.15] and, proper, [-0.15, 0.15]."""
+
+GROUNDED_COMPONENTS = ("grounded_alignment", "grounded_chain")
+"""Further components of a score that was made with the claim and the source; in [0, 1]."""
+
+GATES = ("consistent",)
+"""1.0 when the label follows from the output's own alignments and steps, else 0.0; with claim and source only."""
+
+_POSITIVE = LABELS[0]
+_STATUSES = frozenset(STATUSES)
+_JUDGMENTS = frozenset(JUDGMENTS)
+_ERROR_TYPES = frozenset(ERROR_TYPES)
+
+_ERROR_ON_POSITIVE = 0.3
+"""R_d of an error type on a supported claim; also the least that R_d is for such a claim."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SevaRules:
+    """Constants of the rubric lines; the defaults are the paper's (appendix C). Lengths in characters.
+
+    The points of each line (.3, .2, .1 …) are part of equations 8 to 10 and no settings: a rubric's weights shift them.
+
+    min_span_chars, max_claim_span_chars, max_source_span_chars: equation 8's length points, both ends included.
+    min_explanation_chars, min_evidence_chars: equation 9; an explanation of at least `min_brief_explanation_chars`
+    earns .1 instead of .3. full_chain_steps, length_bonus: the bonus grows up to so many steps. min_fix_chars:
+    equation 10. default_confidence: where none is given. calibration_gain, calibration_loss: equation 11.
+
+    For the grounded components only: full_coverage is the share of the claim's content words that earns everything,
+    full_grounded_steps the number of different steps that a chain needs (the teacher's prompt asks for two).
+    Raises ConfigError for a value out of range.
+    """
+
+    min_span_chars: int = 3
+    max_claim_span_chars: int = 200
+    max_source_span_chars: int = 500
+    min_explanation_chars: int = 10
+    min_brief_explanation_chars: int = 3
+    min_evidence_chars: int = 5
+    min_fix_chars: int = 10
+    full_chain_steps: int = 3
+    length_bonus: float = 0.2
+    default_confidence: float = 0.5
+    calibration_gain: float = 0.15
+    calibration_loss: float = 0.10
+    full_coverage: float = 2 / 3
+    full_grounded_steps: int = 2
+
+    def __post_init__(self) -> None:
+        for rule in fields(self):
+            value = getattr(self, rule.name)
+            if rule.type == "int":
+                if type(value) is not int or value < 1:
+                    raise ConfigError(f"SevaRules.{rule.name} must be a whole number of at least 1, not {value!r:.80}")
+            elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise ConfigError(f"SevaRules.{rule.name} must be a finite number, not {value!r:.80}")
+            elif not 0 <= value <= 1:
+                raise ConfigError(f"SevaRules.{rule.name} must lie between 0 and 1, not {value!r:.80}")
+        if self.full_coverage == 0:
+            raise ConfigError("SevaRules.full_coverage must be above 0")
+
+
+DEFAULT_RULES = SevaRules()
+
+
+@dataclass(frozen=True, slots=True)
+class SevaGold:
+    """The gold of a claim. error_type: of the taxonomy where it is known; the reward does not use it.
+
+    Raises ConfigError for an unknown label; `canonical_label` reads the many ways to write the two.
+    """
+
+    label: Label
+    error_type: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.label not in LABELS:
+            raise ConfigError(f"a gold label is {' or '.join(map(repr, LABELS))}, not {self.label!r:.80}")
+
+
+@dataclass(frozen=True, slots=True)
+class SevaScore:
+    """The components of one output, and facts about it.
+
+    components: see COMPONENTS and GROUNDED_COMPONENTS. gates: see GATES; empty without claim and source. format_ok:
+    all four required fields are present. correct: the label is the gold one. label: as predicted, None for none.
+    confidence: the one that was counted. error_type: the predicted category, None for another or none. spans, steps:
+    entries of the alignment and of the chain.
+    """
+
+    components: Mapping[str, float]
+    gold: SevaGold
+    parsed: bool = False
+    format_ok: bool = False
+    correct: bool = False
+    label: Label | None = None
+    confidence: float = 0.0
+    error_type: str | None = None
+    spans: int = 0
+    steps: int = 0
+    gates: Mapping[str, float] = field(default_factory=dict)
+
+
+def score_output(
+    output: SevaOutput | None,
+    gold: SevaGold,
+    *,
+    claim: str | None = None,
+    source: str | None = None,
+    rules: SevaRules = DEFAULT_RULES,
+) -> SevaScore:
+    """Score an output against the gold label; None, which is unparseable, scores 0 in every component.
+
+    claim, source: the texts that were shown; with both, the grounded components and the gate are scored too.
+    """
+    has_texts = claim is not None and source is not None
+    if output is None:
+        names = COMPONENTS + GROUNDED_COMPONENTS if has_texts else COMPONENTS
+        gates = dict.fromkeys(GATES, 0.0) if has_texts else {}
+        return SevaScore(dict.fromkeys(names, 0.0), gold, gates=gates)
+    data = output.data
+    label = canonical_label(data.get("label"))
+    correct = label == gold.label
+    stated = stated_confidence(data)
+    confidence = rules.default_confidence if stated is None else stated
+    alignments, chain = output.alignments, output.chain
+    shape = format_score(data)
+    diagnosis = diagnosis_score(data, gold.label, rules)
+    components = {
+        "format": shape,
+        "alignment": alignment_score(alignments, rules),
+        "chain": chain_score(chain, rules),
+        "label": 1.0 if correct else 0.0,
+        "diagnosis": diagnosis,
+        "calibration": confidence * (rules.calibration_gain if correct else -rules.calibration_loss),
+        "diagnosis_by_label": diagnosis_by_label(diagnosis, gold.label),
+        "calibration_proper": proper_calibration(confidence, correct, rules),
+    }
+    gates = {}
+    if claim is not None and source is not None:
+        grounded, gates["consistent"] = _grounded_scores(output, label, claim, source, rules)
+        components.update(grounded)
+    return SevaScore(
+        components,
+        gold,
+        parsed=True,
+        format_ok=shape == 1.0,
+        correct=correct,
+        label=label,
+        confidence=confidence,
+        error_type=canonical_error_type(data.get("error_type")),
+        spans=len(alignments),
+        steps=len(chain),
+        gates=gates,
+    )
+
+
+# The published components. Points are counted in tenths, so that sums are exact.
+
+
+def format_score(data: Mapping[str, Any]) -> float:
+    """R_f: 1.0 with all four required fields, .5 with at least two, .2 for any other JSON object."""
+    present = 0
+    for name in REQUIRED_FIELDS:
+        if name in data:
+            present += 1
+    return 1.0 if present == len(REQUIRED_FIELDS) else 0.5 if present >= 2 else 0.2
+
+
+def alignment_score(entries: list[Any], rules: SevaRules = DEFAULT_RULES) -> float:
+    """R_a, equation 8: the mean over the entries, 0 without any. An entry that is no object earns 0."""
+    if not entries:
+        return 0.0
+    tenths = 0
+    min_chars, max_claim, max_source = rules.min_span_chars, rules.max_claim_span_chars, rules.max_source_span_chars
+    for entry in entries:
+        if not isinstance(entry, dict):
+            continue
+        claim, source, status = entry.get("claim_span"), entry.get("source_span"), entry.get("status")
+        if isinstance(claim, str):
+            tenths += (3 if claim.strip() else 0) + (min_chars <= len(claim) <= max_claim)
+        if source == NOT_FOUND:
+            tenths += 4
+        elif isinstance(source, str):
+            tenths += (3 if source.strip() else 0) + (min_chars <= len(source) <= max_source)
+        if isinstance(status, str) and status in _STATUSES:
+            tenths += 2
+    return tenths / (10 * len(entries))
+
+
+def chain_score(steps: list[Any], rules: SevaRules = DEFAULT_RULES) -> float:
+    """R_c, equation 9: the mean over the steps plus the length bonus, at most 1; 0 without any step."""
+    if not steps:
+        return 0.0
+    tenths = 0
+    for step in steps:
+        if not isinstance(step, dict):
+            continue
+        judgment, explanation = step.get("judgment"), step.get("explanation")
+        evidence, part = step.get("source_evidence"), step.get("claim_part")
+        if isinstance(judgment, str) and judgment in _JUDGMENTS:
+            tenths += 3
+        if isinstance(explanation, str):
+            length = len(explanation)
+            if length >= rules.min_explanation_chars:
+                tenths += 3
+            elif length >= rules.min_brief_explanation_chars:
+                tenths += 1
+        if isinstance(evidence, str) and len(evidence) >= rules.min_evidence_chars:
+            tenths += 2
+        if isinstance(part, str) and part:
+            tenths += 2
+    bonus = min(len(steps) / rules.full_chain_steps, 1.0) * rules.length_bonus
+    return min(tenths / (10 * len(steps)) + bonus, 1.0)
+
+
+def diagnosis_score(data: Mapping[str, Any], gold: Label, rules: SevaRules = DEFAULT_RULES) -> float:
+    """R_d, equation 10, by the gold label.
+
+    Attributable: 1.0 without an error type, .3 with one; null, "", [] and the like are none, "N/A" is one. Not
+    Attributable: .6 for a category of the taxonomy or .2 for any other value, and .4 for a correction or .1 for a
+    short one.
+    """
+    error = data.get("error_type")
+    if gold == _POSITIVE:
+        return _ERROR_ON_POSITIVE if error else 1.0
+    fix = data.get("fix_suggestion")
+    tenths = 0
+    if isinstance(error, str) and error in _ERROR_TYPES:
+        tenths = 6
+    elif error:
+        tenths = 2
+    if isinstance(fix, str) and fix:
+        tenths += 4 if len(fix) >= rules.min_fix_chars else 1
+    return tenths / 10
+
+
+def diagnosis_by_label(diagnosis: float, gold: Label) -> float:
+    """R_d normalised by its range for the gold label: (R_d − lowest) / (highest − lowest), in [0, 1].
+
+    R_d lies in [.3, 1] for a gold Attributable and in [0, 1] for the other. An unsure policy therefore earns 1 − .7 p
+    by predicting Not Attributable with a diagnosis and p by predicting Attributable, where p is the chance that the
+    claim is attributable: it leans to the negative label until p exceeds .59 (the bias of section 4.2). Normalised,
+    it earns 1 − p against p, and leans to neither. The paper names label-conditional normalisation as future work and
+    does not define it; this definition, which needs no running statistics, is ours.
+    """
+    if gold != _POSITIVE:
+        return diagnosis
+    return max(0.0, (diagnosis - _ERROR_ON_POSITIVE) / (1.0 - _ERROR_ON_POSITIVE))
+
+
+def proper_calibration(confidence: float, correct: bool, rules: SevaRules = DEFAULT_RULES) -> float:
+    """The calibration term as a proper score: gain · (1 − (1 − γ)²) when right, −gain · γ² when wrong.
+
+    Its expectation is highest where the confidence γ is the chance of being right (the Brier score, scaled so that
+    certainty earns as much as in equation 11). Ours; equation 11 pays for certainty above a chance of .4.
+    """
+    return rules.calibration_gain * (1.0 - (1.0 - confidence) ** 2 if correct else -(confidence**2))
+
+
+# The grounded components.
+
+Span = tuple[int, int]
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class _FoldedClaim:
+    """A claim folded for comparison. words: spans in `folded` of the content words, of all words where it has none."""
+
+    folded: str
+    lower: str
+    words: tuple[Span, ...]
+
+    def find(self, folded: str) -> Span | None:
+        start = self.folded.find(folded) if folded else -1
+        return None if start < 0 else (start, start + len(folded))
+
+    def coverage(self, spans: Iterable[Span], rules: SevaRules) -> float:
+        """Return the share of the content words inside the spans, relative to the share that earns everything."""
+        if not self.words:
+            return 0.0
+        covered: set[int] = set()
+        for first, last in set(spans):
+            covered |= {index for index, (start, end) in enumerate(self.words) if first <= start and end <= last}
+        return min(1.0, len(covered) / len(self.words) / rules.full_coverage)
+
+
+@lru_cache(maxsize=512)
+def _fold_claim(text: str) -> _FoldedClaim:
+    folded = fold(text)
+    all_words = [match.span() for match in _WORD.finditer(folded)]
+    words = [(start, end) for start, end in all_words if folded[start:end].lower() not in STOP_WORDS]
+    # Lower case may change the length of a text, and offsets have to stay.
+    lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in folded)
+    return _FoldedClaim(folded, lower, tuple(words or all_words))
+
+
+@lru_cache(maxsize=512)
+def _fold_source(text: str) -> tuple[str, str]:
+    folded = fold(text)
+    return folded, folded.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class _CountedEntry:
+    """An alignment or a step that counts: its span in the claim, and whether it speaks against the claim."""
+
+    span: Span
+    is_negative: bool
+    explanation: str = ""
+
+
+def _grounded_scores(
+    output: SevaOutput, label: Label | None, claim_text: str, source: str, rules: SevaRules
+) -> tuple[dict[str, float], float]:
+    """Return the grounded components and the gate. label: the one that the output predicts."""
+    claim = _fold_claim(claim_text)
+    alignments = list(_counted_alignments(output.alignments, claim, source, rules))
+    steps = list(_counted_steps(output.chain, claim, source, rules))
+    # Different steps are about different parts and have different explanations.
+    different = min(len({step.span for step in steps}), len({step.explanation for step in steps}))
+    bonus = rules.length_bonus * min(1.0, different / rules.full_grounded_steps)
+    chain = (1.0 - rules.length_bonus) * claim.coverage((step.span for step in steps), rules) + bonus
+    components = {
+        "grounded_alignment": claim.coverage((entry.span for entry in alignments), rules),
+        "grounded_chain": chain,
+    }
+    return components, float(bool(steps) and _is_consistent(output, label, [*alignments, *steps]))
+
+
+def _counted_alignments(
+    entries: list[Any], claim: _FoldedClaim, source: str, rules: SevaRules
+) -> Iterator[_CountedEntry]:
+    folded, lower = _fold_source(source)
+    for entry in entries:
+        status = entry.get("status") if isinstance(entry, dict) else None
+        if not isinstance(status, str) or status not in STATUSES:
+            continue
+        claim_span, source_span = fold(text_in(entry, "claim_span")), fold(text_in(entry, "source_span"))
+        span = claim.find(claim_span)
+        if span is None or not rules.min_span_chars <= len(claim_span) <= rules.max_claim_span_chars:
+            continue
+        if status == "not_found":
+            counts = source_span == NOT_FOUND and claim_span.casefold() not in lower
+        else:
+            is_verbatim = source_span in folded
+            counts = is_verbatim and rules.min_span_chars <= len(source_span) <= rules.max_source_span_chars
+            counts = counts and (status == "match" or claim_span.casefold() != source_span.casefold())
+        if counts:
+            yield _CountedEntry(span, status != "match")
+
+
+def _counted_steps(steps: list[Any], claim: _FoldedClaim, source: str, rules: SevaRules) -> Iterator[_CountedEntry]:
+    folded, _ = _fold_source(source)
+    vocabulary = {claim.lower[start:end] for start, end in claim.words}
+    for step in steps:
+        judgment = step.get("judgment") if isinstance(step, dict) else None
+        if not isinstance(judgment, str) or judgment not in JUDGMENTS:
+            continue
+        part, explanation = fold(text_in(step, "claim_part")), fold(text_in(step, "explanation"))
+        span = claim.find(part)
+        if span is None or len(part) < rules.min_span_chars or len(explanation) < rules.min_explanation_chars:
+            continue
+        if vocabulary.isdisjoint(_WORD.findall(explanation.lower())):
+            continue
+        evidence = fold(text_in(step, "source_evidence"))
+        if evidence == NOT_FOUND:
+            counts = judgment != "supported"
+        else:
+            counts = len(evidence) >= rules.min_evidence_chars and evidence in folded
+        if counts:
+            yield _CountedEntry(span, judgment != "supported", explanation)
+
+
+def _is_consistent(output: SevaOutput, label: Label | None, counted: list[_CountedEntry]) -> bool:
+    """Whether the label follows: a positive one if no entry at all is negative, a negative one if a counting one is."""
+    if label is None:
+        return False
+    if label != _POSITIVE:
+        return any(entry.is_negative for entry in counted)
+
+    def has_value(entry: object, key: str, values: tuple[str, ...]) -> bool:
+        return isinstance(entry, dict) and isinstance(entry.get(key), str) and entry[key] in values
+
+    return not any(has_value(entry, "status", STATUSES[1:]) for entry in output.alignments) and not any(
+        has_value(step, "judgment", JUDGMENTS[1:]) for step in output.chain
+    )
