@@ -21,7 +21,7 @@ import numpy as np
 
 from factgym.core.errors import DataError
 from factgym.corpora.corpus import Passage
-from factgym.corpora.passages import read_passages
+from factgym.corpora.passage_files import read_passages
 from factgym.corpora.sentences import sentences
 from factgym.generators.multihop.world import world
 from factgym.rewards.advantages import hop_advantages

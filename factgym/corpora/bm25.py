@@ -1,4 +1,4 @@
-"""BM25 with Lucene's idf: one scoring, two engines, and `rank-bm25` behind the same door.
+"""BM25 with Lucene's idf: one scoring, two engines, and `rank-bm25` behind the same protocol.
 
     score(q, d) = sum over the terms t of q (repeats count) of
                   ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
 K1 = 1.5
 B = 0.75
+SMALL = 512
+"""Passages up to which "bm25" means `SmallBM25`; above it `Bm25sIndex`. Scores and rankings are the same."""
+
 ANALYSER = "nfkc-lower-en1"
 """Names the behaviour of `text.terms` in fingerprints; changes whenever its output does."""
 
 
 def passage_terms(passage: Passage) -> list[str]:
-    """What BM25 indexes of a passage: the terms of title and text."""
+    """Return the terms that BM25 indexes of a passage: those of title and text."""
     return terms(f"{passage.title}\n{passage.text}")
 
 
@@ -80,12 +83,12 @@ class SmallBM25(_Bm25Base):
         self._weights: dict[str, list[tuple[int, float]]] = {}
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """At most `k` hits per query, best first; see the module for the score and the order of ties."""
+        """Return at most `k` hits per query, best first; see the module for the score and the order of ties."""
         check_request(queries, k)
         return [self._search(query_terms(query), k) for query in queries]
 
     def idf(self, term: str) -> float:
-        """The weight of a term, above 0 for every term and largest for one that stands nowhere."""
+        """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
         return _idf(len(self._postings.get(term, ())), len(self._ids))
 
     def _search(self, words: list[str], k: int) -> list[Hit]:
@@ -99,15 +102,15 @@ class SmallBM25(_Bm25Base):
         return [Hit(ids[i], score) for i, score in ranked[:k]]
 
     def _weigh(self, word: str) -> list[tuple[int, float]]:
-        """The word's scores by passage, computed when a query first uses it: most words are never asked for."""
+        """Return the word's scores by passage, computed when a query first uses it: most words are never queried."""
         postings = self._postings.get(word)
         if postings is None:
             return []
         k1, b, lengths, average = self.k1, self.b, self._lengths, self._average
         idf = _idf(len(postings), len(lengths))
-        found = [(i, idf * (tf / (k1 * ((1 - b) + b * lengths[i] / average) + tf))) for i, tf in postings]
-        self._weights[word] = found
-        return found
+        weighted = [(i, idf * (tf / (k1 * ((1 - b) + b * lengths[i] / average) + tf))) for i, tf in postings]
+        self._weights[word] = weighted
+        return weighted
 
 
 def _idf(frequency: int, total: int) -> float:
@@ -139,12 +142,12 @@ class Bm25sIndex(_Bm25Base):
             self._engine.index((rows, vocabulary), create_empty_token=False, show_progress=False)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """At most `k` hits per query, best first; see the module for the score and the order of ties."""
+        """Return at most `k` hits per query, best first; see the module for the score and the order of ties."""
         check_request(queries, k)
         return [self._search(query_terms(query), k) for query in queries]
 
     def idf(self, term: str) -> float:
-        """The weight of a term, above 0 for every term and largest for one that stands nowhere."""
+        """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
         column = self._vocabulary.get(term)
         bounds = None if column is None else self._engine.scores["indptr"][column : column + 2]
         return _idf(0 if bounds is None else int(bounds[1] - bounds[0]), len(self._ids))
@@ -157,8 +160,13 @@ class Bm25sIndex(_Bm25Base):
         return [Hit(self._ids[i], float(scores[i])) for i in _top(scores, k) if scores[i] > 0.0]
 
 
+def build_bm25(corpus: Corpus, **options: float) -> SmallBM25 | Bm25sIndex:
+    """Return the engine that suits the size of the corpus."""
+    return SmallBM25(corpus, **options) if len(corpus) <= SMALL else Bm25sIndex(corpus, **options)
+
+
 def _top(scores: NDArray[np.float64], k: int) -> list[int]:
-    """Positions of the `k` largest scores, equal ones in order of position also across the cut."""
+    """Return the positions of the `k` largest scores, equal ones in order of position also across the cut."""
     if k < len(scores):
         least = np.partition(scores, -k)[-k]
         above = np.flatnonzero(scores > least)
@@ -192,7 +200,7 @@ class RankBm25Index(SharedByArguments):
         self._engine: Any = BM25Okapi(rows, k1=k1, b=b) if any(rows) else None
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """At most `k` hits per query, best first, ties in corpus order."""
+        """Return at most `k` hits per query, best first, ties in corpus order."""
         check_request(queries, k)
         return [self._search(query_terms(query), k) for query in queries]
 
@@ -205,7 +213,7 @@ class RankBm25Index(SharedByArguments):
         if self._engine is None:
             return []
         scores = [float(score) for score in self._engine.get_scores(words)]
-        wanted = frozenset(words)
-        matched = [i for i, counts in enumerate(self._engine.doc_freqs) if not wanted.isdisjoint(counts)]
+        query = frozenset(words)
+        matched = [i for i, counts in enumerate(self._engine.doc_freqs) if not query.isdisjoint(counts)]
         ranked = sorted(matched, key=lambda i: (-scores[i], i))
         return [Hit(self._ids[i], scores[i]) for i in ranked[:k]]

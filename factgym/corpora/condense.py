@@ -1,9 +1,9 @@
 """Sentence-level condensation: of a passage, only the sentences that answer the query.
 
-After Baleen's condensed retrieval (Khattab et al., NeurIPS 2021), with term overlap in place of its trained
-sentence selector: sentences that share terms with the query are kept, best first, as long as they fit. A passage
-found by its title alone shows how it begins. A snippet is for deciding what to read; evidence is quoted from the
-passage, and a cut is always marked with `…`.
+Condensed retrieval after Baleen (Khattab et al., NeurIPS 2021), with term overlap in place of its trained
+sentence selector: sentences that share terms with the query are selected, best first, as long as they fit. Of a passage
+that matches by its title alone the first sentences are shown. A snippet is for deciding what to read; evidence is quoted
+from the passage, and a cut is always marked with `…`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from factgym.corpora.text import query_terms, terms
 MAX_CHARS = 240
 """Default length of a snippet in characters, marks included; two ordinary sentences."""
 
-_LEAST_CHARS = 24
+_MIN_CHARS = 24
 _CUT = "…"
 _MARKS = 4
 _CACHED_PASSAGES = 4096
@@ -36,21 +36,21 @@ class Sentence(NamedTuple):
 
 
 def query_weights(query: str, index: object = None) -> dict[str, float]:
-    """Weight of each distinct query term, in query order: its idf where the index has one, else 1."""
+    """Return the weight of each distinct query term, in query order: its idf where the index has one, else 1."""
     words = dict.fromkeys(query_terms(query), 1.0)
     weigh = getattr(index, "idf", None)
     return {word: weigh(word) for word in words} if callable(weigh) else words
 
 
 def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MAX_CHARS) -> str:
-    """A snippet of at most `max_chars` characters: the passage's best sentences for `weights`, in text order.
+    """Return a snippet of at most `max_chars` characters: the passage's best sentences for `weights`, in text order.
 
     weights: term to weight, see `query_weights`; its order matters for nothing but rounding. Sentences that share no
-    term are left out, unless none shares one: then the passage's first ones stand in. Empty for a blank passage.
+    term are left out, unless none shares one: then the passage's first ones are taken. Empty for a blank passage.
     Raises `ConfigError` when `max_chars` has no room for a word.
     """
-    if max_chars < _LEAST_CHARS:
-        raise ConfigError(f"max_chars is at least {_LEAST_CHARS}, not {max_chars}")
+    if max_chars < _MIN_CHARS:
+        raise ConfigError(f"max_chars is at least {_MIN_CHARS}, not {max_chars}")
     table = passage_sentences(passage)
     if not table:
         return ""
@@ -63,7 +63,7 @@ def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MA
 
 @lru_cache(maxsize=_CACHED_PASSAGES)
 def passage_sentences(passage: Passage) -> tuple[Sentence, ...]:
-    """The sentences of the passage's text with their terms; the last few thousand passages are remembered."""
+    """Return the sentences of the passage's text with their terms; cached for the last few thousand passages."""
     text = passage.text
     return tuple(
         Sentence(start, end, " ".join(text[start:end].split()), frozenset(terms(text[start:end])))
@@ -72,7 +72,7 @@ def passage_sentences(passage: Passage) -> tuple[Sentence, ...]:
 
 
 def _ranked(table: Sequence[Sentence], weights: Mapping[str, float]) -> list[int]:
-    """Sentences worth showing, best first, equal ones in text order; all of them in text order if none overlaps."""
+    """Rank the sentences that overlap, best first, equal ones in text order; all of them in text order if none does."""
     scored = []
     for i, sentence in enumerate(table):
         score = 0.0
@@ -85,14 +85,14 @@ def _ranked(table: Sequence[Sentence], weights: Mapping[str, float]) -> list[int
 
 
 def _choose(table: Sequence[Sentence], weights: Mapping[str, float], max_chars: int) -> list[int]:
-    """The best sentences that fit beside each other, in text order; empty when the best one alone is too long."""
-    room = max_chars - _MARKS
+    """Choose the best sentences that fit together, in text order; none when the best one alone is too long."""
+    budget = max_chars - _MARKS
     chosen: list[int] = []
     for i in _ranked(table, weights):
         need = len(table[i].text) + (_MARKS - 1 if chosen else 0)
-        if need <= room:
+        if need <= budget:
             chosen.append(i)
-            room -= need
+            budget -= need
         elif not chosen:
             break
     return sorted(chosen)
@@ -108,15 +108,15 @@ def _render(table: Sequence[Sentence], chosen: Sequence[int]) -> str:
 
 
 def _window(table: Sequence[Sentence], best: int, weights: Mapping[str, float], max_chars: int) -> str:
-    """A stretch of one long sentence, cut between words, that begins shortly before its first query term."""
+    """Return a span of one long sentence, cut between words, that begins shortly before its first query term."""
     text = table[best].text
     lowered = text.lower()
     first = min((at for at in (lowered.find(word) for word in weights) if at >= 0), default=0)
-    room = max_chars - _MARKS
-    start = max(0, min(first - room // 4, len(text) - room))
+    budget = max_chars - _MARKS
+    start = max(0, min(first - budget // 4, len(text) - budget))
     if start:
         start = _after_space(text, start, max(first, start))
-    end = start + room
+    end = start + budget
     if end < len(text):
         end = _before_space(text, start, end)
     before = f"{_CUT} " if start or best else ""

@@ -32,17 +32,18 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 SCORE_DIGITS = 5
-"""Decimals of a score: what is beyond them depends on the batch a text was encoded in, and would reorder ties."""
+"""Decimals of a score: those beyond depend on the batch in which a text was encoded, and would reorder ties."""
 
 _SPARE = 16
+"""Hits beyond `k` that are requested: rounding the scores may reorder those near the cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderPreset:
-    """How an encoder family wants its texts.
+    """How an encoder family prepares its texts.
 
     pooling: "mean" averages the vectors of all tokens, "model" leaves pooling to the model. unit_norm: vectors are
-    scaled to length 1, which makes a score a cosine in [-1, 1]. model: what is loaded when none is named.
+    scaled to length 1, which makes a score a cosine in [-1, 1]. model: the default.
     """
 
     name: str
@@ -65,7 +66,7 @@ PRESETS = {preset.name: preset for preset in (E5, PLAIN, QWEN3)}
 
 
 class SentenceEncoder(Protocol):
-    """The part of `SentenceTransformer` that is used; a text gives one row of `encode(texts, ...)`."""
+    """The method of `SentenceTransformer` that is used: one row of `encode(texts, ...)` for each text."""
 
     def encode(self, texts: list[str], **options: Any) -> Any:
         """Array of shape (texts, dimension); options are `batch_size` and `show_progress_bar`."""
@@ -73,12 +74,12 @@ class SentenceEncoder(Protocol):
 
 
 def preset_of(preset: str | EncoderPreset) -> EncoderPreset:
-    """The preset of that name, or the preset itself; raises `ConfigError` for an unknown name."""
+    """Return the preset of that name, or the preset itself. Raises `ConfigError` for an unknown name."""
     if isinstance(preset, EncoderPreset):
         return preset
     if preset not in PRESETS:
-        known = ", ".join(PRESETS)
-        raise ConfigError(f"no encoder preset {preset!r} (known: {known}).{did_you_mean(str(preset), PRESETS)}")
+        names = ", ".join(PRESETS)
+        raise ConfigError(f"no encoder preset {preset!r} (known: {names}).{did_you_mean(str(preset), PRESETS)}")
     return PRESETS[preset]
 
 
@@ -115,17 +116,17 @@ class Encoder(SharedByArguments):
 
     @cached_property
     def name(self) -> str:
-        """What a fingerprint says of the model: its name, a digest of its folder, or the type of an object."""
+        """The model in a fingerprint: its name, a digest of its folder, or the type of an object."""
         if not isinstance(self.source, str):
             return f"object:{type(self.source).__module__}.{type(self.source).__qualname__}"
         return _folder_digest(Path(self.source)) if Path(self.source).is_dir() else self.source
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of queries, the first `MAX_QUERY_CHARS` characters of each."""
+        """Return the vectors of queries, of the first `MAX_QUERY_CHARS` characters of each."""
         return self._encode([self.preset.query_prefix + text[:MAX_QUERY_CHARS] for text in texts])
 
     def passages(self, passages: Iterable[Passage]) -> Vectors:
-        """Vectors of passages, each its title and text joined by a newline."""
+        """Return the vectors of passages, each its title and text joined by a newline."""
         return self._encode([self.preset.passage_prefix + f"{p.title}\n{p.text}".strip() for p in passages])
 
     def _encode(self, texts: list[str]) -> Vectors:
@@ -153,7 +154,8 @@ class Encoder(SharedByArguments):
             model = SentenceTransformer(str(self.source), device=self.device)
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"no encoder at {self.source!r}: name a folder or a hub model that is at hand ({_line(error)})"
+                f"no encoder at {self.source!r}: name a folder or a hub model that is available"
+                f" ({' '.join(str(error).split())[:200]})"
             ) from error
         return model  # type: ignore[no-any-return]
 
@@ -171,7 +173,7 @@ def shared_encoder(
     device: str | None = None,
     batch_size: int = 32,
 ) -> Encoder:
-    """The encoder of this model and preset, loaded once in a process."""
+    """Return the encoder of this model and preset, loaded once in a process."""
     chosen = preset_of(preset)
     source = str(model) if model is not None else chosen.model
     key = ("encoder", source, chosen, device, batch_size)
@@ -197,10 +199,6 @@ def _folder_digest(folder: Path) -> str:
     return f"folder:{digest.hexdigest()}"
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
-
-
 class DenseIndex(SharedByArguments):
     """Inner-product search over passage vectors, exact. Build cost is that of encoding every passage once.
 
@@ -210,7 +208,7 @@ class DenseIndex(SharedByArguments):
     """
 
     def __init__(self, passages: Iterable[Passage], encoder: Encoder, *, vectors: Vectors | None = None) -> None:
-        """vectors: what `encoder.passages` gave earlier for the same passages, shape (passages, dimension)."""
+        """vectors: an earlier result of `encoder.passages` for the same passages, shape (passages, dimension)."""
         self._corpus = Corpus.of(passages)
         self._ids = self._corpus.ids
         self._encoder = encoder
@@ -232,17 +230,17 @@ class DenseIndex(SharedByArguments):
         return None if self._faiss is None else self._faiss.reconstruct_n(0, len(self._ids))
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """At most `k` hits per query, best first; the whole batch is encoded and searched in one call."""
+        """Return at most `k` hits per query, best first; the whole batch is encoded and searched in one call."""
         check_request(queries, k)
-        asked = [i for i, query in enumerate(queries) if query.strip()]
-        found: list[list[Hit]] = [[] for _ in queries]
-        if self._faiss is None or not asked:
-            return found
-        vectors = self._encoder.queries([queries[i] for i in asked])
+        nonblank = [i for i, query in enumerate(queries) if query.strip()]
+        results: list[list[Hit]] = [[] for _ in queries]
+        if self._faiss is None or not nonblank:
+            return results
+        vectors = self._encoder.queries([queries[i] for i in nonblank])
         scores, rows = self._faiss.search(vectors, min(k + _SPARE, len(self._ids)))
-        for i, query_scores, query_rows in zip(asked, scores, rows, strict=True):
-            found[i] = self._hits(query_scores, query_rows)[:k]
-        return found
+        for i, query_scores, query_rows in zip(nonblank, scores, rows, strict=True):
+            results[i] = self._hits(query_scores, query_rows)[:k]
+        return results
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus, preset and encoder (a local model folder counts by its content)."""
@@ -264,3 +262,19 @@ def _import_faiss() -> Any:
 
 def _unpickle_index(corpus: Corpus, encoder: Encoder, vectors: Vectors | None) -> DenseIndex:
     return DenseIndex(corpus, encoder, vectors=vectors)
+
+
+def build_dense(corpus: Corpus, encoder: Any = None, vectors: Vectors | None = None, **options: Any) -> DenseIndex:
+    """Build a dense index with an encoder given as a model's name or folder, an object, or an `Encoder`."""
+    if isinstance(encoder, Encoder):
+        if options:
+            raise ConfigError(f"options {sorted(options)} belong to the Encoder that was given")
+        return DenseIndex(corpus, encoder, vectors=vectors)
+    return DenseIndex(corpus, as_encoder(encoder, **options), vectors=vectors)
+
+
+def as_encoder(encoder: Any, **options: Any) -> Encoder:
+    """Return the shared encoder of a model's name or folder (None for the preset's), or a new one of an object."""
+    if encoder is None or isinstance(encoder, str) or hasattr(encoder, "__fspath__"):
+        return shared_encoder(encoder, **options)
+    return Encoder(encoder, **options)

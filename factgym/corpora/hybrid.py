@@ -1,6 +1,6 @@
 """Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): one ranking out of several.
 
-    score(d) = sum over the indexes that found d of 1 / (constant + rank of d there), ranks from 1
+    score(d) = sum over the indexes that returned d of 1 / (constant + rank of d there), ranks from 1
 
 It uses ranks alone, so indexes whose scores mean different things (BM25, cosine) need no calibration.
 """
@@ -8,17 +8,27 @@ It uses ranks alone, so indexes whose scores mean different things (BM25, cosine
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import SharedByArguments
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.index import FingerprintedIndex, Hit, Index, check_request, index_fingerprint
+from factgym.corpora.index import (
+    FingerprintedIndex,
+    Hit,
+    Index,
+    IndexChoice,
+    build_index,
+    check_request,
+    index_fingerprint,
+    index_options,
+)
 
 CONSTANT = 60
 """The paper's constant; larger ones make lower ranks count more."""
 
 DEPTH = 100
-"""Hits asked of each index; a passage below that rank everywhere is not found."""
+"""Hits requested from each index; a passage below that rank everywhere is not returned."""
 
 
 class HybridIndex(SharedByArguments):
@@ -41,10 +51,9 @@ class HybridIndex(SharedByArguments):
         self.depth = depth
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """At most `k` hits per query, best first, with their fused score."""
+        """Return at most `k` hits per query, best first, with their fused score."""
         check_request(queries, k)
-        depth = max(k, self.depth)
-        rankings = [index.search(queries, depth) for index in self._indexes]
+        rankings = [index.search(queries, max(k, self.depth)) for index in self._indexes]
         return [self._fuse(of_query)[:k] for of_query in zip(*rankings, strict=True)]
 
     def fingerprint(self) -> str:
@@ -63,3 +72,19 @@ class HybridIndex(SharedByArguments):
                 scores[hit.id] = scores.get(hit.id, 0.0) + 1.0 / (self.constant + rank)
         ranked = sorted(scores.items(), key=lambda entry: (-entry[1], self._order[entry[0]]))
         return [Hit(passage_id, score) for passage_id, score in ranked]
+
+
+def build_hybrid(corpus: Corpus, indexes: Sequence[IndexChoice] = ("bm25", "dense"), **options: Any) -> HybridIndex:
+    """Build the parts, each with those of the options that it takes, and fuse them. Raises ConfigError."""
+    if isinstance(indexes, str):
+        raise ConfigError(f"indexes is a list of index names or objects, not the string {indexes!r}")
+    fusion = {key: options.pop(key) for key in ("constant", "depth") if key in options}
+    parts = []
+    used: set[str] = set()
+    for part in indexes:
+        accepted = index_options(part) if isinstance(part, str) and part != "hybrid" else frozenset[str]()
+        used |= accepted
+        parts.append(build_index(corpus, part, **{key: value for key, value in options.items() if key in accepted}))
+    if unused := sorted(set(options) - used):
+        raise ConfigError(f"options {unused} belong to no index among {list(indexes)!r}")
+    return HybridIndex(corpus, parts, **fusion)

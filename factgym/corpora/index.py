@@ -1,13 +1,27 @@
-"""The retrieval contract: anything with `search(queries, k)` is an index."""
+"""Retrieval indexes: the protocol, how one is built by name or from a user's object, and the checks of a user's hits.
+
+    build_index(passages)                                        BM25
+    build_index(passages, "dense", encoder="./my-e5", preset="e5")
+    build_index(passages, "hybrid", encoder="./my-e5")           BM25 and dense, fused
+    build_index(passages, my_index)                              anything with search(queries, k)
+    build_index(passages, lambda passages: MyIndex(passages))
+
+A user's index is never trusted: the shape of its results and the ids are checked, so that a mistake is reported where it
+happens and not as a strange reward.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.tasks import SharedByArguments
+from factgym.corpora.corpus import Corpus, Passage
 
 
 class Hit(NamedTuple):
@@ -22,28 +36,163 @@ class Index(Protocol):
     """Batch-first search. Returns at most `k` hits per query, best first, ties in corpus order."""
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Hits of each query, in the order of the queries."""
+        """Return the hits of each query, in the order of the queries."""
         ...
 
 
 @runtime_checkable
 class FingerprintedIndex(Index, Protocol):
-    """An index that can say, for a run's manifest, what its rankings depend on (every index of this package can)."""
+    """An index with a digest of everything its rankings depend on, for manifests (every index of this package)."""
 
     def fingerprint(self) -> str:
         """SHA-256 in hex."""
         ...
 
 
+IndexChoice = str | Index | Callable[[Sequence[Passage]], Index]
+
+
+class _Kind(NamedTuple):
+    """A named index: the function that builds it, as `module:function`, and the options it takes."""
+
+    builder: str
+    options: frozenset[str]
+
+
+_BM25_OPTIONS = frozenset({"k1", "b"})
+_DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors"})
+_FUSION_OPTIONS = frozenset({"indexes", "constant", "depth"})
+
+# Builders are named, not imported: the engines import this module, and an index loads only the libraries that it needs.
+_KINDS: Mapping[str, _Kind] = {
+    "bm25": _Kind("factgym.corpora.bm25:build_bm25", _BM25_OPTIONS),
+    "bm25s": _Kind("factgym.corpora.bm25:Bm25sIndex", _BM25_OPTIONS),
+    "rank-bm25": _Kind("factgym.corpora.bm25:RankBm25Index", _BM25_OPTIONS),
+    "dense": _Kind("factgym.corpora.dense:build_dense", _DENSE_OPTIONS),
+    "hybrid": _Kind("factgym.corpora.hybrid:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
+}
+
+
+def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **options: Any) -> Index:
+    """Return the index that `index` names or makes, over `passages`.
+
+    index: "bm25", "bm25s", "rank-bm25" (options k1, b), "dense" (encoder: a model name, folder or object with
+    `encode`, or an `Encoder`; preset; device; batch_size; vectors), "hybrid" (indexes: names or objects, by default
+    ("bm25", "dense"); constant; depth; and the options of its parts), an object with `search(queries, k)`, or a
+    callable from passages to such an object. Raises `ConfigError` for anything else, `MissingExtraError` when a
+    library is absent.
+    """
+    check_index(index, **options)
+    corpus = Corpus.of(passages)
+    if isinstance(index, str):
+        module, _, name = _KINDS[index].builder.partition(":")
+        built: Index = getattr(importlib.import_module(module), name)(corpus, **options)
+        return built
+    if isinstance(index, type) or not isinstance(index, Index):
+        result = index(corpus.passages)
+        if not isinstance(result, Index) or isinstance(result, type):
+            raise ConfigError(f"the callable given as index returned {type(result).__name__}: {_expected(result)}")
+        return CheckedIndex(result, corpus)
+    return CheckedIndex(index, corpus)
+
+
+def check_index(index: IndexChoice, **options: Any) -> None:
+    """Raise `ConfigError` for an unknown name or option, or for something that is no index."""
+    if isinstance(index, str):
+        if index not in _KINDS:
+            raise ConfigError(
+                f"no index {index[:80]!r} (known: {', '.join(_KINDS)}).{did_you_mean(index[:80], _KINDS)}"
+            )
+        accepted = index_options(index)
+        for option in options:
+            if option not in accepted:
+                raise ConfigError(
+                    f"index {index!r} has no option {option!r} (known: {', '.join(sorted(accepted))})."
+                    f"{did_you_mean(option, accepted)}"
+                )
+    elif options:
+        raise ConfigError(f"options {sorted(options)} go with an index named as a string; configure your own object")
+    elif not callable(index) and not isinstance(index, Index):
+        raise ConfigError(_expected(index))
+
+
+def index_options(name: str) -> frozenset[str]:
+    """Return the options that a named index takes; none for an unknown name."""
+    return _KINDS[name].options if name in _KINDS else frozenset()
+
+
+def _expected(value: object) -> str:
+    return (
+        "index is a name, an object with search(queries: list[str], k: int) -> one list of (id, score) per query, or a"
+        f" callable from passages to such an object; {type(value).__name__} has no search"
+    )
+
+
 def check_request(queries: Sequence[str], k: int) -> None:
-    """Refuse what is a caller's slip rather than a search; raises `ConfigError`."""
+    """Raise `ConfigError` for a bare string in place of a list of queries, and for a `k` below 1."""
     if isinstance(queries, str):
         raise ConfigError(f"search takes a list of queries: write search([{queries[:40]!r}], k), not a bare string")
     if k < 1:
-        raise ConfigError(f"k is the number of hits wanted, at least 1, not {k!r}")
+        raise ConfigError(f"k is the number of hits requested, at least 1, not {k!r}")
 
 
 def index_fingerprint(kind: str, settings: Mapping[str, object], parts: Sequence[str]) -> str:
-    """A SHA-256 in hex over an index's kind, its settings (plain JSON data) and the fingerprints of its parts."""
+    """Return a SHA-256 in hex over an index's kind, its settings (plain JSON data) and its parts' fingerprints."""
     record = json.dumps([kind, dict(sorted(settings.items())), list(parts)])
     return hashlib.sha256(record.encode()).hexdigest()
+
+
+class CheckedIndex(SharedByArguments):
+    """A user's index whose results are checked by `checked_search`; `inner` is the object itself."""
+
+    def __init__(self, inner: Index, corpus: Corpus) -> None:
+        self.inner = inner
+        self._corpus = corpus
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return the checked hits of the inner index."""
+        return checked_search(self.inner, queries, k, self._corpus)
+
+    def fingerprint(self) -> str:
+        """The inner index's own fingerprint, or its type and the corpus where it has none."""
+        if isinstance(self.inner, FingerprintedIndex):
+            return self.inner.fingerprint()
+        kind = type(self.inner)
+        return f"{kind.__module__}.{kind.__qualname__}:{self._corpus.fingerprint()}"
+
+
+def checked_search(index: Index, queries: Sequence[str], k: int, known_ids: Container[str]) -> list[list[Hit]]:
+    """Return `index.search(queries, k)` with shape, ids and scores checked. Raises `ConfigError` that names the fault.
+
+    Pairs `(id, score)` are accepted for hits. known_ids: the ids of the corpus.
+    """
+    check_request(queries, k)
+    results: Any = index.search(queries, k)
+    name = f"{type(index).__name__}.search"
+    if not isinstance(results, list | tuple) or len(results) != len(queries):
+        actual = f"{len(results)} lists" if isinstance(results, list | tuple) else type(results).__name__
+        raise ConfigError(f"{name} gave {actual} for {len(queries)} queries: expected one list of hits for each")
+    return [_checked_hits(name, hits, k, known_ids) for hits in results]
+
+
+def _checked_hits(name: str, hits: Any, k: int, known_ids: Container[str]) -> list[Hit]:
+    if not isinstance(hits, list | tuple) or len(hits) > k:
+        actual = f"{len(hits)} hits" if isinstance(hits, list | tuple) else type(hits).__name__
+        raise ConfigError(f"{name} gave {actual} where a list of at most k={k} hits is expected")
+    checked: dict[str, Hit] = {}
+    for hit in hits:
+        if not isinstance(hit, list | tuple) or len(hit) != 2 or not isinstance(hit[0], str):
+            raise ConfigError(f"{name} gave the hit {str(hit)[:80]!r}: expected a pair (passage id, score)")
+        id_, score = hit
+        if id_ not in known_ids:
+            raise ConfigError(f"{name} returned {id_[:80]!r}, which is no passage of this corpus")
+        if id_ in checked:
+            raise ConfigError(f"{name} returned {id_[:80]!r} twice for one query")
+        try:
+            value = float(score)
+        except (TypeError, ValueError):
+            value = math.nan
+        if math.isnan(value):
+            raise ConfigError(f"{name} gave the score {str(score)[:40]!r}: expected a number")
+        checked[id_] = Hit(id_, value)
+    return list(checked.values())

@@ -1,7 +1,7 @@
 """Where sentences begin and end in policies, contracts and their Markdown: rules, no model, no data.
 
-A sentence ends at `.`, `!`, `?` or `…` before white space unless what stands there says otherwise (an abbreviation,
-a list number, a lower-case continuation), and at a line break unless the line is plainly a wrapped one. Headings,
+A sentence ends at `.`, `!`, `?` or `…` before white space except after an abbreviation or
+a list number, or before a lower-case continuation, and at a line break unless the line is plainly a wrapped one. Headings,
 list items and table rows are sentences of their own. Every scan is one pass over the text; nothing backtracks.
 """
 
@@ -55,23 +55,23 @@ _LOOK_BACK = 24
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Ranges `(start, end)` of the sentences of `text`, in order, disjoint, without surrounding white space.
+    """Return the ranges `(start, end)` of the sentences of `text`, in order, disjoint, without surrounding white space.
 
-    Bullets and heading marks before a sentence, and stretches without a letter or digit, belong to none; list
+    Bullets and heading marks before a sentence, and spans without a letter or digit, belong to none; list
     numbers stay with their item. The same text gives the same ranges everywhere.
     """
-    found = []
+    ranges = []
     for start, end in _blocks(text):
         for piece_start, piece_end in _split_block(text, start, end):
             span = _trim(text, piece_start, piece_end)
             if span:
-                found.append(span)
-    return found
+                ranges.append(span)
+    return ranges
 
 
 @lru_cache(maxsize=8192)
 def passage_ranges(text: str) -> tuple[tuple[int, int], ...]:
-    """`sentences` of a passage, remembered: the same few thousand passages are asked about again and again."""
+    """Return `sentences` of a passage, cached: the same few thousand passages are used again and again."""
     return tuple(sentences(text))
 
 
@@ -84,7 +84,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Stretches that no sentence crosses: paragraphs, headings, list items, table rows."""
+    """Yield the spans that no sentence crosses: paragraphs, headings, list items, table rows."""
     start = at = 0
     previous = ""
     for line in text.splitlines(keepends=True):
@@ -99,7 +99,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _continues(line: str, following: str) -> bool:
-    """Whether `following` goes on with the sentence of `line`: the break between them is only a wrapped line."""
+    """Whether `following` continues the sentence of `line`: the break between them is only a wrapped line."""
     if not line or not following or line[0] in "#|" or _ITEM.match(following):
         return False
     if line[-1] in ":;":
@@ -146,7 +146,7 @@ def _is_end(text: str, start: int, mark: re.Match[str], end: int) -> bool:
 
 
 def _is_plain_end(text: str, start: int, stop: int) -> bool:
-    """The everyday case, decided without the rest: a plain word, a full stop, a space, a capital."""
+    """Whether the end is the common case, decided quickly: a plain word, a full stop, a space, a capital."""
     if not text[stop + 1 : stop + 3].istitle() or text[stop + 1] != " ":
         return False
     word = text[max(start, stop - _LOOK_BACK) : stop].rpartition(" ")[2]
@@ -154,7 +154,7 @@ def _is_plain_end(text: str, start: int, stop: int) -> bool:
 
 
 def _opens_with(text: str, start: int, at: int) -> bool:
-    """Whether only a few marks stand between the sentence's start and `at`."""
+    """Whether there are only a few marks between the sentence's start and `at`."""
     return at - start <= _LEAD and not _LETTER_OR_DIGIT.search(text, start, at)
 
 

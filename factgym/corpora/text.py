@@ -1,8 +1,8 @@
 """Text of documents: folding for verbatim quote checks, and the analyser that every lexical index shares.
 
-A quote counts when it stands verbatim in a passage after Unicode NFKC and white-space folding, nothing looser
+A quote counts when it occurs verbatim in a passage after Unicode NFKC and white-space folding, nothing looser
 (ClaimCheck's quote reward), so `fold` is the one definition of "verbatim" in the package. `terms` is the BM25
-analyser. Left out on purpose: case folding, punctuation folding and edit distance in quotes; stemming in `terms`
+analyser. Deliberately absent: case folding, punctuation folding and edit distance in quotes; stemming in `terms`
 (a stemmer conflates exactly what a claim check must keep apart, "terminate" and "termination for cause", and keeps
 a ranking from being checked against a scorer of three lines).
 
@@ -48,21 +48,21 @@ _GROUPING = re.compile(r"(?<=[0-9])[.,](?=[0-9])")
 _TYPOGRAPHIC = "’‘“”–—…•\xa0"
 _DECIMAL_POINT = "\x00"
 _ASCII_WORDS = {ord(c): c.lower() if c.isalnum() or c == "_" else " " for c in map(chr, range(128))} | {0: "."}
-"""For `str.translate`: word characters lower-cased, the stand-in of a decimal point restored, the rest spaces."""
+"""For `str.translate`: word characters lower-cased, the placeholder of a decimal point restored, the rest spaces."""
 
 _MARK_RUN = re.compile(r"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){32,}")
-"""Long runs of what may be combining marks (the two half-width sound marks become such)."""
+"""Long runs of possible combining marks (the two half-width sound marks become such)."""
 
 _SAFE_LENGTH = 1024
 
 
 def fold(text: str) -> str:
-    """NFKC, then every run of white space one space and none at the ends; idempotent."""
+    """Return NFKC with every run of white space as one space and none at the ends; idempotent."""
     return " ".join((text if text.isascii() else _nfkc(text)).split())
 
 
 def fold_with_offsets(text: str) -> tuple[str, list[int]]:
-    """`fold(text)` and, for each of its characters, the offset in `text` of what it came from, plus an end offset.
+    """Return `fold(text)` and, for each of its characters, the offset in `text` of its source, plus an end offset.
 
     The list has one entry more than the folded text: the end of the last character that counts. Characters that
     normalise together (a letter and its accent, a ligature) share the offset of the first.
@@ -86,16 +86,16 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Where `quote` first stands in `text`, as a character range of `text`; None when it does not, or is blank.
+    """Return the first occurrence of `quote` as a character range of `text`; None without one, or for a blank quote.
 
     Both sides are folded. The range covers whole original characters, so `fold(quote) in fold(text[start:end])`.
     """
-    wanted = fold(quote)
+    folded_quote = fold(quote)
     folded = fold(text)
-    at = folded.find(wanted) if wanted else -1
+    at = folded.find(folded_quote) if folded_quote else -1
     if at < 0:
         return None
-    last = at + len(wanted)
+    last = at + len(folded_quote)
     if folded == text:
         return at, last
     offsets = fold_with_offsets(text)[1]
@@ -106,7 +106,7 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def terms(text: str) -> list[str]:
-    """The index terms of `text` in order, with repeats: lower-cased words without the stop words.
+    """Return the index terms of `text` in order, with repeats: lower-cased words without the stop words.
 
     A word is a run of Unicode word characters; between digits a full stop stays in the word and a comma is dropped
     ("Section 4.2" gives `4.2`, "10,000.50" gives `10000.50`). English is assumed only in the stop list.
@@ -115,23 +115,19 @@ def terms(text: str) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """The lower-cased words; almost every English text takes the quick way, which gives what the other one gives."""
+    """Return the lower-cased words; almost every English text takes the quick path, which gives the same words."""
     if not text.isascii():
         for char in _TYPOGRAPHIC:
             text = text.replace(char, " ")
     if not text.isascii() or _DECIMAL_POINT in text:
         return [word.replace(",", "") for word in _WORD.findall(_nfkc(text).lower())]
     if _GROUPED_NUMBER.search(text):
-        text = _GROUPING.sub(_stand_in, text)
+        text = _GROUPING.sub(lambda mark: _DECIMAL_POINT if mark.group() == "." else "", text)
     return text.translate(_ASCII_WORDS).split()
 
 
-def _stand_in(mark: re.Match[str]) -> str:
-    return _DECIMAL_POINT if mark.group() == "." else ""
-
-
 def query_terms(query: str) -> list[str]:
-    """`terms` of a query within the bounds `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`."""
+    """Return the `terms` of a query within the bounds `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`."""
     return terms(query[:MAX_QUERY_CHARS])[:MAX_QUERY_TERMS]
 
 
@@ -143,7 +139,7 @@ def _nfkc(text: str) -> str:
 
 
 def _sort_marks(run: re.Match[str]) -> str:
-    """The run decomposed and in canonical order, which no normal form tells from the run itself."""
+    """Decompose a run into canonical order, which every normal form treats as the run itself."""
     marks = "".join(unicodedata.normalize("NFKD", char) for char in run.group())
     parts: list[str] = []
     for is_mark, group in groupby(marks, key=lambda char: unicodedata.combining(char) > 0):
@@ -153,7 +149,7 @@ def _sort_marks(run: re.Match[str]) -> str:
 
 
 def _units(text: str) -> Iterator[tuple[int, int, str]]:
-    """`(start, end, normalised)` for the shortest stretches that normalise independently of their neighbours."""
+    """Yield `(start, end, normalised)` for the shortest spans that normalise independently of their neighbours."""
     start = 0
     for i, char in enumerate(text):
         if i and (char < "\x80" or _starts_unit(char)):
@@ -165,7 +161,7 @@ def _units(text: str) -> Iterator[tuple[int, int, str]]:
 
 @lru_cache(maxsize=4096)
 def _starts_unit(char: str) -> bool:
-    """Whether normalisation can never join `char` to what stands before it.
+    """Whether normalisation can never join `char` to the character before it.
 
     Only marks and the vowels and finals of conjoining Hangul compose backwards; Kirat Rai vowels do from Unicode 16.
     """

@@ -19,7 +19,7 @@ from typing import Any, overload
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import SharedByArguments
-from factgym.datasets.attribution.claims import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim
+from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim
 from factgym.datasets.claims import ClaimExample, GoldClaim, Verdict
 
 SPLITS: Mapping[str, int] = MappingProxyType({"train": 5000, "validation": 1000, "test": 1000, "ood": 1000})

@@ -26,8 +26,7 @@ from typing import overload
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import SharedByArguments
 from factgym.corpora.corpus import Passage
-from factgym.corpora.readers.document import Document
-from factgym.corpora.readers.folder import read_folder
+from factgym.corpora.documents import Document, read_folder
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
 from factgym.generators.perturbations.clauses import find_sentences

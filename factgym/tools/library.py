@@ -7,10 +7,9 @@ from typing import Any
 
 from factgym.core.errors import did_you_mean
 from factgym.core.tasks import SharedByArguments
-from factgym.corpora.build import build_index
 from factgym.corpora.condense import condense, query_weights
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.index import Hit, Index
+from factgym.corpora.index import Hit, Index, build_index
 
 _SUGGEST_UP_TO = 5_000
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.averitec import (
+    COUNTED,
     LABELS,
     FactChecks,
     GoldAnswer,
@@ -24,7 +25,6 @@ from factgym.datasets.averitec import (
     parse_claim_date,
     read_fact_checks,
 )
-from factgym.datasets.averitec.reading import COUNTED
 
 # Sizes and balances as INDEX.md of the data states them, in the order of LABELS.
 BALANCES = {"dev": (500, [122, 305, 35, 38]), "train": (3068, [849, 1742, 282, 195])}
@@ -173,10 +173,11 @@ def test_a_record_that_makes_no_claim_names_file_and_record(tmp_path: Path, reco
     [
         ("", "holds no claim"),
         ("[]", "holds no claim"),
-        ("[1]", "entry 1: a JSON object is expected"),
+        ("[1]", r"line 1 \(entry 1\): a JSON object is expected, not '1'"),
         ('[{"claim": ', "not valid JSON"),
         ('{"claim": "a", "label": "Refuted"}\n{oops}', "line 2: not valid JSON"),
-        ("[" * 100_000, "not usable JSON"),
+        ("[" * 100_000, r"line 1 \(entry 1\): a JSON object is expected"),
+        ('[{"a": ' + "[" * 100_000, r"line 1 \(entry 1\): not usable JSON"),
     ],
 )
 def test_a_file_that_is_none_says_where(tmp_path: Path, content: str, said: str) -> None:

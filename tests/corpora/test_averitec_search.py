@@ -17,19 +17,10 @@ from test_averitec_stores import BEFORE, hero_store, page, small_store
 from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import Bm25sIndex, SmallBM25
 from factgym.corpora.dense import Encoder
-from factgym.datasets.averitec import (
-    Evidence,
-    EvidenceSearch,
-    FolderStore,
-    GoldStore,
-    open_store,
-    read_fact_checks,
-    url_date,
-)
-from factgym.datasets.averitec.evidence import EvidenceCorpus
-from factgym.datasets.averitec.kept import KeptBm25
-from factgym.datasets.averitec.recent import Recent
-from factgym.datasets.averitec.vectors import cached_vectors, dense_index
+from factgym.datasets.averitec import read_fact_checks
+from factgym.datasets.evidence import Evidence, EvidenceCorpus, url_date
+from factgym.datasets.evidence_search import CachedBm25, EvidenceSearch, cached_vectors, dense_index
+from factgym.datasets.evidence_store import ClaimCache, FolderStore, GoldStore, open_store
 
 
 def test_gold_questions_find_their_own_evidence_more_often_than_not_but_not_always(data_dir: Path) -> None:
@@ -161,7 +152,7 @@ def test_threads_share_what_is_read_once(data_dir: Path, tmp_path: Path) -> None
 
 
 def test_only_what_was_used_last_is_kept_and_failures_are_not() -> None:
-    recent: Recent[int] = Recent(2)
+    recent: ClaimCache[int] = ClaimCache(2)
     built: list[int] = []
 
     def make(key: int) -> int:
@@ -187,7 +178,7 @@ def test_a_bm25_index_from_disk_gives_the_same_hits(data_dir: Path, tmp_path: Pa
     expected = Bm25sIndex(store.for_claim(0)).search([check.claim for check in checks], 3)
     found = []
     for _ in range(2):
-        index = KeptBm25(store.for_claim(0), cache)
+        index = CachedBm25(store.for_claim(0), cache)
         assert index.search([check.claim for check in checks], 3) == expected
         assert index.idf("president") == Bm25sIndex(store.for_claim(0)).idf("president")
         found.append((index.loaded, index.fingerprint()))
@@ -195,26 +186,26 @@ def test_a_bm25_index_from_disk_gives_the_same_hits(data_dir: Path, tmp_path: Pa
     search = EvidenceSearch(store, cache_dir=cache)
     assert search.search(0, [checks[0].claim]) == EvidenceSearch(store).search(0, [checks[0].claim])
     assert len(list(cache.iterdir())) == 1
-    assert not KeptBm25(store.for_claim(0), cache, k1=1.2).loaded and len(list(cache.iterdir())) == 2
+    assert not CachedBm25(store.for_claim(0), cache, k1=1.2).loaded and len(list(cache.iterdir())) == 2
 
 
 def test_a_spoilt_index_is_built_anew_and_an_impossible_place_is_an_error(data_dir: Path, tmp_path: Path) -> None:
     corpus = GoldStore(read_fact_checks(data_dir, "dev")[:40]).for_claim(0)
-    KeptBm25(corpus, tmp_path / "index")
+    CachedBm25(corpus, tmp_path / "index")
     (folder,) = (tmp_path / "index").iterdir()
     for file in sorted(folder.iterdir()):
         content = file.read_bytes()
         for spoilt in (b"", content[:-1] + bytes([content[-1] ^ 1])):
             file.write_bytes(spoilt)
-            assert not KeptBm25(corpus, tmp_path / "index").loaded
-            assert KeptBm25(corpus, tmp_path / "index").loaded
+            assert not CachedBm25(corpus, tmp_path / "index").loaded
+            assert CachedBm25(corpus, tmp_path / "index").loaded
     assert [one.name for one in (tmp_path / "index").iterdir()] == [folder.name]
     (tmp_path / "taken").write_text("")
-    with pytest.raises(ConfigError, match="cannot be kept there"):
-        KeptBm25(corpus, tmp_path / "taken")
-    empty = KeptBm25(EvidenceCorpus([Evidence("1", "", "!")]), tmp_path / "none")
+    with pytest.raises(ConfigError, match="cannot be stored there"):
+        CachedBm25(corpus, tmp_path / "taken")
+    empty = CachedBm25(EvidenceCorpus([Evidence("1", "", "!")]), tmp_path / "none")
     assert empty.search(["word"], 3) == [[]] and not (tmp_path / "none").exists()
-    again = pickle.loads(pickle.dumps(KeptBm25(corpus, tmp_path / "index")))
+    again = pickle.loads(pickle.dumps(CachedBm25(corpus, tmp_path / "index")))
     assert again.search(["the president"], 3) == SmallBM25(corpus).search(["the president"], 3)
 
 
@@ -252,7 +243,7 @@ def test_vectors_are_computed_once_and_a_spoilt_file_is_made_anew(tmp_path: Path
     cached_vectors(EvidenceCorpus([Evidence("1", "t", "other")]), encoder, tmp_path / "v")
     assert len(list((tmp_path / "v").iterdir())) == 2
     file.with_name("taken").write_text("")
-    with pytest.raises(ConfigError, match="cannot be kept"):
+    with pytest.raises(ConfigError, match="cannot be stored"):
         cached_vectors(corpus, encoder, file.with_name("taken"))
 
 

@@ -10,12 +10,19 @@ import numpy as np
 import pytest
 
 from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25
-from factgym.corpora.build import SMALL, CheckedIndex, build_index, check_index, checked_search
+from factgym.corpora.bm25 import SMALL, Bm25sIndex, RankBm25Index, SmallBM25
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.dense import E5, Encoder, preset_of
 from factgym.corpora.hybrid import HybridIndex
-from factgym.corpora.index import FingerprintedIndex, Hit, Index
+from factgym.corpora.index import (
+    CheckedIndex,
+    FingerprintedIndex,
+    Hit,
+    Index,
+    build_index,
+    check_index,
+    checked_search,
+)
 
 PASSAGES = [Passage("E1", "Vacation", "Two days of leave."), Passage("E2", "Refunds", "Paid within 30 days.")]
 
@@ -157,7 +164,7 @@ def test_a_callable_and_a_class_build_from_the_passages() -> None:
         ([[("E1", 1.0, 2)]], "expected a pair"),
         ([[(1, 1.0)]], "expected a pair"),
         ([{"E1": 1.0}], "gave dict"),
-        ([[("E9", 1.0)]], "found 'E9', which is no passage"),
+        ([[("E9", 1.0)]], "Mine.search returned 'E9', which is no passage"),
         ([[("E1", 1.0), ("E1", 0.5)]], "'E1' twice"),
         ([[("E1", "high")]], "score 'high'"),
         ([[("E1", float("nan"))]], "score 'nan'"),

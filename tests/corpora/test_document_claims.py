@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.readers.folder import read_folder
+from factgym.corpora.documents import read_folder
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, final_verdict
 from factgym.generators.document_claims import (

@@ -16,11 +16,19 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.readers.document import Ids, cut, make_document, pack, passage_title, slug
-from factgym.corpora.readers.folder import read_folder, scan_folder, title_from_name
-from factgym.corpora.readers.jsonl import read_jsonl
-from factgym.corpora.readers.markdown import inline, read_markdown, split_front_matter, unlink
-from factgym.corpora.readers.plain import heading_of, paragraphs_of, read_plain
+from factgym.corpora.documents import (
+    UniqueNames,
+    cut,
+    make_document,
+    pack,
+    passage_title,
+    read_folder,
+    scan_folder,
+    slug,
+    title_from_name,
+)
+from factgym.corpora.markdown import inline, read_markdown, split_front_matter, unlink
+from factgym.corpora.plain_text import heading_of, plain_paragraphs, read_plain
 
 MARKDOWN = """---
 title: "Refund policy"
@@ -168,7 +176,7 @@ def test_one_paragraph_a_line_with_column_gaps_and_clause_numbers() -> None:
         "The parties agree. 2.1 The term is one year. 2.2 The fee is due monthly under Section 2.1 The end.\n\n"
         "1.       APPOINTMENT\n\nText here." + " Filler." * 30
     )
-    assert paragraphs_of(text) == [
+    assert plain_paragraphs(text) == [
         "DISTRIBUTION AGREEMENT", "BETWEEN", "ACME", "The parties agree.", "2.1 The term is one year.",
         "2.2 The fee is due monthly under Section 2.1 The end.", "1. APPOINTMENT", "Text here." + " Filler." * 30,
     ]  # fmt: skip
@@ -191,12 +199,14 @@ def test_headings_of_plain_text(text: str, heading: str) -> None:
     assert heading_of(text) == heading
 
 
-def test_jsonl_reads_text_and_contents() -> None:
+def test_jsonl_reads_text_and_contents(tmp_path: Path) -> None:
     text = '{"id": 1, "title": "A", "text": "one"}\n\n{"contents": "\\"T\\"\\nbody"}\n{"id": "z", "contents": "bare"}'
-    assert [tuple(record) for record in read_jsonl(text, "f")] == [
+    (tmp_path / "f.jsonl").write_text(text)
+    documents = read_folder(tmp_path)
+    assert [(document.id, document.title, document.passages[0].text) for document in documents] == [
         ("1", "A", "one"),
         ("line-3", "T", "body"),
-        ("z", "", "bare"),
+        ("z", "z", "bare"),
     ]
 
 
@@ -212,7 +222,7 @@ def test_jsonl_reads_text_and_contents() -> None:
         ('{"text": 5}', "policies.jsonl line 3: 'text' must be a string, not a int"),
         ('{"text": "x", "title": 5}', "policies.jsonl line 3: 'title' must be a string"),
         ('{"text": "x", "id": null}', "policies.jsonl line 3: 'id' must be a string or a whole number"),
-        ('{"text": "x", "id": "first"}', "policies.jsonl line 3: the id 'first' stands on line 1 too"),
+        ('{"text": "x", "id": "first"}', "policies.jsonl line 3: the id 'first' is on line 1 too"),
         ("[" * 100_000, "policies.jsonl line 3: not usable JSON"),
         ('{"text": ' + "9" * 5000 + "}", "policies.jsonl line 3: "),
     ],
@@ -291,7 +301,7 @@ def test_ids_and_titles() -> None:
     assert slug("Refund Policy – HEY’s!") == "refund-policy-heys"
     assert slug("合同") == "document"
     assert len(slug("word " * 40)) <= 48
-    ids = Ids()
+    ids = UniqueNames()
     assert [ids.take(name) for name in ("a", "a", "A", "a-2")] == ["a", "a-2", "A-3", "a-2-2"]
     assert (
         title_from_name("NETGEAR,INC_04_21_2003-EX-10.16-DISTRIBUTOR AGREEMENT.txt")

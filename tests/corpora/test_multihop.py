@@ -16,17 +16,14 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.passages import read_passages
+from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import (
     BENCHMARKS,
     Evidence,
     Triple,
-    evidence_in,
     find_benchmark,
     read_triples,
-    stands,
     triple_row,
-    with_evidence_in,
     write_triple,
 )
 from factgym.datasets.questions import read_questions
@@ -70,10 +67,10 @@ def test_real_files_have_the_number_of_questions_that_their_index_says(
     assert len(triples) == REAL[benchmark, split]
     assert len({one.id for one in triples}) == len(triples)
     assert all(one.question.strip() and one.answers and one.benchmark == benchmark for one in triples)
-    if next(iter(BENCHMARKS[benchmark])) == split:
+    if next(iter(BENCHMARKS[benchmark].splits)) == split:
         assert read_triples(benchmark, data_dir) is triples
     gold = GOLD.get((benchmark, split), (0, 0))
-    assert (triples.found, triples.facts) == (gold[0], gold[0])
+    assert (triples.located_facts, triples.facts) == (gold[0], gold[0])
     assert sum(bool(one.evidence) for one in triples) == gold[1]
 
 
@@ -82,7 +79,7 @@ def test_gold_evidence_stands_in_the_paragraphs_of_its_file(data_dir: Path, benc
     triples = read_triples(benchmark, data_dir, split)
     corpus = triples.corpus
     assert corpus is not None
-    assert all(stands(one, corpus) for triple in triples for one in triple.evidence)
+    assert all(one.matches(corpus) for triple in triples for one in triple.evidence)
     assert read_triples("triviaqa", data_dir).corpus is None
 
 
@@ -125,11 +122,11 @@ def test_supporting_facts_without_a_context_are_kept_by_name(data_dir: Path) -> 
 
 def test_evidence_of_one_file_is_found_in_the_corpus_of_another(data_dir: Path) -> None:
     corpus = read_passages(data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json")
-    moved = [with_evidence_in(one, corpus) for one in read_triples("2wikimultihopqa", data_dir)]
+    moved = [one.located_in(corpus) for one in read_triples("2wikimultihopqa", data_dir)]
     evidence = [one for triple in moved for one in triple.evidence]
     kept = [one for one in evidence if one.is_placed]
     assert len(evidence) == 414 and len(kept) == 85  # the two files are different samples
-    assert all(stands(one, corpus) for one in kept)
+    assert all(one.matches(corpus) for one in kept)
 
 
 HUB_CONTEXT = {"title": ["A", "B"], "sentences": [["A is x.", "It is y."], ["B is z."]]}
@@ -193,7 +190,7 @@ def test_every_layout_gives_the_same_record(tmp_path: Path, name: str) -> None:
         expected.kind,
     )
     if found.evidence:
-        assert triples.corpus is not None and all(stands(one, triples.corpus) for one in found.evidence)
+        assert triples.corpus is not None and all(one.matches(triples.corpus) for one in found.evidence)
     assert pickle.loads(pickle.dumps(triples)) is triples
     assert pickle.loads(pickle.dumps(found)) == found and copy.deepcopy(found) is found
 
@@ -206,7 +203,7 @@ def test_facts_that_the_context_lacks_are_counted_and_not_made_up(tmp_path: Path
         "supporting_facts": [["A", 0], ["A", 1], ["A", 2], ["C", 0]],
     }
     triples = read_triples("hotpotqa", written(tmp_path / "a.jsonl", [row]))
-    assert (triples.found, triples.facts) == (1, 4)
+    assert (triples.located_facts, triples.facts) == (1, 4)
     assert [one.text for one in triples[0].evidence] == ["A is x."]
 
 
@@ -310,7 +307,7 @@ def test_every_sentence_of_a_context_is_a_slice_of_its_paragraph(
         part.strip() for one in contexts for part in one if part.strip()
     ]
     if found[0].evidence:
-        assert found.corpus is not None and all(stands(one, found.corpus) for one in found[0].evidence)
+        assert found.corpus is not None and all(one.matches(found.corpus) for one in found[0].evidence)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).map(lambda inner: f"x{inner}y")
@@ -375,7 +372,7 @@ def test_a_bad_row_of_ones_own_is_named(tmp_path: Path, change: dict[str, Any], 
 
 
 def test_ids_of_ones_own_are_unique(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl line 2: the id 't1' stands on line 1 too"):
+    with pytest.raises(DataError, match=r"a\.jsonl line 2: the id 't1' is on line 1 too"):
         read_triples("triples", written(tmp_path / "a.jsonl", [ROW, ROW]))
 
 
@@ -396,21 +393,21 @@ CORPUS = Corpus([Passage("a", "A", "One  fine\nday it ﬁts."), Passage("b", "B"
 
 
 def test_evidence_is_held_against_a_corpus() -> None:
-    assert stands(Evidence("b", 0, 7, "Another"), CORPUS)
-    assert not stands(Evidence("b", 1, 8, "Another"), CORPUS)
-    assert not stands(Evidence("c", 0, 7, "Another"), CORPUS)
-    assert not stands(Evidence("b", None, None, "Another"), CORPUS)
-    assert evidence_in(Evidence("b", 3, 10, "Another"), CORPUS) == Evidence("b", 0, 7, "Another")
-    assert evidence_in(Evidence("", None, None, "fine day"), CORPUS, ("b", "a")) == Evidence("a", 5, 13, "fine\nday")
-    assert evidence_in(Evidence("a", None, None, "it fits"), CORPUS) == Evidence("a", 14, 20, "it ﬁts")
-    assert evidence_in(Evidence("a", None, None, "it fit"), CORPUS) is not None  # whole characters of the text
-    assert evidence_in(Evidence("a", None, None, "It fits"), CORPUS) is None
-    assert evidence_in(Evidence("b", None, None, "fine day"), CORPUS) is None
-    assert evidence_in(Evidence("b", None, None, " "), CORPUS) is None
+    assert Evidence("b", 0, 7, "Another").matches(CORPUS)
+    assert not Evidence("b", 1, 8, "Another").matches(CORPUS)
+    assert not Evidence("c", 0, 7, "Another").matches(CORPUS)
+    assert not Evidence("b", None, None, "Another").matches(CORPUS)
+    assert Evidence("b", 3, 10, "Another").locate(CORPUS) == Evidence("b", 0, 7, "Another")
+    assert Evidence("", None, None, "fine day").locate(CORPUS, ("b", "a")) == Evidence("a", 5, 13, "fine\nday")
+    assert Evidence("a", None, None, "it fits").locate(CORPUS) == Evidence("a", 14, 20, "it ﬁts")
+    assert Evidence("a", None, None, "it fit").locate(CORPUS) is not None  # whole characters of the text
+    assert Evidence("a", None, None, "It fits").locate(CORPUS) is None
+    assert Evidence("b", None, None, "fine day").locate(CORPUS) is None
+    assert Evidence("b", None, None, " ").locate(CORPUS) is None
 
 
 def test_evidence_that_the_corpus_has_not_keeps_its_text_and_no_place() -> None:
     triple = Triple("t", "q", ("x",), (Evidence("b", 0, 7, "Another"), Evidence("a", 0, 5, "Never")))
-    kept = with_evidence_in(triple, CORPUS)
+    kept = triple.located_in(CORPUS)
     assert kept.evidence == (Evidence("b", 0, 7, "Another"), Evidence("", None, None, "Never"))
-    assert with_evidence_in(kept, CORPUS) is kept
+    assert kept.located_in(CORPUS) is kept

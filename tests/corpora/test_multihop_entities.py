@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.corpora.passages import read_passages
+from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import Triple, read_triples
 from factgym.generators.multihop.entities import entities
 from factgym.generators.multihop.world import world

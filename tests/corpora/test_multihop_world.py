@@ -13,9 +13,9 @@ from itertools import combinations
 import pytest
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.build import build_index
 from factgym.corpora.corpus import Corpus
-from factgym.datasets.multihop import Triple, stands
+from factgym.corpora.index import build_index
+from factgym.datasets.multihop import Triple
 from factgym.generators.multihop.world import MAX_SIZE, SPLITS, WorldTriples, world
 
 NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+)*")
@@ -37,7 +37,7 @@ def test_evidence_is_one_verbatim_sentence_of_another_document_for_each_hop(spli
     counted = sentences(corpus)
     for triple in triples:
         assert len(triple.evidence) == triple.hops == len({one.document for one in triple.evidence})
-        assert all(stands(one, corpus) for one in triple.evidence)
+        assert all(one.matches(corpus) for one in triple.evidence)
         assert all(counted[one.text] == 1 for one in triple.evidence)
 
 

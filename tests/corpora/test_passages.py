@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.build import build_index
 from factgym.corpora.corpus import Corpus, Passage, shards
-from factgym.corpora.passages import LAYOUTS, iter_passages, read_passages
-from factgym.corpora.passages.rows import rows_of, stem_of
+from factgym.corpora.index import build_index
+from factgym.corpora.passage_files import iter_passages, read_passages
+from factgym.corpora.passage_layouts import LAYOUTS
+from factgym.corpora.rows import read_rows, stem_of
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
@@ -155,7 +156,7 @@ GOOD = '{"id": "0", "contents": "T\\ntext"}'
     "name, text, message",
     [
         ("a.jsonl", f"{GOOD}\n{{", r"a\.jsonl line 2: not valid JSON"),
-        ("a.jsonl", f'{GOOD}\n\n{{"id": "0", "contents": "again"}}', "line 3: the id '0' stands at line 1 too"),
+        ("a.jsonl", f'{GOOD}\n\n{{"id": "0", "contents": "again"}}', "line 3: the id '0' is at line 1 too"),
         ("a.jsonl", f'{GOOD}\n{{"id": "1"}}', "line 2: no 'contents' in this row of the layout flashrag"),
         ("a.jsonl", f'{GOOD}\n{{"id": "1", "contents": " "}}', "line 2: a passage without text"),
         ("a.jsonl", f'{GOOD}\n{{"id": "1", "contents": ["x"]}}', "line 2: the text of a passage must be a string, not a list"),
@@ -169,7 +170,7 @@ GOOD = '{"id": "0", "contents": "T\\ntext"}'
         ("a.jsonl", '{"context": [["T"]]}', "line 1: a context must be a title with a list of sentences"),
         ("a.jsonl", '{"context": [["T", [5]]]}', "line 1: the text of a passage must be a string, not a int"),
         ("a.jsonl", '{"context": {"title": ["T"], "sentences": []}}', "line 1: 'context' must hold a list of titles"),
-        ("a.jsonl", '{"paragraphs": ["T"]}', "line 1: a paragraph must be an object"),
+        ("a.jsonl", '{"paragraphs": ["T"]}', "line 1: a paragraph of 'paragraphs' must be an object"),
         ("a.jsonl", '{"ctxs": {}}', "line 1: 'ctxs' must be a list, not a dict"),
         ("a.jsonl", "\n \n", "holds no passage"),
         ("a.json", '[\n{"title": "T", "text": "x"},\n{"title": "U"\n]', r"a\.json line 3 \(entry 2\): not valid JSON .* on line 4"),
@@ -177,7 +178,7 @@ GOOD = '{"id": "0", "contents": "T\\ntext"}'
         ("a.json", '[{"title": "T", "text": "x"}', "line 1: , or ] is expected after entry 1, not the end of the file"),
         ("a.json", '[{"title": "T", "text": "x"}] x', "line 1: text after the end of the JSON array"),
         ("a.json", '{\n"data": [\n{"title": "T"}]}', "an article must be an object with a list of 'paragraphs'"),
-        ("a.json", '{\n"data": [', "line 1: not valid JSON"),
+        ("a.json", '{\n"data": [', "line 2: not valid JSON at column 10"),
         ("a.json", "[]", "holds no passage"),
         ("a.tsv", "title\ttext\nT\tx\ty\n", "line 2: 3 fields under 2 column names"),
     ],
@@ -189,7 +190,7 @@ def test_what_is_broken_is_named_with_file_and_line(tmp_path: Path, name: str, t
 
 def test_bytes_that_are_no_utf8_and_files_that_are_cut_off_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(GOOD.encode() + b'\n{"id": "\xff"}')
-    with pytest.raises(DataError, match=r"a\.jsonl line 2: not UTF-8 \(byte 0xff\)"):
+    with pytest.raises(DataError, match=r"a\.jsonl line 2: not UTF-8 \(byte 0xff at column 9\)"):
         read_passages(tmp_path / "a.jsonl")
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(GOOD.encode() * 200)[:-9])
     with pytest.raises(DataError, match=r"b\.jsonl\.gz cannot be read to its end"):
@@ -200,7 +201,7 @@ def test_long_texts_long_lines_and_lone_surrogates(tmp_path: Path, monkeypatch: 
     long = written(tmp_path / "a.jsonl", json.dumps({"title": "T", "text": "x" * 1_000_001}))
     with pytest.raises(DataError, match="line 1: a passage of 1,000,001 characters; 1,000,000 are allowed"):
         read_passages(long)
-    monkeypatch.setattr("factgym.corpora.passages.rows.MAX_ROW_CHARS", 1000)
+    monkeypatch.setattr("factgym.corpora.rows.MAX_ROW_CHARS", 1000)
     with pytest.raises(DataError, match="line 1: longer than 1,000 characters"):
         read_passages(written(tmp_path / "b.jsonl", "x" * 3000))
     with pytest.raises(DataError, match=r"entry 1\): not valid JSON"):
@@ -210,7 +211,7 @@ def test_long_texts_long_lines_and_lone_surrogates(tmp_path: Path, monkeypatch: 
 
 
 def test_a_packed_file_that_grows_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.corpora.passages.rows.MAX_BYTES", 3_000_000)
+    monkeypatch.setattr("factgym.corpora.rows.MAX_BYTES", 3_000_000)
     file = tmp_path / "a.jsonl.gz"
     file.write_bytes(gzip.compress(b"\n" * 50_000_000))
     with pytest.raises(DataError, match="more than 3,000,000 bytes unpacked"):
@@ -246,22 +247,22 @@ def test_arrays_and_lines_read_as_the_standard_library_reads_them(
     lines.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in entries), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("factgym.corpora.cooccurrence.byte_ranges.CHUNK", chunk)
-        assert [row.values for row in rows_of(file)] == entries
-        assert [row.values for row in rows_of(lines)] == entries
-        assert [row.number for row in rows_of(file)] == list(range(1, len(entries) + 1))
+        assert [row.values for row in read_rows(file)] == entries
+        assert [row.values for row in read_rows(lines)] == entries
+        assert [row.number for row in read_rows(file)] == list(range(1, len(entries) + 1))
 
 
 def test_fields_of_tables_may_hold_blank_lines_and_lines_are_counted(tmp_path: Path) -> None:
     file = written(tmp_path / "a.tsv", 'id\ttext\ttitle\n1\t"one\n\ntwo ""x"""\tT\n\n2\tthree\tU\n')
     assert list(read_passages(file)) == [Passage("1", "T", 'one\n\ntwo "x"'), Passage("2", "U", "three")]
-    assert [row.number for row in rows_of(file)] == [2, 6]
+    assert [row.number for row in read_rows(file)] == [2, 6]
 
 
 def test_every_byte_is_reported_in_order(tmp_path: Path) -> None:
     content = json.dumps([{"text": "é"}] * 50).encode()
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(content))
     seen: list[bytes] = []
-    assert len(list(rows_of(tmp_path / "a.json.gz", seen.append))) == 50
+    assert len(list(read_rows(tmp_path / "a.json.gz", seen.append))) == 50
     assert b"".join(seen) == content
     assert stem_of(tmp_path / "a.b.json.gz") == "a.b"
 
@@ -276,7 +277,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
     del content
     tracemalloc.start()
-    count = sum(1 for _ in rows_of(tmp_path / name))
+    count = sum(1 for _ in read_rows(tmp_path / name))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 20_000

@@ -15,7 +15,7 @@ import pytest
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.bm25 import Bm25sIndex
 from factgym.corpora.corpus import UnknownPassageError, shards
-from factgym.corpora.passages import StoredCorpus, read_passages
+from factgym.corpora.passage_files import StoredCorpus, read_passages
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_passage_in_the_file_takes_a_tiny_part_of_one_in_memory(tmp_path: Path
 
 
 def test_ids_of_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.corpora.passages.stored._hash", lambda id_: len(id_))
+    monkeypatch.setattr("factgym.corpora.passage_files._hash", lambda id_: len(id_))
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"id": "{one}", "contents": "T\\n{one}"}}\n' for one in ("a", "bb", "c", "d", "ee")))
     stored = StoredCorpus(path)
@@ -147,7 +147,7 @@ def test_a_file_that_changed_meanwhile_is_an_error_and_no_other_passage(tmp_path
 
 
 def test_large_files_stay_on_the_disk_unless_told_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.corpora.passages.reading.ON_DISK_FROM", 100)
+    monkeypatch.setattr("factgym.corpora.passage_files.ON_DISK_FROM", 100)
     plain, squad = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     plain.write_text("".join(f'{{"id": {number}, "contents": "a\\nb"}}\n' for number in range(9)))
     squad.write_text(json.dumps({"data": [{"title": "T", "paragraphs": [{"context": "x" * 200}]}]}))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.corpora.readers.folder import read_folder
+from factgym.corpora.documents import read_folder
 from factgym.generators.document_claims import DocumentIndex
 from factgym.generators.perturbations.clauses import find_exception, find_sentences, is_usable
 from factgym.generators.perturbations.corruptions import OPERATORS, Corruption, status_of

@@ -40,7 +40,7 @@ def test_real_files_have_the_number_of_questions_that_their_index_says(
     assert len(questions) == REAL[benchmark, split]
     assert len({one.id for one in questions}) == len(questions)
     assert all(one.question.strip() and one.aliases and one.benchmark == benchmark for one in questions)
-    if next(iter(BENCHMARKS[benchmark])) == split:
+    if next(iter(BENCHMARKS[benchmark].splits)) == split:
         assert read_questions(benchmark, data_dir) is questions
 
 
@@ -150,13 +150,13 @@ def test_what_a_layout_knows_besides_is_kept(tmp_path: Path) -> None:
         ("a.jsonl", '{"question": "q", "answer": "A"}\n[1]', "line 2: a JSON object is expected"),
         ("a.jsonl", '{"question": "q", "answer": "A"}\n{"question"', "line 2: not valid JSON"),
         ("a.json", '{\n"Data": [1]}', "entry 1: a JSON object is expected"),
-        ("a.json", '{\n"Rows": []}', "without a list 'Data'"),
+        ("a.json", '{\n"Rows": []}', "line 1: no layout that is understood; its keys are Rows"),
         ("a.json", '{\n"Data": [\n}', "line 3: not valid JSON"),
         ("a.tsv", "question\tanswer\nq\tA\nq\tA\tB\n", "line 3: 3 fields under 2 column names"),
         ("a.tsv", "question\tpossible_answers\tobj\ts_pop\nq\t[]\tA\tmany\n", "'s_pop' is 'many', which is no number"),
         ("a.tsv", "question\tpossible_answers\tobj\ts_pop\nq\t[oops\tA\t1\n", "begins like a JSON list and is none"),
         ("a.jsonl", "", "holds no question"),
-        ("a.parquet", "x", "question files end in"),
+        ("a.parquet", "x", "the file name ends in none of .jsonl"),
     ],
 )  # fmt: skip
 def test_a_bad_row_is_named_with_its_file_and_line(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -12,7 +12,7 @@ from eve_examples import AUTHOR, BARE, BORN, CORPUS, PASSAGES, TOWN, WRITTEN, bl
 import factgym
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
-from factgym.datasets.multihop import BENCHMARKS, stands, write_triple
+from factgym.datasets.multihop import BENCHMARKS, write_triple
 from factgym.envs.eve.agents import SOLVER_AGENTS
 from factgym.envs.eve.config import EveConfig, EveSolverConfig
 from factgym.rewards.answer_matching import exact_match
@@ -62,7 +62,7 @@ def test_every_generated_question_has_gold_evidence_that_stands_in_the_corpus() 
     for index in range(len(tasks)):
         triple = tasks[index].triple
         assert len(triple.evidence) == triple.hops
-        assert all(stands(one, tasks.corpus) for one in triple.evidence)
+        assert all(one.matches(tasks.corpus) for one in triple.evidence)
 
 
 def test_a_data_set_as_the_loop_writes_it_over_a_corpus_as_search_r1_has_it(
@@ -103,7 +103,7 @@ def test_the_benchmarks_have_the_questions_of_their_files(data_dir: Path) -> Non
 def test_hotpotqas_paragraphs_are_searched_and_its_supporting_facts_are_the_gold(data_dir: Path) -> None:
     env = factgym.make("eve-solver", source="hotpotqa", path=str(data_dir))
     assert len(env.tasks.corpus) == 1971
-    assert all(stands(one, env.tasks.corpus) for i in range(200) for one in env.tasks[i].triple.evidence)
+    assert all(one.matches(env.tasks.corpus) for i in range(200) for one in env.tasks[i].triple.evidence)
     assert env.warnings() == [
         "The 1971 passages that come with the questions are all that is searched, which is easier than an encyclopedia."
     ]
@@ -193,5 +193,5 @@ def test_gold_evidence_is_placed_in_the_corpus_that_is_searched(data_dir: Path) 
     evidence = [one for index in range(60) for one in env.tasks[index].triple.evidence]
     placed = [one for one in evidence if one.is_placed]
     assert placed and len(placed) < len(evidence)
-    assert all(stands(one, env.tasks.corpus) for one in placed)
+    assert all(one.matches(env.tasks.corpus) for one in placed)
     assert all(one.text and not one.document for one in evidence if not one.is_placed)

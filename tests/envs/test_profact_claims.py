@@ -11,7 +11,9 @@ from itertools import pairwise
 import pytest
 
 from factgym.core.errors import ConfigError
-from factgym.datasets.averitec import LABELS, NO_ANSWER, EvidenceSearch, FactCheck, KnowledgeStore, evidence_strings
+from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, evidence_strings
+from factgym.datasets.evidence_search import EvidenceSearch
+from factgym.datasets.evidence_store import KnowledgeStore
 from factgym.generators.factchecks import MAX_SIZE, SPLITS, MadeChecks, made_store
 from factgym.generators.factchecks.topics import TOPICS
 from factgym.generators.synthetic.names import stem

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.datasets.multihop.triple import Evidence
+from factgym.datasets.multihop import Evidence
 from factgym.rewards.eve.format import Rollout, Search
 from factgym.rewards.eve.proposal import (
     best_success_rate,

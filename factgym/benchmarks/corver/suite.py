@@ -13,10 +13,7 @@ SUITE = Suite(
     known=tuple(BENCHMARKS),
     paper=tuple(facts("benchmarks")["columns"]),
     find=question_file,
-    file_names={
-        name: tuple(Path(one).name for files in splits.values() for one in files)
-        for name, splits in BENCHMARKS.items()
-    },
+    file_names={name: tuple(Path(file).name for file in data_set.files) for name, data_set in BENCHMARKS.items()},
     any_file="file",
     defaults={"prompt": "eval"},
 )

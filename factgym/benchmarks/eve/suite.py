@@ -45,9 +45,6 @@ SUITE = Suite(
     known=(*BENCHMARKS, TRIPLES),
     paper=tuple(facts("benchmarks")["columns"]),
     find=_file,
-    file_names={
-        name: tuple(Path(one).name for files in splits.values() for one in files)
-        for name, splits in BENCHMARKS.items()
-    },
+    file_names={name: tuple(Path(file).name for file in data_set.files) for name, data_set in BENCHMARKS.items()},
     adapt=_adapt,
 )

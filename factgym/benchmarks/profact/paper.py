@@ -16,7 +16,7 @@ from factgym.benchmarks.papers.table import PaperRow, PaperTable
 from factgym.benchmarks.profact.facts import facts
 from factgym.benchmarks.profact.report import ProFactReport
 from factgym.benchmarks.usage import UsageSummary
-from factgym.datasets.averitec import KNOWLEDGE_STORE
+from factgym.datasets.evidence_store import KNOWLEDGE_STORE
 
 _MILLION = 1e6
 _SCORES = ("question", "qa", "accuracy", "averitec")

@@ -16,7 +16,7 @@ from typing import Any
 
 from factgym.core.errors import DataError
 from factgym.core.strict_json import clean_text
-from factgym.datasets.attribution.files import rows_of
+from factgym.corpora.rows import read_rows
 from factgym.datasets.averitec import LABELS, NO_ANSWER, Label
 from factgym.rewards.profact.stages import comparison_strings
 
@@ -70,15 +70,15 @@ def is_answer(text: str) -> bool:
 
 def _predictions(file: Path) -> Iterator[Prediction]:
     numbered: bool | None = None
-    for place, (number, row) in enumerate(rows_of(file, lambda _: None)):
+    for position, row in enumerate(read_rows(file, suffixes=None)):
         try:
-            has_id = "claim_id" in row
+            has_id = "claim_id" in row.values
             if numbered is not None and numbered != has_id:
                 raise _UnusableError("some predictions have a claim_id and some have none")
             numbered = has_id
-            yield _prediction(row, place)
+            yield _prediction(row.values, position)
         except _UnusableError as problem:
-            raise DataError(f"{file} entry {number}: {problem}. {_EXPECTED}") from None
+            raise DataError(f"{file} entry {row.number}: {problem}. {_EXPECTED}") from None
 
 
 class _UnusableError(Exception):

@@ -24,8 +24,7 @@ from factgym.core.config import DATA_VARIABLE
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import make
-from factgym.datasets.attribution import BENCHMARKS
-from factgym.datasets.attribution.files import SUFFIXES
+from factgym.datasets.attribution import BENCHMARKS, benchmark_file
 
 GENERATED = "generated"
 """The name, among the data sets, of the claims that need no data."""
@@ -91,8 +90,8 @@ def data_sets(folder: str | Path | None = None, only: Sequence[str] = ()) -> tup
             raise ConfigError(f"{', '.join(wanted)}: no data. Give its folder with --data, or set {DATA_VARIABLE}")
         return (generated,)
     names = only or tuple(BENCHMARKS)
-    files = {name: _file(place, name) for name in names if name != GENERATED}
-    missing = [f"{name} ({BENCHMARKS[name]} or {name}.jsonl)" for name, file in files.items() if file is None]
+    files = {name: benchmark_file(name, place) for name in names if name != GENERATED}
+    missing = [f"{name} ({BENCHMARKS[name].files[0]} or {name}.jsonl)" for name, file in files.items() if file is None]
     if missing:
         there = [name for name, file in files.items() if file is not None]
         hint = f" or play what is there with {' '.join(f'--only {name}' for name in there)}" if there else ""
@@ -112,11 +111,6 @@ def _folder(folder: str | Path | None) -> Path | None:
         said = "" if folder is not None else f" (from {DATA_VARIABLE})"
         raise ConfigError(f"{place}{said} is no folder: give one that holds the data sets with --data")
     return place
-
-
-def _file(place: Path, name: str) -> Path | None:
-    candidates = (place / BENCHMARKS[name], *(place / f"{name}{suffix}" for suffix in SUFFIXES))
-    return next((file for file in candidates if file.is_file()), None)
 
 
 def baselines() -> tuple[str, ...]:

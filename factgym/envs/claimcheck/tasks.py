@@ -20,7 +20,7 @@ from factgym.tools.library import PassageLibrary
 from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:
-    from factgym.corpora.readers.document import Document
+    from factgym.corpora.documents import Document
 
 
 class Examples(Protocol):
@@ -231,7 +231,7 @@ def load_examples(config: ClaimCheckConfig) -> Examples:
 
 
 def _read_documents(config: ClaimCheckConfig) -> list[Document]:
-    from factgym.corpora.readers.folder import read_folder
+    from factgym.corpora.documents import read_folder
 
     base = config.require_path("a folder of .md, .txt or .jsonl files")
     if config.path:

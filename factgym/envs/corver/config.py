@@ -36,7 +36,7 @@ class CorverConfig(DataConfig):
     prompt: the requirements of the paper's training prompt, of its evaluation prompt, or of the latter with the line
     that it adds for trained checkpoints.
     corpus: folder or file of documents that the search tool searches, where the questions are not generated. index,
-    index_options: as in `factgym.corpora.build.build_index`. max_passage_chars: of a longer passage the beginning is
+    index_options: as in `factgym.corpora.index.build_index`. max_passage_chars: of a longer passage the beginning is
     shown, and the cut is marked.
     """
 
@@ -77,7 +77,7 @@ class CorverConfig(DataConfig):
         """The splits that can be chosen; the first is the default."""
         if self.source == "synthetic":
             return ("validation", *(split for split in SPLITS if split != "validation"))
-        return tuple(BENCHMARKS[self.source]) if self.source in BENCHMARKS else ("test",)
+        return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS else ("test",)
 
     @property
     def rubric(self) -> Rubric:

@@ -177,7 +177,7 @@ def _documents(config: CorverConfig) -> list[Passage]:
             "corver-qa-search over files needs documents to search: give their folder or file as corpus=… "
             "(.md, .txt or .jsonl)"
         )
-    from factgym.corpora.readers.folder import read_folder
+    from factgym.corpora.documents import read_folder
 
     return [passage for document in read_folder(config.corpus) for passage in document.passages]
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
-from factgym.corpora.build import check_index
+from factgym.corpora.index import check_index
 from factgym.datasets.multihop import BENCHMARKS
 from factgym.envs.eve.search import LEAST_TOKENS
 from factgym.generators.multihop.world import SPLITS
@@ -28,8 +28,8 @@ class EveConfig(DataConfig):
 
     source: where the material comes from; "synthetic" is a generated closed world. split: which part. size: how much of
     it. path: file or folder of a source that is not generated. corpus: what the search tool searches, in place of the
-    source's own documents: a file or folder of passages as `factgym.corpora.passages.read_passages` takes it, or a
-    `Corpus`. index, index_options: as in `factgym.corpora.build.build_index` ("bm25", "dense" with preset="e5" …).
+    source's own documents: a file or folder of passages as `factgym.corpora.passage_files.read_passages` takes it, or a
+    `Corpus`. index, index_options: as in `factgym.corpora.index.build_index` ("bm25", "dense" with preset="e5" …).
     top_k: passages for one query. max_passage_tokens: of one response of the search tool, by the rule of
     `factgym.envs.eve.tokens`; a cut is marked.
     """
@@ -54,7 +54,7 @@ class EveConfig(DataConfig):
         """The splits that can be chosen, the default first; of one's own triples there is none."""
         if self.source == "synthetic":
             return ("validation", *(split for split in SPLITS if split != "validation"))
-        return tuple(BENCHMARKS.get(self.source, ()))
+        return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS else ()
 
 
 class EveSolverConfig(EveConfig):

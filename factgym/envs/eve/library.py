@@ -12,7 +12,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit
-from factgym.corpora.passages import read_passages
+from factgym.corpora.passage_files import read_passages
 from factgym.tools.library import PassageLibrary
 
 _REMEMBERED = 16_384
@@ -56,7 +56,7 @@ class RememberingLibrary(PassageLibrary):
 
 
 def open_library(corpus: Corpus, index: Any = "bm25", options: dict[str, Any] | None = None) -> PassageLibrary:
-    """What the search tool searches. index, options: as `factgym.corpora.build.build_index` takes them."""
+    """What the search tool searches. index, options: as `factgym.corpora.index.build_index` takes them."""
     key = ("eve library", corpus.fingerprint(), identity(index), identity(options or {}))
     return shared(key, lambda: RememberingLibrary(corpus, index, **(options or {})))  # type: ignore[arg-type]  # a corpus is a sequence here
 

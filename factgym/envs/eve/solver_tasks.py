@@ -15,7 +15,7 @@ from typing import Any
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
 from factgym.corpora.corpus import Corpus
-from factgym.datasets.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file, with_evidence_in
+from factgym.datasets.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.library import identity, open_corpus, open_library
 from factgym.generators.multihop.world import world
@@ -56,7 +56,7 @@ class SolverTaskSet(LazyTaskSet[SolverTask]):
         """A task made anew."""
         triple = self._triples[index]
         if self._config.search and self._config.corpus is not None:  # the file's places are those of its own documents
-            triple = with_evidence_in(triple, self.corpus)
+            triple = triple.located_in(self.corpus)
         return SolverTask(triple.id, triple, (self, index))
 
     @cached_property

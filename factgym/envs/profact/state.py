@@ -9,7 +9,9 @@ from typing import Annotated, Any, Protocol
 
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ToolError
-from factgym.datasets.averitec import Evidence, Found, Label, fact_check_label
+from factgym.datasets.averitec import Label, fact_check_label
+from factgym.datasets.evidence import Evidence
+from factgym.datasets.evidence_search import EvidenceHit
 from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import Toolbox, tool
 from factgym.tools.untrusted import attribute, neutralise
@@ -23,7 +25,7 @@ _WORD = re.compile(r"\w+")
 class Searched(Protocol):
     """What is searched: a task, or what stands in for one."""
 
-    def search(self, query: str) -> Sequence[Found]:
+    def search(self, query: str) -> Sequence[EvidenceHit]:
         """The evidence for a query, best first."""
         ...
 

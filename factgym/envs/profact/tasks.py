@@ -14,16 +14,9 @@ from typing import Any
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
-from factgym.datasets.averitec import (
-    EvidenceSearch,
-    FactCheck,
-    FactChecks,
-    Found,
-    KnowledgeStore,
-    evidence_strings,
-    open_store,
-    read_fact_checks,
-)
+from factgym.datasets.averitec import FactCheck, FactChecks, evidence_strings, read_fact_checks
+from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
+from factgym.datasets.evidence_store import KnowledgeStore, open_store
 from factgym.envs.profact.config import ProFactConfig
 from factgym.generators.factchecks import MadeChecks, made_store
 from factgym.rewards.profact.stages import ProFactGold
@@ -46,7 +39,7 @@ class ProFactTask(SharedByArguments):
         """The day after which evidence is not found, None where there is none."""
         return self.check.claim_date if self.place[0].config.exclude_later else None
 
-    def search(self, query: str) -> list[Found]:
+    def search(self, query: str) -> list[EvidenceHit]:
         """The evidence for a query, best first."""
         tasks = self.place[0]
         return tasks.search.search(self.check, [query], tasks.config.k, before=self.before)[0]

@@ -16,7 +16,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from factgym.datasets.averitec.claims import (
+from factgym.datasets.averitec import (
     CONFLICTING,
     LABELS,
     NO_ANSWER,
@@ -28,7 +28,7 @@ from factgym.datasets.averitec.claims import (
     GoldQuestion,
     Label,
 )
-from factgym.datasets.averitec.evidence import Evidence, evidence_id, host_of
+from factgym.datasets.evidence import Evidence, evidence_id, host_of
 from factgym.generators.factchecks.topics import AGENCIES, KINDS, LOCATIONS, SOURCES, SPEAKERS, TOPICS, Topic
 from factgym.generators.synthetic.names import stem
 

@@ -12,7 +12,9 @@ from typing import Any, overload
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import SharedByArguments, shared
 from factgym.corpora.index import index_fingerprint
-from factgym.datasets.averitec import ClaimKey, Evidence, EvidenceCorpus, FactCheck
+from factgym.datasets.averitec import FactCheck
+from factgym.datasets.evidence import Evidence, EvidenceCorpus
+from factgym.datasets.evidence_store import ClaimKey
 from factgym.generators.factchecks.claims import Made, make_check
 
 SPLITS: Mapping[str, int] = MappingProxyType({"dev": 500, "train": 1200, "test": 500})

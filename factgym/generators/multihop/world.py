@@ -18,7 +18,8 @@ from typing import Any
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.datasets.multihop.triple import Evidence, Triple, TripleSequence
+from factgym.datasets.base import Records
+from factgym.datasets.multihop import Evidence, Triple
 from factgym.generators.multihop.graph import HOPS, WORLD_SPLITS, Block, Chain, Fact, Thing, blocks
 from factgym.generators.multihop.relations import DATE, NUMBER
 
@@ -31,7 +32,7 @@ MAX_SIZE = 5_000
 _VERSION = 1
 
 
-class WorldTriples(TripleSequence):
+class WorldTriples(Records[Triple]):
     """The questions of a generated world; question *i* depends on (seed, split, i) alone.
 
     Triples have `kind` "generated" and in `meta` the "path" of relations and the "subject" that the question names.
@@ -46,7 +47,7 @@ class WorldTriples(TripleSequence):
         for block in _some(seed, size, split):
             passages += (self._document(thing, rng) for thing in block.things)
             triples += [self._triple(chain, len(triples) + at) for at, chain in enumerate(block.chains)]
-        self._triples = tuple(triples[:size])
+        self._records = tuple(triples[:size])
         self.corpus = Corpus(sorted(passages, key=lambda passage: passage.id))
         self._places.clear()
 

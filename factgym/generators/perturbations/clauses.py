@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from factgym.corpora.readers.document import lost_text
+from factgym.corpora.markdown import LOST_TEXT
 from factgym.corpora.sentences import sentences
 from factgym.generators.perturbations.grammar import capitalise, strip_full_stop
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
@@ -148,12 +148,7 @@ def _is_well_formed(sentence: str) -> bool:
     words = sentence.split()
     if not (_MIN_WORDS <= len(words) <= _MAX_WORDS and _MIN_CHARS <= len(sentence) <= _MAX_CHARS):
         return False
-    if (
-        not sentence.endswith(".")
-        or not sentence[0].isupper()
-        or lost_text() in sentence
-        or _NOT_PROSE.search(sentence)
-    ):
+    if not sentence.endswith(".") or not sentence[0].isupper() or LOST_TEXT in sentence or _NOT_PROSE.search(sentence):
         return False
     if _GLUED.match(sentence) or _ENUMERATED.search(sentence) or _PERSONAL.search(sentence):
         return False

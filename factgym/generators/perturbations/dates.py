@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from factgym.datasets.attribution.claims import ATTRIBUTABLE
+from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.generators.perturbations.grammar import capitalise, overlaps, protected_spans
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.synthetic.words import MONTHS

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.datasets.attribution.claims import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, Label
+from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, Label
 from factgym.generators.perturbations.additions import BORROWED_FACT, DETAIL, PRESUPPOSITION
 from factgym.generators.perturbations.checks import aim_faults, changed_faults, fluency_faults
 from factgym.generators.perturbations.dates import DECADE

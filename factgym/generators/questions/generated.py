@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import SharedByArguments
-from factgym.datasets.questions.question import Question
+from factgym.datasets.questions import Question
 from factgym.generators.questions.world import TIERS, Fact, question_world
 
 SPLITS: Mapping[str, int] = MappingProxyType({"train": 2000, "validation": 400, "test": 400, "ood": 400})

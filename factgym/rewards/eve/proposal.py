@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.text import terms
-from factgym.datasets.multihop.triple import Evidence
+from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.format import FormatParts, Rollout, format_parts, guarded_parts, hops_reached
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from factgym.datasets.multihop.triple import Evidence
+from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import exact_match, token_f1
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
 from factgym.rewards.eve.spans import (

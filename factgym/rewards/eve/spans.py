@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from factgym.corpora.sentences import passage_ranges
 from factgym.corpora.text import find_quote, terms
-from factgym.datasets.multihop.triple import Evidence
+from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
 from factgym.rewards.porter import porter_stem

@@ -12,7 +12,7 @@ from factgym.core.env import Env
 from factgym.core.registry import make
 from factgym.core.seeds import derive
 from factgym.corpora.corpus import Corpus, shards
-from factgym.corpora.passages import read_passages
+from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import Triple
 from factgym.generators.multihop.world import world
 from factgym.training.eve.settings import EveSettings

@@ -26,7 +26,7 @@ from factgym.core.policy import ContextOverflowError, Policy, add_usage, call_po
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.seeds import derive
 from factgym.core.strict_json import clean_text
-from factgym.datasets.attribution.claims import ATTRIBUTABLE, NOT_ATTRIBUTABLE, Label
+from factgym.datasets.attribution import ATTRIBUTABLE, NOT_ATTRIBUTABLE, Label
 from factgym.generators.perturbations.names import ClaimLike
 from factgym.generators.perturbations.probes import MAX_CLAIM_CHARS, STRATEGIES, Probe, check_probe, check_strategy
 from factgym.tools.toolbox import Tool

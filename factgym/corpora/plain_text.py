@@ -1,16 +1,15 @@
 """Plain text to blocks: paragraphs re-flowed, page furniture dropped, headings and clause numbers recognised.
 
 Text files come in two shapes: lines broken at a fixed width, and one paragraph per line (as contracts extracted from
-filings are, where column gaps and lost line breaks show as runs of spaces, and page footers stand mid-sentence).
+filings are, where column gaps and lost line breaks show as runs of spaces, and page footers split sentences).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise
-
-from factgym.corpora.readers.document import Block
 
 _GAP = re.compile(r"[ \t\u00a0]{5,}")
 _PAGE_NUMBER = re.compile(
@@ -34,6 +33,14 @@ _DIVISION = re.compile(r"(?:section|article|exhibit|schedule|chapter|part|append
 _WRAP_WIDTHS = range(45, 131)
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The paragraphs under one heading. `path` are the headings from the outermost to the nearest one."""
+
+    path: tuple[str, ...]
+    paragraphs: tuple[str, ...]
+
+
 def _is_wrapped(lines: list[str]) -> bool:
     """Whether lines are broken at a fixed width: most of them near one length, none far beyond it."""
     lengths = sorted(len(line.rstrip()) for line in lines if line.strip())
@@ -42,15 +49,11 @@ def _is_wrapped(lines: list[str]) -> bool:
     return lengths[len(lengths) * 3 // 4] in _WRAP_WIDTHS and lengths[-1 - len(lengths) // 50] <= _WRAP_WIDTHS[-1]
 
 
-def _furniture(lines: list[str]) -> set[str]:
-    """Short lines that come back, numbers aside, as page headers and footers do."""
+def _without_furniture(lines: list[str]) -> list[str]:
+    """Blank page headers and footers: page numbers, and short lines that repeat, numbers aside."""
     shapes = (_DIGITS.sub("0", line.strip()) for line in lines if not _DIVISION.match(line.strip()))
     counts = Counter(shape for shape in shapes if 0 < len(shape) <= _MAX_HEADING_CHARS and not shape.endswith("."))
-    return {shape for shape, count in counts.items() if count >= _FURNITURE_REPEATS}
-
-
-def _without_furniture(lines: list[str]) -> list[str]:
-    furniture = _furniture(lines)
+    furniture = {shape for shape, count in counts.items() if count >= _FURNITURE_REPEATS}
     return [
         "" if _PAGE_NUMBER.match(line.strip()) or _DIGITS.sub("0", line.strip()) in furniture else line
         for line in lines
@@ -58,7 +61,7 @@ def _without_furniture(lines: list[str]) -> list[str]:
 
 
 def _at_gaps(line: str) -> list[str]:
-    """Cuts a line at runs of spaces, where columns and lost line breaks were; a list mark stays with its text."""
+    """Split a line at runs of spaces, where columns and lost line breaks were; a list mark stays with its text."""
     parts: list[str] = []
     for part in _GAP.split(line.strip()):
         if parts and _LIST_MARK.match(parts[-1]):
@@ -69,32 +72,32 @@ def _at_gaps(line: str) -> list[str]:
 
 
 def _join(pieces: list[str]) -> str:
-    """Lines as one paragraph; a word cut at its hyphen is one word again, hyphen kept."""
+    """Join lines to one paragraph; a word broken at its hyphen is one word again, with the hyphen."""
     parts = [pieces[0]]
-    for left, right in pairwise(pieces):
-        cut = left.endswith("-") and left[-2:-1].isalpha() and right[:1].islower()
-        parts.append(right if cut else f" {right}")
+    for line, following in pairwise(pieces):
+        is_broken = line.endswith("-") and line[-2:-1].isalpha() and following[:1].islower()
+        parts.append(following if is_broken else f" {following}")
     return "".join(parts)
 
 
 def _reflow(lines: list[str]) -> list[str]:
-    """Joins lines broken at a fixed width; a blank line, a list mark or a short full line ends a paragraph."""
+    """Join lines broken at a fixed width; a blank line, a list mark or a short complete line ends a paragraph."""
     width = max((len(line) for line in lines), default=0)
-    out: list[list[str]] = []
+    paragraphs: list[list[str]] = []
     joining = False
     for line in lines:
         text = line.strip()
         if text and joining and not _ITEM_START.match(text):
-            out[-1].append(text)
+            paragraphs[-1].append(text)
         elif text:
-            out.append([text])
+            paragraphs.append([text])
         short = text.endswith(_SENTENCE_END) and len(line) < 0.7 * width
         joining = bool(text) and not short and not heading_of(text)
-    return [_join(pieces) for pieces in out]
+    return [_join(pieces) for pieces in paragraphs]
 
 
 def heading_of(text: str) -> str:
-    """The heading that a paragraph is, without its number, or an empty string."""
+    """Return the heading that a paragraph is, without its number, or an empty string."""
     if len(text) > _MAX_HEADING_CHARS or text.endswith((".", ";", ",", "?", "!")) or _BULLET.match(text):
         return ""
     number = _NUMBERED.match(text)
@@ -107,33 +110,33 @@ def heading_of(text: str) -> str:
     return title_case(name) if titled and (number or shouted) else ""
 
 
-def _mend(paragraphs: list[str]) -> list[str]:
-    """Joins a sentence that a page break cut in two."""
-    out: list[list[str]] = []
+def _join_across_pages(paragraphs: list[str]) -> list[str]:
+    """Join a sentence that a page break cut in two."""
+    joined: list[list[str]] = []
     for text in paragraphs:
-        last = out[-1][-1] if out else ""
+        last = joined[-1][-1] if joined else ""
         open_ended = len(last) > _MAX_HEADING_CHARS and not last.endswith(_SENTENCE_END)
         if open_ended and text[0].islower() and not _ITEM_START.match(text):
-            out[-1].append(text)
+            joined[-1].append(text)
         else:
-            out.append([text])
-    return [_join(pieces) for pieces in out]
+            joined.append([text])
+    return [_join(pieces) for pieces in joined]
 
 
-def paragraphs_of(text: str) -> list[str]:
-    """The paragraphs of a plain text, white space folded, list items marked `- ` or by their own number."""
+def plain_paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of a plain text, white space folded, list items marked `- ` or by their own number."""
     lines = _without_furniture(text.replace("\f", "\n").expandtabs(8).split("\n"))
     parts = _reflow(lines) if _is_wrapped(lines) else [part for line in lines for part in _at_gaps(line)]
-    folded = [" ".join(part.split()) for part in _mend(parts)]
+    folded = [" ".join(part.split()) for part in _join_across_pages(parts)]
     return [_BULLET.sub("- ", piece, count=1) for part in folded for piece in _CLAUSE.split(part) if piece]
 
 
 def read_plain(text: str) -> tuple[str, list[Block]]:
-    """A title (the first paragraph when it reads as one, else empty) and the blocks of a plain text."""
+    """Return a title (the first paragraph where it looks like one, else empty) and the blocks of a plain text."""
     blocks: list[Block] = []
     path: tuple[str, ...] = ()
     current: list[str] = []
-    paragraphs = paragraphs_of(text)
+    paragraphs = plain_paragraphs(text)
     for paragraph in paragraphs:
         name = heading_of(paragraph)
         if name:
@@ -148,13 +151,13 @@ def read_plain(text: str) -> tuple[str, list[Block]]:
 
 
 def title_line(paragraphs: list[str]) -> str:
-    """The first paragraph as a title where it is a short line without a full stop."""
+    """Return the first paragraph as a title where it is a short line without a full stop, else an empty string."""
     first = paragraphs[0] if paragraphs else ""
     words = len(first.split())
-    alone = 0 < len(first) <= _MAX_HEADING_CHARS and 1 < words <= 12 and not first.endswith((".", ",", ";", ":"))
-    return title_case(first) if alone and not any(char.isdigit() for char in first) else ""
+    is_short = 0 < len(first) <= _MAX_HEADING_CHARS and 1 < words <= 12 and not first.endswith((".", ",", ";", ":"))
+    return title_case(first) if is_short and not any(char.isdigit() for char in first) else ""
 
 
 def title_case(name: str) -> str:
-    """A shouted name as a title; others as they are."""
+    """Return a name in capitals with only its first letters capital; others as they are."""
     return _WORD.sub(lambda word: word[0].capitalize(), name) if name.isupper() and len(name) > 6 else name

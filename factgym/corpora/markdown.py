@@ -1,8 +1,8 @@
 """Markdown to blocks of plain text, as much as evidence needs and no more.
 
-Kept as text: paragraphs, list items, quotes, table rows (`- Header: cell; …`), fenced code (indented). Dropped:
-front matter (its title is used), comments, images, link targets, HTML tags, template tags. Everything is one pass
-over lines and bounded patterns: a hostile file costs linear time.
+Text: paragraphs, list items, quotes, table rows (`- Header: cell; …`), fenced code (indented). Dropped:
+front matter (its title is used), comments, images, link targets, HTML tags, template tags. One pass over
+lines and bounded patterns: a hostile file costs linear time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 import html
 import re
 
-from factgym.corpora.readers.document import Block, lost_text
+from factgym.corpora.plain_text import Block
+
+LOST_TEXT = "[…]"
+"""The mark of text that a reader had to drop out of a sentence (a template variable, say)."""
 
 _ATX = re.compile(r"(#{1,6})(?:[ \t]+(.*))?$")
 _ITEM = re.compile(r"[ \t]*(?:([-*+])|(\d{1,9}[.)]))[ \t]+(\S.*)")
@@ -51,7 +54,7 @@ _LINK_MARK = re.compile(r"!?\[|\]")
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    """The title named in YAML front matter (empty without one) and the text below it."""
+    """Return the title named in YAML front matter (empty without one) and the text below it."""
     lines = text.split("\n", _MAX_FRONT_MATTER_LINES)
     if lines[0].rstrip() != "---":
         return "", text
@@ -59,14 +62,14 @@ def split_front_matter(text: str) -> tuple[str, str]:
     for number, line in enumerate(lines[1:-1], start=1):
         if line.rstrip() in ("---", "..."):
             return title, "\n".join(lines[number + 1 :])
-        found = _META.match(line)
-        if found and not title:
-            title = found[2].strip().strip("\"'").strip()
+        match = _META.match(line)
+        if match and not title:
+            title = match[2].strip().strip("\"'").strip()
     return "", text
 
 
 def drop_between(text: str, opening: str, closing: str) -> str:
-    """Removes every `opening … closing`; an unclosed one reaches to the end of the text."""
+    """Remove every `opening … closing`; an unclosed one reaches to the end of the text."""
     parts, position = [], 0
     while (start := text.find(opening, position)) >= 0:
         parts.append(text[position:start])
@@ -79,7 +82,7 @@ def drop_between(text: str, opening: str, closing: str) -> str:
 
 
 def _closers(text: str) -> dict[int, int]:
-    """Where each round bracket closes. One pass, so that brackets without an end cost nothing more."""
+    """Return where each round bracket closes, in one pass: unclosed brackets cost nothing more."""
     opens: list[int] = []
     closed: dict[int, int] = {}
     for match in _BRACKET.finditer(text):
@@ -91,7 +94,7 @@ def _closers(text: str) -> dict[int, int]:
 
 
 def unlink(text: str) -> str:
-    """`[words](target)` to `words`, `![alt](target)` to nothing; brackets nested deeper than a link's are text."""
+    """Turn `[words](target)` to `words`, `![alt](target)` to nothing; brackets nested deeper than a link's are text."""
     if "](" not in text:
         return text
     closers = _closers(text)
@@ -125,11 +128,11 @@ def _liquid(match: re.Match[str]) -> str:
     if match[1] is not None and (not words or words[0].startswith(_SILENT_TAGS)):
         return ""
     quoted = _QUOTED.search(match[0])
-    return quoted[1] if quoted else lost_text()
+    return quoted[1] if quoted else LOST_TEXT
 
 
 def inline(text: str) -> str:
-    """One paragraph's Markdown as plain text, white space folded."""
+    """Return one paragraph's Markdown as plain text, white space folded."""
     text = _AUTOLINK.sub(r"\1", _FOOTNOTE.sub("", text))
     text = _REFERENCE_USE.sub(r"\1", unlink(text))
     text = _ATTRIBUTES.sub("", _LIQUID.sub(_liquid, text))
@@ -143,7 +146,7 @@ def _cells(row: str) -> list[str]:
 
 
 class _Parser:
-    """Line by line: what is open (a paragraph, list item, table) is flushed when something else begins."""
+    """Parses line by line: the open paragraph, list item or table is flushed when something else begins."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
@@ -175,11 +178,11 @@ class _Parser:
             self.title = name
 
     def setext(self, line: str) -> bool:
-        bare = line.strip()
-        if not self.open or self.prefix or not bare or (bare.strip("=") and bare.strip("-")):
+        underline = line.strip()
+        if not self.open or self.prefix or not underline or (underline.strip("=") and underline.strip("-")):
             return False
         title, self.open = " ".join(self.open), []
-        self.heading(1 if bare[0] == "=" else 2, title)
+        self.heading(1 if underline[0] == "=" else 2, title)
         return True
 
     def row(self, line: str) -> None:
@@ -236,7 +239,7 @@ class _Parser:
 
 
 def read_markdown(text: str) -> tuple[str, list[Block]]:
-    """The title (front matter, else the first top heading, else empty) and the blocks of a Markdown text."""
+    """Return the title (front matter, else the first top heading, else empty) and the blocks of a Markdown text."""
     title, body = split_front_matter(text)
     parser = _Parser()
     for line in drop_between(body, "<!--", "-->").split("\n"):

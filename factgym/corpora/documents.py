@@ -1,0 +1,337 @@
+"""Documents of a user's folder: Markdown, text and JSONL files, cut into passages of bounded length.
+
+Files are turned into blocks (`factgym.corpora.markdown`, `factgym.corpora.plain_text`); blocks become passages, cut between paragraphs, else between
+sentences, else between words. A passage keeps one paragraph, list item (`- …`, `1. …`) or table row per line. ClaimCheck
+quotes evidence by the sentence ("Building The Benchmark"), so a passage never cuts a sentence that fits in it.
+
+Files that cannot be read are never dropped in silence: `scan_folder` reports them in `skipped`, and a broken JSONL line
+is an error that names the line, since a person means every record of such a file. Files are read in the sorted order of
+their paths, so the same folder gives the same documents on every machine. Links that leave the folder are not followed,
+and hidden files and folders are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.corpus import Passage
+from factgym.corpora.markdown import read_markdown
+from factgym.corpora.plain_text import Block, read_plain, title_case
+from factgym.corpora.rows import parse_object, type_name
+from factgym.corpora.sentences import sentences
+
+DEFAULT_GLOB = ("**/*.md", "**/*.txt", "**/*.jsonl")
+MAX_PASSAGE_CHARS = 900
+MAX_FILE_BYTES = 8_000_000
+MAX_TITLE_CHARS = 120
+SLUG_CHARS = 48
+"""Longest document id, in characters, before a suffix that keeps it unique."""
+
+_MIN_PASSAGE_CHARS = 100
+_MARKDOWN = (".md", ".markdown")
+_EXPECTED = "*.md, *.txt or *.jsonl files with text in UTF-8"
+_SLUG = re.compile(r"[^a-z0-9]+")
+_NAME_SEPARATOR = re.compile(r"[_\s]+|-")
+_NAME_CODE = re.compile(r"\d+[^a-zA-Z]?.*|EX|SB|SC|A|S|K|K\d+|KA|Q", re.I)
+"""Words of a file name that are numbers, dates or exhibit codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document. `id` is unique in its folder; a passage's id is `<document id>#<number from 1>`."""
+
+    id: str
+    title: str
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that was not read, by its path inside the folder, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The documents of a folder, and the files that could not be read."""
+
+    documents: tuple[Document, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A document before its id and title are settled. name_words: of its file, which tell it from its namesakes."""
+
+    id: str
+    title: str
+    name_words: tuple[str, ...]
+    blocks: tuple[Block, ...]
+
+
+def read_folder(
+    path: str | Path,
+    *,
+    glob: str | Sequence[str] = DEFAULT_GLOB,
+    max_passage_chars: int = MAX_PASSAGE_CHARS,
+    max_file_bytes: int = MAX_FILE_BYTES,
+) -> list[Document]:
+    """Return the documents of a folder (or of one file), in the sorted order of their paths.
+
+    glob: patterns over the path inside the folder; `*` stays within one folder, `**/` crosses folders.
+    max_passage_chars: at least 100. max_file_bytes: larger files are skipped.
+    Raises DataError for a missing or empty folder and for a broken JSONL line, ConfigError for a bad limit.
+    """
+    limits = {"max_passage_chars": max_passage_chars, "max_file_bytes": max_file_bytes}
+    return list(scan_folder(path, glob=glob, **limits).documents)
+
+
+def scan_folder(
+    path: str | Path,
+    *,
+    glob: str | Sequence[str] = DEFAULT_GLOB,
+    max_passage_chars: int = MAX_PASSAGE_CHARS,
+    max_file_bytes: int = MAX_FILE_BYTES,
+) -> Folder:
+    """Return the documents as `read_folder` does, with the files that could not be read."""
+    if max_passage_chars < _MIN_PASSAGE_CHARS or max_file_bytes < 1:
+        raise ConfigError(f"max_passage_chars must be at least {_MIN_PASSAGE_CHARS} and max_file_bytes at least 1")
+    root, names = _matching_files(Path(path), (glob,) if isinstance(glob, str) else tuple(glob))
+    drafts: list[_Draft] = []
+    skipped: list[Skipped] = []
+    for name in names:
+        text = _file_text(root, name, max_file_bytes)
+        if isinstance(text, Skipped):
+            skipped.append(text)
+            continue
+        new_drafts = [draft for draft in _drafts(name, text) if draft.blocks]
+        drafts += new_drafts
+        if not new_drafts:
+            skipped.append(Skipped(name, "it holds no text"))
+    if not drafts:
+        expected = _EXPECTED if glob == DEFAULT_GLOB else f"files matching {glob!r} with text in UTF-8"
+        reasons = "; ".join(f"{file.path}: {file.reason}" for file in skipped[:3])
+        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+        detail = f" (skipped {reasons}{more})" if skipped else ""
+        raise DataError(f"{path}: no document found; expected {expected}{detail}.")
+    return Folder(tuple(_settle(drafts, max_passage_chars)), tuple(skipped))
+
+
+def _matching_files(path: Path, patterns: Sequence[str]) -> tuple[Path, list[str]]:
+    """Return the folder, and the paths inside it (POSIX form, sorted) that match a pattern."""
+    if path.is_file():
+        return path.parent, [path.name]
+    if not path.is_dir():
+        raise DataError(f"{path}: no such folder; expected a folder of {_EXPECTED}.")
+    regexes = [_glob_regex(pattern) for pattern in patterns]
+    names: list[str] = []
+    for folder, folders, files in os.walk(path, followlinks=False):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        relative = Path(folder).relative_to(path)
+        names += [(relative / name).as_posix() for name in files if not name.startswith(".")]
+    return path, sorted(name for name in names if any(regex.fullmatch(name) for regex in regexes))
+
+
+def _glob_regex(glob: str) -> re.Pattern[str]:
+    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    return re.compile("".join(wildcards.get(part, re.escape(part)) for part in parts), re.DOTALL)
+
+
+def _file_text(root: Path, name: str, max_bytes: int) -> str | Skipped:
+    """Return the text of one file, or why it is skipped."""
+    path = root / name
+    try:
+        if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+            return Skipped(name, "a link that leaves the folder")
+        if not path.is_file():
+            return Skipped(name, "not a regular file")
+        size = path.stat().st_size
+        if size > max_bytes:
+            return Skipped(name, f"{size:,} bytes, over the limit of {max_bytes:,} (max_file_bytes)")
+        raw = path.read_bytes()[:max_bytes]
+    except OSError as error:
+        return Skipped(name, f"cannot be read ({error.strerror or type(error).__name__})")
+    if b"\0" in raw:
+        return Skipped(name, "a binary file")
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        return Skipped(name, f"not UTF-8 at byte {error.start}: convert it to UTF-8")
+
+
+def _drafts(name: str, text: str) -> Iterator[_Draft]:
+    suffix = PurePosixPath(name).suffix.lower()
+    if suffix == ".jsonl":
+        yield from _jsonl_drafts(name, text)
+        return
+    if suffix in _MARKDOWN:
+        title, blocks = read_markdown(text)
+    else:
+        title, blocks = read_plain(text)
+        # A file name of several words says more than the first line of a plain text.
+        title = "" if len(title_from_name(name).split()) > 2 else title
+    title = title[:MAX_TITLE_CHARS] or title_from_name(name)
+    yield _Draft(title, title, tuple(_name_words(name)), tuple(blocks))
+
+
+def _jsonl_drafts(name: str, text: str) -> Iterator[_Draft]:
+    """Yield the documents of JSON lines: `{"id": …, "title": …, "text": …}`, or `contents` as Pyserini writes it.
+
+    Raises DataError with the file and the line for anything that is not an object with a text.
+    """
+    lines: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        location = f"{name} line {number}"
+        values = parse_object(line, location)
+        key = next((key for key in ("text", "contents") if key in values), None)
+        if key is None:
+            keys = ", ".join(sorted(map(str, values))[:8]) or "no keys"
+            raise DataError(
+                f'{location}: no "text" or "contents" (found: {keys[:200]}). Add the text or remove the line.'
+            )
+        body, title = values[key], values.get("title") or ""
+        id_ = values.get("id", f"line-{number}")
+        for field, value in ((key, body), ("title", title)):
+            if not isinstance(value, str):
+                raise DataError(f"{location}: {field!r} must be a string, not {type_name(value)}.")
+        if not isinstance(id_, str | int) or isinstance(id_, bool) or id_ == "":
+            raise DataError(f"{location}: 'id' must be a string or a whole number that is not empty.")
+        first, newline, rest = body.partition("\n")
+        if key == "contents" and not title and newline and len(first) > 2 and first[0] == first[-1] == '"':
+            title, body = first[1:-1], rest
+        id_, title, body = _replace_surrogates(str(id_)), _replace_surrogates(title), _replace_surrogates(body)
+        if id_ in lines:
+            raise DataError(f"{location}: the id {id_[:80]!r} is on line {lines[id_]} too. Make ids unique.")
+        lines[id_] = number
+        title = " ".join(title.split()) or id_
+        yield _Draft(id_, title, tuple(id_.split()), tuple(read_plain(body)[1]))
+
+
+def _replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which JSON can spell and no file or server can carry."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _settle(drafts: Sequence[_Draft], max_chars: int) -> Iterator[Document]:
+    """Make ids and titles unique, since a question names a document by its title, and cut the blocks."""
+    namesakes: dict[str, list[tuple[str, ...]]] = {}
+    for draft in drafts:
+        namesakes.setdefault(draft.title.casefold(), []).append(draft.name_words)
+    ids, titles = UniqueNames(), UniqueNames()
+    for draft in drafts:
+        title = titles.take(_distinct_title(draft, namesakes[draft.title.casefold()]))
+        yield make_document(ids.take(slug(draft.id)), title, draft.blocks, max_chars)
+
+
+def _distinct_title(draft: _Draft, namesakes: list[tuple[str, ...]]) -> str:
+    """Return the title, with those words of the file name that the others of the same title lack."""
+    if len(namesakes) == 1:
+        return draft.title
+    common = set(namesakes[0]).intersection(*namesakes[1:])
+    title = draft.title.casefold()
+    own = [word for word in draft.name_words if word not in common and word.casefold() not in title]
+    return f"{draft.title} ({' '.join(own[:6])})" if own else draft.title
+
+
+def title_from_name(name: str) -> str:
+    """Return a title from a file name: "Refund policy" for `refund-policy.md`; exhibit numbers and dates left out."""
+    text = " ".join(_name_words(name)).strip(" .,") or PurePosixPath(name).stem
+    text = title_case(text)
+    return (text[:1].upper() + text[1:])[:MAX_TITLE_CHARS]
+
+
+def _name_words(name: str) -> list[str]:
+    """Return the words of a file name; in one with numbers, exhibit codes and dates are left out."""
+    stem = PurePosixPath(name).stem
+    has_codes = any(char.isdigit() for char in stem)
+    words = [word for word in _NAME_SEPARATOR.split(stem) if word and word.casefold() != "index"]
+    return [word for word in words if not (has_codes and _NAME_CODE.fullmatch(word))]
+
+
+def slug(text: str) -> str:
+    """Return lower-case ASCII words joined by hyphens, cut at a word: `"Refund Policy – HEY"` -> `"refund-policy-hey"`."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
+    whole = _SLUG.sub("-", ascii_text).strip("-")
+    if len(whole) <= SLUG_CHARS:
+        return whole or "document"
+    return whole[: SLUG_CHARS + 1].rpartition("-")[0] or whole[:SLUG_CHARS]
+
+
+class UniqueNames:
+    """Names that are unique without regard to case: the second `x` becomes `x-2`."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def take(self, base: str) -> str:
+        """Return `base`, or `base-2`, `base-3` … where it is taken."""
+        number, name = 1, base
+        while name.lower() in self._used:
+            number += 1
+            name = f"{base}-{number}"
+        self._used.add(name.lower())
+        return name
+
+
+def cut(paragraph: str, limit: int) -> Iterator[str]:
+    """Yield `paragraph` in pieces of at most `limit` characters: whole sentences while they fit, else words, else letters."""
+    if len(paragraph) <= limit:
+        yield paragraph
+        return
+    start = end = 0
+    for sentence_end in [*(stop for _, stop in sentences(paragraph)), len(paragraph)]:
+        if sentence_end - start > limit and end > start:
+            if paragraph[start:end].strip():
+                yield paragraph[start:end].strip()
+            start = end
+        while sentence_end - start > limit:
+            space = paragraph.rfind(" ", start + 1, start + limit + 1)
+            stop = space if space > start else start + limit
+            if paragraph[start:stop].strip():
+                yield paragraph[start:stop].strip()
+            start = stop
+        end = sentence_end
+    if paragraph[start:].strip():
+        yield paragraph[start:].strip()
+
+
+def pack(paragraphs: Iterable[str], limit: int) -> Iterator[str]:
+    """Join paragraphs by line breaks into texts of at most `limit` characters."""
+    lines: list[str] = []
+    length = 0
+    for paragraph in paragraphs:
+        for piece in cut(paragraph, limit):
+            if lines and length + 1 + len(piece) > limit:
+                yield "\n".join(lines)
+                lines, length = [], 0
+            length += len(piece) + bool(lines)
+            lines.append(piece)
+    if lines:
+        yield "\n".join(lines)
+
+
+def passage_title(title: str, path: Sequence[str]) -> str:
+    """Return `"Refund Policy › Annual plans"`: the document and the last two headings that differ from its title."""
+    below = [part for part in path if part.casefold() != title.casefold()]
+    return " › ".join([title, *below[-2:]])
+
+
+def make_document(id_: str, title: str, blocks: Iterable[Block], max_passage_chars: int) -> Document:
+    """Cut blocks into passages; a document without text has none."""
+    passages: list[Passage] = []
+    for block in blocks:
+        name = passage_title(title, block.path)
+        for text in pack(block.paragraphs, max_passage_chars):
+            passages.append(Passage(f"{id_}#{len(passages) + 1}", name, text))
+    return Document(id_, title, tuple(passages))

@@ -1,1 +1,0 @@
-"""Readers of real documents: folders of Markdown, text and JSONL, and ContractNLI."""

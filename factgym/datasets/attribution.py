@@ -1,0 +1,387 @@
+"""Attribution claims: claims with the source that they should follow from, out of public benchmarks and users' files.
+
+All are read into `AttributionClaim`, with the two labels of SEVA ("Problem Formulation"): a claim is Attributable when
+its source fully supports it, and Not Attributable when the source contradicts it or does not mention it. Labels of
+three-way inference map as in the paper's training data: neutral and contradiction are Not Attributable. A model's own
+labels are read by the table of the paper (`factgym.rewards.seva.canonical_label`).
+
+Choices of the data sets that matter to readers of scores:
+
+- TruthfulQA has no source text. The slices that SEVA was evaluated on take a question's best answer as the source, the
+  question itself as the attributable claim, and its first incorrect answer as the other one; `TruthfulQA.csv` is read
+  the same way, so that more of the same can be drawn. A question mark therefore predicts the label.
+- HaluEval's question answering gives two claims a record, "question answer" for the right and the hallucinated answer,
+  against the knowledge passage. Its general part has no source at all: the user's query takes its place.
+- GrayFacts marks every record AMBIG. The label of the data set that the record came from is taken as gold, and
+  `meta["ambiguous"]` is set.
+- SufficientFacts holds evidence from which something was removed; `label_after` says whether the rest decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.tasks import shared
+from factgym.corpora.rows import SUFFIXES, Row, read_rows, stem_of
+from factgym.datasets.base import (
+    DataSet,
+    FrozenRecord,
+    Layout,
+    Records,
+    RecordSet,
+    RecordSlice,
+    by_name,
+    check_benchmark,
+    detect_layout,
+    largest_remainder,
+)
+
+Label = Literal["Attributable", "Not Attributable"]
+LABELS: tuple[Label, ...] = get_args(Label)
+ATTRIBUTABLE, NOT_ATTRIBUTABLE = LABELS
+
+ERROR_TYPES = (
+    "numerical_exaggeration",
+    "negation_flip",
+    "scope_inflation",
+    "temporal_shift",
+    "entity_substitution",
+    "fabrication",
+)
+"""The six categories of the paper's error taxonomy."""
+
+MAX_CLAIM_CHARS = 20_000
+MAX_SOURCE_CHARS = 400_000
+
+BENCHMARKS = by_name(
+    DataSet("fever", "MIT (SEVA's slice); Wikipedia CC BY-SA", {"test": ("seva_official/fever.jsonl",)}),
+    DataSet("truthfulqa", "MIT (SEVA's slice); Apache-2.0", {"test": ("seva_official/truthfulqa.jsonl",)}),
+    DataSet("halueval", "MIT", {"test": ("seva_official/halueval.jsonl",)}),
+    DataSet("clearfacts", "none stated", {"test": ("clearfacts/grayfacts.jsonl",)}),
+    DataSet("anli", "CC BY-NC 4.0", {"test": ("anli/ANLI_analysis_r3_dev.csv",)}),
+)
+
+_VERSION = 1
+_NAMES: Mapping[Label, tuple[str, ...]] = {
+    "Attributable": (
+        "attributable", "s", "supports", "supported", "support", "fully supported", "e", "entailment", "entailed", "entails",
+        "yes", "true", "correct", "factual", "faithful", "consistent",
+    ),
+    "Not Attributable": (
+        "not attributable", "unattributable", "ns", "not supported", "unsupported", "refutes", "refuted", "c", "contradiction",
+        "contradicted", "contradictory", "contradicts", "n", "neutral", "not entailment", "not entailed", "nei", "not enough info",
+        "not enough information", "not enough evidence", "not enough", "no", "false", "incorrect", "hallucinated", "hallucination",
+        "unfaithful", "inconsistent",
+    ),
+}  # fmt: skip
+_LABELS: Mapping[str, Label] = {name: label for label, names in _NAMES.items() for name in names}
+
+
+def gold_label(value: object) -> Label | None:
+    """Return a data set's label as one of the two, None for anything else.
+
+    Text in any case, with `_` or `-` for spaces, or a boolean. Numbers are refused: what 0 means differs between data
+    sets.
+    """
+    if isinstance(value, bool):
+        return ATTRIBUTABLE if value else NOT_ATTRIBUTABLE
+    if not isinstance(value, str):
+        return None
+    return _LABELS.get(" ".join(value[:80].lower().replace("_", " ").replace("-", " ").split()))
+
+
+@dataclass(frozen=True, slots=True)
+class AttributionClaim(FrozenRecord):
+    """One claim, the source that it is checked against, and its gold label.
+
+    id: unique in its set. error_type: one of `ERROR_TYPES` where it is known, else None. benchmark: the data set's name.
+    meta: a few small facts about its origin, JSON data.
+    """
+
+    id: str
+    claim: str
+    source: str
+    label: Label
+    error_type: str | None = None
+    benchmark: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+Claims = RecordSet[AttributionClaim]
+Read = Callable[[Row], "Iterator[_Reading]"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One claim of a row; `meta` holds the facts of the row that are kept."""
+
+    claim: str
+    source: str
+    label: Label
+    meta: dict[str, str | bool | int]
+
+
+class BenchmarkClaims(Records[AttributionClaim]):
+    """The claims of one file or folder; ids consist of benchmark, file and line.
+
+    files: those that were read. skipped: files of a folder whose layout is unknown, or that are read only when they are
+    named themselves. Raises DataError with file and line for content that cannot be used.
+    """
+
+    def __init__(self, name: str, path: str | Path) -> None:
+        self.name, self.path = name, Path(path)
+        digest = hashlib.sha256(f"attribution-{_VERSION}:{name}".encode())
+        claims: list[AttributionClaim] = []
+        files: list[Path] = []
+        skipped: list[Path] = []
+        several = self.path.is_dir() and benchmark_file(name, self.path) is None
+        for file in self._candidates():
+            digest.update(f":{file.name}:".encode())
+            layout = _layout_of(file, in_folder=several)
+            if layout is None:
+                skipped.append(file)
+                continue
+            files.append(file)
+            for row in read_rows(file, digest.update, suffixes=None):
+                claims += self._claims(file, row, layout)
+        if not claims:
+            raise DataError(f"{self.path}: holds no claim. Give a file or folder that {_FORMATS}.")
+        self.files, self.skipped = tuple(files), tuple(skipped)
+        self._records = tuple(claims)
+        self._fingerprint = digest.hexdigest()
+
+    def _candidates(self) -> list[Path]:
+        if self.path.is_file():
+            return [self.path]
+        file = benchmark_file(self.name, self.path)
+        if file is not None:
+            return [file]
+        files = sorted(file for file in self.path.iterdir() if file.is_file() and file.suffix in SUFFIXES)
+        if not files:
+            raise DataError(f"{self.path}: a folder without {', '.join(SUFFIXES)} files. Give one that {_FORMATS}.")
+        return files
+
+    def _claims(self, file: Path, row: Row, layout: Layout[Iterator[_Reading]]) -> Iterator[AttributionClaim]:
+        for number, reading in enumerate(layout.read(row)):
+            yield AttributionClaim(
+                id=f"{self.name}-{stem_of(file)}-{row.number:05d}" + (f"-{number}" if number else ""),
+                claim=reading.claim,
+                source=reading.source,
+                label=reading.label,
+                benchmark=self.name,
+                meta={"file": file.name, "line": row.number, **reading.meta},
+            )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return read_benchmark, (self.name, str(self.path))
+
+
+_FORMATS = f"holds {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} with claims, sources and labels"
+
+
+def read_benchmark(name: str, path: str | Path) -> BenchmarkClaims:
+    """Return the claims of a benchmark (a key of `BENCHMARKS`); read once a process.
+
+    path: a file of any known layout, a folder of such files, or the folder of all public data sets. Raises ConfigError
+    for an unknown benchmark or a path that does not exist, DataError for content that is unusable.
+    """
+    check_benchmark(name, BENCHMARKS)
+    path = Path(path)
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist: give a file or folder that {_FORMATS}")
+    return shared(("attribution", name, path.resolve()), lambda: BenchmarkClaims(name, path))
+
+
+def benchmark_file(name: str, folder: Path) -> Path | None:
+    """Return the benchmark's own file in the folder of all data sets, or in a folder of one file for each benchmark."""
+    candidates = (folder / file for file in (*BENCHMARKS[name].files, *(f"{name}{suffix}" for suffix in SUFFIXES)))
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def _layout_of(file: Path, *, in_folder: bool) -> Layout[Iterator[_Reading]] | None:
+    """Return the layout of a file; None for one of a folder that is to be skipped."""
+    try:
+        row = next(read_rows(file, suffixes=None), None)
+        if row is None:
+            raise DataError(f"{file}: holds no row. Give a file that {_FORMATS}.")
+        layout = detect_layout(row, LAYOUTS, _COLUMNS, _columns)
+    except DataError:
+        if in_folder:
+            return None
+        raise
+    return None if in_folder and layout.named_only else layout
+
+
+# Layouts: how a row becomes claims.
+
+
+def _label(row: Row, key: str) -> Label:
+    label = gold_label(row.values.get(key))
+    if label is None:
+        raise DataError(
+            f"{row.location}: {key!r} is {str(row.values.get(key))[:40]!r}, which is no known label. Use {LABELS[0]!r} or "
+            f"{LABELS[1]!r}, SUPPORTS or REFUTES, or entailment, neutral or contradiction."
+        )
+    return label
+
+
+def _columns(claim: str, source: str, label: str) -> Read:
+    """One claim a row, from three columns."""
+
+    def read(row: Row) -> Iterator[_Reading]:
+        texts = row.text(claim, MAX_CLAIM_CHARS), row.text(source, MAX_SOURCE_CHARS)
+        yield _Reading(*texts, _label(row, label), {"gold": str(row.values.get(label))[:40]})
+
+    return read
+
+
+def _answer_pairs(question: str, right: str, wrong: str) -> Read:
+    """Two claims a row: a question with its right and with its wrong answer, against a knowledge passage."""
+
+    def read(row: Row) -> Iterator[_Reading]:
+        source, prefix = row.text("knowledge", MAX_SOURCE_CHARS), row.text(question, MAX_CLAIM_CHARS)
+        for key, label in zip((right, wrong), LABELS, strict=True):
+            yield _Reading(f"{prefix} {row.text(key, MAX_CLAIM_CHARS)}", source, label, {"gold": key})
+
+    return read
+
+
+def _halueval_general(row: Row) -> Iterator[_Reading]:
+    judgement = str(row.values.get("hallucination")).strip().lower()
+    if judgement not in ("yes", "no"):
+        raise row.error(f"'hallucination' is {judgement[:40]!r}; expected yes or no")
+    texts = row.text("chatgpt_response", MAX_CLAIM_CHARS), row.text("user_query", MAX_SOURCE_CHARS)
+    yield _Reading(*texts, LABELS[judgement == "yes"], {"gold": f"hallucination {judgement}", "sourceless": True})
+
+
+def _truthfulqa(row: Row) -> Iterator[_Reading]:
+    source = row.text("Best Answer", MAX_SOURCE_CHARS)
+    wrong = row.text("Incorrect Answers", MAX_SOURCE_CHARS).split(";")[0].strip()
+    category = str(row.values.get("Category") or "")[:60]
+    question = row.text("Question", MAX_CLAIM_CHARS)
+    yield _Reading(question, source, ATTRIBUTABLE, {"gold": "question", "category": category})
+    if wrong:
+        yield _Reading(wrong, source, NOT_ATTRIBUTABLE, {"gold": "incorrect", "category": category})
+
+
+def _clearfacts(row: Row) -> Iterator[_Reading]:
+    meta: dict[str, str | bool | int] = {
+        key: str(row.values[key])[:60] for key in ("topic", "category") if row.values.get(key) is not None
+    }
+    marked, label = row, row.values.get("label")
+    if isinstance(label, str) and label.strip().upper() == "AMBIG":
+        extra = row.values.get("additional_info")
+        original = extra.get("original_label") if isinstance(extra, dict) else None
+        marked = Row(row.number, row.location, {"label": original})
+        meta["ambiguous"] = True
+    meta["gold"] = str(marked.values.get("label"))[:40]
+    source = _joined_text(row, "reference_documents")
+    yield _Reading(row.text("statement", MAX_CLAIM_CHARS), source, _label(marked, "label"), meta)
+
+
+def _joined_text(row: Row, key: str) -> str:
+    """Join a list of texts, or of [title, text] pairs, with blank lines between."""
+    value = row.values.get(key)
+    if not isinstance(value, list):
+        return row.text(key, MAX_SOURCE_CHARS)
+    parts = [": ".join(map(str, part)) if isinstance(part, list) else part for part in value]
+    if not all(isinstance(part, str) for part in parts):
+        raise row.error(f"{key!r} must be a list of texts")
+    joined = Row(row.number, row.location, {key: "\n\n".join(part.strip() for part in parts)})
+    return joined.text(key, MAX_SOURCE_CHARS)
+
+
+def _sufficient_facts(row: Row) -> Iterator[_Reading]:
+    before, after = str(row.values.get("label_before")), str(row.values.get("label_after"))
+    label = gold_label(before)
+    if label is None or not after.upper().startswith(("ENOUGH", "NOT ENOUGH")):
+        raise row.error(f"{before[:30]!r} and {after[:30]!r} are no labels of SufficientFacts")
+    if after.upper().startswith("NOT ENOUGH"):
+        label = NOT_ATTRIBUTABLE
+    texts = row.text("claim", MAX_CLAIM_CHARS), _joined_text(row, "evidence")
+    agreement = str(row.values.get("agreement"))[:20]
+    yield _Reading(*texts, label, {"gold": f"{before} / {after}", "agreement": agreement})
+
+
+_COLUMNS = {
+    "claim": ("claim", "statement", "hypothesis", "response", "answer"),
+    "source": ("source", "evidence", "premise", "context", "document", "reference", "passage", "grounding", "text"),
+    "label": ("label", "gold_label", "gold", "verdict"),
+}
+LAYOUTS = (
+    Layout("SEVA's slices", ("claim", "source", "gold_label"), _columns("claim", "source", "gold_label")),
+    Layout(
+        "FEVER-Symmetric", ("claim", "evidence", "gold_label", "evid"), _columns("claim", "evidence", "gold_label")
+    ),
+    Layout(
+        "FEVER-Symmetric (full)",
+        ("claim", "evidence_sentence", "label"),
+        _columns("claim", "evidence_sentence", "label"),
+    ),
+    Layout("SufficientFacts", ("claim", "evidence", "label_before", "label_after"), _sufficient_facts),
+    Layout(
+        "HaluEval QA",
+        ("knowledge", "question", "right_answer", "hallucinated_answer"),
+        _answer_pairs("question", "right_answer", "hallucinated_answer"),
+    ),
+    Layout(
+        "HaluEval QA (CSV)",
+        ("knowledge", "raw_question", "correct_answer", "hallucinated_answer"),
+        _answer_pairs("raw_question", "correct_answer", "hallucinated_answer"),
+    ),
+    Layout(
+        "HaluEval general", ("user_query", "chatgpt_response", "hallucination"), _halueval_general, named_only=True
+    ),
+    Layout("TruthfulQA", ("Question", "Best Answer", "Incorrect Answers"), _truthfulqa),
+    Layout("ClearFacts", ("statement", "reference_documents", "label"), _clearfacts),
+    Layout("ANLI analysis", ("context", "statement", "gold_label"), _columns("statement", "context", "gold_label")),
+    Layout("ANLI", ("context", "hypothesis", "label"), _columns("hypothesis", "context", "label")),
+)
+"""Layouts by the columns of their rows; the first that fits is taken."""
+
+
+# Slices, as the paper's evaluation draws them (appendix "Evaluation Benchmarks"): FEVER and HaluEval are sampled to 200
+# and TruthfulQA to 400, preserving the label distribution, under three seeds. A slice keeps the order of the whole.
+
+
+def stratified(claims: Claims, size: int, seed: int = 0) -> RecordSlice[AttributionClaim]:
+    """Draw `size` claims with the labels in the proportion of the whole, by largest remainder.
+
+    Raises ConfigError for a size below 1 or above the number of claims.
+    """
+    if not 1 <= size <= len(claims):
+        raise ConfigError(f"a slice has 1 to {len(claims)} claims here, not {size}")
+    pools = _indices_by_label(claims)
+    sizes = {str(label): len(pool) for label, pool in pools.items()}
+    return _sample(claims, pools, largest_remainder(sizes, size, lambda _, remainder: remainder), seed)
+
+
+def balanced(claims: Claims, per_label: int, seed: int = 0) -> RecordSlice[AttributionClaim]:
+    """Draw `per_label` claims of each label. Raises ConfigError where a label has fewer."""
+    pools = _indices_by_label(claims)
+    for label in LABELS:
+        if not 1 <= per_label <= len(pools[label]):
+            raise ConfigError(f"there are {len(pools[label])} claims that are {label}; {per_label} were asked for")
+    return _sample(claims, pools, dict.fromkeys(LABELS, per_label), seed)
+
+
+def _indices_by_label(claims: Claims) -> dict[Label, list[int]]:
+    pools: dict[Label, list[int]] = {label: [] for label in LABELS}
+    for index in range(len(claims)):
+        pools[claims[index].label].append(index)
+    return pools
+
+
+def _sample(
+    claims: Claims, pools: Mapping[Label, list[int]], counts: Mapping[Any, int], seed: int
+) -> RecordSlice[AttributionClaim]:
+    indices = []
+    for label, pool in pools.items():
+        indices += random.Random(f"factgym attribution slice {seed} {label}").sample(pool, counts[label])
+    return RecordSlice(claims, indices)

@@ -1,0 +1,201 @@
+"""Parts that every data set shares: its declaration, the detection of a file's layout, records, sequences and slices.
+
+A data set is declared by a `DataSet` (licence, splits, files) and its files' layouts by `Layout`s (the columns that
+identify one, and the function that turns a row into records). No data is part of the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
+
+from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.tasks import SharedByArguments
+from factgym.corpora.rows import Row
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+DataSetT = TypeVar("DataSetT", bound="DataSet")
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A public data set.
+
+    splits: split -> the files that are tried in this order, the default split first. A file is looked for in the folder
+    of all public data sets, then by its bare name in a folder of one data set. licence: of the data, as its authors
+    state it.
+    """
+
+    name: str
+    licence: str
+    splits: Mapping[str, tuple[str, ...]]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of all splits."""
+        return tuple(file for files in self.splits.values() for file in files)
+
+    def check_split(self, split: str) -> None:
+        """Raise ConfigError for a split that the data set lacks."""
+        if split not in self.splits:
+            hint = did_you_mean(split, self.splits)
+            raise ConfigError(f"{self.name} has no split {split!r:.80}.{hint} It has: {', '.join(self.splits)}.")
+
+    def find_file(self, folder: str | Path, splits: Sequence[str], label: str) -> Path:
+        """Return the first file of these splits in a folder. Raises DataError that lists the files it looked for."""
+        files = [file for split in splits for file in self.splits[split]]
+        candidates = (Path(folder) / name for file in files for name in (file, Path(file).name))
+        path = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if path is None:
+            raise DataError(
+                f"{folder}: holds no {label}: looked for {', '.join(files)}. Give the file itself as path."
+            )
+        return path
+
+
+def by_name(*data_sets: DataSetT) -> Mapping[str, DataSetT]:
+    """Return an immutable table of data sets by name."""
+    return MappingProxyType({data_set.name: data_set for data_set in data_sets})
+
+
+def check_benchmark(name: str, benchmarks: Iterable[str]) -> None:
+    """Raise ConfigError for an unknown benchmark."""
+    names = tuple(benchmarks)
+    if name not in names:
+        raise ConfigError(
+            f"there is no benchmark {name!r:.80}.{did_you_mean(name, names)} There are: {', '.join(names)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Layout(Generic[T]):
+    """One layout of rows. keys: columns that identify it. read: the record or records of a row.
+
+    named_only: files of this layout are read only when they are named themselves, not with the rest of a folder.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    read: Callable[[Row], T]
+    named_only: bool = False
+
+
+def detect_layout(
+    row: Row,
+    layouts: Sequence[Layout[T]],
+    columns: Mapping[str, tuple[str, ...]],
+    read: Callable[..., Callable[[Row], T]],
+) -> Layout[T]:
+    """Return the layout of a file by its first row.
+
+    columns, read: for files of the user's own, the accepted names of each column, and the function that makes a reader
+    from the names that are used. Raises DataError that lists the known layouts.
+    """
+    for layout in layouts:
+        if all(key in row.values for key in layout.keys):
+            return layout
+    present = [next((name for name in names if name in row.values), "") for names in columns.values()]
+    if all(present):
+        return Layout(", ".join(columns), tuple(present), read(*present))
+    keys = ", ".join(sorted(str(key) for key in list(row.values)[:12])) or "no keys"
+    understood = "; ".join(f"{layout.name} ({', '.join(layout.keys)})" for layout in layouts)
+    own = ", ".join(f"{column} ({' or '.join(names)})" for column, names in columns.items())
+    raise DataError(
+        f"{row.location}: no layout that is understood; its keys are {keys[:200]}. Understood are {understood}; and for files "
+        f"of your own columns for {own}."
+    )
+
+
+class FrozenRecord:
+    """Mixin of a frozen data class with a field `meta`: immutable, its own copy, and pickled by value."""
+
+    __slots__ = ()
+    meta: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]  # a data class
+        return type(self), tuple(dict(value) if isinstance(value, MappingProxyType) else value for value in values)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+class RecordSet(Protocol[T_co]):
+    """An immutable sequence of records with a fingerprint of its content."""
+
+    def __len__(self) -> int: ...
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T_co]: ...
+    def fingerprint(self) -> str:
+        """A text that differs whenever the content differs."""
+        ...
+
+
+class Records(SharedByArguments, Sequence[T]):
+    """Records that are held in memory. A subclass sets `_records` and `_fingerprint`."""
+
+    _records: tuple[T, ...]
+    _fingerprint: str
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        return self._records[index]
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the names and the unpacked bytes of the files."""
+        return self._fingerprint
+
+
+class RecordSlice(SharedByArguments, Sequence[T]):
+    """The records of `whole` at `indices`, in their order."""
+
+    def __init__(self, whole: RecordSet[T], indices: Iterable[int]) -> None:
+        self._whole = whole
+        self._indices = tuple(sorted(indices))
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            return tuple(self._whole[position] for position in self._indices[index])
+        return self._whole[self._indices[index]]
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the fingerprint of the whole and the indices."""
+        return hashlib.sha256(f"{self._whole.fingerprint()}:{self._indices}".encode()).hexdigest()
+
+
+def largest_remainder(sizes: Mapping[str, int], total: int, key: Callable[[str, float], Any]) -> dict[str, int]:
+    """Divide `total` among strata in proportion to their sizes (Hamilton's method).
+
+    key: the order in which strata get the seats that rounding down leaves over, of the name and the negated remainder.
+    """
+    whole = sum(sizes.values())
+    exact = {name: total * size / whole for name, size in sizes.items()}
+    counts = {name: int(share) for name, share in exact.items()}
+    order = sorted(sizes, key=lambda name: key(name, counts[name] - exact[name]))
+    for name in order[: total - sum(counts.values())]:
+        counts[name] += 1
+    return counts

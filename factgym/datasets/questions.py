@@ -1,0 +1,394 @@
+"""Factual questions with their gold answers, out of public benchmarks and users' files, as `Question` records.
+
+Choices of the readers:
+
+- Where answers are one text, they are separated by `;`, as in the authors' training files; SimpleQA has one answer a
+  question, which may hold a `;` and is not split.
+- The usual answer comes first and is an alias like the others; aliases that repeat one are dropped.
+- TruthfulQA's aliases are its best and its correct answers. They are whole sentences: few completions contain one.
+- Popularity is PopQA's `s_pop`, the page views of the question's subject, or `popularity` in files of the user's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.strict_json import clean_text
+from factgym.core.tasks import shared
+from factgym.corpora.rows import Row, read_rows, stem_of, type_name
+from factgym.datasets.base import (
+    DataSet,
+    FrozenRecord,
+    Layout,
+    Records,
+    RecordSet,
+    RecordSlice,
+    by_name,
+    check_benchmark,
+    detect_layout,
+    largest_remainder,
+)
+
+BENCHMARKS = by_name(
+    DataSet(
+        "nq-open",
+        "Apache-2.0; NQ CC BY-SA 3.0",
+        {
+            "dev": ("nq_open/NQ-open.dev.jsonl", "corver_official/nq_open_validation.json"),
+            "efficientqa": ("nq_open/NQ-open.efficientqa.dev.1.1.jsonl",),
+            "train": ("nq_open/NQ-open.train.jsonl",),
+        },
+    ),
+    DataSet(
+        "webquestions",
+        "CC BY 4.0",
+        {
+            "test": ("webquestions/test.json", "webquestions/webquestions.examples.test.json"),
+            "val": ("webquestions/val.json",),
+            "devtest": ("webquestions/devtest.json",),
+            "train": ("webquestions/trainmodel.json", "webquestions/webquestions.examples.train.json"),
+        },
+    ),
+    DataSet(
+        "triviaqa",
+        "Apache-2.0",
+        {
+            "validation": (
+                "triviaqa/qa/wikipedia-dev.json",
+                "triviaqa/unfiltered-web-dev.json",
+                "triviaqa/TriviaQA.csv",
+            ),
+            "train": ("triviaqa/qa/wikipedia-train.json", "triviaqa/unfiltered-web-train.json"),
+        },
+    ),
+    DataSet("popqa", "MIT", {"test": ("corver_official/popqa_test.json", "popqa/popQA.tsv", "popqa/popqa.json")}),
+    DataSet("simpleqa", "MIT", {"test": ("simpleqa/simple_qa_test_set.csv",)}),
+    DataSet("truthfulqa", "Apache-2.0", {"test": ("truthfulqa/TruthfulQA.csv", "corver_official/truthfulqa.json")}),
+)
+
+AUTO = "auto"
+"""The name under which any file is read, whatever its layout."""
+
+ENTRIES_KEY = "Data"
+"""TriviaQA's files are one object with their questions under this key."""
+
+MAX_QUESTION_CHARS = 20_000
+MAX_ANSWER_CHARS = 4_000
+MAX_ALIASES = 2_000
+
+_VERSION = 1
+_DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^\s()]+))\)')
+_NOTE = "'{}': (?:'([^']{{1,60}})'|\"([^\"]{{1,60}})\")"
+
+
+@dataclass(frozen=True, slots=True)
+class Question(FrozenRecord):
+    """One factual question.
+
+    id: unique in its set. aliases: every answer that counts as right, the usual one first, without repeats. benchmark:
+    the data set's name. popularity: of its subject, in the data set's own unit (monthly page views in PopQA, sentences
+    that state the fact in the generated world), None where unknown. meta: a few small facts about its origin, JSON data;
+    "kind" groups questions where the data set does.
+    """
+
+    id: str
+    question: str
+    aliases: tuple[str, ...]
+    benchmark: str = ""
+    popularity: float | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+Questions = RecordSet[Question]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFields:
+    """The fields of one row. id: the data set's own, or empty. meta: the facts of the row that are kept."""
+
+    question: str
+    aliases: tuple[str, ...]
+    id: str = ""
+    popularity: float | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+Read = Callable[[Row], QuestionFields]
+
+
+class QuestionFile(Records[Question]):
+    """The questions of one file.
+
+    Ids consist of benchmark, file and line, with the data set's own id in `meta["own_id"]` where it has one. layout: the
+    name of the file's layout. Raises DataError with file and line for content that cannot be used.
+    """
+
+    def __init__(self, benchmark: str, path: str | Path) -> None:
+        self.benchmark, self.path = benchmark, Path(path)
+        digest = hashlib.sha256(f"questions-{_VERSION}:{benchmark}:{self.path.name}:".encode())
+        layout: Layout[QuestionFields] | None = None
+        questions: list[Question] = []
+        for row in read_rows(self.path, digest.update, entries_key=ENTRIES_KEY):
+            layout = layout or question_layout(row)
+            questions.append(self._question(row, layout.read(row)))
+        if layout is None:
+            raise DataError(f"{self.path}: holds no question. Give a file with one question and its answers a row.")
+        self.layout, self._records = layout.name, tuple(questions)
+        self._fingerprint = digest.hexdigest()
+
+    def _question(self, row: Row, fields: QuestionFields) -> Question:
+        stem = stem_of(self.path)
+        own_id = {"own_id": fields.id} if fields.id else {}
+        meta = {"file": self.path.name, "line": row.number, **own_id, **fields.meta}
+        name = stem if self.benchmark == AUTO else self.benchmark
+        id_ = f"{name}-{stem}-{row.number:06d}" if name != stem else f"{name}-{row.number:06d}"
+        return Question(id_, fields.question, fields.aliases, name, fields.popularity, meta)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return read_questions, (self.benchmark, str(self.path))
+
+
+def read_questions(benchmark: str, path: str | Path, split: str | None = None) -> QuestionFile:
+    """Return the questions of a benchmark (a key of `BENCHMARKS`, or "auto" for any file); read once a process.
+
+    path: a file of any known layout, or a folder: that of all public data sets, or of one. split: which of the
+    benchmark's files in a folder, default its first. Raises ConfigError for an unknown benchmark or split or a path that
+    does not exist, DataError for content that is unusable.
+    """
+    file = question_file(benchmark, path, split)
+    return shared(("questions", benchmark, file.resolve()), lambda: QuestionFile(benchmark, file))
+
+
+def question_file(benchmark: str, path: str | Path, split: str | None = None) -> Path:
+    """Return the file that `read_questions` reads."""
+    check_benchmark(benchmark, (*BENCHMARKS, AUTO))
+    path = Path(path)
+    if path.is_file():
+        return path
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist: give a file or folder of questions with their answers")
+    if benchmark == AUTO:
+        raise ConfigError(f"{path} is a folder: name the file, or the benchmark ({', '.join(BENCHMARKS)})")
+    data_set = BENCHMARKS[benchmark]
+    requested = split if split is not None else next(iter(data_set.splits))
+    data_set.check_split(requested)
+    return data_set.find_file(path, [requested], f"{benchmark} {requested}")
+
+
+# Layouts: how a row becomes a question.
+
+
+def distinct_answers(values: Iterable[object], row: Row) -> tuple[str, ...]:
+    """Return the answers without blanks and repeats. Raises DataError where there is none, or one that is no text."""
+    answers: dict[str, None] = {}
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise row.error(f"an answer is {type_name(value)}; answers are texts")
+        text = clean_text(str(value)).strip()
+        if len(text) > MAX_ANSWER_CHARS:
+            raise row.error(f"an answer has {len(text):,} characters; {MAX_ANSWER_CHARS:,} are allowed")
+        if text:
+            answers[text] = None
+    if not answers:
+        raise row.error("the question has no answer")
+    if len(answers) > MAX_ALIASES:
+        raise row.error(f"{len(answers):,} answers; {MAX_ALIASES:,} are allowed")
+    return tuple(answers)
+
+
+def _answer_list(row: Row, key: str) -> list[Any]:
+    """Return the answers under a key: a list, JSON in a text, or a text of parts separated by `;`."""
+    value = row.values.get(key)
+    if isinstance(value, str):
+        text = value.strip()
+        if not text.startswith("["):
+            return text.split(";")
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            raise row.error(f"{key!r} begins like a JSON list and is none") from None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return [value]
+    if not isinstance(value, list):
+        raise row.error(f"{key!r} must be a list of texts or one text, and is {type_name(value)}")
+    return value
+
+
+def _number(row: Row, key: str) -> float | None:
+    value = row.values.get(key)
+    if value is None or value == "":
+        return None
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise row.error(f"{key!r} is {str(value)[:40]!r}, which is no number") from None
+    if not 0 <= number < float("inf"):
+        raise row.error(f"{key!r} must be a finite number of at least 0, not {number}")
+    return number
+
+
+def _own_id(row: Row, key: str) -> str:
+    value = row.values.get(key)
+    return str(value)[:80] if key and isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+
+
+def _kind(row: Row, key: str) -> dict[str, Any]:
+    value = row.values.get(key)
+    return {"kind": value[:60]} if key and isinstance(value, str) and value else {}
+
+
+def _columns(question: str, answers: str, kind: str = "", id: str = "") -> Read:
+    """A column of questions and one of answers."""
+
+    def read(row: Row) -> QuestionFields:
+        aliases = distinct_answers(_answer_list(row, answers), row)
+        popularity = _number(row, "popularity")
+        text = row.text(question, MAX_QUESTION_CHARS)
+        return QuestionFields(text, aliases, _own_id(row, id), popularity, _kind(row, kind))
+
+    return read
+
+
+def _with_aliases(question: str, answer: str, id: str = "") -> Read:
+    """A usual answer, which is not split, and a list of aliases."""
+
+    def read(row: Row) -> QuestionFields:
+        usual = row.text(answer, MAX_ANSWER_CHARS)
+        aliases = distinct_answers([usual, *_answer_list(row, "aliases")], row)
+        return QuestionFields(row.text(question, MAX_QUESTION_CHARS), aliases, _own_id(row, id))
+
+    return read
+
+
+def _triviaqa(question: str, id: str, answer: str, value: str, aliases: str) -> Read:
+    """TriviaQA's answer: an object with the usual answer and its aliases."""
+
+    def read(row: Row) -> QuestionFields:
+        gold = row.values.get(answer)
+        if not isinstance(gold, dict):
+            raise row.error(f"{answer!r} must be an object with {value!r} and {aliases!r}")
+        others = gold.get(aliases) or []
+        if not isinstance(others, list):
+            raise row.error(f"{aliases!r} must be a list of texts")
+        answers = distinct_answers([gold.get(value) or "", *others], row)
+        return QuestionFields(row.text(question, MAX_QUESTION_CHARS), answers, _own_id(row, id))
+
+    return read
+
+
+def _popqa(row: Row) -> QuestionFields:
+    aliases = distinct_answers([row.values.get("obj") or "", *_answer_list(row, "possible_answers")], row)
+    meta = _kind(row, "prop") | {"subject": str(row.values.get("subj", ""))[:200]}
+    question = row.text("question", MAX_QUESTION_CHARS)
+    return QuestionFields(question, aliases, _own_id(row, "id"), _number(row, "s_pop"), meta)
+
+
+def _simpleqa(row: Row) -> QuestionFields:
+    answer = row.text("answer", MAX_ANSWER_CHARS)
+    notes = str(row.values.get("metadata") or "")
+    # The metadata are a Python dict written as text.
+    matches = {
+        name: re.search(_NOTE.format(key), notes) for name, key in (("kind", "topic"), ("answer_type", "answer_type"))
+    }
+    meta = {name: match[1] or match[2] for name, match in matches.items() if match}
+    return QuestionFields(row.text("problem", MAX_QUESTION_CHARS), (answer,), meta=meta)
+
+
+def _truthfulqa(row: Row) -> QuestionFields:
+    answers = [row.text("Best Answer", MAX_ANSWER_CHARS), *_answer_list(row, "Correct Answers")]
+    question = row.text("Question", MAX_QUESTION_CHARS)
+    return QuestionFields(question, distinct_answers(answers, row), meta=_kind(row, "Category"))
+
+
+def _webquestions_published(row: Row) -> QuestionFields:
+    """WebQuestions as it was published: answers in a list of `(description "…")`."""
+    target = row.text("targetValue", MAX_QUESTION_CHARS)
+    answers = [quoted.replace('\\"', '"') or word for quoted, word in _DESCRIPTION.findall(target)]
+    return QuestionFields(row.text("utterance", MAX_QUESTION_CHARS), distinct_answers(answers, row))
+
+
+_COLUMNS = {
+    "question": ("question", "problem", "query", "prompt"),
+    "answers": ("answers", "aliases", "answer", "gold_answer", "possible_answers", "golden_answers"),
+}
+LAYOUTS = (
+    Layout("PopQA", ("question", "possible_answers", "obj"), _popqa),
+    Layout(
+        "TriviaQA",
+        ("Question", "QuestionId", "Answer"),
+        _triviaqa("Question", "QuestionId", "Answer", "Value", "Aliases"),
+    ),
+    Layout(
+        "TriviaQA (datasets)",
+        ("question", "question_id", "answer"),
+        _triviaqa("question", "question_id", "answer", "value", "aliases"),
+    ),
+    Layout(
+        "TriviaQA (sample)", ("question", "gold_answer", "aliases"), _with_aliases("question", "gold_answer", "qid")
+    ),
+    Layout("TriviaQA (CSV)", ("question", "answer", "false_answer"), _columns("question", "answer")),
+    Layout("CorVer", ("question", "answer", "aliases"), _with_aliases("question", "answer")),
+    Layout("WebQuestions", ("qId", "qText", "answers"), _columns("qText", "answers", id="qId")),
+    Layout("WebQuestions (published)", ("utterance", "targetValue"), _webquestions_published),
+    Layout("SimpleQA", ("problem", "answer", "metadata"), _simpleqa),
+    Layout("TruthfulQA", ("Question", "Best Answer", "Correct Answers"), _truthfulqa),
+)
+"""Layouts by the columns of their rows; the first that fits is taken."""
+
+
+def question_layout(row: Row) -> Layout[QuestionFields]:
+    """Return the layout of a file by its first row. Raises DataError that lists the known layouts."""
+    return detect_layout(row, LAYOUTS, _COLUMNS, lambda question, answers: _columns(question, answers, "kind", "id"))
+
+
+# Slices with the strata of the whole in proportion. A stratum is a quarter of the popularity where every question has
+# one, else the "kind" that a data set gives its questions, else the whole set.
+
+
+def popularity_quartiles(values: Sequence[float | None]) -> list[int | None]:
+    """Return the quarter, 1 (rarest) to 4, of each popularity; None where it is None.
+
+    The bounds are the 25th, 50th and 75th percentiles (linear between neighbours) of the values that are not None; a
+    value equal to a bound is in the lower quarter.
+    """
+    import numpy as np
+
+    given = [value for value in values if value is not None]
+    if not given:
+        return [None] * len(values)
+    bounds = np.percentile(given, [25, 50, 75])
+    return [None if value is None else 1 + int(np.searchsorted(bounds, value, side="left")) for value in values]
+
+
+def stratified_questions(questions: Questions, size: int, seed: int = 0) -> RecordSlice[Question]:
+    """Draw `size` questions with the strata in the proportion of the whole, by largest remainder, in its order.
+
+    Raises ConfigError for a size below 1 or above the number of questions.
+    """
+    total = len(questions)
+    if not 1 <= size <= total:
+        raise ConfigError(f"a slice has 1 to {total} questions here, not {size}")
+    popularity = [questions[index].popularity for index in range(total)]
+    if None not in popularity:
+        names = [f"quarter {quarter}" for quarter in popularity_quartiles(popularity)]
+    else:
+        names = [str(questions[index].meta.get("kind", "")) for index in range(total)]
+    strata: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        strata.setdefault(name, []).append(index)
+    sizes = {name: len(indices) for name, indices in strata.items()}
+    counts = largest_remainder(sizes, size, lambda name, remainder: (remainder, name))
+    chosen: list[int] = []
+    for name, indices in strata.items():
+        chosen += random.Random(f"factgym question slice {seed} {name}").sample(indices, counts[name])
+    return RecordSlice(questions, chosen)
