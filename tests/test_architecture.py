@@ -88,11 +88,8 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/envs/seva",
         "factgym/envs/seva/agents",
         "factgym/generators",
-        "factgym/generators/corruption",
-        "factgym/generators/documents",
         "factgym/generators/factchecks",
         "factgym/generators/multihop",
-        "factgym/generators/probes",
         "factgym/generators/questions",
         "factgym/generators/synthetic",
         "factgym/integrations",
@@ -113,7 +110,6 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/training/eve/selector",
         "factgym/training/filtering",
         "factgym/training/seva",
-        "factgym/training/seva/probes",
     ]
 )
 """Folders in which `UNCLEAR_NAMES` are still bound. To shrink, never to grow."""

@@ -175,7 +175,7 @@ def _judge(text: str | None, out: Path) -> Any:
 
 def _proposer(text: str | None, seed: int) -> Any:
     from factgym.agents.models import find_model
-    from factgym.training.seva.probes import PolicyProposer
+    from factgym.training.seva.model_probes import PolicyProposer
 
     return None if text is None else PolicyProposer(find_model(text), seed=seed)
 

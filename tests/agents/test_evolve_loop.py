@@ -20,7 +20,7 @@ from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import PolicyError
 from factgym.training import ARMS, EvolveSettings, find_trainer
 from factgym.training.playing import PlayError
-from factgym.training.seva.probes import PolicyProposer
+from factgym.training.seva.model_probes import PolicyProposer
 from factgym.training.trainer import open_dataset
 
 HERE = Path(__file__).parent

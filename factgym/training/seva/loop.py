@@ -47,7 +47,7 @@ from factgym.training.seva.examples import (
     seeds,
     write_dataset,
 )
-from factgym.training.seva.probes import PolicyProposer
+from factgym.training.seva.model_probes import PolicyProposer
 from factgym.training.seva.probing import find_probes, quotas_of
 from factgym.training.seva.profile import Profile, profile_from, profile_of
 from factgym.training.seva.rules import failures_of, write_rules

@@ -17,7 +17,7 @@ from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe, generate_probes, strategies_for
 from factgym.training.seva.allocation import split_by_share
-from factgym.training.seva.probes import PolicyProposer, Request, cross_check
+from factgym.training.seva.model_probes import PolicyProposer, Request, cross_check
 
 PASSES = 4
 """How often the rules go through the claims with another seed, where one time did not give enough."""
@@ -152,7 +152,7 @@ async def _checked(made: Sequence[tuple[Probe, str]], judge: Judge, found: Found
         found.judged = {"judged": 0, "kept": 0, "drop_rate": 0.0, "note": judge_note(judge), "judge": judge.describe()}
         return
     filtered = await cross_check([probe for probe, _ in made], judge)
-    kept = {id(probe) for probe in filtered.kept}
+    kept = {id(probe) for probe in filtered.passed}
     found.kept = [(probe, source) for probe, source in made if id(probe) in kept]
     found.judged = filtered.to_dict()
     sources = {id(probe): source for probe, source in made}
