@@ -226,7 +226,7 @@ class TestLocal:
     def test_v_is_the_difference_of_two_probabilities(self, tmp_path):
         tiny_model = pytest.importorskip("tiny_model", reason="needs the extra 'local'")
         from factgym.agents.local import LocalModel
-        from factgym.envs.eve.protocols import single_turn_messages
+        from factgym.envs.eve.solver import single_turn_messages
 
         model = LocalModel(tiny_model.build_random(tmp_path / "model", std=0.02), max_tokens=4, temperature=1.0)
         env = factgym.make("eve-proposer", solver=model, value="logprob", hops=1, n=2, solver_turns=1)

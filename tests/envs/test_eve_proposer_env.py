@@ -15,7 +15,7 @@ from factgym.agents.runs.collect import manifest_of
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.envs.eve.agents.proposer_players import PROPOSER_AGENTS
+from factgym.envs.eve.agents.proposer_agents import PROPOSER_AGENTS
 from factgym.rewards.eve.rubrics import EveRules
 from factgym.rewards.rubric import Rubric
 
@@ -196,11 +196,11 @@ def test_tasks_are_documents_with_hops_and_kinds_in_the_order_that_is_given() ->
 
 def test_hops_are_drawn_four_three_two_one() -> None:
     tasks = factgym.make("eve-proposer", source="synthetic", size=1000).tasks
-    drawn = [tasks.hops_at(i) for i in range(len(tasks))]
+    drawn = [tasks[i].hops for i in range(len(tasks))]
     for hops, share in enumerate((0.4, 0.3, 0.2, 0.1), 1):
         assert abs(drawn.count(hops) / len(drawn) - share) < 0.05
     other = factgym.make("eve-proposer", source="synthetic", size=1000, seed=5).tasks
-    assert [other.hops_at(i) for i in range(50)] != drawn[:50]
+    assert [other[i].hops for i in range(50)] != drawn[:50]
 
 
 def test_the_documents_are_those_of_the_split_that_is_named(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_two_instances_share_corpus_index_and_solver() -> None:
     first, second = (factgym.make("eve-proposer", corpus=CORPUS, documents=[one]) for one in ("ada", "engine"))
     assert first.tasks is not second.tasks
     assert first.tasks.library is second.tasks.library
-    assert first.verifier is second.verifier
+    assert first.rollouts is second.rollouts
 
 
 def test_text_in_a_document_cannot_close_its_tag_or_call_a_tool() -> None:

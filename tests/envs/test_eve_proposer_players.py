@@ -9,9 +9,8 @@ import pytest
 
 import factgym
 from factgym.agents.rollout.engine import play_episode
-from factgym.envs.eve.agents.proposer import ExtractiveProposer
-from factgym.envs.eve.agents.proposer_players import PROPOSER_AGENTS
-from factgym.envs.eve.agents.proposer_reading import Page, facts_of, read_given
+from factgym.envs.eve.agents.extractive_proposer import Document, ExtractiveProposer, find_facts, parse_assignment
+from factgym.envs.eve.agents.proposer_agents import PROPOSER_AGENTS
 from factgym.rewards.answer_matching import normalise_answer
 
 HONEST = PROPOSER_AGENTS["extractive"]
@@ -80,18 +79,18 @@ def test_the_oracle_submits_what_earns_most() -> None:
 
 
 def test_it_reads_what_is_said_of_the_title_and_of_names() -> None:
-    page = Page(
+    page = Document(
         "1", "Ada Byron", "She wrote notes with Luigi Menabrea in 1843. The Lys is a river of no interest to Bob Hale."
     )
-    said = {(fact.object, fact.kind) for fact in facts_of(page, "Ada Byron")}
+    said = {(fact.object, fact.kind) for fact in find_facts(page, "Ada Byron")}
     assert {("Luigi Menabrea", "name"), ("1843", "date"), ("Bob Hale", "name")} <= said
-    linked = facts_of(page, "Luigi Menabrea")
+    linked = find_facts(page, "Luigi Menabrea")
     assert {fact.object for fact in linked} == {"1843"}
-    assert all(fact.sentence[slice(*fact.place)] == fact.object for fact in linked)
+    assert all(fact.sentence[slice(*fact.span)] == fact.object for fact in linked)
 
 
 def test_foreign_prompts_and_documents_that_name_nothing_are_stood() -> None:
-    assert read_given([{"role": "user", "content": "Write a poem."}]) is None
+    assert parse_assignment([{"role": "user", "content": "Write a poem."}]) is None
     assert (
         ExtractiveProposer(0).act([{"role": "user", "content": "Write a poem."}], [])
         == "There is no document to ask about."

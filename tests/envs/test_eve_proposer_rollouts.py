@@ -17,7 +17,7 @@ from eve_proposals import ANSWER, CORPUS, Solver, kind_of, proposal, started
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.policy import ContextOverflowError, PolicyError
-from factgym.envs.eve.rollouts import Underway, run_nested, stop_nested
+from factgym.envs.eve.nested_loop import Cancellation, run_nested, stop_nested
 
 
 def played(env: Any, text: str) -> Any:
@@ -212,7 +212,7 @@ def test_closing_a_slot_gives_up_what_it_waits_for(caplog: pytest.LogCaptureFixt
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(env.step, proposal())
         while sum(solver.asked.values()) < 15:
-            run_nested(lambda: asyncio.sleep(0), Underway())
+            run_nested(lambda: asyncio.sleep(0), Cancellation())
         env.close()
         report = done.result(60)[4]["reward"]
     assert report.status == "error" and "given up" in report.error
@@ -229,10 +229,10 @@ def test_what_one_slot_gives_up_another_still_gets(caplog: pytest.LogCaptureFixt
         gone = pool.submit(leaves.step, proposal())
         kept = pool.submit(stays.step, proposal())
         while sum(solver.asked.values()) < 15:
-            run_nested(lambda: asyncio.sleep(0), Underway())
-        while not stays._underway._futures:
-            run_nested(lambda: asyncio.sleep(0), Underway())
-        run_nested(lambda: asyncio.sleep(0), Underway())
+            run_nested(lambda: asyncio.sleep(0), Cancellation())
+        while not stays._cancellation._futures:
+            run_nested(lambda: asyncio.sleep(0), Cancellation())
+        run_nested(lambda: asyncio.sleep(0), Cancellation())
         leaves.close()
         assert gone.result(60)[4]["reward"].status == "error"
         more = pool.submit(played, started(solver=solver), proposal(question="In what town was Ada Byron born?"))
@@ -247,7 +247,7 @@ def test_a_copy_branches_the_episode_and_shares_answers() -> None:
     twin = copy.deepcopy(env)
     assert env.step(proposal())[1] == twin.step(proposal())[1]
     assert sum(solver.asked.values()) == 15
-    assert twin.verifier is env.verifier and twin._underway is not env._underway
+    assert twin.rollouts is env.rollouts and twin._cancellation is not env._cancellation
 
 
 def test_the_auxiliary_scorer_answers_without_evidence_and_nothing_else() -> None:
@@ -376,7 +376,7 @@ def test_what_was_made_from_text_is_closed_at_the_end(tmp_path: Path) -> None:
     )
     env = started(solver=f"{file}:Mine")
     assert played(env, proposal()).metrics["k"] == 5
-    mine = env.verifier.solver.policy
+    mine = env.rollouts.solver.policy
     assert mine.closed == 0
     stop_nested()
     assert mine.closed == 1

@@ -12,9 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.corpora.corpus import Passage
-from factgym.envs.eve.library import open_corpus, open_library
-from factgym.envs.eve.search import LEAST_TOKENS, SearchDesk, fitted, in_sight, readable_search, render_found, search
-from factgym.envs.eve.tokens import count_tokens, first_tokens
+from factgym.envs.eve.search import (
+    MIN_RESPONSE_TOKENS,
+    SearchState,
+    first_tokens,
+    fit_results,
+    normalise_arguments,
+    render_results,
+    search,
+)
+from factgym.envs.eve.tasks import open_corpus, open_library
+from factgym.rewards.eve.proposal import count_tokens
 
 WORDS = ["alpha", "beta", "gamma", "delta"]
 IDS = re.compile(r'<result id="([^"]*)"')
@@ -58,9 +66,9 @@ def test_what_is_no_query_is_refused_with_a_reason(said: Any) -> None:
 
 def test_json_that_is_no_list_of_texts_is_a_query_by_itself() -> None:
     for text in ('["a", 5]', "[not json", "[]", '[["a"]]', "[" * 5000):
-        assert readable_search({"query_list": text})["query_list"] == text
-    assert readable_search({"query_list": '["a", "b"]'}) == {"query_list": ["a", "b"]}
-    assert readable_search({"query": "a", "query_list": "b"}) == {"query": "a", "query_list": "b"}
+        assert normalise_arguments({"query_list": text})["query_list"] == text
+    assert normalise_arguments({"query_list": '["a", "b"]'}) == {"query_list": ["a", "b"]}
+    assert normalise_arguments({"query": "a", "query_list": "b"}) == {"query": "a", "query_list": "b"}
 
 
 def test_several_queries_are_answered_in_their_order() -> None:
@@ -96,34 +104,34 @@ def test_the_first_tokens_are_a_beginning_with_as_many(text: str, most: int) -> 
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.text(max_size=80), st.lists(st.integers(0, 400), max_size=5)), min_size=1, max_size=8),
-    st.integers(LEAST_TOKENS, 700),
+    st.integers(MIN_RESPONSE_TOKENS, 700),
 )
 def test_a_response_keeps_its_budget_whatever_is_asked(asked: list[tuple[str, list[int]]], most: int) -> None:
     results = [(query, [long_passage(f"p{i}", n) for i, n in enumerate(sizes)]) for query, sizes in asked]
-    said = render_found(fitted(results, most))
+    said = render_results(fit_results(results, most))
     frame = sum(count_tokens(f"Query {i}: ") + 26 for i in range(1, len(asked) + 1)) if len(asked) > 1 else 0
     assert count_tokens(said) <= max(most, frame + 9 * len(asked))
 
 
 def test_of_a_response_that_is_too_long_the_last_passage_is_cut_and_the_cut_is_marked() -> None:
     passages = [long_passage(name, 200) for name in ("one", "two", "three")]
-    (found,) = fitted([("alpha", passages)], 512)
-    said = render_found([found])
+    (found,) = fit_results([("alpha", passages)], 512)
+    said = render_results([found])
     assert [one.document for one in found.snippets] == ["one", "two", "three"]
-    assert count_tokens(said) <= 512 < count_tokens(render_found(fitted([("alpha", passages)], 10_000)))
+    assert count_tokens(said) <= 512 < count_tokens(render_results(fit_results([("alpha", passages)], 10_000)))
     assert said.count("[cut: ") == 1
     cut = found.snippets[2]
     assert passages[2].text.startswith(cut.text)
     assert count_tokens(cut.text) + cut.cut == count_tokens(passages[2].text)
-    (few,) = fitted([("alpha", passages)], 300)
-    assert few.left == 1 and render_found([few]).endswith("[cut: 1 more results]")
+    (few,) = fit_results([("alpha", passages)], 300)
+    assert few.omitted == 1 and render_results([few]).endswith("[cut: 1 more results]")
 
 
 def test_what_one_query_leaves_over_goes_to_the_others() -> None:
     short, long = long_passage("short", 5), long_passage("long", 600)
-    alone = fitted([("q", [long])], 512)[0].snippets[0]
-    beside = fitted([("q", [short]), ("q", [long])], 512)[1].snippets[0]
-    shared = fitted([("q", [long]), ("q", [long])], 512)[1].snippets[0]
+    alone = fit_results([("q", [long])], 512)[0].snippets[0]
+    beside = fit_results([("q", [short]), ("q", [long])], 512)[1].snippets[0]
+    shared = fit_results([("q", [long]), ("q", [long])], 512)[1].snippets[0]
     assert count_tokens(alone.text) > count_tokens(beside.text) > 400 > 260 > count_tokens(shared.text)
 
 
@@ -144,13 +152,12 @@ def test_the_echo_of_a_query_is_no_evidence() -> None:
 
 
 def test_of_a_document_that_was_shown_twice_the_longest_part_is_in_sight() -> None:
-    library = open_library(CORPUS)
-    desk = SearchDesk(library, 1, 64)
-    search.function(desk, query_list="Velmora river Tarn")
-    desk.turn, desk.max_tokens = 1, 512
-    search.function(desk, query_list=["Velmora river Tarn"])
-    assert in_sight(desk.shown, 0) == []
-    assert in_sight(desk.shown, 5) == [("velmora", PASSAGES[2].text)]
+    state = SearchState(started().tasks, 1, 64)
+    search.function(state, query_list="Velmora river Tarn")
+    state.turn, state.max_tokens = 1, 512
+    search.function(state, query_list=["Velmora river Tarn"])
+    assert state.texts_in_view(0) == []
+    assert state.texts_in_view(5) == [("velmora", PASSAGES[2].text)]
 
 
 def test_one_library_serves_everybody_with_the_same_corpus_and_index() -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import factgym
 from factgym.core.messages import message_text
 from factgym.datasets.multihop import Triple
-from factgym.envs.eve.submission import visible
+from factgym.envs.eve.submission import mask_reasoning
 
 
 def test_a_native_call_submits_as_well() -> None:
@@ -110,7 +110,7 @@ def test_at_the_last_turn_a_block_counts_beside_a_call() -> None:
     ],
 )
 def test_reasoning_is_blanked_out_and_offsets_stay(text: str, seen: str) -> None:
-    found = visible(text)
+    found = mask_reasoning(text)
     assert found.replace(" ", "") == seen and len(found) == len(text)
     assert all(one in (" ", other) for one, other in zip(found, text, strict=True))
 
@@ -121,7 +121,7 @@ def test_reasoning_is_blanked_out_and_offsets_stay(text: str, seen: str) -> None
 def test_a_long_hostile_message_is_read_through(piece: str) -> None:
     """Anything quadratic would take minutes here."""
     said = piece * (199_000 // len(piece))
-    assert len(visible(said)) == len(said)
+    assert len(mask_reasoning(said)) == len(said)
     env = started(max_turns=2)
     for _ in range(2):
         env.step(said)

@@ -12,7 +12,7 @@ from typing import Any
 from factgym.benchmarks.viewer.loose import as_dict, as_list, as_number, as_text, as_texts
 from factgym.benchmarks.viewer.pieces import Mark, split
 from factgym.corpora.text import find_quote
-from factgym.envs.eve.protocols import read_shown
+from factgym.envs.eve.agents.reading import parse_solver_prompt
 from factgym.tools.untrusted import neutralise
 
 _SOLVER_FACTS = ("f1", "evidence_f1", "searches", "hops", "benchmark")
@@ -129,7 +129,7 @@ def _shown(episode: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         for one in map(as_dict, as_list(episode.get("messages")))
     ]
     found: dict[str, tuple[str, str]] = {}
-    for name, title, text in read_shown(messages).results:  # type: ignore[arg-type]  # as messages are
+    for name, title, text in parse_solver_prompt(messages).results:  # type: ignore[arg-type]  # as messages are
         if len(text) > len(found.get(name, ("", ""))[1]):
             found[name] = title, text
     return found

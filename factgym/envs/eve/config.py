@@ -1,37 +1,54 @@
-"""Configuration of the EVE environments: what both share, and the solver's own."""
+"""Configurations of the EVE environments."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from factgym.core.config import AtLeastOne, DataConfig
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, did_you_mean
 from factgym.corpora.index import check_index
 from factgym.datasets.multihop import BENCHMARKS
-from factgym.envs.eve.search import LEAST_TOKENS
+from factgym.envs.eve.search import MIN_RESPONSE_TOKENS
 from factgym.generators.multihop.world import SPLITS
-from factgym.rewards.eve.rubrics import DEFAULT_RULES, GUARDED, SOLVER_COMPONENTS, SOLVER_GATES, EveRules, find_rubric
+from factgym.rewards.eve.rubrics import (
+    DEFAULT_RULES,
+    GUARDED,
+    MAX_HOPS,
+    PROPOSER_COMPONENTS,
+    PROPOSER_GATES,
+    SOLVER_COMPONENTS,
+    SOLVER_GATES,
+    EveRules,
+    find_rubric,
+)
 from factgym.rewards.rubric import Rubric
 
 Source = Literal[
     "synthetic", "nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle", "triples"
 ]
 
-REWARD = GUARDED
-"""The reward by default; the cards say why it is not the published one."""
+DEFAULT_SOLVER = "extractive"
+"""A scripted agent, so that an environment can be made without a model."""
+
+TASK_TYPES = ("factual", "comparison", "causal", "temporal", "aggregation")
+"""The paper's kinds of question; the corpus selector draws among them."""
+
+MIN_DOCUMENT_TOKENS = 16
 
 
 class EveConfig(DataConfig):
-    """What both EVE environments can be told.
+    """Settings of both EVE environments.
 
-    source: where the material comes from; "synthetic" is a generated closed world. split: which part. size: how much of
-    it. path: file or folder of a source that is not generated. corpus: what the search tool searches, in place of the
+    source: origin of documents and questions; "synthetic" is a generated closed world. split: part of it. size: how much
+    of it. path: file or folder of a source that is not generated. corpus: corpus of the search tool in place of the
     source's own documents: a file or folder of passages as `factgym.corpora.passage_files.read_passages` takes it, or a
     `Corpus`. index, index_options: as in `factgym.corpora.index.build_index` ("bm25", "dense" with preset="e5" …).
-    top_k: passages for one query. max_passage_tokens: of one response of the search tool, by the rule of
-    `factgym.envs.eve.tokens`; a cut is marked.
+    top_k: passages per query. max_passage_tokens: of one response of the search tool, by the rule of
+    `factgym.envs.eve.search`; a cut is marked.
     """
 
     max_turns: AtLeastOne = 5
@@ -40,7 +57,7 @@ class EveConfig(DataConfig):
     index: Any = "bm25"
     index_options: dict[str, Any] | None = None
     top_k: Annotated[int, Field(ge=1, le=50)] = 3
-    max_passage_tokens: Annotated[int, Field(ge=LEAST_TOKENS)] = 512
+    max_passage_tokens: Annotated[int, Field(ge=MIN_RESPONSE_TOKENS)] = 512
 
     def model_post_init(self, context: Any, /) -> None:
         """Check the settings against each other."""
@@ -51,25 +68,25 @@ class EveConfig(DataConfig):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that can be chosen, the default first; of one's own triples there is none."""
+        """The splits that can be chosen, the default first; none for a user's own triples."""
         if self.source == "synthetic":
             return ("validation", *(split for split in SPLITS if split != "validation"))
         return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS else ()
 
 
 class EveSolverConfig(EveConfig):
-    """Settings of `eve-solver`, beside those of `EveConfig`.
+    """Settings of `eve-solver`, besides those of `EveConfig`.
 
     source "synthetic" has generated triples, the seven benchmarks are read from files, "triples" is a data set as the
-    loop writes it. size: how many questions: of generated ones the first, of a file's a slice drawn by `seed`. triples:
-    a sequence of `Triple` to play in place of a source; it needs a corpus where there is something to search.
+    self-evolution loop writes it. size: number of questions: of generated ones the first, of a file's a slice drawn by
+    `seed`. triples: a sequence of `Triple` in place of a source; it needs a corpus where there is something to search.
     reward: "guarded", "eve" (the paper's), "dr-zero" or a `Rubric` over the same components; by default "guarded", and
-    "dr-zero", which asks for no evidence, where no text is shown that could hold it. rules: constants of the reward.
-    evidence_match: where there are several gold spans, compare the evidence with the nearest of those that say the
-    answer (of all, where none does), or with all of them as one text ("joined"), which no single span can equal.
-    search: False for the single-turn protocol without search, which always has one turn. evidence: there, whether the
-    gold evidence is shown with the question. remind: whether a message that neither calls a tool nor holds an answer
-    block costs a turn; False ends the episode with it, as Dr. Zero's rollouts do, and it counts as a whole.
+    "dr-zero", which needs no evidence, where no text is shown that could contain it. rules: constants of the reward.
+    evidence_match: with several gold spans, compare the evidence with the nearest of those that contain the answer (of
+    all, where none does), or with all of them as one text ("joined"), which no single span can equal. search: False for
+    the single-turn protocol without search, which always has one turn. evidence: whether that protocol shows the gold
+    evidence with the question. remind: whether a message with neither a tool call nor an answer block costs a turn;
+    False ends the episode with it, as Dr. Zero's rollouts do, and it counts as a whole.
     """
 
     triples: Any = None
@@ -95,18 +112,108 @@ class EveSolverConfig(EveConfig):
 
     @property
     def scoring_rules(self) -> EveRules:
-        """`rules`, with the paper's constants by default."""
+        """`rules`, by default with the paper's constants."""
         return self.rules or DEFAULT_RULES
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` names. Raises ConfigError for a name that there is not."""
+        """The rubric that `reward` names. Raises ConfigError for an unknown name."""
         if isinstance(self.reward, Rubric):
             return self.reward
-        name = self.reward or (REWARD if self.shows_texts else "dr-zero")
-        return find_rubric(name, "solver", self.scoring_rules)
+        shows_texts = self.search or self.evidence
+        return find_rubric(self.reward or (GUARDED if shows_texts else "dr-zero"), "solver", self.scoring_rules)
+
+
+class EveProposerConfig(EveConfig):
+    """Settings of `eve-proposer`, besides those of `EveConfig`.
+
+    The documents are those of the source, or of `corpus`. size: their number, drawn by `seed`; all by default.
+    documents: ids in their order, a task each; an id may come again. hops: of every task, or one number for each of the
+    documents; by default drawn 4:3:2:1 by `seed`. task_types: a kind of question for each of the documents, see
+    TASK_TYPES; none by default. max_document_tokens: of a longer source document the beginning is shown.
+    solver: policy that answers: text as in `--agent` (a scripted agent of `eve-solver`, openai:MODEL,
+    http://HOST:PORT/v1, hf:FOLDER, file.py:Name), or an agent, a model, any object with `act`. solver_settings: of a
+    model that is named by text. Answers are cached by its `describe()`, which a solver that learns must change.
+    auxiliary, auxiliary_settings: the same for the frozen scorer without evidence; the solver itself by default.
+    n, m: searching rollouts, and answers with and without evidence; those of `rules` by default. solver_turns: messages
+    of a searching rollout. value: V from m answers each way, or from teacher-forced log-probabilities, where the
+    policies give them. verify: False omits the evidence verifier, for a reward without V such as "dr-zero"; V is 0
+    then. reward: "guarded", "eve" (the paper's), "dr-zero" or a `Rubric` over the same components. rules: constants of
+    the reward. cache: a SQLite file of answers that processes share; by default in memory only. max_rollouts: rollouts
+    of the solver at a time, over all episodes of a process.
+    """
+
+    documents: Any = None
+    hops: Any = None
+    task_types: Any = None
+    max_document_tokens: Annotated[int, Field(ge=MIN_DOCUMENT_TOKENS)] = 1024
+    solver: Any = DEFAULT_SOLVER
+    solver_settings: dict[str, Any] | None = None
+    auxiliary: Any = None
+    auxiliary_settings: dict[str, Any] | None = None
+    n: int | None = None
+    m: int | None = None
+    solver_turns: AtLeastOne = 5
+    value: Literal["sampling", "logprob"] = "sampling"
+    verify: bool = True
+    reward: str | Rubric = GUARDED
+    rules: EveRules | None = None
+    cache: str | None = None
+    max_rollouts: AtLeastOne = 256
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the settings against each other."""
+        super().model_post_init(context)
+        self._check_documents()
+        if self.auxiliary_settings and self.auxiliary is None:
+            raise ConfigError("auxiliary_settings are settings of an auxiliary: name one")
+        self.rubric.check(PROPOSER_COMPONENTS, PROPOSER_GATES)
+        if not self.verify and self.rubric.weights.get("value"):
+            raise ConfigError(f"the reward {self.rubric.name!r} pays for V: leave verify on")
+
+    def _check_documents(self) -> None:
+        if self.documents is not None:
+            _check_texts("documents", self.documents)
+            if not self.documents:
+                raise ConfigError("documents is empty: name at least one, or leave it out")
+            if self.size is not None:
+                raise ConfigError("documents are given: leave size out")
+        if not isinstance(self.hops, (int, type(None))) or isinstance(self.hops, bool):
+            self._check_per_document("hops")
+        for hops in (self.hops,) if isinstance(self.hops, int) else self.hops or ():
+            if type(hops) is not int or not 1 <= hops <= MAX_HOPS:
+                raise ConfigError(f"hops are whole numbers from 1 to {MAX_HOPS}, not {hops!r:.80}")
+        if self.task_types:
+            _check_texts("task_types", self.task_types)
+            for kind in self.task_types:
+                if kind not in TASK_TYPES:
+                    raise ConfigError(f"there is no task type {kind!r:.80}.{did_you_mean(kind, TASK_TYPES)}")
+            self._check_per_document("task_types")
+
+    def _check_per_document(self, name: str) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, (list, tuple)):
+            raise ConfigError(f"{name} is one number for all tasks or a list as long as documents, not {value!r:.80}")
+        if self.documents is None or len(self.documents) != len(value):
+            count = "none" if self.documents is None else str(len(self.documents))
+            raise ConfigError(
+                f"{name} has {len(value)} entries, one for each of the documents, of which {count} are given"
+            )
 
     @property
-    def shows_texts(self) -> bool:
-        """Whether an episode shows texts in which evidence can stand."""
-        return self.search or self.evidence
+    def scoring_rules(self) -> EveRules:
+        """`rules`, by default with the paper's constants, with n and m."""
+        rules = self.rules or DEFAULT_RULES
+        return replace(rules, n=rules.n if self.n is None else self.n, m=rules.m if self.m is None else self.m)
+
+    @property
+    def rubric(self) -> Rubric:
+        """The rubric that `reward` names. Raises ConfigError for an unknown name."""
+        if isinstance(self.reward, Rubric):
+            return self.reward
+        return find_rubric(self.reward, "proposer", self.scoring_rules)
+
+
+def _check_texts(name: str, value: Sequence[Any]) -> None:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
+        raise ConfigError(f"{name} is a list of texts, not {value!r:.80}")

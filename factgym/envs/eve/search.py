@@ -1,41 +1,47 @@
 """The search tool of both EVE environments: passages of a corpus, delimited, and cut to a budget of tokens.
 
-One call may ask several queries (`query_list`). The budget is of the whole response, markup and marks of cuts included,
-counted by the rule of `factgym.envs.eve.tokens`. Queries of one call get equal shares; what one leaves over goes to
-those that need more. Within a share passages come best first, so a cut falls on the last of them. Where a share is too
-small for anything, its query and the mark of the cut are shown all the same.
+One call may have several queries (`query_list`). The budget is of the whole response, markup and cut marks included. A
+token is a run of letters, digits and underscores, or one other character except white space: a rule without a model, so
+that budgets mean the same for every policy. English text has about as many of these as a model's tokenizer makes, most
+often ten to twenty per cent fewer.
+
+Queries of one call have equal shares of the budget, and what one does not need goes to others. Within a share passages
+come best first, so that a cut falls on the last of them. Where a share is too small for any text, its query and the cut
+mark are shown all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from itertools import islice
+from typing import Annotated, Any, Protocol
 
+from factgym.core.episode import EpisodeState
 from factgym.core.strict_json import StrictJsonError, loads
 from factgym.corpora.corpus import Passage
-from factgym.envs.eve.tokens import count_tokens, first_tokens
+from factgym.rewards.eve.proposal import TOKEN, count_tokens
 from factgym.tools.library import PassageLibrary
 from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import attribute, neutralise
 
+SEARCH = "search"
 MAX_QUERIES = 8
 MAX_QUERY_CHARS = 1000
-LEAST_TOKENS = 64
-"""The smallest budget of a response: room for one result with its mark."""
+MIN_RESPONSE_TOKENS = 64
+"""Room for one result with its cut mark."""
 
-_MARK = 9
-"""Tokens that a mark of a cut takes at most."""
-
-_NOTHING = "No passage matches. Try other words."
+_CUT_MARK_TOKENS = 9
+_MAX_QUERY_LINE_TOKENS = 24
+_NO_RESULTS = "No passage matches. Try other words."
 
 Query = Annotated[str, Text(1, MAX_QUERY_CHARS)]
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """What was shown of a passage: `text`, harmless, from its beginning. cut: tokens of it that were not shown."""
+    """The displayed beginning of a passage, neutralised. cut: number of tokens that were not displayed."""
 
     document: str
     title: str
@@ -44,143 +50,161 @@ class Snippet:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What one query found, best first. left: passages that had no room."""
+class SearchResult:
+    """Result of one query, best first. omitted: number of passages without room."""
 
     query: str
     snippets: tuple[Snippet, ...]
-    left: int = 0
+    omitted: int = 0
+
+
+class Searchable(Protocol):
+    """A task set with a library. The state refers to it, as the library itself is no part of an episode's state."""
+
+    @property
+    def library(self) -> PassageLibrary:
+        """The passages with their index."""
+        ...
 
 
 @dataclass(slots=True)
-class SearchDesk:
-    """What the tool works on: made for a call, as the library is no part of an episode's state.
+class SearchState(EpisodeState):
+    """State of the search tool. searches: turn and results of every search of the episode."""
 
-    shown: every snippet of the episode with the turn that showed it; a search adds to it.
-    """
-
-    library: PassageLibrary
+    tasks: Searchable
     top_k: int = 3
     max_tokens: int = 512
-    turn: int = 0
-    shown: list[tuple[int, Snippet]] = field(default_factory=list)
+    searches: list[tuple[int, tuple[SearchResult, ...]]] = field(default_factory=list)
+
+    def texts_in_view(self, turn: int) -> list[tuple[str, str]]:
+        """Return document id and text of the snippets that were in view when the message of a turn was written.
+
+        Of a document that was shown more than once the longest part counts.
+        """
+        texts: dict[str, str] = {}
+        for snippet in (snippet for result in self.results_before(turn) for snippet in result.snippets):
+            if len(snippet.text) > len(texts.get(snippet.document, "")):
+                texts[snippet.document] = snippet.text
+        return list(texts.items())
+
+    def results_before(self, turn: int) -> list[SearchResult]:
+        """Return the results of each query before a turn."""
+        return [result for search_turn, results in self.searches if search_turn < turn for result in results]
 
 
-def in_sight(shown: Sequence[tuple[int, Snippet]], turn: int) -> list[tuple[str, str]]:
-    """Document and text of the snippets that were in sight when the message of a turn was written.
-
-    A document that was shown more than once counts with the longest part of it.
-    """
-    found: dict[str, str] = {}
-    for place, snippet in shown:
-        if place < turn and len(snippet.text) > len(found.get(snippet.document, "")):
-            found[snippet.document] = snippet.text
-    return list(found.items())
+def first_tokens(text: str, limit: int) -> str:
+    """Return the text up to the end of its token number `limit`; the whole text where it has no more."""
+    if limit <= 0:
+        return ""
+    last = next(islice(TOKEN.finditer(text), limit - 1, None), None)
+    if last is None or TOKEN.search(text, last.end()) is None:
+        return text
+    return text[: last.end()]
 
 
-def render_found(data: Sequence[Found]) -> str:
-    """The response as a policy reads it."""
-    several = len(data) > 1
-    return "\n".join(_group(one, f"Query {number}: " if several else "") for number, one in enumerate(data, 1))
+def render_results(results: Sequence[SearchResult]) -> str:
+    """Return the response as a policy reads it."""
+    several = len(results) > 1
+    return "\n".join(
+        _render_result(result, f"Query {number}: " if several else "") for number, result in enumerate(results, 1)
+    )
 
 
-def _group(found: Found, label: str) -> str:
-    head = [f"{label}{_line(found.query)}"] if label else []
-    lines = [_result(one) for one in found.snippets]
-    left = [f"[cut: {found.left} more results]"] if found.left else []
-    return "\n".join([*head, *lines, *left] if lines or left else [*head, _NOTHING])
+def _render_result(result: SearchResult, label: str) -> str:
+    head = [f"{label}{_query_line(result.query)}"] if label else []
+    lines = [
+        f"{_opening_tag(snippet)}\n{snippet.text}"
+        + (f"… [cut: {snippet.cut} more tokens]" if snippet.cut else "")
+        + "\n</result>"
+        for snippet in result.snippets
+    ]
+    omitted = [f"[cut: {result.omitted} more results]"] if result.omitted else []
+    return "\n".join([*head, *lines, *omitted] if lines or omitted else [*head, _NO_RESULTS])
 
 
-def _line(query: str) -> str:
+def _query_line(query: str) -> str:
     text = attribute(query)
-    return text if count_tokens(text) <= 24 else f"{first_tokens(text, 24)}…"
+    short = count_tokens(text) <= _MAX_QUERY_LINE_TOKENS
+    return text if short else f"{first_tokens(text, _MAX_QUERY_LINE_TOKENS)}…"
 
 
-def _result(one: Snippet) -> str:
-    mark = f"… [cut: {one.cut} more tokens]" if one.cut else ""
-    return f"{_opening(one)}\n{one.text}{mark}\n</result>"
+def _opening_tag(snippet: Snippet) -> str:
+    return f'<result id="{attribute(snippet.document)}" title="{attribute(snippet.title)}">'
 
 
-def _opening(one: Snippet) -> str:
-    return f'<result id="{attribute(one.document)}" title="{attribute(one.title)}">'
-
-
-@tool(render=render_found, tags=("query",))
-def search(desk: SearchDesk, query_list: Annotated[list[Query], Items(1, MAX_QUERIES)] | Query) -> tuple[Found, ...]:
+@tool(render=render_results, tags=("query",))
+def search(
+    state: SearchState, query_list: Annotated[list[Query], Items(1, MAX_QUERIES)] | Query
+) -> tuple[SearchResult, ...]:
     """Search the corpus. Returns the best passages for each query.
 
     Args:
         query_list: One or more queries, each in words that the text may use.
     """
     queries = [query_list] if isinstance(query_list, str) else query_list
-    library = desk.library
-    hits = [[library.find(hit.id) for hit in library.search(query, desk.top_k)] for query in queries]
-    passages = [[one for one in found if one is not None] for found in hits]
-    data = fitted(list(zip(queries, passages, strict=True)), desk.max_tokens)
-    desk.shown += [(desk.turn, snippet) for found in data for snippet in found.snippets]
-    return data
+    library = state.tasks.library
+    passages = [
+        [passage for hit in library.search(query, state.top_k) if (passage := library.find(hit.id)) is not None]
+        for query in queries
+    ]
+    results = fit_results(list(zip(queries, passages, strict=True)), state.max_tokens)
+    state.searches.append((state.turn, results))
+    return results
 
 
-def fitted(results: Sequence[tuple[str, Sequence[Passage]]], most: int) -> tuple[Found, ...]:
-    """The results as they are shown, in at most `most` tokens together."""
-    several = len(results) > 1
-    whole = [Found(query, tuple(_snippet(one) for one in passages)) for query, passages in results]
-    costs = [_cost(one, several) for one in whole]
-    fair = most // len(whole)
-    spare = most - sum(min(cost, fair) for cost in costs)
-    kept = []
-    for one, cost in zip(whole, costs, strict=True):
+def fit_results(found: Sequence[tuple[str, Sequence[Passage]]], max_tokens: int) -> tuple[SearchResult, ...]:
+    """Return the results of each query, cut to `max_tokens` together."""
+    several = len(found) > 1
+    results = [
+        SearchResult(
+            query, tuple(Snippet(passage.id, passage.title, neutralise(passage.text)) for passage in passages)
+        )
+        for query, passages in found
+    ]
+    costs = [count_tokens(_render_result(result, "Query 1: " if several else "")) for result in results]
+    fair = max_tokens // len(results)
+    spare = max_tokens - sum(min(cost, fair) for cost in costs)
+    fitted = []
+    for result, cost in zip(results, costs, strict=True):
         extra = min(max(cost - fair, 0), spare)
         spare -= extra
-        kept.append(one if cost <= fair + extra else _cut(one, fair + extra, several))
-    return tuple(kept)
+        fitted.append(result if cost <= fair + extra else _cut_result(result, fair + extra, several))
+    return tuple(fitted)
 
 
-def _snippet(passage: Passage) -> Snippet:
-    return Snippet(passage.id, passage.title, neutralise(passage.text))
-
-
-def _cost(found: Found, several: bool) -> int:
-    return count_tokens(_group(found, "Query 1: " if several else ""))
-
-
-def _cut(found: Found, room: int, several: bool) -> Found:
-    """What of the result fits into `room` tokens; at least the beginning of the first passage."""
-    room -= _MARK + (count_tokens(_line(found.query)) + 3 if several else 0)
-    kept: list[Snippet] = []
-    for one in found.snippets:
-        frame = count_tokens(_opening(one)) + 4
-        size = count_tokens(one.text)
+def _cut_result(result: SearchResult, room: int, several: bool) -> SearchResult:
+    """Return the part of a result that fits into `room` tokens; at least the beginning of the first passage."""
+    room -= _CUT_MARK_TOKENS + (count_tokens(_query_line(result.query)) + 3 if several else 0)
+    snippets: list[Snippet] = []
+    for snippet in result.snippets:
+        frame = count_tokens(_opening_tag(snippet)) + 4
+        size = count_tokens(snippet.text)
         if frame + size > room:
-            text = first_tokens(one.text, room - frame - _MARK)
+            text = first_tokens(snippet.text, room - frame - _CUT_MARK_TOKENS)
             if text:
-                kept.append(Snippet(one.document, one.title, text, size - count_tokens(text)))
+                snippets.append(Snippet(snippet.document, snippet.title, text, size - count_tokens(text)))
             break
-        kept.append(one)
+        snippets.append(snippet)
         room -= frame + size
-    return Found(found.query, tuple(kept), len(found.snippets) - len(kept))
+    return SearchResult(result.query, tuple(snippets), len(result.snippets) - len(snippets))
 
 
-def readable_search(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a search with what is plainly meant put into form.
+def normalise_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a search with unambiguous variants corrected.
 
-    `query`, `queries` and `q` are taken for `query_list`, and a JSON text of a list for the list itself.
+    `query`, `queries` and `q` are taken for `query_list`, and the JSON text of a list of texts for the list itself.
     """
-    found = dict(arguments)
-    if "query_list" not in found:
-        named = next((name for name in ("query", "queries", "q") if name in found), None)
-        if named is not None:
-            found["query_list"] = found.pop(named)
-    given = found.get("query_list")
-    if isinstance(given, str) and given.lstrip().startswith("["):
-        found["query_list"] = _listed(given)
-    return found
-
-
-def _listed(text: str) -> Any:
-    """The list of texts that a JSON text holds; the text itself where it holds something else."""
-    try:
-        value = loads(text)
-    except StrictJsonError:
-        return text
-    return value if isinstance(value, list) and value and all(isinstance(one, str) for one in value) else text
+    normalised = dict(arguments)
+    if "query_list" not in normalised:
+        alias = next((name for name in ("query", "queries", "q") if name in normalised), None)
+        if alias is not None:
+            normalised["query_list"] = normalised.pop(alias)
+    text = normalised.get("query_list")
+    if isinstance(text, str) and text.lstrip().startswith("["):
+        try:
+            queries = loads(text)
+        except StrictJsonError:
+            return normalised
+        if isinstance(queries, list) and queries and all(isinstance(query, str) for query in queries):
+            normalised["query_list"] = queries
+    return normalised

@@ -1,10 +1,13 @@
-"""The EVE solver's environment."""
+"""The EVE solver's environment, and the prompts under which a solver answers.
+
+A solver answers under the searching protocol or under the single-turn one without search, with or without evidence. The
+evidence verifier of EVE compares its answers under the single-turn protocol with and without a span (section 3.1).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, ClassVar
 
 from factgym.core.action import ParsedAction
@@ -12,23 +15,23 @@ from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
 from factgym.core.episode import RewardReport, ToolResult
-from factgym.core.messages import Message, ToolSchema, message_text
-from factgym.core.prompts import prompt, prompt_hash
+from factgym.core.messages import Message, message_text
+from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.datasets.multihop import Triple
 from factgym.envs.eve.config import EveSolverConfig
-from factgym.envs.eve.protocols import PACKAGE, SEARCH_PROMPTS, search_messages, single_prompts, single_turn_messages
-from factgym.envs.eve.search import SearchDesk, Snippet, in_sight, readable_search, search
-from factgym.envs.eve.solver_tasks import SolverTask, SolverTaskSet, caveats_of, solver_tasks
+from factgym.envs.eve.search import SEARCH, normalise_arguments, search
 from factgym.envs.eve.submission import (
-    RECEIPT,
+    SOLUTION_RECEIPT,
     SUBMIT,
-    SubmitDesk,
-    is_submission,
-    placed,
-    solution_of,
+    SolverState,
+    answer_blocks,
+    is_solution,
+    message_solution,
     submit,
-    written,
+    with_form,
+    with_spans,
 )
+from factgym.envs.eve.tasks import SolverTask, SolverTaskSet, solver_tasks
 from factgym.rewards.answer_matching import token_f1
 from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_GATES, build_report
 from factgym.rewards.eve.solution import SolutionScore, score_solution
@@ -37,16 +40,38 @@ from factgym.rewards.rubric import Rubric
 from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import neutralise
 
-SEARCH = "search"
-TOOLBOX = Toolbox((search, submit))
+PACKAGE = "factgym.envs.eve"
+"""The package that holds the prompts."""
 
-_FORM = "<answer>…</answer>\n<evidence>…</evidence>"
-_OPEN = {True: (SEARCH, SUBMIT), False: (SUBMIT,)}
+_FORM = (
+    "There is neither a tool call nor an answer in the message. To answer, write\n"
+    "<answer>…</answer>\n<evidence>…</evidence>"
+)
 
 
-@cache
-def _schemas(searching: bool) -> tuple[ToolSchema, ...]:
-    return tuple(TOOLBOX.schemas(_OPEN[searching]))
+def search_messages(question: str, *, turns: int, top_k: int, tokens: int) -> list[Message]:
+    """Return the first messages of the searching protocol."""
+    system = fill(prompt(PACKAGE, "search"), count=str(top_k), tokens=str(tokens), turns=str(turns))
+    user = f"Question: {neutralise(question)}"
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def single_turn_messages(question: str, evidence: str | None = None, *, span: bool = False) -> list[Message]:
+    """Return the prompt of the single-turn protocol: an answer from the question and the evidence alone.
+
+    evidence: shown with the question, None for the question alone. span: ask for an `<evidence>` block besides the
+    answer. Texts are neutralised.
+    """
+    system = "\n\n".join(prompt(PACKAGE, name) for name in single_turn_prompts(evidence is not None, span))
+    user = f"Question: {neutralise(question)}"
+    if evidence is not None:
+        user += f"\n\n<evidence>\n{neutralise(evidence)}\n</evidence>"
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def single_turn_prompts(evidence: bool, span: bool) -> tuple[str, ...]:
+    """Return the names of the prompts that make up the instructions of the single-turn protocol."""
+    return ("single", *(["single_span"] if span else []), *(["single_evidence"] if evidence else []))
 
 
 class EveSolverEnv(Env[SolverTask]):
@@ -113,163 +138,133 @@ class EveSolverEnv(Env[SolverTask]):
     Config: ClassVar[type[EnvConfig]] = EveSolverConfig
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {SEARCH: (SEARCH, "query_list")}
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "answer": SUBMIT}
+    toolbox: ClassVar[Toolbox] = Toolbox((search, submit))
     config: EveSolverConfig
     tasks: SolverTaskSet
+    state: SolverState
 
     def load_tasks(self) -> SolverTaskSet:
-        """The task set of this configuration."""
+        """Return the task set of this configuration."""
         return solver_tasks(self.config)
 
     def initial_messages(self, task: SolverTask) -> list[Message]:
-        """The instructions and the question; without search the gold evidence too, where it is to be shown."""
-        config = self.config
-        self._shown: list[tuple[int, Snippet]] = []
-        self._asked: list[tuple[int, str]] = []
-        self._final: tuple[int, Solution] | None = None
-        self._taken: ToolCall | None = None
+        """Return the instructions and the question; without search with the gold evidence, where it is to be shown."""
+        config, question = self.config, task.triple.question
+        self.state = SolverState(self.tasks, config.top_k, config.max_passage_tokens)
         if config.search:
             sizes = {"turns": config.max_turns, "top_k": config.top_k, "tokens": config.max_passage_tokens}
-            return search_messages(task.triple.question, **sizes)
-        given = "\n".join(_spans(task)) if config.evidence else ""
-        return single_turn_messages(task.triple.question, given or None, span=True)
+            return search_messages(question, **sizes)
+        evidence = "\n".join(_gold_spans(task)) if config.evidence else ""
+        return single_turn_messages(question, evidence or None, span=True)
 
-    def available_tools(self) -> Sequence[ToolSchema]:
+    @property
+    def open_tools(self) -> Sequence[str]:
         """`search` where there is something to search, and `submit`."""
-        return _schemas(self.config.search)
+        return (SEARCH, SUBMIT) if self.config.search else (SUBMIT,)
 
     @property
     def slow_steps(self) -> bool:
-        """An index that is not the in-memory BM25 may take long, and so may building one over a corpus of files."""
+        """Whether the index is not the in-memory BM25, or is built over a corpus of files."""
         return self.config.search and (self.config.index != "bm25" or self.config.source != "synthetic")
 
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
-        """Answer each item of an action; a submission in the text is taken as a whole."""
-        if is_submission(parsed, ends=self.config.max_turns == 1 or not self.config.remind):
-            self._taken = ToolCall(SUBMIT, {}, None, 0, len(parsed.message.get("content") or ""))
-            parsed = replace(parsed, items=(self._taken,))
-        replies = super().tool_results(parsed)
-        self._taken = None
-        return [_reminded(one) for one in replies]
+        """Answer each item of an action; a message that is a submission is taken as a whole."""
+        if is_solution(parsed, ends=self.config.max_turns == 1 or not self.config.remind):
+            self.state.submission = message_solution(parsed.message)
+            self.finish()
+            return [ToolResult(SOLUTION_RECEIPT, SUBMIT)]
+        return [with_form(result, _FORM) for result in super().tool_results(parsed)]
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Take the submission, or search."""
-        turn, message = len(self.episode.turns), self.episode.messages[-1]
-        if call is self._taken:
-            return self._finished(turn, solution_of(message), RECEIPT)
-        if call.name == SEARCH:
-            result = self._searched(turn, call)
-        else:
-            desk = SubmitDesk()
-            result = TOOLBOX.call(desk, call, _OPEN[self.config.search])
-            if desk.solution is not None:
-                return self._finished(turn, placed(desk.solution, message_text(message), call), result.text, call)
+        """Search, or take a submission."""
+        arguments = normalise_arguments(call.arguments) if call.name == SEARCH else call.arguments
+        result = super().call_tool(replace(call, arguments=arguments))
+        if self.state.submission is not None:
+            self.state.submission = with_spans(self.state.submission, message_text(self.episode.messages[-1]), call)
         return replace(result, arguments=call.arguments)
 
-    def _searched(self, turn: int, call: ToolCall) -> ToolResult:
-        config = self.config
-        if not config.search:
-            return TOOLBOX.call(None, call, _OPEN[False])
-        desk = SearchDesk(self.tasks.library, config.top_k, config.max_passage_tokens, turn, self._shown)
-        result = TOOLBOX.call(desk, replace(call, arguments=readable_search(call.arguments)), _OPEN[True])
-        self._asked += [(turn, found.query) for found in result.data or ()]
-        return result
-
-    def _finished(self, turn: int, solution: Solution, text: str, call: ToolCall | None = None) -> ToolResult:
-        self._final = turn, solution
-        self.finish()
-        return ToolResult(text, SUBMIT, call.arguments if call else None, call_id=call.id if call else None)
-
     def score(self) -> RewardReport:
-        """The components under the configured rubric; of an episode that was cut off, what its last message holds."""
-        turn, solution = self._submitted()
-        score = self.scored(solution, turn)
-        message = self.episode.turns[turn].message if self.episode.turns else 0
-        return build_report(score, self.config.rubric, message=message, metrics=self._metrics())
-
-    def scored(self, solution: Solution, turn: int) -> SolutionScore:
-        """The score of a solution of this episode's task that is submitted in a turn."""
+        """Score the submission; of an episode that was cut off, the last message, as a whole where it calls nothing."""
+        turns, solution = self.episode.turns, self.state.submission
+        if solution is None:
+            solution = message_solution(self.episode.messages[turns[-1].message]) if turns else Solution()
+            if turns and any(result.tool for result in turns[-1].results) and not solution.tagged:
+                solution = Solution()
+        score = self.evaluate(solution, len(turns) - 1)
+        message = turns[-1].message if turns else 0
         triple = self.task.triple
-        asked = [query for place, query in self._asked if place < turn]
-        return score_solution(
-            solution,
-            [neutralise(one) for one in triple.answers],
-            self._compared(solution.evidence),
-            question=neutralise(triple.question),
-            texts=self.in_sight(turn),
-            queries=asked,
-            rules=self.config.scoring_rules,
-        )
-
-    def _compared(self, evidence: str) -> Sequence[str]:
-        """The gold spans with which the evidence is compared: the nearest of those that say the answer, or all."""
-        spans = _spans(self.task)
-        if self.config.evidence_match == "joined" or len(spans) < 2:
-            return spans
-        telling = [one for one in spans if any(contains_answer(answer, one) for answer in self.task.triple.answers)]
-        return [max(telling or spans, key=lambda one: token_f1(evidence, one))]
-
-    def _submitted(self) -> tuple[int, Solution]:
-        """The turn and what was submitted in it.
-
-        Of an episode that ran out, the block in the last message, or the whole of it where it calls nothing.
-        """
-        turns = self.episode.turns
-        if self._final is not None:
-            return self._final
-        found = solution_of(self.episode.messages[turns[-1].message]) if turns else Solution()
-        called = turns and any(reply.tool for reply in turns[-1].results)
-        return len(turns) - 1, Solution() if called and not found.tagged else found
-
-    def in_sight(self, turn: int) -> list[tuple[str, str]]:
-        """Document and text of what was in sight when the message of a turn was written."""
-        if self.config.evidence:
-            return [(f"evidence {number}", text) for number, text in enumerate(_spans(self.task), 1)]
-        return in_sight(self._shown, turn)
-
-    def _metrics(self) -> dict[str, Any]:
-        triple, turns = self.task.triple, self.episode.turns
-        return {
+        searches = [result for turn in turns for result in turn.results if result.tool == SEARCH and not result.error]
+        metrics = {
             "benchmark": triple.benchmark,
             "hops": triple.hops,
             "kind": triple.kind,
-            "searches": sum(reply.tool == SEARCH and not reply.error for turn in turns for reply in turn.results),
+            "searches": len(searches),
             "corpus": self.config.search,
         }
+        return build_report(score, self.config.rubric, message=message, metrics=metrics)
+
+    def evaluate(self, solution: Solution, turn: int) -> SolutionScore:
+        """Score a solution of this episode's task that is submitted in a turn."""
+        triple = self.task.triple
+        return score_solution(
+            solution,
+            [neutralise(answer) for answer in triple.answers],
+            self._compared_spans(solution.evidence),
+            question=neutralise(triple.question),
+            texts=self.texts_in_view(turn),
+            queries=[result.query for result in self.state.results_before(turn)],
+            rules=self.config.scoring_rules,
+        )
+
+    def _compared_spans(self, evidence: str) -> Sequence[str]:
+        """Return the gold spans to compare with: the nearest of those that contain an answer, or all (`evidence_match`)."""
+        spans = _gold_spans(self.task)
+        if self.config.evidence_match == "joined" or len(spans) < 2:
+            return spans
+        answers = self.task.triple.answers
+        with_answer = [span for span in spans if any(contains_answer(answer, span) for answer in answers)]
+        return [max(with_answer or spans, key=lambda span: token_f1(evidence, span))]
+
+    def texts_in_view(self, turn: int) -> list[tuple[str, str]]:
+        """Return document id and text of the texts that were in view when the message of a turn was written."""
+        if self.config.evidence:
+            return [(f"evidence {number}", text) for number, text in enumerate(_gold_spans(self.task), 1)]
+        return self.state.texts_in_view(turn)
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """0, and the most that the episode's question can earn: of evidence nothing without gold evidence, or without
-        a text that could hold it."""
+        """0, and the highest reward for the episode's question, which may lack gold evidence or texts to quote."""
         config = self.config
         has_gold = self._episode is None or bool(self.task.triple.evidence)
-        shown = config.search or (config.evidence and has_gold)
-        gates = dict.fromkeys(SOLVER_GATES, float(shown))
-        gates["grounded"] = 1.0 if shown else config.scoring_rules.ungrounded_share
+        has_texts = config.search or (config.evidence and has_gold)
+        gates = dict.fromkeys(SOLVER_GATES, float(has_texts))
+        gates["grounded"] = 1.0 if has_texts else config.scoring_rules.ungrounded_share
         return 0.0, config.rubric.total({"correct": 1.0, "evidence": float(has_gold)}, gates)
 
     def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """The published reward, that of Dr. Zero, the guarded one, and the environment's own."""
-        own, known = self.config.rubric, RUBRICS["solver"]
-        name = own.name if known.get(own.name, own) == own else f"{own.name} (own)"
-        return {**known, name: own}, name
+        """Return the published reward, that of Dr. Zero, the guarded one, and the environment's own."""
+        own, presets = self.config.rubric, RUBRICS["solver"]
+        name = own.name if presets.get(own.name, own) == own else f"{own.name} (own)"
+        return {**presets, name: own}, name
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
-        """An answer asked for part by part, for a person who plays."""
+        """Ask a person for an answer part by part."""
         answer = ask("answer", ())
-        return written(answer, ask("evidence, copied (empty for none)", ()))
+        return answer_blocks(answer, ask("evidence, copied (empty for none)", ()))
 
     def gold_lines(self) -> list[str]:
-        """The right answers and the gold evidence."""
+        """Return the right answers and the gold evidence."""
         triple = self.task.triple
         lines = [f"Right answers: {'; '.join(triple.answers[:12])}"]
-        lines += [f"Evidence ({one.document or 'no document'}): {one.text}" for one in triple.evidence]
+        lines += [f"Evidence ({span.document or 'no document'}): {span.text}" for span in triple.evidence]
         return lines if triple.evidence else [*lines, "No gold evidence."]
 
     def view_task(self, task: SolverTask) -> dict[str, Any]:
-        """The question with its gold answers and evidence, and the documents of the evidence."""
+        """Return the question with its gold answers and evidence, and the documents of the evidence."""
         triple = task.triple
         evidence = [
-            {"document": one.document, "start": one.start, "end": one.end, "text": one.text} for one in triple.evidence
+            {"document": span.document, "start": span.start, "end": span.end, "text": span.text}
+            for span in triple.evidence
         ]
         return {
             "id": task.id,
@@ -279,33 +274,43 @@ class EveSolverEnv(Env[SolverTask]):
             "gold_evidence": evidence,
             "hops": triple.hops,
             "benchmark": triple.benchmark,
-            "passages": self._documents(triple),
+            "passages": self._gold_documents(triple),
             "gold": {"answers": list(triple.answers), "evidence": evidence, "meta": dict(triple.meta)},
         }
 
-    def _documents(self, triple: Triple) -> list[dict[str, str]]:
-        ids = dict.fromkeys(one.document for one in triple.evidence) if self.config.search else {}
-        found = [self.tasks.corpus.get(one) for one in ids if one in self.tasks.corpus]
-        return [{"id": one.id, "title": one.title, "text": one.text} for one in found]
+    def _gold_documents(self, triple: Triple) -> list[dict[str, str]]:
+        if not self.config.search:
+            return []
+        corpus = self.tasks.corpus
+        ids = dict.fromkeys(span.document for span in triple.evidence)
+        documents = [corpus.get(document) for document in ids if document in corpus]
+        return [{"id": document.id, "title": document.title, "text": document.text} for document in documents]
 
     def warnings(self) -> list[str]:
-        """What is missing in the questions, and what was searched."""
-        return caveats_of(self.config, self.tasks)
+        """Return what results must be read with: missing gold evidence, and the corpus that was searched."""
+        config, tasks = self.config, self.tasks
+        warnings = []
+        if tasks.without_evidence:
+            warnings.append(
+                f"{tasks.without_evidence} of {len(tasks)} questions have no gold evidence: the evidence term is 0 for "
+                "them, and reports give no F1 of their evidence."
+            )
+        if not config.search:
+            given = "the gold evidence shown with the question" if config.evidence else "the question alone"
+            warnings.append(f"No search: one turn with {given}.")
+        elif config.corpus is None and config.source != "synthetic":
+            warnings.append(
+                f"The {len(tasks.corpus)} passages that come with the questions are all that is searched, which is easier "
+                "than an encyclopedia."
+            )
+        return warnings
 
     def prompt_hashes(self) -> dict[str, str]:
-        """The instructions of the protocol that is played."""
-        names = SEARCH_PROMPTS if self.config.search else single_prompts(self.config.evidence, span=True)
+        """Return the hashes of the prompts of the protocol."""
+        names = ("search",) if self.config.search else single_turn_prompts(self.config.evidence, span=True)
         return {name: prompt_hash(prompt(PACKAGE, name)) for name in names}
 
 
-def _spans(task: SolverTask) -> list[str]:
-    """The texts of the gold evidence, harmless, none twice."""
-    return list(dict.fromkeys(neutralise(one.text) for one in task.triple.evidence))
-
-
-def _reminded(result: ToolResult) -> ToolResult:
-    """A reply to a message without call or answer, with the form that is asked for."""
-    if result.error_code in ("no_tool_call", "empty", "only_reasoning"):
-        text = f"Error ({result.error_code}): There is neither a tool call nor an answer in the message. To answer, write\n{_FORM}"
-        return replace(result, text=text)
-    return result
+def _gold_spans(task: SolverTask) -> list[str]:
+    """Return the texts of the gold evidence, neutralised, each once."""
+    return list(dict.fromkeys(neutralise(span.text) for span in task.triple.evidence))

@@ -85,10 +85,11 @@ class EveRules:
     short_answer_words, long_answer_words: largest number of words for the format's full and half point. hop_weights:
     relative frequency of 1, 2, 3 … hops.
 
-    Read by the guarded reward only, and ours: min_evidence_terms: content words of a span besides the answer's.
-    max_evidence_share: largest share of its text's words that a span of several sentences may have. min_think_words:
-    different words that a thought needs. min_evidence_f1: token F1 with the gold evidence that a solver's evidence
-    needs. ungrounded_share: share of the solver's point for an answer without evidence from the episode.
+    The rest is ours and read by the guarded reward only. min_evidence_terms: content words of a span besides the
+    answer's. max_evidence_share: largest share of its text's words that a span of several sentences may have.
+    min_think_words: different words that a thought needs. min_evidence_f1: token F1 with the gold evidence that a
+    solver's evidence needs. ungrounded_share: share of the solver's point for an answer without evidence from the
+    episode.
 
     Raises ConfigError for a value out of range.
     """
@@ -110,17 +111,23 @@ class EveRules:
     ungrounded_share: float = 0.5
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            _check(one.name, str(one.type), getattr(self, one.name))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            amounts = value if field.name == "hop_weights" and isinstance(value, tuple) else (value,)
+            whole = field.type == "int"
+            if not amounts or not all(_is_amount(amount, whole) for amount in amounts):
+                kind = "whole numbers" if whole else "finite numbers"
+                raise ConfigError(f"EveRules.{field.name} takes {kind} of at least 0, not {value!r:.80}")
         if self.n < 2:
             raise ConfigError(f"EveRules.n must be at least 2, not {self.n}: the difficulty divides by n - 1")
         if self.m < 1 or self.max_evidence_tokens < 1:
             raise ConfigError("EveRules.m and EveRules.max_evidence_tokens must be at least 1")
+        if not any(self.hop_weights):
+            raise ConfigError("EveRules.hop_weights need a weight above 0")
         if self.short_answer_words > self.long_answer_words:
             raise ConfigError("EveRules.short_answer_words must not exceed long_answer_words")
-        for name in ("max_evidence_share", "min_evidence_f1", "ungrounded_share"):
-            if getattr(self, name) > 1:
-                raise ConfigError(f"EveRules.{name} must lie between 0 and 1, not {getattr(self, name)!r:.80}")
+        if max(self.max_evidence_share, self.min_evidence_f1, self.ungrounded_share) > 1:
+            raise ConfigError("EveRules.max_evidence_share, min_evidence_f1 and ungrounded_share are at most 1")
 
     @property
     def hop_pmf(self) -> tuple[float, ...]:
@@ -129,19 +136,10 @@ class EveRules:
         return tuple(weight / total for weight in self.hop_weights)
 
 
-def _check(name: str, kind: str, value: object) -> None:
-    if name == "hop_weights":
-        good = isinstance(value, tuple) and value and all(map(_is_amount, value)) and math.fsum(value) > 0
-        if not good:
-            raise ConfigError(f"EveRules.hop_weights must be a tuple of weights of at least 0, not {value!r:.80}")
-    elif kind == "int" and (type(value) is not int or value < 0):
-        raise ConfigError(f"EveRules.{name} must be a whole number of at least 0, not {value!r:.80}")
-    elif kind == "float" and not _is_amount(value):
-        raise ConfigError(f"EveRules.{name} must be a finite number of at least 0, not {value!r:.80}")
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+def _is_amount(value: object, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        return False
+    return math.isfinite(value) and value >= 0
 
 
 DEFAULT_RULES = EveRules()

@@ -1,31 +1,39 @@
-"""How the extractive solver reads: questions and sentences as sets of word stems, and chains of sentences between them.
+"""Reading of the scripted agents: prompts, questions and sentences as sets of word stems, and chains of sentences.
 
-A question about something that no single sentence says is followed along shared names: a sentence that covers a part of
-it, then one that mentions a name of the first and covers more. The last sentence of a chain holds the answer. Rules and
-overlap alone; the solver knows no language beyond them.
+A question about a fact that no single sentence states is followed along shared names: a sentence that covers a part of
+it, then one that mentions a name of the first and covers more. The last sentence of a chain holds the answer. The chains
+are found by a beam search over sentences; rules and word overlap are the only knowledge of language.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import STOP_WORDS
 from factgym.generators.multihop.entities import entities
 from factgym.generators.synthetic.words import listed
 
+_PROMPT = re.compile(r"\AQuestion: (?P<question>.*?)(?:\n\n<evidence>\n(?P<evidence>.*)\n</evidence>)?\Z", re.DOTALL)
+_RESULT = re.compile(r'<result id="([^"]*)" title="([^"]*)">\n(.*?)\n</result>', re.DOTALL)
+CUT_MARK = re.compile(r"… \[cut: \d+ more tokens\]\Z")
+_TURNS_LEFT = re.compile(r"\(turns left: (\d+)\)")
+_TURNS = re.compile(r"^- You have (\d+) messages in all", re.MULTILINE)
+
 _WORD = re.compile(r"\w+")
 _BLANK = re.compile(r"_{2,}|\[blank\]|…{2,}", re.IGNORECASE)
-_WANTED = re.compile(r"\b(?:which|what) (\w+)", re.IGNORECASE)
-_STEM = 5
+_ASKED_NOUN = re.compile(r"\b(?:which|what) (\w+)", re.IGNORECASE)
+_STEM_LETTERS = 5
 _NAME_WEIGHT = 2.0
 _LINK_COST = 0.1
-_WIDTH, _DEPTH = 12, 4
-_YES_NO = frozenset(listed("is are was were do does did has have had can could will would"))
+_BEAM_WIDTH, _MAX_CHAIN = 12, 4
+_AUXILIARY_VERBS = frozenset(listed("is are was were do does did has have had can could will would"))
 _KINDS = (
     (re.compile(r"\b(?:when|year|date|month|day)\b", re.IGNORECASE), "date"),
     (
@@ -37,8 +45,8 @@ _KINDS = (
     ),
     (re.compile(r"\b(?:who|whom|whose|where|which|what|name)\b", re.IGNORECASE), "name"),
 )
-_DESCRIBED = re.compile(r"\b[Tt]he ([a-z]+) (?=[A-Z])|\b(town|city|village|province|state|country) of (?=[A-Z])")
-"""A common noun that says what kind of thing a name is ("the novel Ulysses"), which a text about it need not repeat."""
+_DESCRIPTION = re.compile(r"\b[Tt]he ([a-z]+) (?=[A-Z])|\b(town|city|village|province|state|country) of (?=[A-Z])")
+"""A common noun before a name ("the novel Ulysses"), which a text about the name need not repeat."""
 _THESAURUS = (
     "born birth birthplace",
     "wrote written write writer author manuscript",
@@ -61,36 +69,70 @@ _THESAURUS = (
     "died death",
     "married wife husband spouse",
 )
-"""Words of which one is taken for another: what questions and encyclopedias call the same thing."""
-_VALUES = {"date": ("year", "date", "when", "month", "day"), "number": ("number", "many", "much")}
-"""What a sentence with a date or a number tells, though it does not say the word."""
-
-
-def _first_letters(word: str) -> str:
-    low = word.casefold()
-    return low if low[:1].isdigit() else low[:_STEM]
-
-
-_SAME = {
-    _first_letters(word): _first_letters(group.split()[0]) for group in _THESAURUS for word in reversed(group.split())
-}
+"""Words that questions and encyclopedias use for the same thing; each counts as the first of its group."""
+_IMPLIED_WORDS = {"date": ("year", "date", "when", "month", "day"), "number": ("number", "many", "much")}
+"""Question words that a sentence with a date or a number answers without saying them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """An entity of a sentence. stems: of its words. place: of its first word among the sentence's words."""
+class SolverPrompt:
+    """A solver's prompt, parsed.
+
+    evidence: as given in the single-turn protocol, None without. results: (id, title, text) of every search result so
+    far, in order. searches: messages of the policy so far. turns_left: None where the prompt does not say.
+    """
+
+    question: str
+    evidence: str | None
+    results: tuple[tuple[str, str, str], ...]
+    searches: int
+    turns_left: int | None
+
+
+def parse_solver_prompt(messages: Sequence[Message]) -> SolverPrompt:
+    """Parse a prompt of either protocol. Never raises: a foreign prompt is a question as a whole."""
+    user = next((index for index, message in enumerate(messages) if message["role"] == "user"), None)
+    head = (messages[user]["content"] or "") if user is not None else ""
+    match = _PROMPT.match(head)
+    question, evidence = (match["question"], match["evidence"]) if match else (head, None)
+    later = messages[user + 1 :] if user is not None else ()
+    replies = [message["content"] or "" for message in later if message["role"] != "assistant"]
+    results = [
+        (id_, title, CUT_MARK.sub("", text)) for reply in replies for id_, title, text in _RESULT.findall(reply)
+    ]
+    system = messages[0]["content"] or "" if messages and messages[0]["role"] == "system" else ""
+    turns = _TURNS_LEFT.findall(replies[-1]) if replies else _TURNS.findall(system)
+    searches = sum(message["role"] == "assistant" for message in later)
+    return SolverPrompt(question, evidence, tuple(results), searches, int(turns[-1]) if turns else None)
+
+
+def can_search(prompt: SolverPrompt, tools: Sequence[ToolSchema]) -> bool:
+    """Return whether the search tool is available and a turn is left for the answer."""
+    return prompt.turns_left != 1 and any(tool["function"]["name"] == "search" for tool in tools)
+
+
+def search_call(queries: Sequence[str], thought: str = "", *, max_chars: int = 1000) -> str:
+    """Return a call of the search tool as text, after a thought if there is one."""
+    call = {"name": "search", "arguments": {"query_list": [query[:max_chars] for query in queries]}}
+    text = f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
+    return f"<think>{thought}</think>\n{text}" if thought else text
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity of a sentence. stems: of its words. position: of its first word in the sentence, -1 for the title."""
 
     text: str
     kind: str
     stems: frozenset[str]
-    place: int
+    position: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """A sentence of a passage: its text as it stands in it, the stems of its words in order, and what it names.
+    """A sentence of a passage, with the stems of its words in order and its entities.
 
-    stems: of the sentence and of the title, since a passage says "it" of what its title names.
+    stems: of the sentence and of the title, since a passage refers to its title by "it".
     """
 
     text: str
@@ -98,33 +140,35 @@ class Sentence:
     passage: str
     words: tuple[str, ...]
     stems: frozenset[str]
-    named: tuple[Named, ...]
+    entities: tuple[Entity, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question. weights: stem -> how much a sentence that has it counts. kind: of the answer, "" where any will do.
+class Question:
+    """A question, analysed.
 
-    names: stems of what it names. wanted: stem of the word after "which" or "what", "" without one. yes_no: asks whether. choices: names between which it asks to choose. blank: stems before and after its gap.
+    weights: stem -> weight of a sentence's having it. kind: of the answer, "" where any will do. names: stems of its
+    capitalised words. noun: stem of the word after "which" or "what", "" without one. yes_no: whether it asks for yes or
+    no. choices: the names of an either-or question. blank: stems before and after its gap. entities: their texts.
     """
 
     text: str
     weights: Mapping[str, float]
     kind: str
     names: frozenset[str]
-    wanted: str
+    noun: str
     yes_no: bool
     choices: tuple[str, ...]
     blank: tuple[tuple[str, ...], tuple[str, ...]] | None
-    named: tuple[str, ...]
+    entities: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Sentences linked by names, and the names. covered: stems of the question that stand in one of them."""
+    """Sentences linked by names, and the names. covered: stems of the question that occur in any of the sentences."""
 
     sentences: tuple[Sentence, ...]
-    links: tuple[Named, ...]
+    links: tuple[Entity, ...]
     covered: frozenset[str]
     score: float
 
@@ -138,41 +182,55 @@ class Candidate:
     score: float
 
 
+def _prefix(word: str) -> str:
+    folded = word.casefold()
+    return folded if folded[:1].isdigit() else folded[:_STEM_LETTERS]
+
+
+_GROUP_STEMS = {_prefix(word): _prefix(group.split()[0]) for group in _THESAURUS for word in reversed(group.split())}
+
+
 def stem(word: str) -> str:
-    """The first letters of a word, lower-cased; numbers as they are."""
-    short = _first_letters(word)
-    return _SAME.get(short, short)
+    """Return the first letters of a word, or of the first word of its group in the thesaurus; numbers unchanged."""
+    prefix = _prefix(word)
+    return _GROUP_STEMS.get(prefix, prefix)
 
 
-def stems_of(text: str) -> tuple[str, ...]:
-    """The stems of all words, in order."""
-    return tuple(stem(one) for one in _WORD.findall(text))
+def _stems(text: str) -> tuple[str, ...]:
+    return tuple(stem(word) for word in _WORD.findall(text))
 
 
 @lru_cache(maxsize=2048)
-def read_question(text: str) -> Asked:
-    """A question, taken apart."""
-    capital = {stem(one) for one in re.findall(r"(?<!\A)\b[A-Z0-9]\w*", text)}
-    bare = _DESCRIBED.sub("", text)
-    words = [one for one in _WORD.findall(bare) if one.casefold() not in STOP_WORDS and not _BLANK.fullmatch(one)]
-    weights = {stem(one): _NAME_WEIGHT if stem(one) in capital else 1.0 for one in words}
+def read_question(text: str) -> Question:
+    """Analyse a question."""
+    capitalised = {stem(word) for word in re.findall(r"(?<!\A)\b[A-Z0-9]\w*", text)}
+    words = [
+        word
+        for word in _WORD.findall(_DESCRIPTION.sub("", text))
+        if word.casefold() not in STOP_WORDS and not _BLANK.fullmatch(word)
+    ]
+    weights = {stem(word): _NAME_WEIGHT if stem(word) in capitalised else 1.0 for word in words}
     first = text.split(maxsplit=1)[0].casefold() if text.split() else ""
     gap = _BLANK.search(text)
-    kind = "" if gap else next((kind for form, kind in _KINDS if form.search(text)), "")
-    blank = (stems_of(text[: gap.start()])[-4:], stems_of(text[gap.end() :])[:4]) if gap else None
-    either = _choices(text) if " or " in text else ()
-    whether = first in _YES_NO and not gap and not either
-    names = frozenset(weights) & capital
-    after = _WANTED.search(text)
-    wanted = stem(after[1]) if after else ""
-    named = tuple(text[start:end] for start, end, _ in entities(text))
-    return Asked(text, weights, kind, names, wanted, whether, either, blank, named)
+    choices = _choices(text) if " or " in text else ()
+    noun = _ASKED_NOUN.search(text)
+    return Question(
+        text,
+        weights,
+        kind="" if gap else next((kind for pattern, kind in _KINDS if pattern.search(text)), ""),
+        names=frozenset(weights) & capitalised,
+        noun=stem(noun[1]) if noun else "",
+        yes_no=first in _AUXILIARY_VERBS and not gap and not choices,
+        choices=choices,
+        blank=(_stems(text[: gap.start()])[-4:], _stems(text[gap.end() :])[:4]) if gap else None,
+        entities=tuple(text[start:end] for start, end, _ in entities(text)),
+    )
 
 
 def _choices(text: str) -> tuple[str, ...]:
-    """The names on either side of an "or"."""
-    found = [(start, end) for start, end, kind in entities(text) if kind == "name"]
-    for left, right in pairwise(found):
+    """Return the names on either side of an "or"."""
+    names = [(start, end) for start, end, kind in entities(text) if kind == "name"]
+    for left, right in pairwise(names):
         if re.fullmatch(r",? or (?:the )?", text[left[1] : right[0]]):
             return text[slice(*left)], text[slice(*right)]
     return ()
@@ -180,146 +238,135 @@ def _choices(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def read_passage(title: str, text: str) -> tuple[Sentence, ...]:
-    """The sentences of a passage, read once."""
-    heading = frozenset(stems_of(title))
-    names = entities(text, title)
-    found = []
+    """Analyse the sentences of a passage."""
+    title_stems = frozenset(_stems(title))
+    named = entities(text, title)
+    result = []
     for start, end in sentences(text):
-        words = stems_of(text[start:end])
+        words = _stems(text[start:end])
         inside = tuple(
-            _named(text[a:b], kind, len(_WORD.findall(text[start:a])))
-            for a, b, kind in names
+            Entity(text[a:b], kind, frozenset(_stems(text[a:b])), len(_WORD.findall(text[start:a])))
+            for a, b, kind in named
             if start <= a and b <= end
         )
-        told = (stem(word) for one in inside for word in _VALUES.get(one.kind, ()))
-        found.append(Sentence(text[start:end], title, text, words, heading | {*words, *told}, inside))
-    return tuple(found)
+        implied = (stem(word) for entity in inside for word in _IMPLIED_WORDS.get(entity.kind, ()))
+        result.append(Sentence(text[start:end], title, text, words, title_stems | {*words, *implied}, inside))
+    return tuple(result)
 
 
-def _named(text: str, kind: str, place: int) -> Named:
-    return Named(text, kind, frozenset(stems_of(text)), place)
+class _SentenceGraph:
+    """Sentences of one question, linked by the names in them; everything is computed once."""
 
-
-class _Desk:
-    """What is needed again and again while chains are made of the sentences of one question."""
-
-    def __init__(self, asked: Asked, read: Sequence[Sentence]) -> None:
-        self._asked = asked
-        known = frozenset(asked.weights)
-        self.hits = [(one, known & one.stems) for one in read]
-        self._total = sum(asked.weights.values()) or 1.0
-        self._weights: dict[frozenset[str], float] = {}
+    def __init__(self, question: Question, read: Sequence[Sentence]) -> None:
+        self._question = question
+        stems = frozenset(question.weights)
+        self.overlaps = [(sentence, stems & sentence.stems) for sentence in read]
+        self._total = sum(question.weights.values()) or 1.0
+        self._coverage: dict[frozenset[str], float] = {}
         self._mentions: dict[frozenset[str], list[tuple[Sentence, frozenset[str]]]] = {}
-        self._links: dict[int, list[Named]] = {}
+        self._links: dict[int, list[Entity]] = {}
 
-    def weight(self, covered: frozenset[str]) -> float:
-        """The share of the question that is covered; half of it where nothing is covered that the question names."""
-        found = self._weights.get(covered)
-        if found is None:
-            share = sum(self._asked.weights[one] for one in sorted(covered)) / self._total
-            named = not self._asked.names or not covered.isdisjoint(self._asked.names)
-            found = self._weights[covered] = share if named else share / 2
-        return found
+    def coverage(self, covered: frozenset[str]) -> float:
+        """Return the share of the question that is covered; half of it where none of its names is."""
+        share = self._coverage.get(covered)
+        if share is None:
+            share = sum(self._question.weights[word] for word in sorted(covered)) / self._total
+            names = self._question.names
+            share = self._coverage[covered] = share if not names or not covered.isdisjoint(names) else share / 2
+        return share
 
-    def mentioning(self, link: Named) -> list[tuple[Sentence, frozenset[str]]]:
-        """The sentences that mention a name, each with what it covers of the question."""
-        found = self._mentions.get(link.stems)
-        if found is None:
-            found = self._mentions[link.stems] = [
-                pair for pair in self.hits if pair[1] and link.stems <= pair[0].stems
-            ]
-        return found
+    def extensions(self, chain: Chain) -> Iterator[Chain]:
+        """Yield the chains that are one sentence longer and cover more of the question."""
+        cost = _LINK_COST * len(chain.sentences)
+        last = chain.sentences[-1]
+        if id(last) not in self._links:
+            self._links[id(last)] = onward_names(self._question, last)
+        for link in self._links[id(last)]:
+            if link.stems not in self._mentions:
+                self._mentions[link.stems] = [
+                    (sentence, overlap)
+                    for sentence, overlap in self.overlaps
+                    if overlap and link.stems <= sentence.stems
+                ]
+            for sentence, overlap in self._mentions[link.stems]:
+                if not overlap <= chain.covered and sentence not in chain.sentences:
+                    covered = chain.covered | overlap
+                    score = self.coverage(covered) - cost
+                    yield Chain((*chain.sentences, sentence), (*chain.links, link), covered, score)
 
-    def links(self, sentence: Sentence) -> list[Named]:
-        """`links_of` the question and a sentence."""
-        found = self._links.get(id(sentence))
-        if found is None:
-            found = self._links[id(sentence)] = links_of(self._asked, sentence)
-        return found
 
+def find_chains(question: Question, read: Sequence[Sentence], given: bool = False) -> list[Chain]:
+    """Return the chains that cover most of the question, best first, by a beam search over their length.
 
-def chains(asked: Asked, read: Sequence[Sentence], given: bool = False) -> list[Chain]:
-    """The chains that cover most of the question, best first.
-
-    given: the sentences came with the question as evidence for it, so one of which it says nothing counts too.
+    given: the sentences came with the question as evidence for it, so that one without overlap counts too.
     """
-    desk = _Desk(asked, read)
-    level = _best(Chain((one,), (), hit, desk.weight(hit)) for one, hit in desk.hits if hit or given)
-    found = list(level)
-    for _ in range(_DEPTH - 1):
-        level = _best(longer for chain in level for longer in _extended(desk, chain))
-        found += level
-    return sorted(found, key=lambda one: -one.score)[:_WIDTH]
+    graph = _SentenceGraph(question, read)
+    level = _best(
+        Chain((sentence,), (), overlap, graph.coverage(overlap))
+        for sentence, overlap in graph.overlaps
+        if overlap or given
+    )
+    chains = list(level)
+    for _ in range(_MAX_CHAIN - 1):
+        level = _best(longer for chain in level for longer in graph.extensions(chain))
+        chains += level
+    return _best(chains)
 
 
-def _best(found: Iterator[Chain]) -> list[Chain]:
-    return sorted(found, key=lambda one: -one.score)[:_WIDTH]
+def _best(chains: Iterator[Chain] | list[Chain]) -> list[Chain]:
+    return sorted(chains, key=lambda chain: -chain.score)[:_BEAM_WIDTH]
 
 
-def _extended(desk: _Desk, chain: Chain) -> Iterator[Chain]:
-    cost = _LINK_COST * len(chain.sentences)
-    for link in desk.links(chain.sentences[-1]):
-        for one, hit in desk.mentioning(link):
-            if not hit <= chain.covered and one not in chain.sentences:
-                covered = chain.covered | hit
-                score = desk.weight(covered) - cost
-                yield Chain((*chain.sentences, one), (*chain.links, link), covered, score)
+def onward_names(question: Question, sentence: Sentence) -> list[Entity]:
+    """Return the names of a sentence that the question does not have: where the question may go on."""
+    stems = frozenset(question.weights)
+    return [entity for entity in sentence.entities if entity.kind == "name" and not entity.stems <= stems]
 
 
-def links_of(asked: Asked, sentence: Sentence) -> list[Named]:
-    """Names by which the question may go on from a sentence: what it names and the question does not."""
-    known = frozenset(asked.weights)
-    return [one for one in sentence.named if one.kind == "name" and not one.stems <= known]
-
-
-def candidates(asked: Asked, found: Sequence[Chain]) -> list[Candidate]:
-    """Possible answers, best first, each once: what the last sentences of the chains name and the question does not."""
-    known = frozenset(asked.weights)
+def find_candidates(question: Question, chains: Sequence[Chain]) -> list[Candidate]:
+    """Return possible answers, best first, each once: entities of the last sentences that the question does not name."""
+    stems = frozenset(question.weights)
     best: dict[str, Candidate] = {}
-    for chain in found:
+    for chain in chains:
         sentence = chain.sentences[-1]
         used = chain.links[-1].stems if chain.links else frozenset[str]()
-        for one in _possible(sentence):
-            if one.stems <= known or one.stems <= used:
+        title = frozenset(_stems(sentence.title))
+        possible = list(sentence.entities)
+        if title and not any(title <= entity.stems for entity in possible):
+            possible.append(Entity(sentence.title, "name", title, -1))
+        for entity in possible:
+            if entity.stems <= stems or entity.stems <= used:
                 continue
-            candidate = Candidate(one.text, chain, chain.score + _fit(asked, sentence, one))
-            if one.text not in best or best[one.text].score < candidate.score:
-                best[one.text] = candidate
-    return sorted(best.values(), key=lambda one: (-one.score, one.answer))
+            candidate = Candidate(entity.text, chain, chain.score + _fit(question, sentence, entity))
+            if entity.text not in best or best[entity.text].score < candidate.score:
+                best[entity.text] = candidate
+    return sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.answer))
 
 
-def _possible(sentence: Sentence) -> Iterator[Named]:
-    yield from sentence.named
-    title = frozenset(stems_of(sentence.title))
-    if title and not any(title <= one.stems for one in sentence.named):
-        yield Named(sentence.title, "name", title, -1)
-
-
-def _fit(asked: Asked, sentence: Sentence, one: Named) -> float:
-    """How well an entity fits: by its kind, by how near the question's words stand, and by what surrounds a gap."""
-    kind = 0.0 if not asked.kind else 0.25 if one.kind == asked.kind else -0.35
-    if asked.wanted and asked.wanted in one.stems:
-        kind += 0.15
-    if asked.blank is not None:
-        return kind + 0.5 * _surroundings(asked.blank, sentence, one)
-    if one.place < 0:
-        return kind - 0.1
-    size = len(one.stems)
+def _fit(question: Question, sentence: Sentence, entity: Entity) -> float:
+    """Return how well an entity fits: by its kind, the nearness of the question's words, and the words around a gap."""
+    score = 0.0 if not question.kind else 0.25 if entity.kind == question.kind else -0.35
+    if question.noun and question.noun in entity.stems:
+        score += 0.15
+    if question.blank is not None:
+        return score + 0.5 * _gap_overlap(question.blank, sentence, entity)
+    if entity.position < 0:
+        return score - 0.1
+    first, size = entity.position, len(entity.stems)
     near = sum(
-        asked.weights[word] / (1 + min(abs(place - one.place), abs(place - one.place - size + 1)))
-        for place, word in enumerate(sentence.words)
-        if word in asked.weights and not one.place <= place < one.place + size
+        question.weights[word] / (1 + min(abs(position - first), abs(position - first - size + 1)))
+        for position, word in enumerate(sentence.words)
+        if word in question.weights and not first <= position < first + size
     )
-    return kind + 0.3 * min(near, 1.5)
+    return score + 0.3 * min(near, 1.5)
 
 
-def _surroundings(blank: tuple[tuple[str, ...], tuple[str, ...]], sentence: Sentence, one: Named) -> float:
-    """The share of the words around a gap that stand around an entity in the same order."""
+def _gap_overlap(blank: tuple[tuple[str, ...], tuple[str, ...]], sentence: Sentence, entity: Entity) -> float:
+    """Return the share of the words around a gap that are around an entity in the same order."""
     before, after = blank
-    words = sentence.words
-    size = len(_WORD.findall(one.text))
-    left = words[max(0, one.place - len(before)) : max(0, one.place)]
-    right = words[one.place + size : one.place + size + len(after)]
+    first, size = entity.position, len(_WORD.findall(entity.text))
+    left = sentence.words[max(0, first - len(before)) : max(0, first)]
+    right = sentence.words[first + size : first + size + len(after)]
     same = sum(a == b for a, b in zip(reversed(before), reversed(left), strict=False))
     same += sum(a == b for a, b in zip(after, right, strict=False))
     return same / max(1, len(before) + len(after))

@@ -1,0 +1,172 @@
+"""The event loop for policies that an environment takes as arguments: one per process, in a thread of its own.
+
+An environment's step is a plain call; its requests to another policy are many awaits at once. They run on the loop here,
+whichever thread steps, so that connections and batches are shared between all episodes. A wait can be cancelled
+(`Cancellation.cancel`); work that nobody waits for is cancelled, never left running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from factgym.core.policy import PolicyError
+
+T = TypeVar("T")
+Close = Callable[[], Awaitable[Any]]
+
+_EXIT_SECONDS = 10.0
+"""Longest wait at the end of the process for policies to release their resources."""
+
+
+class Cancellation:
+    """Cancels the waits of one episode. Thread-safe; copies and pickles are fresh ones."""
+
+    def __init__(self) -> None:
+        self._futures: set[concurrent.futures.Future[Any]] = set()
+        self._lock = threading.Lock()
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Cancel all waits, now and later; the waiting call raises PolicyError with cause "closed"."""
+        with self._lock:
+            self._cancelled = True
+            futures = list(self._futures)
+        for future in futures:
+            future.cancel()
+
+    def wait(self, future: concurrent.futures.Future[T]) -> T:
+        """Return the future's result. It is cancelled when the wait ends in any other way."""
+        with self._lock:
+            self._futures.add(future)
+            if self._cancelled:
+                future.cancel()
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise PolicyError("closed", "the episode was given up while other policies played for it") from None
+        finally:
+            future.cancel()
+            with self._lock:
+                self._futures.discard(future)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Cancellation:
+        return Cancellation()
+
+    def __reduce__(self) -> tuple[type[Cancellation], tuple[()]]:
+        return Cancellation, ()
+
+
+class _LoopThread:
+    """An event loop in a thread, both started at once. users: number of waiting calls, guarded by the module's lock."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.users = 0
+        self._closers: tuple[Close, ...] = ()
+        self._thread = threading.Thread(target=self._run, name="factgym-nested", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self._shut_down())
+        finally:
+            self.loop.close()
+
+    async def _shut_down(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(close() for close in self._closers), return_exceptions=True)
+        await self.loop.shutdown_asyncgens()
+        await self.loop.shutdown_default_executor()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is in the loop's own thread, which must not wait for itself."""
+        return threading.current_thread() is self._thread
+
+    def stop(self, closers: tuple[Close, ...] = ()) -> None:
+        """Cancel everything that runs, await the closers, and end the thread."""
+        self._closers = closers
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(_EXIT_SECONDS)
+
+
+_lock = threading.Lock()
+_current: _LoopThread | None = None
+_closers: list[Close] = []
+
+
+@contextmanager
+def _running_loop() -> Iterator[_LoopThread]:
+    global _current
+    with _lock:
+        _current = thread = _current or _LoopThread()
+        thread.users += 1
+    try:
+        yield thread
+    finally:
+        with _lock:
+            thread.users -= 1
+
+
+def run_nested(work: Callable[[], Coroutine[Any, Any, T]], cancellation: Cancellation) -> T:
+    """Run a coroutine on the shared loop and wait for its result. Raises its exceptions.
+
+    Raises PolicyError with cause "closed" when it is cancelled, and "nested" when it is called from the loop itself: a
+    policy there must not step an environment that waits for others.
+    """
+    with _running_loop() as thread:
+        if thread.is_current:
+            raise PolicyError(
+                "nested", "an episode that asks other policies cannot be played by one of these", fatal=True
+            )
+        return cancellation.wait(asyncio.run_coroutine_threadsafe(work(), thread.loop))
+
+
+def close_at_exit(close: Close) -> None:
+    """Await `close` on the shared loop when the process (or `stop_nested`) ends it."""
+    _closers.append(close)
+
+
+def stop_nested() -> None:
+    """End the shared loop with all that runs on it; the next `run_nested` starts another."""
+    global _current
+    with _lock:
+        thread, _current = _current, None
+        closers = tuple(_closers)
+        _closers.clear()
+    if thread is not None:
+        thread.stop(closers)
+
+
+def _stop_if_idle() -> None:
+    """Before a fork: end a loop that nobody waits for. A process with threads should not be forked."""
+    global _current
+    with _lock:
+        idle = _current if _current is not None and not _current.users else None
+        if idle is not None:
+            _current = None
+    if idle is not None:
+        idle.stop()
+
+
+def _forget() -> None:
+    """After a fork: the child has the loop's object, but not its thread."""
+    global _current, _lock
+    _current, _lock = None, threading.Lock()
+
+
+atexit.register(stop_nested)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_stop_if_idle, after_in_child=_forget)
