@@ -57,9 +57,9 @@ def brute_force(passages: Sequence[Passage], query: str, k: int, k1: float = 1.5
     return sorted(hits, key=lambda hit: -round(hit.score, 9))[:k]
 
 
-def assert_same(found: Sequence[Hit], expected: Sequence[Hit]) -> None:
-    assert [hit.id for hit in found] == [hit.id for hit in expected]
-    assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], rel=1e-9)
+def assert_same(hits: Sequence[Hit], expected: Sequence[Hit]) -> None:
+    assert [hit.id for hit in hits] == [hit.id for hit in expected]
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], rel=1e-9)
 
 
 @given(corpora, queries_of, st.integers(1, 10))
@@ -75,11 +75,13 @@ def test_engines_agree_with_the_formula_and_to_the_bit_with_each_other(
 @pytest.fixture(scope="module")
 def policies(data_dir: Path) -> list[Passage]:
     """Paragraphs of real company policies."""
-    found = []
+    passages = []
     for path in sorted((data_dir / "policies_basecamp").glob("*.md")):
         paragraphs = [part.strip() for part in path.read_text("utf-8").split("\n\n")]
-        found += [Passage(f"{path.stem}#{i}", path.stem, part) for i, part in enumerate(paragraphs) if len(part) > 80]
-    return found
+        passages += [
+            Passage(f"{path.stem}#{i}", path.stem, part) for i, part in enumerate(paragraphs) if len(part) > 80
+        ]
+    return passages
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +118,8 @@ def test_scores_are_those_of_rank_bm25_with_lucenes_idf(policies: list[Passage],
     engine = SmallBM25(policies)
     for question in questions:
         expected = oracle.get_scores(terms(question)) / (1.5 + 1)
-        found = {hit.id: hit.score for hit in engine.search([question], len(policies))[0]}
-        assert [found.get(passage.id, 0.0) for passage in policies] == pytest.approx(list(expected), rel=1e-9)
+        scores = {hit.id: hit.score for hit in engine.search([question], len(policies))[0]}
+        assert [scores.get(passage.id, 0.0) for passage in policies] == pytest.approx(list(expected), rel=1e-9)
 
 
 @pytest.mark.data
@@ -180,7 +182,7 @@ def test_title_counts_and_the_batch_keeps_its_order(engine: type[SmallBM25]) -> 
 
 
 @pytest.mark.parametrize("engine", ALL)
-def test_slips_are_refused(engine: type[SmallBM25]) -> None:
+def test_invalid_requests_are_refused(engine: type[SmallBM25]) -> None:
     with pytest.raises(ConfigError, match=r"search\(\['vendors'\], k\)"):
         engine(FIVE).search("vendors", 3)
     with pytest.raises(ConfigError, match="at least 1"):
@@ -210,7 +212,7 @@ def test_copies_are_shared_and_pickles_search_alike(engine: type[SmallBM25]) -> 
     assert again.fingerprint() == index.fingerprint()
 
 
-def test_fingerprint_names_what_the_ranking_depends_on() -> None:
+def test_the_fingerprint_covers_everything_the_ranking_depends_on() -> None:
     base = SmallBM25(FIVE).fingerprint()
     assert base == Bm25sIndex(FIVE).fingerprint()
     assert len({base, SmallBM25(FIVE, k1=1.2).fingerprint(), SmallBM25(FIVE[:4]).fingerprint()}) == 3
@@ -232,8 +234,8 @@ def test_threads_get_the_same_answers(engine: type[SmallBM25]) -> None:
     expected = engine(passages).search(queries, 5)
     fresh = engine(passages)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda query: fresh.search([query], 5)[0], queries))
-    assert found == expected
+        results = list(pool.map(lambda query: fresh.search([query], 5)[0], queries))
+    assert results == expected
 
 
 SCRIPT = """

@@ -1,4 +1,4 @@
-"""Snippets: what is kept, what is cut and marked, how long they are."""
+"""Snippets: which sentences are selected, where cuts are marked, how long they are."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def test_a_length_without_room_is_refused() -> None:
 def test_snippets_are_short_deterministic_and_verbatim(words: list[str], query: list[str], max_chars: int) -> None:
     passage = Passage("E1", "", " ".join(words))
     weights = query_weights(" ".join(query))
-    found = condense(passage, weights, max_chars)
-    assert len(found) <= max_chars
-    assert found == condense(Passage("E1", "", " ".join(words)), weights, max_chars)
-    assert bool(found) == bool(passage_sentences(passage))
+    text = condense(passage, weights, max_chars)
+    assert len(text) <= max_chars
+    assert text == condense(Passage("E1", "", " ".join(words)), weights, max_chars)
+    assert bool(text) == bool(passage_sentences(passage))
     if "…" not in passage.text:
-        for piece in found.split("…"):
+        for piece in text.split("…"):
             assert " ".join(piece.split()) in " ".join(passage.text.split())

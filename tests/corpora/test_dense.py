@@ -57,7 +57,7 @@ def minilm() -> str:
     return str(Path(package.__file__).parent / "model")
 
 
-def test_a_real_encoder_finds_what_shares_no_word_with_the_question(minilm: str) -> None:
+def test_a_real_encoder_finds_passages_without_a_word_of_the_question(minilm: str) -> None:
     index = build_index(PASSAGES, "dense", encoder=minilm, preset="plain")
     hits = index.search(QUESTIONS, 2)
     assert [row[0].id for row in hits] == ["E1", "E3", "E2"]
@@ -92,10 +92,10 @@ def test_faiss_ranks_as_numpy_does_and_ties_fall_in_corpus_order(many: DenseInde
         ids = many._corpus.ids
         assert [hit.score for hit in hits] == pytest.approx([float(row[i]) for i in order], abs=2e-5)
         assert {hit.id for hit in hits} == {ids[i] for i in order}
-        places = {hit.id: place for place, hit in enumerate(hits)}
+        ranks = {hit.id: rank for rank, hit in enumerate(hits)}
         for i in range(40):
-            if f"P{i}" in places and f"twin{i}" in places:
-                assert places[f"P{i}"] < places[f"twin{i}"]
+            if f"P{i}" in ranks and f"twin{i}" in ranks:
+                assert ranks[f"P{i}"] < ranks[f"twin{i}"]
 
 
 def test_batches_threads_and_pickles_give_the_same_hits(many: DenseIndex) -> None:
@@ -189,9 +189,9 @@ def test_the_e5_preset_is_prefixes_mean_pooling_and_unit_norm(tiny_bert: Path) -
     passages = [Passage("E1", "title", "paid leave . refund"), Passage("E2", "", "days")]
     assert encoder.queries(queries) == pytest.approx(by_hand(tiny_bert, [f"query: {q}" for q in queries]), abs=2e-6)
     expected = by_hand(tiny_bert, ["passage: title\npaid leave . refund", "passage: days"])
-    found = encoder.passages(passages)
-    assert found == pytest.approx(expected, abs=2e-6)
-    assert np.linalg.norm(found, axis=1) == pytest.approx([1, 1], abs=1e-6)
+    vectors = encoder.passages(passages)
+    assert vectors == pytest.approx(expected, abs=2e-6)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-6)
 
 
 def test_the_plain_preset_has_no_prefix(tiny_bert: Path) -> None:

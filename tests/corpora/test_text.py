@@ -55,12 +55,12 @@ def test_fold_with_offsets_folds_alike_and_points_into_the_text(text: str) -> No
 def test_find_quote_agrees_with_folded_search(text: str, start: int, length: int) -> None:
     folded = fold(text)
     quote = folded[start : start + length]
-    found = find_quote(quote, text)
+    span = find_quote(quote, text)
     if not fold(quote) or fold(quote) not in folded:
-        assert found is None
+        assert span is None
         return
-    assert found is not None
-    covered = text[found[0] : found[1]]
+    assert span is not None
+    covered = text[span[0] : span[1]]
     assert fold(quote) in fold(covered)
     # What normalises with the character that it stands on belongs to it, be that white space.
     assert not covered[0].isspace() or not text_module._starts_unit(fold(quote)[0])
@@ -81,9 +81,9 @@ def test_find_quote_agrees_with_folded_search(text: str, start: int, length: int
     ],
 )
 def test_find_quote_returns_the_original_range(quote: str, text: str, expected: str) -> None:
-    found = find_quote(quote, text)
-    assert found is not None
-    assert text[found[0] : found[1]] == expected
+    span = find_quote(quote, text)
+    assert span is not None
+    assert text[span[0] : span[1]] == expected
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_sentence_starts_are_span_starts_of_contract_nli(data_dir: Path) -> None
 
 
 def _first_letter(text: str, start: int) -> int:
-    found = re.compile(r"[^\s\-•*–>#|]").search(text, start)
-    return found.start() if found else len(text)
+    span = re.compile(r"[^\s\-•*–>#|]").search(text, start)
+    return span.start() if span else len(text)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Triples out of files: the seven benchmarks, their gold evidence in the paragraphs, one's own rows, and what is broken."""
+"""Triples out of files: the seven benchmarks, their gold evidence in the paragraphs, users' own rows, and faults."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GOLD = {
     ("popqa", "paragraphs"): (500, 250),
     ("nq", "oracle"): (2655, 2655),
 }
-"""Pieces of gold evidence, all of which are found, and the questions that have some; as the index of the data says."""
+"""Pieces of gold evidence, all of which are found, and the questions that have some; as in the index of the data."""
 
 
 def written(file: Path, rows: list[Any] | str) -> Path:
@@ -60,26 +60,24 @@ def written(file: Path, rows: list[Any] | str) -> Path:
 
 
 @pytest.mark.parametrize("benchmark, split", REAL)
-def test_real_files_have_the_number_of_questions_that_their_index_says(
-    data_dir: Path, benchmark: str, split: str
-) -> None:
+def test_real_files_have_the_number_of_questions_of_their_index(data_dir: Path, benchmark: str, split: str) -> None:
     triples = read_triples(benchmark, data_dir, split)
     assert len(triples) == REAL[benchmark, split]
-    assert len({one.id for one in triples}) == len(triples)
-    assert all(one.question.strip() and one.answers and one.benchmark == benchmark for one in triples)
+    assert len({triple.id for triple in triples}) == len(triples)
+    assert all(triple.question.strip() and triple.answers and triple.benchmark == benchmark for triple in triples)
     if next(iter(BENCHMARKS[benchmark].splits)) == split:
         assert read_triples(benchmark, data_dir) is triples
     gold = GOLD.get((benchmark, split), (0, 0))
     assert (triples.located_facts, triples.facts) == (gold[0], gold[0])
-    assert sum(bool(one.evidence) for one in triples) == gold[1]
+    assert sum(bool(triple.evidence) for triple in triples) == gold[1]
 
 
 @pytest.mark.parametrize("benchmark, split", GOLD)
-def test_gold_evidence_stands_in_the_paragraphs_of_its_file(data_dir: Path, benchmark: str, split: str) -> None:
+def test_gold_evidence_matches_the_paragraphs_of_its_file(data_dir: Path, benchmark: str, split: str) -> None:
     triples = read_triples(benchmark, data_dir, split)
     corpus = triples.corpus
     assert corpus is not None
-    assert all(one.matches(corpus) for triple in triples for one in triple.evidence)
+    assert all(span.matches(corpus) for triple in triples for span in triple.evidence)
     assert read_triples("triviaqa", data_dir).corpus is None
 
 
@@ -91,42 +89,45 @@ def test_gold_sentences_are_those_that_the_data_set_names(data_dir: Path) -> Non
             row = json.loads(line)
             contexts = dict(row.get("context", []))
             raw = [contexts[title][number].strip() for title, number in row["supporting_facts"] if title in contexts]
-            assert [one.text for one in triple.evidence] == list(dict.fromkeys(raw))
+            assert [span.text for span in triple.evidence] == list(dict.fromkeys(raw))
             assert triple.question == row["question"].strip() and triple.answer == row["answer"]
             assert triple.meta["own_id"] == row["_id"] and triple.kind == row["type"]
 
 
-def test_hops_are_what_the_rows_say(data_dir: Path) -> None:
+def test_hops_are_read_off_the_rows(data_dir: Path) -> None:
     wiki = read_triples("2wikimultihopqa", data_dir)
     by_kind = {
-        kind: Counter(one.hops for one in wiki if one.kind == kind) for kind in ("bridge_comparison", "compositional")
+        kind: Counter(triple.hops for triple in wiki if triple.kind == kind)
+        for kind in ("bridge_comparison", "compositional")
     }
     assert by_kind == {"bridge_comparison": Counter({4: 56}), "compositional": Counter({2: 61})}
-    assert {one.hops for one in read_triples("hotpotqa", data_dir, "dev")} == {2}
-    assert {one.hops for one in read_triples("bamboogle", data_dir)} == {2}
-    assert {one.hops for one in read_triples("popqa", data_dir)} == {1}
-    assert {one.hops for one in read_triples("nq", data_dir)} == {None}
+    assert {triple.hops for triple in read_triples("hotpotqa", data_dir, "dev")} == {2}
+    assert {triple.hops for triple in read_triples("bamboogle", data_dir)} == {2}
+    assert {triple.hops for triple in read_triples("popqa", data_dir)} == {1}
+    assert {triple.hops for triple in read_triples("nq", data_dir)} == {None}
 
 
 def test_questions_with_several_answers_are_read_as_question_sets_are(data_dir: Path) -> None:
     for benchmark, name in (("nq", "nq-open"), ("triviaqa", "triviaqa"), ("popqa", "popqa")):
         ours, theirs = read_triples(benchmark, data_dir), read_questions(name, data_dir)
-        assert [(one.question, one.answers) for one in ours] == [(one.question, one.aliases) for one in theirs]
+        assert [(question.question, question.answers) for question in ours] == [
+            (question.question, question.aliases) for question in theirs
+        ]
 
 
 def test_supporting_facts_without_a_context_are_kept_by_name(data_dir: Path) -> None:
-    bare = [one for one in read_triples("2wikimultihopqa", data_dir) if not one.evidence]
+    bare = [triple for triple in read_triples("2wikimultihopqa", data_dir) if not triple.evidence]
     assert len(bare) == 36
     assert bare[0].meta["supporting_facts"] == [["Jatt & Juliet", 0], ["Sciopèn", 0], ["Anurag Singh (director)", 0], ["Luciano Odorisio", 0]]  # fmt: skip
 
 
 def test_evidence_of_one_file_is_found_in_the_corpus_of_another(data_dir: Path) -> None:
     corpus = read_passages(data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json")
-    moved = [one.located_in(corpus) for one in read_triples("2wikimultihopqa", data_dir)]
-    evidence = [one for triple in moved for one in triple.evidence]
-    kept = [one for one in evidence if one.is_placed]
-    assert len(evidence) == 414 and len(kept) == 85  # the two files are different samples
-    assert all(one.matches(corpus) for one in kept)
+    moved = [triple.located_in(corpus) for triple in read_triples("2wikimultihopqa", data_dir)]
+    evidence = [span for triple in moved for span in triple.evidence]
+    placed = [span for span in evidence if span.is_placed]
+    assert len(evidence) == 414 and len(placed) == 85  # the two files are different samples
+    assert all(span.matches(corpus) for span in placed)
 
 
 HUB_CONTEXT = {"title": ["A", "B"], "sentences": [["A is x.", "It is y."], ["B is z."]]}
@@ -180,8 +181,8 @@ LAYOUTS: dict[str, tuple[str, dict[str, Any], Triple]] = {
 def test_every_layout_gives_the_same_record(tmp_path: Path, name: str) -> None:
     benchmark, row, expected = LAYOUTS[name]
     triples = read_triples(benchmark, written(tmp_path / "a.jsonl", [row]))
-    (found,) = triples
-    assert (found.question, found.answers, found.evidence, found.hops, found.benchmark, found.kind) == (
+    (triple,) = triples
+    assert (triple.question, triple.answers, triple.evidence, triple.hops, triple.benchmark, triple.kind) == (
         expected.question,
         expected.answers,
         expected.evidence,
@@ -189,10 +190,10 @@ def test_every_layout_gives_the_same_record(tmp_path: Path, name: str) -> None:
         expected.benchmark,
         expected.kind,
     )
-    if found.evidence:
-        assert triples.corpus is not None and all(one.matches(triples.corpus) for one in found.evidence)
+    if triple.evidence:
+        assert triples.corpus is not None and all(span.matches(triples.corpus) for span in triple.evidence)
     assert pickle.loads(pickle.dumps(triples)) is triples
-    assert pickle.loads(pickle.dumps(found)) == found and copy.deepcopy(found) is found
+    assert pickle.loads(pickle.dumps(triple)) == triple and copy.deepcopy(triple) is triple
 
 
 def test_facts_that_the_context_lacks_are_counted_and_not_made_up(tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_facts_that_the_context_lacks_are_counted_and_not_made_up(tmp_path: Path
     }
     triples = read_triples("hotpotqa", written(tmp_path / "a.jsonl", [row]))
     assert (triples.located_facts, triples.facts) == (1, 4)
-    assert [one.text for one in triples[0].evidence] == ["A is x."]
+    assert [span.text for span in triples[0].evidence] == ["A is x."]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def test_names_paths_and_splits_that_do_not_exist_are_refused(tmp_path: Path) ->
 def test_the_file_of_a_benchmark_is_found_in_a_folder(tmp_path: Path, data_dir: Path) -> None:
     assert find_benchmark("hotpotqa", data_dir).name == "hotpot_distractor_sample_migres.json"
     assert find_benchmark("2wikimultihopqa", data_dir).name == "2wiki_dev_sample_migres.json"
-    assert {one: find_benchmark(one, data_dir).is_file() for one in BENCHMARKS} == dict.fromkeys(BENCHMARKS, True)
+    assert {name: find_benchmark(name, data_dir).is_file() for name in BENCHMARKS} == dict.fromkeys(BENCHMARKS, True)
     train = written(tmp_path / "hotpot_train_v1.1.json", [])
     with pytest.raises(DataError, match="holds no hotpotqa: looked for hotpotqa/hotpot_dev_distractor_v1"):
         find_benchmark("hotpotqa", tmp_path)
@@ -273,7 +274,7 @@ def test_fingerprints_follow_bytes_and_names(tmp_path: Path) -> None:
     assert len(prints) == 4
 
 
-def test_ones_own_rows_are_read_back_as_they_were_written(tmp_path: Path, data_dir: Path) -> None:
+def test_written_triples_are_read_back(tmp_path: Path, data_dir: Path) -> None:
     made = [*world(0, 40, "test")[1], *read_triples("hotpotqa", data_dir)[:20]]
     file = tmp_path / "solver.jsonl"
     with file.open("w", encoding="utf-8") as stream:
@@ -281,11 +282,13 @@ def test_ones_own_rows_are_read_back_as_they_were_written(tmp_path: Path, data_d
             write_triple(stream, triple, at / 30)
     for triple in made[30:]:
         write_triple(file, triple)
-    found = read_triples("triples", file)
-    assert list(found) == made
-    assert [one.meta.get("V") for one in found] == [at / 30 for at in range(30)] + [None] * 30
-    assert all({**one.meta, "V": None} == {**other.meta, "V": None} for one, other in zip(found, made, strict=True))
-    again = [json.dumps(triple_row(one)) for one in found]
+    triples = read_triples("triples", file)
+    assert list(triples) == made
+    assert [triple.meta.get("V") for triple in triples] == [at / 30 for at in range(30)] + [None] * 30
+    assert all(
+        {**triple.meta, "V": None} == {**other.meta, "V": None} for triple, other in zip(triples, made, strict=True)
+    )
+    again = [json.dumps(triple_row(triple)) for triple in triples]
     assert again == [json.dumps(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
 
 
@@ -295,19 +298,19 @@ def test_every_sentence_of_a_context_is_a_slice_of_its_paragraph(
     tmp_path_factory: pytest.TempPathFactory, contexts: list[list[str]]
 ) -> None:
     """Whatever the spaces at their ends, and whichever sentences are blank."""
-    facts = [[f"T{at}", number] for at, one in enumerate(contexts) for number in range(len(one))]
+    facts = [[f"T{at}", number] for at, passage in enumerate(contexts) for number in range(len(passage))]
     row = {
         "question": "q",
         "answer": "x",
-        "context": [[f"T{at}", one] for at, one in enumerate(contexts)],
+        "context": [[f"T{at}", passage] for at, passage in enumerate(contexts)],
         "supporting_facts": facts,
     }
-    found = read_triples("hotpotqa", written(tmp_path_factory.mktemp("t") / "t.jsonl", [row]))
-    assert [one.text for one in found[0].evidence] == [
-        part.strip() for one in contexts for part in one if part.strip()
+    triples = read_triples("hotpotqa", written(tmp_path_factory.mktemp("t") / "t.jsonl", [row]))
+    assert [span.text for span in triples[0].evidence] == [
+        part.strip() for passage in contexts for part in passage if part.strip()
     ]
-    if found[0].evidence:
-        assert found.corpus is not None and all(one.matches(found.corpus) for one in found[0].evidence)
+    if triples[0].evidence:
+        assert triples.corpus is not None and all(span.matches(triples.corpus) for span in triples[0].evidence)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).map(lambda inner: f"x{inner}y")
@@ -334,10 +337,10 @@ def test_any_triple_survives_writing(
 ) -> None:
     file = tmp_path_factory.mktemp("t") / "t.jsonl"
     write_triple(file, triple, value)
-    (found,) = read_triples("triples", file)
-    assert found == triple
-    assert found.meta.get("V") == value
-    assert {key: one for key, one in found.meta.items() if key != "V"} == triple.meta
+    (result,) = read_triples("triples", file)
+    assert result == triple
+    assert result.meta.get("V") == value
+    assert {key: item for key, item in result.meta.items() if key != "V"} == triple.meta
 
 
 ROW = {"schema": 1, "id": "t1", "question": "q", "answer": "x", "answers": ["x"], "evidence": [], "hops": 1, "V": 0.5, "meta": {}}  # fmt: skip
@@ -365,18 +368,18 @@ ROW = {"schema": 1, "id": "t1", "question": "q", "answer": "x", "answers": ["x"]
         ({"evidence": [{"document": "d", "start": 0, "text": "x"}]}, "'start' and 'end' must be offsets"),
     ],
 )  # fmt: skip
-def test_a_bad_row_of_ones_own_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_a_bad_triple_row_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     file = written(tmp_path / "a.jsonl", [{**ROW, **change}])
     with pytest.raises(DataError, match=message):
         read_triples("triples", file)
 
 
-def test_ids_of_ones_own_are_unique(tmp_path: Path) -> None:
+def test_triple_ids_are_unique(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl line 2: the id 't1' is on line 1 too"):
         read_triples("triples", written(tmp_path / "a.jsonl", [ROW, ROW]))
 
 
-def test_what_could_not_be_read_back_is_not_written() -> None:
+def test_triples_that_could_not_be_read_back_are_not_written() -> None:
     stream = io.StringIO()
     for broken in (
         Triple("t", "q", ("x",), meta={"set": {1}}),
@@ -392,7 +395,7 @@ def test_what_could_not_be_read_back_is_not_written() -> None:
 CORPUS = Corpus([Passage("a", "A", "One  fine\nday it ﬁts."), Passage("b", "B", "Another one.")])
 
 
-def test_evidence_is_held_against_a_corpus() -> None:
+def test_evidence_is_located_in_a_corpus() -> None:
     assert Evidence("b", 0, 7, "Another").matches(CORPUS)
     assert not Evidence("b", 1, 8, "Another").matches(CORPUS)
     assert not Evidence("c", 0, 7, "Another").matches(CORPUS)
@@ -406,8 +409,8 @@ def test_evidence_is_held_against_a_corpus() -> None:
     assert Evidence("b", None, None, " ").locate(CORPUS) is None
 
 
-def test_evidence_that_the_corpus_has_not_keeps_its_text_and_no_place() -> None:
+def test_evidence_missing_from_the_corpus_keeps_its_text_without_a_span() -> None:
     triple = Triple("t", "q", ("x",), (Evidence("b", 0, 7, "Another"), Evidence("a", 0, 5, "Never")))
-    kept = triple.located_in(CORPUS)
-    assert kept.evidence == (Evidence("b", 0, 7, "Another"), Evidence("", None, None, "Never"))
-    assert kept.located_in(CORPUS) is kept
+    located = triple.located_in(CORPUS)
+    assert located.evidence == (Evidence("b", 0, 7, "Another"), Evidence("", None, None, "Never"))
+    assert located.located_in(CORPUS) is located

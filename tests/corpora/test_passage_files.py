@@ -1,11 +1,14 @@
-"""Corpora out of files: every layout, packed and not, the real files, what is broken, and memory that stays flat."""
+"""Corpora out of files: every layout, packed and not, real and broken files, memory that stays flat, stored corpora."""
 
 from __future__ import annotations
 
 import bz2
+import copy
 import gzip
 import json
 import lzma
+import pickle
+import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.corpus import Corpus, Passage, shards
+from factgym.corpora.bm25 import Bm25sIndex
+from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError, shards
 from factgym.corpora.index import build_index
-from factgym.corpora.passage_files import iter_passages, read_passages
+from factgym.corpora.passage_files import StoredCorpus, iter_passages, read_passages
 from factgym.corpora.passage_layouts import LAYOUTS
 from factgym.corpora.rows import read_rows, stem_of
 
@@ -29,8 +33,8 @@ CONTEXT = [
 ]
 TEXTS = {"Neil Peart": "Neil Peart is a drummer. He plays in Rush.", "Rush": "Rush is a band. It is Canadian."}
 HUB = {"title": ["Neil Peart", "Rush"], "sentences": [pair[1] for pair in CONTEXT]}
-MUSIQUE = [{"idx": 0, "title": one, "paragraph_text": text, "is_supporting": True} for one, text in TEXTS.items()]
-SQUAD = {"version": "1.1", "data": [{"title": one.replace(" ", "_"), "paragraphs": [{"context": text, "qas": []}]} for one, text in TEXTS.items()]}  # fmt: skip
+MUSIQUE = [{"idx": 0, "title": title, "paragraph_text": text, "is_supporting": True} for title, text in TEXTS.items()]
+SQUAD = {"version": "1.1", "data": [{"title": title.replace(" ", "_"), "paragraphs": [{"context": text, "qas": []}]} for title, text in TEXTS.items()]}  # fmt: skip
 
 FILES: dict[str, tuple[str, Any]] = {
     "HotpotQA": ("a.json", [{"_id": "1", "question": "q", "answer": "a", "context": CONTEXT}]),
@@ -38,13 +42,13 @@ FILES: dict[str, tuple[str, Any]] = {
     "HotpotQA of the hub": ("a.jsonl", json.dumps({"question": "q", "context": HUB})),
     "HotpotQA of FlashRAG": ("a.jsonl", json.dumps({"question": "q", "golden_answers": ["a"], "metadata": {"context": HUB}})),
     "MuSiQue": ("a.jsonl", json.dumps({"id": "2hop__1", "question": "q", "paragraphs": MUSIQUE})),
-    "PopQA": ("a.json", [{"paragraphs": [{"title": one, "text": text} for one, text in TEXTS.items()]}]),
-    "DPR": ("a.json", [{"ctxs": [{"title": one, "text": text} for one, text in TEXTS.items()]}]),
+    "PopQA": ("a.json", [{"paragraphs": [{"title": title, "text": text} for title, text in TEXTS.items()]}]),
+    "DPR": ("a.json", [{"ctxs": [{"title": title, "text": text} for title, text in TEXTS.items()]}]),
     "SQuAD": ("a.json", SQUAD),
     "SQuAD on one line": ("a.json", json.dumps(SQUAD)),
-    "2Wiki's corpus": ("a.json", [{"title": one, "text": text} for one, text in TEXTS.items()]),
-    "table": ("a.tsv", "title\ttext\n" + "".join(f"{one}\t{text}\n" for one, text in TEXTS.items())),
-    "CSV": ("a.csv", "title,text\n" + "".join(f"{one},{text}\n" for one, text in TEXTS.items())),
+    "2Wiki's corpus": ("a.json", [{"title": title, "text": text} for title, text in TEXTS.items()]),
+    "table": ("a.tsv", "title\ttext\n" + "".join(f"{title}\t{text}\n" for title, text in TEXTS.items())),
+    "CSV": ("a.csv", "title,text\n" + "".join(f"{title},{text}\n" for title, text in TEXTS.items())),
 }  # fmt: skip
 
 
@@ -57,9 +61,9 @@ def written(file: Path, content: Any) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_every_layout_gives_the_same_passages_with_titles_as_ids(tmp_path: Path, name: str) -> None:
     file, content = FILES[name]
-    found = read_passages(written(tmp_path / file, content))
-    assert {one.id: one.text for one in found} == TEXTS
-    assert [one.title for one in found] == list(TEXTS)
+    passages = read_passages(written(tmp_path / file, content))
+    assert {passage.id: passage.text for passage in passages} == TEXTS
+    assert [passage.title for passage in passages] == list(TEXTS)
 
 
 FLASHRAG = [
@@ -81,13 +85,13 @@ def test_flashrag_lines_keep_their_ids_and_give_titles(tmp_path: Path, suffix: s
     assert list(read_passages(file, layout="flashrag")) == list(read_passages(file))
 
 
-def test_titles_that_come_back_are_told_apart_and_shared_paragraphs_are_one_passage(tmp_path: Path) -> None:
+def test_repeated_titles_get_distinct_ids_and_shared_paragraphs_are_one_passage(tmp_path: Path) -> None:
     rows = [
         {"context": [["Rush", ["A band."]], ["Rush", ["A hurry."]]]},
         {"context": [["Rush", ["A hurry."]], ["Rush#2", ["A trap."]], ["Rush", ["A plant."]]]},
     ]
-    found = read_passages(written(tmp_path / "a.json", rows))
-    assert {one.id: one.text for one in found} == {
+    passages = read_passages(written(tmp_path / "a.json", rows))
+    assert {passage.id: passage.text for passage in passages} == {
         "Rush": "A band.",
         "Rush#2": "A hurry.",
         "Rush#2#2": "A trap.",
@@ -110,39 +114,39 @@ REAL = {
 
 @pytest.mark.parametrize("file", REAL)
 def test_real_files_are_read_whole(data_dir: Path, file: str) -> None:
-    found = read_passages(data_dir / file)
-    assert len(found) == REAL[file]
-    assert all(one.text and one.title for one in found)
+    passages = read_passages(data_dir / file)
+    assert len(passages) == REAL[file]
+    assert all(passage.text and passage.title for passage in passages)
 
 
 def test_the_contexts_of_2wiki_are_passages_of_its_corpus_under_the_same_ids(data_dir: Path) -> None:
     corpus = read_passages(data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json")
     contexts = read_passages(data_dir / "2wikimultihopqa" / "2wiki_dev_sample_migres.json")
-    common = [one for one in contexts if one.id in corpus]
+    common = [passage for passage in contexts if passage.id in corpus]
     assert len(common) == 408
-    assert all(corpus.get(one.id).text == one.text for one in common)
+    assert all(corpus.get(item.id).text == item.text for item in common)
 
 
 def test_squad_paragraphs_are_the_contexts_to_the_letter(data_dir: Path) -> None:
     value = json.loads((data_dir / "squad" / "dev-v1.1.json").read_text("utf-8"))
-    contexts = [one["context"].strip() for article in value["data"] for one in article["paragraphs"]]
-    assert [one.text for one in read_passages(data_dir / "squad" / "dev-v1.1.json")] == contexts
+    contexts = [item["context"].strip() for article in value["data"] for item in article["paragraphs"]]
+    assert [passage.text for passage in read_passages(data_dir / "squad" / "dev-v1.1.json")] == contexts
 
 
 def test_folders_of_texts_and_of_rows(tmp_path: Path, data_dir: Path) -> None:
     policies = read_passages(data_dir / "policies_basecamp")
-    assert len(policies) > 100 and all("#" in one.id for one in policies)
+    assert len(policies) > 100 and all("#" in passage.id for passage in policies)
     folder = tmp_path / "rows"
     folder.mkdir()
     for number in range(3):
         written(folder / f"part-{number}.jsonl", json.dumps({"id": number, "contents": f"T{number}\ntext {number}"}))
     assert read_passages(folder).ids == ("0", "1", "2")
     written(tmp_path / "a.md", "# Returns\n\nGoods may be sent back within thirty days.\n")
-    assert [one.title for one in read_passages(tmp_path / "a.md")] == ["Returns"]
-    assert [one.title for one in read_passages(tmp_path / "a.md", layout="folder")] == ["Returns"]
+    assert [passage.title for passage in read_passages(tmp_path / "a.md")] == ["Returns"]
+    assert [passage.title for passage in read_passages(tmp_path / "a.md", layout="folder")] == ["Returns"]
 
 
-def test_an_index_over_real_passages_finds_what_is_asked(data_dir: Path) -> None:
+def test_an_index_over_real_passages_finds_the_answers(data_dir: Path) -> None:
     corpus = read_passages(data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json")
     hits = build_index(corpus).search(["Who directed the film Forbidden Ground?", "wife of Lothair II queen"], 3)
     assert hits[0][0].id == "Forbidden Ground"
@@ -183,7 +187,7 @@ GOOD = '{"id": "0", "contents": "T\\ntext"}'
         ("a.tsv", "title\ttext\nT\tx\ty\n", "line 2: 3 fields under 2 column names"),
     ],
 )  # fmt: skip
-def test_what_is_broken_is_named_with_file_and_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_faults_are_named_with_file_and_line(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_passages(written(tmp_path / name, text))
 
@@ -206,8 +210,8 @@ def test_long_texts_long_lines_and_lone_surrogates(tmp_path: Path, monkeypatch: 
         read_passages(written(tmp_path / "b.jsonl", "x" * 3000))
     with pytest.raises(DataError, match=r"entry 1\): not valid JSON"):
         read_passages(written(tmp_path / "c.json", '[{"text": "' + "x" * 5_000_000))
-    (found,) = read_passages(written(tmp_path / "d.jsonl", '{"title": "T\\ud800", "text": "x\\udfff"}'))
-    assert (found.title, found.text) == ("T�", "x�")
+    (passage,) = read_passages(written(tmp_path / "d.jsonl", '{"title": "T\\ud800", "text": "x\\udfff"}'))
+    assert (passage.title, passage.text) == ("T�", "x�")
 
 
 def test_a_packed_file_that_grows_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +248,7 @@ def test_arrays_and_lines_read_as_the_standard_library_reads_them(
     file = folder / "a.json"
     file.write_text(json.dumps(entries, ensure_ascii=False, indent=indent), "utf-8")
     lines = folder / "b.jsonl"
-    lines.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in entries), "utf-8")
+    lines.write_text("".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("factgym.corpora.cooccurrence.byte_ranges.CHUNK", chunk)
         assert [row.values for row in read_rows(file)] == entries
@@ -296,7 +300,7 @@ def test_shards_divide_a_corpus_by_a_hash_of_the_id() -> None:
     assert shards(corpus, 0.25, seed=3) == (training, held)
     assert shards(corpus, 0.25, seed=4)[1] != held
     larger = shards(corpus_of(8000), 0.25, seed=3)[1]
-    assert set(held) == {one for one in larger if one in corpus}
+    assert set(held) == {item for item in larger if item in corpus}
     assert set(held) < set(shards(corpus, 0.5, seed=3)[1])
 
 
@@ -314,9 +318,147 @@ def test_files_are_read_once_and_layouts_are_named(tmp_path: Path) -> None:
     assert read_passages(file) is read_passages(str(file))
 
 
-def test_passages_can_be_had_one_after_another(tmp_path: Path) -> None:
+def test_passages_are_yielded_one_after_another(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", f"{GOOD}\n" + "{broken")
     passages = iter_passages(file)
     assert next(passages) == Passage("0", "T", "text")
     with pytest.raises(DataError, match="line 2"):
         next(passages)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
+    """2Wiki's passages as FlashRAG would write them, with a byte order mark and blank lines."""
+    rows = json.loads((data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json").read_text("utf-8"))
+    lines = [
+        json.dumps({"id": f"w{at}", "contents": f'"{row["title"]}"\n{row["text"]}'}, ensure_ascii=False)
+        for at, row in enumerate(rows)
+    ]
+    path = tmp_path_factory.mktemp("stored") / "wiki.jsonl"
+    path.write_text("\ufeff" + "\n".join(lines[:100]) + "\n\n  \n" + "\n".join(lines[100:]), "utf-8")
+    return path
+
+
+def test_a_stored_corpus_equals_the_file_in_memory(file: Path) -> None:
+    stored, held = read_passages(file, on_disk=True), read_passages(file)
+    assert isinstance(stored, StoredCorpus) and not isinstance(held, StoredCorpus)
+    assert len(stored) == len(held) == 6119
+    assert list(stored) == list(held) == list(stored.passages)
+    assert stored.ids == held.ids
+    assert stored.fingerprint() == held.fingerprint()
+    for index in (0, 99, 100, 101, 6118, -1):
+        assert stored.passages[index] == held.passages[index]
+    assert stored.passages[98:103] == held.passages[98:103]
+    assert all(stored.get(passage.id) == passage and passage.id in stored for passage in held.passages[::97])
+    assert shards(stored, 0.2) == shards(held, 0.2)
+
+
+def test_unknown_passages_are_refused(file: Path) -> None:
+    stored = read_passages(file, on_disk=True)
+    assert "w6119" not in stored and 5 not in stored
+    with pytest.raises(UnknownPassageError, match="no passage 'w6119' in this corpus of 6,119"):
+        stored.get("w6119")
+    with pytest.raises(IndexError):
+        stored.passages[6119]
+
+
+def test_an_index_ranks_both_alike(file: Path) -> None:
+    queries = ["Who directed the film Forbidden Ground?", "queen of Lotharingia", "island in the Laptev Sea"]
+    stored, held = (Bm25sIndex(read_passages(file, on_disk=item)) for item in (True, False))
+    assert stored.search(queries, 5) == held.search(queries, 5)
+    assert stored.fingerprint() == held.fingerprint()
+
+
+def test_it_pickles_as_its_path_copies_as_itself_and_is_safe_under_threads(file: Path) -> None:
+    stored = StoredCorpus(file)
+    again = pickle.loads(pickle.dumps(stored))
+    assert len(pickle.dumps(stored)) < 1000
+    assert again.get("w7") == stored.get("w7")
+    assert copy.deepcopy(stored) is stored
+    failures: list[str] = []
+
+    def read(shift: int) -> None:
+        for at in range(300):
+            id_ = f"w{(at * 17 + shift) % 6119}"
+            if stored.get(id_).id != id_:
+                failures.append(id_)
+
+    threads = [threading.Thread(target=read, args=(shift,)) for shift in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_passage_in_the_file_takes_a_tiny_part_of_one_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "many.jsonl"
+    with path.open("w") as stream:
+        for number in range(2_000):
+            stream.write(json.dumps({"id": number, "title": f"T{number}", "text": f"{number} " + "word " * 60}) + "\n")
+    tracemalloc.start()
+    stored = StoredCorpus(path)
+    in_file = tracemalloc.get_traced_memory()[0]
+    held = list(stored)
+    in_memory = tracemalloc.get_traced_memory()[0] - in_file
+    tracemalloc.stop()
+    assert len(held) == 2_000
+    assert in_file < 40 * 2_000
+    assert in_memory > 15 * in_file
+
+
+def test_ids_of_one_hash_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("factgym.corpora.passage_files._hash", lambda id_: len(id_))
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"id": "{item}", "contents": "T\\n{item}"}}\n' for item in ("a", "bb", "c", "d", "ee")))
+    stored = StoredCorpus(path)
+    assert [stored.get(item).text for item in ("d", "ee", "a", "bb", "c")] == ["d", "ee", "a", "bb", "c"]
+    assert "x" not in stored and "yy" not in stored and "zzz" not in stored
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('{"id": 1, "contents": "a\\nb"}\n{"id": 1, "contents": "a\\nc"}', "two passages share the id '1'"),
+        ('{"id": 1, "contents": "a\\nb"}\n{"contents": "a\\nc"}', "line 2: a passage without an id cannot stay in its file"),
+        ('{"id": 1, "contents": "a\\nb"}\n{"id": 2', "line 2: not valid JSON"),
+        ('{"id": 1, "contents": "a\\nb"}\n\n[]', "line 3: a JSON object is expected"),
+        ('{"context": []}', "line 1: no passage that is understood"),
+        ("\n\n", "holds no passage"),
+    ],
+)  # fmt: skip
+def test_faults_of_stored_files_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_passages(path, on_disk=True)
+
+
+def test_unsuitable_files_cannot_stay_on_disk(tmp_path: Path) -> None:
+    packed = tmp_path / "a.jsonl.gz"
+    packed.write_bytes(gzip.compress(b'{"id": 1, "contents": "a"}'))
+    with pytest.raises(DataError, match="packed with gzip"):
+        read_passages(packed, on_disk=True)
+    with pytest.raises(ConfigError, match="on_disk needs one file of JSON lines"):
+        read_passages(tmp_path, on_disk=True)
+    with pytest.raises(ConfigError, match="on_disk needs one file of JSON lines"):
+        read_passages(packed, on_disk=True, layout="squad")
+
+
+def test_a_file_that_changed_meanwhile_is_an_error_and_no_other_passage(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "contents": "a\\nb"}\n{"id": 2, "contents": "a\\nc"}\n')
+    stored = StoredCorpus(path)
+    path.write_text('{"id": 1, "contents": "a\\n bigger than before"}\n{"id": 2, "contents": "a\\nc"}\n')
+    with pytest.raises(DataError, match="passage 2"):
+        stored.get("2")
+
+
+def test_large_files_stay_on_the_disk_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("factgym.corpora.passage_files.ON_DISK_FROM", 100)
+    plain, squad = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    plain.write_text("".join(f'{{"id": {number}, "contents": "a\\nb"}}\n' for number in range(9)))
+    squad.write_text(json.dumps({"data": [{"title": "T", "paragraphs": [{"context": "x" * 200}]}]}))
+    assert isinstance(read_passages(plain), StoredCorpus)
+    assert not isinstance(read_passages(plain, on_disk=False), StoredCorpus)
+    assert not isinstance(read_passages(squad), StoredCorpus)

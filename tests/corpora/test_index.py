@@ -1,4 +1,4 @@
-"""The factory: names, options, users' own indexes, and the errors that people meet."""
+"""Indexes by name and users' own ones, the errors that people meet, and fusion against an example worked out by hand."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_options_reach_the_index() -> None:
         (FakeEncoder, {}, "FakeEncoder"),
     ],
 )
-def test_slips_are_named(index: Any, options: dict[str, Any], message: str) -> None:
+def test_mistakes_are_named(index: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises((ConfigError, TypeError), match=message):
         build_index(PASSAGES, index, **options)
 
@@ -98,13 +98,13 @@ def test_a_missing_library_names_its_extra(absent: str, monkeypatch: pytest.Monk
 def test_a_choice_can_be_checked_without_building_it() -> None:
     for good, options in (("bm25", {"k1": 2}), ("dense", {"encoder": "no/such/model"}), (Mine([]), {}), (Mine, {})):
         check_index(good, **options)
-    for bad, options, said in (
+    for bad, options, message in (
         ("bm26", {}, "Did you mean 'bm25'"),
         ("bm25", {"k2": 1}, "no option 'k2'"),
         (Mine([]), {"k1": 1}, "configure your own object"),
         (None, {}, "index"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             check_index(bad, **options)
 
 
@@ -138,9 +138,9 @@ def test_an_encoder_of_the_wrong_shape_is_named() -> None:
 
 
 def test_a_users_index_is_used_as_it_is() -> None:
-    mine = Mine([[("E2", 3), Hit("E1", 1.5)]])
-    index = build_index(PASSAGES, mine)
-    assert isinstance(index, CheckedIndex) and index.inner is mine
+    own = Mine([[("E2", 3), Hit("E1", 1.5)]])
+    index = build_index(PASSAGES, own)
+    assert isinstance(index, CheckedIndex) and index.inner is own
     assert index.search(["anything"], 2) == [[Hit("E2", 3.0), Hit("E1", 1.5)]]
     assert isinstance(index, FingerprintedIndex) and "Mine" in index.fingerprint()
 
@@ -171,7 +171,7 @@ def test_a_callable_and_a_class_build_from_the_passages() -> None:
         ([[("E1", 2), ("E2", 1), ("E3", 0)]], "gave 3 hits"),
     ],
 )
-def test_what_a_users_index_answers_is_checked(answer: Any, message: str) -> None:
+def test_results_of_a_users_index_are_checked(answer: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         checked_search(Mine(answer), ["query"], 2, Corpus(PASSAGES))
 
@@ -181,3 +181,54 @@ def test_every_index_satisfies_the_contract() -> None:
         index = build_index(PASSAGES, name)
         assert isinstance(index, Index) and isinstance(index, FingerprintedIndex)
         assert checked_search(index, ["leave", "days", ""], 5, Corpus(PASSAGES))[2] == []
+
+
+LETTERS = [Passage(name, "", name) for name in "abcd"]
+
+
+class Fixed:
+    """Gives the same ranking for every query."""
+
+    def __init__(self, ranking: str) -> None:
+        self.ranking = ranking
+        self.depths: list[int] = []
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        self.depths.append(k)
+        return [[Hit(name, 9.0 - i) for i, name in enumerate(self.ranking)][:k] for _ in queries]
+
+
+def test_fusion_worked_out_by_hand() -> None:
+    """First ranking c a b, second b d c.
+
+    c: 1/61 + 1/63 = .0322664; b: 1/63 + 1/61 = the same, and earlier in the corpus; a: 1/62; d: 1/62, later.
+    """
+    fused = HybridIndex(LETTERS, [Fixed("cab"), Fixed("bdc")]).search(["q", "r"], 4)
+    assert fused[0] == fused[1]
+    assert [hit.id for hit in fused[0]] == ["b", "c", "a", "d"]
+    assert [hit.score for hit in fused[0]] == pytest.approx([0.0322664585, 0.0322664585, 0.0161290323, 0.0161290323])
+
+
+def test_the_constant_decides_between_one_first_place_and_two_second_places() -> None:
+    parts = [Fixed("ab"), Fixed("cb")]
+    assert HybridIndex(LETTERS, parts).search(["q"], 1)[0][0].id == "b"
+    assert HybridIndex(LETTERS, parts, constant=0).search(["q"], 1)[0][0] == Hit("a", 1.0)
+
+
+def test_depth_is_requested_from_each_index() -> None:
+    part = Fixed("dcba")
+    index = HybridIndex(LETTERS, [part], depth=2)
+    assert [hit.id for hit in index.search(["q"], 1)[0]] == ["d"]
+    assert [hit.id for hit in index.search(["q"], 3)[0]] == ["d", "c", "b"]
+    assert part.depths == [2, 3]
+
+
+def test_no_hits_in_any_part_give_no_hits() -> None:
+    assert HybridIndex(LETTERS, [Fixed(""), Fixed("")]).search(["q"], 3) == [[]]
+
+
+def test_settings_are_checked_and_fingerprinted() -> None:
+    with pytest.raises(ConfigError, match="at least one index"):
+        HybridIndex(LETTERS, [])
+    prints = {HybridIndex(LETTERS, [Fixed("a")], constant=c).fingerprint() for c in (60, 60, 1)}
+    assert len(prints) == 2

@@ -134,7 +134,7 @@ def test_known_counts(claims: ContractNliClaims) -> None:
 
 
 @pytest.mark.data
-def test_every_span_stands_where_the_annotators_put_it(folder: Path, claims: ContractNliClaims) -> None:
+def test_every_span_is_where_the_annotators_put_it(folder: Path, claims: ContractNliClaims) -> None:
     raw = json.loads((folder / "dev.json").read_text())
     for document in raw["documents"]:
         for key, annotation in document["annotation_sets"][0]["annotations"].items():
@@ -148,7 +148,7 @@ def test_every_span_stands_where_the_annotators_put_it(folder: Path, claims: Con
 
 @pytest.mark.data
 def test_passages_hold_the_whole_contract_in_order(folder: Path, claims: ContractNliClaims) -> None:
-    raw = {str(one["id"]): one for one in json.loads((folder / "dev.json").read_text())["documents"]}
+    raw = {str(document["id"]): document for document in json.loads((folder / "dev.json").read_text())["documents"]}
     for number in range(0, len(claims), 17):
         example = claims[number]
         document = raw[example.id.split("-")[1]]

@@ -134,7 +134,7 @@ def test_markdown_keeps_the_words_that_commonmark_renders(data_dir: Path, name: 
     """Nearly every word outside code, HTML and template tags survives, and hardly any is made up."""
     parser = MarkdownIt("commonmark").enable("table")
     seen: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
+    ours_counts: Counter[str] = Counter()
     for path in sorted((data_dir / name).glob("*.md")):
         body = split_front_matter(path.read_text(encoding="utf-8-sig"))[1]
         body = re.sub(r"<!--.*?-->|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>|\{:[^}]*\}", "", body, flags=re.DOTALL)
@@ -143,9 +143,9 @@ def test_markdown_keeps_the_words_that_commonmark_renders(data_dir: Path, name: 
         seen.update(re.findall(r"[a-z]{3,}", words.lower()))
         blocks = read_markdown(body)[1]
         ours = " ".join(line for block in blocks for line in (*block.path[-1:], *block.paragraphs))
-        kept.update(re.findall(r"[a-z]{3,}", ours.lower()))
-    lost = sum((seen - kept).values()) / sum(seen.values())
-    made = sum((kept - seen).values()) / sum(kept.values())
+        ours_counts.update(re.findall(r"[a-z]{3,}", ours.lower()))
+    lost = sum((seen - ours_counts).values()) / sum(seen.values())
+    made = sum((ours_counts - seen).values()) / sum(ours_counts.values())
     assert lost < 0.02
     assert made < 0.04  # table headers are repeated in every row
 
@@ -257,35 +257,38 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_folder_order_ids_titles_and_skips(folder: Path) -> None:
-    found = scan_folder(folder, max_file_bytes=1000)
-    names = [(one.id, one.title) for one in found.documents]
+    scan = scan_folder(folder, max_file_bytes=1000)
+    names = [(document.id, document.title) for document in scan.documents]
     assert names == [("a-note", "A note"), ("leave", "Leave"), ("x", "Leave (x)")]
-    assert [one.text for document in found.documents for one in document.passages] == [
+    assert [passage.text for document in scan.documents for passage in document.passages] == [
         "The office is open.\nIt closes at six.", "You may take leave.", "Other leave.",
     ]  # fmt: skip
-    assert [one.id for one in found.documents[1].passages] == ["leave#1"]
-    reasons = {one.path: one.reason for one in found.skipped}
+    assert [document.id for document in scan.documents[1].passages] == ["leave#1"]
+    reasons = {document.path: document.reason for document in scan.skipped}
     assert set(reasons) == {"image.md", "latin.md", "big.md", "empty.md", "link.md"}
     assert reasons["image.md"] == "a binary file"
     assert "not UTF-8" in reasons["latin.md"]
     assert "over the limit" in reasons["big.md"]
     assert "leaves the folder" in reasons["link.md"]
-    assert found == scan_folder(folder, max_file_bytes=1000)
+    assert scan == scan_folder(folder, max_file_bytes=1000)
 
 
 def test_globs_and_single_files(folder: Path) -> None:
-    assert [one.title for one in read_folder(folder, glob="**/*.md", max_file_bytes=1000)] == ["Leave"]
-    assert [one.title for one in read_folder(folder, glob=["*.txt"])] == ["A note"]
-    assert [one.title for one in read_folder(folder / "b" / "leave.md")] == ["Leave"]
+    assert [item.title for item in read_folder(folder, glob="**/*.md", max_file_bytes=1000)] == ["Leave"]
+    assert [item.title for item in read_folder(folder, glob=["*.txt"])] == ["A note"]
+    assert [item.title for item in read_folder(folder / "b" / "leave.md")] == ["Leave"]
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read every file")
 def test_unreadable_files_are_reported(folder: Path) -> None:
     (folder / "a-note.txt").chmod(0)
-    assert any(one.path == "a-note.txt" and "cannot be read" in one.reason for one in scan_folder(folder).skipped)
+    assert any(
+        document.path == "a-note.txt" and "cannot be read" in document.reason
+        for document in scan_folder(folder).skipped
+    )
 
 
-def test_nothing_to_read_is_an_error_that_says_what_was_expected(tmp_path: Path) -> None:
+def test_an_empty_folder_is_an_error_that_names_the_expected_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder; expected a folder of"):
         read_folder(tmp_path / "missing")
     with pytest.raises(DataError, match=r"no document found; expected \*\.md, \*\.txt or \*\.jsonl files"):
@@ -314,7 +317,7 @@ def test_ids_and_titles() -> None:
 
 @given(st.lists(st.text("ab .\n", max_size=120), max_size=6), st.integers(5, 60))
 def test_packing_keeps_every_word_in_order_within_the_limit(paragraphs: list[str], limit: int) -> None:
-    paragraphs = [" ".join(one.split()) for one in paragraphs if one.strip()]
+    paragraphs = [" ".join(item.split()) for item in paragraphs if item.strip()]
     packed = list(pack(paragraphs, limit))
     assert all(0 < len(text) <= limit for text in packed)
     assert re.sub(r"\s", "", "".join(packed)) == re.sub(r"\s", "", "".join(paragraphs))
@@ -330,7 +333,7 @@ def test_cut_prefers_sentence_ends() -> None:
 def test_any_text_is_read_without_an_error(text: str) -> None:
     for title, blocks in (read_markdown(text), read_plain(text)):
         document = make_document("d", title, blocks, 100)
-        assert all(0 < len(one.text) <= 100 for one in document.passages)
+        assert all(0 < len(passage.text) <= 100 for passage in document.passages)
 
 
 @pytest.mark.parametrize(
@@ -354,12 +357,12 @@ def test_hostile_repetition_is_read(unit: str) -> None:
     ],
 )
 def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
-    found = scan_folder(data_dir / name, glob=glob)
-    assert found.skipped == ()
-    assert len(found.documents) == len(list((data_dir / name).glob(glob)))
-    passages = [passage for document in found.documents for passage in document.passages]
+    scan = scan_folder(data_dir / name, glob=glob)
+    assert scan.skipped == ()
+    assert len(scan.documents) == len(list((data_dir / name).glob(glob)))
+    passages = [passage for document in scan.documents for passage in document.passages]
     assert len({passage.id for passage in passages}) == len(passages)
-    assert len({document.title.casefold() for document in found.documents}) == len(found.documents)
+    assert len({document.title.casefold() for document in scan.documents}) == len(scan.documents)
     assert all(0 < len(passage.text) <= 900 for passage in passages)
     size = sum(path.stat().st_size for path in (data_dir / name).glob(glob))
     assert sum(len(passage.text) for passage in passages) > 0.45 * size

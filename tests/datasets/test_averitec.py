@@ -70,7 +70,7 @@ def test_the_real_files_have_the_published_sizes_and_balances(data_dir: Path, sp
     assert len({check.id for check in checks}) == size
 
 
-def test_the_official_gold_file_says_the_same_of_every_claim(data_dir: Path) -> None:
+def test_the_official_gold_file_agrees_on_every_claim(data_dir: Path) -> None:
     """The evidence strings and labels that the official scorer is given for dev, made by its authors."""
     lines = (data_dir / "averitec" / "averitec_dev_gold.jsonl").read_text(encoding="utf-8").splitlines()
     ours = [
@@ -80,7 +80,7 @@ def test_the_official_gold_file_says_the_same_of_every_claim(data_dir: Path) -> 
     assert ours == [json.loads(line) for line in lines]
 
 
-def test_what_is_odd_in_the_real_files_is_counted(data_dir: Path) -> None:
+def test_irregularities_of_the_real_files_are_counted(data_dir: Path) -> None:
     assert not any(read_fact_checks(data_dir, "dev").counts.values())
     train = read_fact_checks(data_dir, "train")
     assert {key: n for key, n in train.counts.items() if n} == {"blank_claim": 1, "undated": 105, "blank_question": 1}
@@ -148,7 +148,7 @@ def test_wrong_types_are_left_empty_and_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         (RECORD | {"claim": None}, "'claim' must be a text"),
         (RECORD | {"claim": "x" * 100_001}, "at most 100,000"),
@@ -158,18 +158,18 @@ def test_wrong_types_are_left_empty_and_counted(tmp_path: Path) -> None:
         (RECORD | {"claim_id": 0}, "claim_id 0 is that of record 1 too"),
     ],
 )
-def test_a_record_that_makes_no_claim_names_file_and_record(tmp_path: Path, record: Any, said: str) -> None:
+def test_a_record_that_makes_no_claim_names_file_and_record(tmp_path: Path, record: Any, message: str) -> None:
     file = written(tmp_path, RECORD, record)
     with pytest.raises(DataError, match="record 2: ") as caught:
         FactChecks(file)
-    assert str(file) in str(caught.value) and said in str(caught.value)
+    assert str(file) in str(caught.value) and message in str(caught.value)
     lenient = FactChecks(file, strict=False)
     assert (len(lenient), lenient.counts["skipped"]) == (1, 1)
     assert lenient.fingerprint() != FactChecks(written(tmp_path, RECORD), strict=False).fingerprint()
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "holds no claim"),
         ("[]", "holds no claim"),
@@ -180,10 +180,10 @@ def test_a_record_that_makes_no_claim_names_file_and_record(tmp_path: Path, reco
         ('[{"a": ' + "[" * 100_000, r"line 1 \(entry 1\): not usable JSON"),
     ],
 )
-def test_a_file_that_is_none_says_where(tmp_path: Path, content: str, said: str) -> None:
+def test_unusable_files_are_named_with_the_location(tmp_path: Path, content: str, message: str) -> None:
     file = tmp_path / "dev.json"
     file.write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         FactChecks(file)
     assert str(file) in str(caught.value)
 
@@ -212,7 +212,7 @@ def test_copies_share_and_pickles_are_equal(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "date"),
     [
         ("25-8-2020", dt.date(2020, 8, 25)),
         ("1/2/1922", dt.date(1922, 2, 1)),
@@ -228,8 +228,8 @@ def test_copies_share_and_pickles_are_equal(data_dir: Path) -> None:
         (None, None),
     ],
 )
-def test_dates(text: Any, found: dt.date | None) -> None:
-    assert parse_claim_date(text) == found
+def test_dates(text: Any, date: dt.date | None) -> None:
+    assert parse_claim_date(text) == date
 
 
 @given(st.dates(dt.date(1000, 1, 1)))
@@ -240,7 +240,7 @@ def test_every_day_is_read_as_the_files_write_it(day: dt.date) -> None:
 def test_labels() -> None:
     assert [fact_check_label(label) for label in LABELS] == list(LABELS)
     assert fact_check_label("conflicting evidence/cherry-picking") == LABELS[3]
-    assert [fact_check_label(one) for one in ("REFUTES", "not_enough_evidence", "supported ")] == [
+    assert [fact_check_label(span) for span in ("REFUTES", "not_enough_evidence", "supported ")] == [
         LABELS[1], LABELS[2], LABELS[0],
     ]  # fmt: skip
-    assert [fact_check_label(one) for one in ("", "true", None, 1, ["Refuted"], "x" * 10**6)] == [None] * 6
+    assert [fact_check_label(item) for item in ("", "true", None, 1, ["Refuted"], "x" * 10**6)] == [None] * 6

@@ -49,11 +49,11 @@ COUNTS = {
 @pytest.mark.parametrize(("name", "file"), COUNTS)
 def test_every_public_file_is_read_whole_with_its_label_balance(data_dir: Path, name: str, file: str) -> None:
     claims = read_benchmark(name, data_dir / file)
-    found = Counter(one.label for one in claims)
-    assert (len(claims), found[ATTRIBUTABLE]) == COUNTS[name, file]
-    assert found[ATTRIBUTABLE] + found[NOT_ATTRIBUTABLE] == len(claims)
-    assert len({one.id for one in claims}) == len(claims)
-    assert all(one.claim and one.source and one.benchmark == name for one in claims)
+    counts = Counter(claim.label for claim in claims)
+    assert (len(claims), counts[ATTRIBUTABLE]) == COUNTS[name, file]
+    assert counts[ATTRIBUTABLE] + counts[NOT_ATTRIBUTABLE] == len(claims)
+    assert len({claim.id for claim in claims}) == len(claims)
+    assert all(claim.claim and claim.source and claim.benchmark == name for claim in claims)
 
 
 def test_the_papers_balances_hold_where_its_slices_have_them(data_dir: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_papers_balances_hold_where_its_slices_have_them(data_dir: Path) -> 
     share = {}
     for name in ("fever", "truthfulqa", "halueval"):
         claims = read_benchmark(name, data_dir)
-        share[name] = sum(one.label == ATTRIBUTABLE for one in claims) / len(claims)
+        share[name] = sum(claim.label == ATTRIBUTABLE for claim in claims) / len(claims)
     assert share == {"fever": 0.325, "truthfulqa": pytest.approx(0.495, abs=0.006), "halueval": 0.5}
 
 
@@ -70,38 +70,41 @@ def raw(file: Path) -> list[dict[str, str]]:
 
 
 def test_our_reading_of_truthfulqa_gives_the_rows_of_the_papers_slice(data_dir: Path) -> None:
-    ours = {(one.claim, one.source, one.label) for one in read_benchmark("truthfulqa", data_dir / "truthfulqa")}
+    ours = {
+        (question.claim, question.source, question.label)
+        for question in read_benchmark("truthfulqa", data_dir / "truthfulqa")
+    }
     theirs = [(r["claim"], r["source"], r["gold_label"]) for r in raw(data_dir / "seva_official" / "truthfulqa.jsonl")]
     assert sum(row in ours for row in theirs) >= 398  # of 400; the CSV was corrected since
 
 
 def test_our_reading_of_halueval_gives_the_rows_of_the_papers_slice(data_dir: Path) -> None:
     ours: dict[tuple[str, str], set[str]] = {}
-    for one in read_benchmark("halueval", data_dir / "halueval"):
-        ours.setdefault((fold(one.claim), fold(one.source)), set()).add(one.label)
+    for claim in read_benchmark("halueval", data_dir / "halueval"):
+        ours.setdefault((fold(claim.claim), fold(claim.source)), set()).add(claim.label)
     theirs = raw(data_dir / "seva_official" / "halueval.jsonl")
     shared = [(ours[key], r["gold_label"]) for r in theirs if (key := (fold(r["claim"]), fold(r["source"]))) in ours]
     assert len(shared) >= 40  # our sample has a fifth of the records
     assert all(label in labels for labels, label in shared)
 
 
-def test_a_question_mark_tells_the_label_in_the_slice_of_truthfulqa(data_dir: Path) -> None:
+def test_a_question_mark_predicts_the_label_in_the_slice_of_truthfulqa(data_dir: Path) -> None:
     claims = read_benchmark("truthfulqa", data_dir)
-    told = sum((one.claim.endswith("?")) == (one.label == ATTRIBUTABLE) for one in claims)
-    assert told >= 399
+    matches = sum((claim.claim.endswith("?")) == (claim.label == ATTRIBUTABLE) for claim in claims)
+    assert matches >= 399
 
 
 def test_anli_keeps_the_three_way_label(data_dir: Path) -> None:
-    found = Counter((one.meta["gold"], one.label) for one in read_benchmark("anli", data_dir))
-    assert found == {("e", ATTRIBUTABLE): 402, ("n", NOT_ATTRIBUTABLE): 400, ("c", NOT_ATTRIBUTABLE): 396}
+    counts = Counter((claim.meta["gold"], claim.label) for claim in read_benchmark("anli", data_dir))
+    assert counts == {("e", ATTRIBUTABLE): 402, ("n", NOT_ATTRIBUTABLE): 400, ("c", NOT_ATTRIBUTABLE): 396}
 
 
-def test_gray_facts_fall_back_on_the_label_of_their_origin_and_say_so(data_dir: Path) -> None:
+def test_gray_facts_fall_back_on_the_label_of_their_origin_and_are_marked(data_dir: Path) -> None:
     claims = read_benchmark("clearfacts", data_dir)
-    assert all(one.meta["ambiguous"] is True for one in claims)
-    assert Counter(one.meta["topic"] for one in claims)["aggrefact"] == 112
+    assert all(claim.meta["ambiguous"] is True for claim in claims)
+    assert Counter(claim.meta["topic"] for claim in claims)["aggrefact"] == 112
     origin = [r["additional_info"]["original_label"] for r in raw(data_dir / "clearfacts" / "grayfacts.jsonl")]
-    assert [one.label == ATTRIBUTABLE for one in claims] == [label == "S" for label in origin]
+    assert [claim.label == ATTRIBUTABLE for claim in claims] == [label == "S" for label in origin]
 
 
 def test_clear_facts_as_their_readme_describes_them(tmp_path: Path) -> None:
@@ -113,13 +116,13 @@ def test_clear_facts_as_their_readme_describes_them(tmp_path: Path) -> None:
         "additional_info": "",
     }
     file = write(tmp_path, "clearfacts.jsonl", *(json.dumps({**row, "label": label}) for label in ("S", "NS")))
-    found = read_benchmark("clearfacts", file)
-    assert [one.label for one in found] == list(LABELS)
-    assert found[0].source == "one\n\ntwo"
-    assert "ambiguous" not in found[0].meta
+    claims = read_benchmark("clearfacts", file)
+    assert [claim.label for claim in claims] == list(LABELS)
+    assert claims[0].source == "one\n\ntwo"
+    assert "ambiguous" not in claims[0].meta
 
 
-def test_a_folder_is_read_whole_and_says_what_it_left_out(data_dir: Path) -> None:
+def test_a_folder_is_read_whole_and_lists_the_skipped_files(data_dir: Path) -> None:
     claims = read_benchmark("halueval", data_dir / "halueval")
     assert [file.name for file in claims.files] == [
         "halueval_qa_subset.csv", "qa_multi-turn_data.json", "qa_one-turn_data.json",
@@ -156,21 +159,21 @@ GOOD = '{"claim": "a b", "source": "c d", "label": "true"}'
         ("answer,context,gold", "x,y,NEI"),
     ],
 )
-def test_files_of_ones_own_need_three_columns(tmp_path: Path, columns: str, row: str) -> None:
-    (found,) = read_benchmark("fever", write(tmp_path, "mine.csv", columns, row))
-    assert (found.claim, found.source, found.label) == ("x", "y", NOT_ATTRIBUTABLE)
+def test_user_files_need_three_columns(tmp_path: Path, columns: str, row: str) -> None:
+    (claim,) = read_benchmark("fever", write(tmp_path, "mine.csv", columns, row))
+    assert (claim.claim, claim.source, claim.label) == ("x", "y", NOT_ATTRIBUTABLE)
 
 
 def test_a_json_array_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(f"\ufeff[{GOOD},\n{GOOD}]", "utf-8")
-    assert [one.id for one in read_benchmark("anli", tmp_path / "a.json")] == ["anli-a-00001", "anli-a-00002"]
+    assert [claim.id for claim in read_benchmark("anli", tmp_path / "a.json")] == ["anli-a-00001", "anli-a-00002"]
     (tmp_path / "b.csv").write_text('\ufeffclaim,source,label\n"two\nlines",y,s\n\nz,y,ns\n', "utf-8")
-    found = read_benchmark("anli", tmp_path / "b.csv")
-    assert [(one.claim, one.meta["line"]) for one in found] == [("two\nlines", 2), ("z", 5)]
+    claims = read_benchmark("anli", tmp_path / "b.csv")
+    assert [(claim.claim, claim.meta["line"]) for claim in claims] == [("two\nlines", 2), ("z", 5)]
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("{", "line 2: not valid JSON at column 2"),
         ("[1]", "line 2: a JSON object is expected, not a list"),
@@ -184,9 +187,9 @@ def test_a_json_array_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
         ('{"claim": "a", "source": "b", "label": ' + "9" * 5000 + "}", "line 2: not usable JSON"),
     ],
 )  # fmt: skip
-def test_a_bad_row_is_refused_with_its_file_and_line(tmp_path: Path, line: str, says: str) -> None:
+def test_a_bad_row_is_refused_with_its_file_and_line(tmp_path: Path, line: str, message: str) -> None:
     file = write(tmp_path, "bad.jsonl", GOOD, line)
-    with pytest.raises(DataError, match=rf"bad\.jsonl (?:{says})|bad\.jsonl line 2: (?:{says})"):
+    with pytest.raises(DataError, match=rf"bad\.jsonl (?:{message})|bad\.jsonl line 2: (?:{message})"):
         read_benchmark("fever", file)
 
 
@@ -207,7 +210,7 @@ def test_csv_rows_with_too_many_fields_are_refused(tmp_path: Path) -> None:
         read_benchmark("fever", file)
 
 
-def test_an_unknown_layout_lists_what_is_understood(tmp_path: Path) -> None:
+def test_an_unknown_layout_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"line 1: no layout .* keys are foo.*FEVER-Symmetric.*TruthfulQA.*claim \(claim or"
     ):
@@ -219,7 +222,7 @@ def test_an_unknown_layout_lists_what_is_understood(tmp_path: Path) -> None:
         read_benchmark("fever", tmp_path / "folder")
 
 
-def test_what_does_not_exist_is_a_configuration_error(tmp_path: Path) -> None:
+def test_missing_names_and_paths_are_configuration_errors(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'fever'"):
         read_benchmark("feverr", tmp_path)
     with pytest.raises(ConfigError, match="does not exist"):
@@ -236,13 +239,13 @@ def test_gold_labels(value: object, label: str | None) -> None:
 def test_slices_keep_the_proportion_the_order_and_the_seed(data_dir: Path) -> None:
     claims = read_benchmark("anli", data_dir)
     slice_ = stratified(claims, 200, seed=1)
-    assert Counter(one.label for one in slice_) == {ATTRIBUTABLE: 67, NOT_ATTRIBUTABLE: 133}  # 402 of 1,198
-    lines = [one.meta["line"] for one in slice_]
+    assert Counter(claim.label for claim in slice_) == {ATTRIBUTABLE: 67, NOT_ATTRIBUTABLE: 133}  # 402 of 1,198
+    lines = [claim.meta["line"] for claim in slice_]
     assert lines == sorted(lines) and len(set(lines)) == 200
     assert list(stratified(claims, 200, seed=1)) == list(slice_)
     assert stratified(claims, 200, seed=2).fingerprint() != slice_.fingerprint()
     even = balanced(claims, 50, seed=1)
-    assert Counter(one.label for one in even) == {ATTRIBUTABLE: 50, NOT_ATTRIBUTABLE: 50}
+    assert Counter(claim.label for claim in even) == {ATTRIBUTABLE: 50, NOT_ATTRIBUTABLE: 50}
     assert len(stratified(claims, len(claims))) == len(claims)
     for size in (0, len(claims) + 1):
         with pytest.raises(ConfigError, match="a slice has 1 to 1198"):
@@ -252,10 +255,10 @@ def test_slices_keep_the_proportion_the_order_and_the_seed(data_dir: Path) -> No
 
 
 def test_a_record_is_immutable_down_to_its_facts() -> None:
-    one = AttributionClaim("x", "c", "s", ATTRIBUTABLE, meta={"line": 1})
+    claim = AttributionClaim("x", "c", "s", ATTRIBUTABLE, meta={"line": 1})
     with pytest.raises(TypeError):
-        one.meta["line"] = 2  # type: ignore[index]
-    assert copy.deepcopy(one) is one
+        claim.meta["line"] = 2  # type: ignore[index]
+    assert copy.deepcopy(claim) is claim
 
 
 def test_the_csv_of_halueval_agrees_with_the_standard_reader(data_dir: Path) -> None:
@@ -268,4 +271,4 @@ def test_the_csv_of_halueval_agrees_with_the_standard_reader(data_dir: Path) -> 
         for r in rows
         for key in ("correct_answer", "hallucinated_answer")
     ]
-    assert [one.claim for one in claims] == expected
+    assert [claim.claim for claim in claims] == expected

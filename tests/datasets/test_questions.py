@@ -33,13 +33,13 @@ def written(tmp_path: Path, name: str, text: str | list[Any] | dict[str, Any]) -
 
 
 @pytest.mark.parametrize("benchmark, split", REAL)
-def test_real_files_have_the_number_of_questions_that_their_index_says(
-    data_dir: Path, benchmark: str, split: str
-) -> None:
+def test_real_files_have_the_number_of_questions_of_their_index(data_dir: Path, benchmark: str, split: str) -> None:
     questions = read_questions(benchmark, data_dir, split)
     assert len(questions) == REAL[benchmark, split]
-    assert len({one.id for one in questions}) == len(questions)
-    assert all(one.question.strip() and one.aliases and one.benchmark == benchmark for one in questions)
+    assert len({question.id for question in questions}) == len(questions)
+    assert all(
+        question.question.strip() and question.aliases and question.benchmark == benchmark for question in questions
+    )
     if next(iter(BENCHMARKS[benchmark].splits)) == split:
         assert read_questions(benchmark, data_dir) is questions
 
@@ -57,19 +57,19 @@ def test_small_real_files_are_read_by_their_own_name(data_dir: Path) -> None:
 def test_the_authors_copies_hold_the_same_questions_and_answers_as_the_originals(data_dir: Path) -> None:
     ours = read_questions("nq-open", data_dir)
     theirs = read_questions("auto", data_dir / "corver_official" / "nq_open_validation.json")
-    assert [one.question for one in ours] == [one.question for one in theirs]
-    assert [set(one.aliases) for one in ours] == [set(one.aliases) for one in theirs]
-    truthful = {one.question: set(one.aliases) for one in read_questions("truthfulqa", data_dir)}
+    assert [question.question for question in ours] == [question.question for question in theirs]
+    assert [set(question.aliases) for question in ours] == [set(question.aliases) for question in theirs]
+    truthful = {question.question: set(question.aliases) for question in read_questions("truthfulqa", data_dir)}
     copied = {
-        one.question: set(one.aliases)
-        for one in read_questions("auto", data_dir / "corver_official" / "truthfulqa.json")
+        question.question: set(question.aliases)
+        for question in read_questions("auto", data_dir / "corver_official" / "truthfulqa.json")
     }
     common = truthful.keys() & copied.keys()
     assert len(common) == 816  # two editions: one question and some answers were changed
-    assert sum(copied[one] <= truthful[one] for one in common) == 809
-    many = {(one.question, frozenset(one.aliases)) for one in read_questions("popqa", data_dir)}
+    assert sum(copied[item] <= truthful[item] for item in common) == 809
+    many = {(question.question, frozenset(question.aliases)) for question in read_questions("popqa", data_dir)}
     few = read_questions("popqa", data_dir / "popqa" / "popqa.json")
-    assert sum((one.question, frozenset(one.aliases)) in many for one in few) == len(few)
+    assert sum((question.question, frozenset(question.aliases)) in many for question in few) == len(few)
 
 
 TRIVIA = {
@@ -125,12 +125,12 @@ LAYOUTS: dict[str, tuple[str, Any, str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_gives_question_and_answers(tmp_path: Path, name: str) -> None:
     file, content, question, aliases = LAYOUTS[name]
-    (found,) = read_questions("auto", written(tmp_path, file, content))
-    assert (found.question, found.aliases) == (question, aliases)
-    assert pickle.loads(pickle.dumps(found)) == found
+    (record,) = read_questions("auto", written(tmp_path, file, content))
+    assert (record.question, record.aliases) == (question, aliases)
+    assert pickle.loads(pickle.dumps(record)) == record
 
 
-def test_what_a_layout_knows_besides_is_kept(tmp_path: Path) -> None:
+def test_further_fields_of_a_layout_are_kept(tmp_path: Path) -> None:
     (popqa,) = read_questions("popqa", written(tmp_path, *LAYOUTS["PopQA TSV"][:2]))
     assert (popqa.popularity, popqa.meta["kind"], popqa.meta["own_id"]) == (12.0, "occupation", "7")
     (simple,) = read_questions("simpleqa", written(tmp_path, *LAYOUTS["SimpleQA"][:2]))
@@ -189,37 +189,41 @@ def test_a_folder_of_one_data_set_is_found_by_file_names(data_dir: Path) -> None
 
 
 def test_a_file_is_read_once_and_its_fingerprint_follows_its_bytes(tmp_path: Path) -> None:
-    one = read_questions("auto", written(tmp_path, "a.jsonl", '{"question": "q", "answer": "A"}'))
-    assert read_questions("auto", one.path) is one
-    assert pickle.loads(pickle.dumps(one)) is one
+    first = read_questions("auto", written(tmp_path, "a.jsonl", '{"question": "q", "answer": "A"}'))
+    assert read_questions("auto", first.path) is first
+    assert pickle.loads(pickle.dumps(first)) is first
     (tmp_path / "b").mkdir()
     other = read_questions("auto", written(tmp_path / "b", "a.jsonl", '{"question": "q", "answer": "B"}'))
-    assert one.fingerprint() != other.fingerprint()
+    assert first.fingerprint() != other.fingerprint()
 
 
 def test_slices_keep_the_proportions_of_popularity(data_dir: Path) -> None:
     popqa = read_questions("popqa", data_dir / "popqa" / "popqa.json")
     quarter = dict(
-        zip((one.id for one in popqa), popularity_quartiles([one.popularity for one in popqa]), strict=True)
+        zip(
+            (question.id for question in popqa),
+            popularity_quartiles([question.popularity for question in popqa]),
+            strict=True,
+        )
     )
     assert sorted(Counter(quarter.values()).values()) == [62, 62, 63, 63]
     some = stratified_questions(popqa, 40, seed=3)
-    assert Counter(quarter[one.id] for one in some) == {1: 10, 2: 10, 3: 10, 4: 10}
-    assert [one.id for one in some] == sorted(one.id for one in some)
+    assert Counter(quarter[question.id] for question in some) == {1: 10, 2: 10, 3: 10, 4: 10}
+    assert [question.id for question in some] == sorted(question.id for question in some)
     assert some.fingerprint() == stratified_questions(popqa, 40, seed=3).fingerprint()
-    assert {one.id for one in some} != {one.id for one in stratified_questions(popqa, 40, seed=4)}
+    assert {question.id for question in some} != {question.id for question in stratified_questions(popqa, 40, seed=4)}
     with pytest.raises(ConfigError, match="1 to 250 questions"):
         stratified_questions(popqa, 251)
 
 
 def test_slices_keep_the_proportions_of_kinds(data_dir: Path) -> None:
     simple = read_questions("simpleqa", data_dir)
-    whole = Counter(one.meta["kind"] for one in simple)
-    part = Counter(one.meta["kind"] for one in stratified_questions(simple, 500))
+    whole = Counter(question.meta["kind"] for question in simple)
+    part = Counter(question.meta["kind"] for question in stratified_questions(simple, 500))
     assert sum(part.values()) == 500
     assert all(abs(part[kind] - 500 * count / len(simple)) < 1 for kind, count in whole.items())
 
 
-def test_quartiles_are_those_of_numpy_and_leave_out_what_is_unknown() -> None:
+def test_quartiles_are_those_of_numpy_and_leave_out_unknown_values() -> None:
     assert popularity_quartiles([1, 2, 3, 4, None, 5, 6, 7, 8]) == [1, 1, 2, 2, None, 3, 3, 4, 4]
     assert popularity_quartiles([None]) == [None]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_averitec_stores import BEFORE, hero_store, page, small_store
+from test_evidence_store import BEFORE, hero_store, page, small_store
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import Bm25sIndex, SmallBM25
@@ -27,15 +27,15 @@ def test_gold_questions_find_their_own_evidence_more_often_than_not_but_not_alwa
     """A haystack in which BM25 found everything, or nothing, would be no task."""
     checks = read_fact_checks(data_dir, "dev")
     search = EvidenceSearch(GoldStore(checks))
-    asked = found = 0
+    total = answered = 0
     for check in checks:
-        hits = search.search(check, [one.question for one in check.questions])
-        for one, row in zip(check.questions, hits, strict=True):
-            urls = {a.source_url for a in one.answers if a.type != "Unanswerable"}
-            texts = " ".join(" ".join((a.explanation or a.text).split()) for a in one.answers)
-            asked += bool(urls)
-            found += any(hit.evidence.url in urls and hit.evidence.text in texts for hit in row)
-    assert asked == 1250 and 0.4 < found / asked < 0.6
+        hits = search.search(check, [question.question for question in check.questions])
+        for hit_, row in zip(check.questions, hits, strict=True):
+            urls = {a.source_url for a in hit_.answers if a.type != "Unanswerable"}
+            texts = " ".join(" ".join((a.explanation or a.text).split()) for a in hit_.answers)
+            total += bool(urls)
+            answered += any(hit.evidence.url in urls and hit.evidence.text in texts for hit in row)
+    assert total == 1250 and 0.4 < answered / total < 0.6
 
 
 def test_a_claims_search_is_bm25_over_that_claim_alone(data_dir: Path, tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ def test_a_claims_search_is_bm25_over_that_claim_alone(data_dir: Path, tmp_path:
     search = EvidenceSearch(store, keep=2)
     for check in read_fact_checks(data_dir, "dev")[:12]:
         expected = SmallBM25(store.for_claim(check)).search([check.claim], 3)
-        found = search.search(check, [check.claim])
-        assert [[(hit.evidence.id, hit.score) for hit in row] for row in found] == expected
+        results = search.search(check, [check.claim])
+        assert [[(hit.evidence.id, hit.score) for hit in row] for row in results] == expected
 
 
 def test_a_global_index_finds_across_claims_and_is_bounded(data_dir: Path, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_global_index_finds_across_claims_and_is_bounded(data_dir: Path, tmp_p
         EvidenceSearch(store, scope="global", max_global=len(pieces) - 1).search(0, ["x"])
 
 
-def test_evidence_after_the_claim_is_left_out_when_asked(tmp_path: Path) -> None:
+def test_evidence_after_the_claim_is_left_out_on_request(tmp_path: Path) -> None:
     rows = [
         page("https://a.org/2020/08/24/x", "The bridge was open."),
         page("https://b.org/2020/08/25/x", "The bridge was open that day."),
@@ -74,13 +74,13 @@ def test_evidence_after_the_claim_is_left_out_when_asked(tmp_path: Path) -> None
     assert search.corpus(0).counts["dated"] == 5
 
 
-def test_a_search_goes_on_behind_what_came_too_late(tmp_path: Path) -> None:
+def test_a_search_continues_behind_evidence_that_is_too_late(tmp_path: Path) -> None:
     late = [page(f"https://l{n}.org/2021/02/03/x", f"bridge bridge {n}") for n in range(40)]
     early = [page(f"https://e{n}.org/2020/02/03/x", f"a bridge and {n} other words here") for n in range(3)]
     search = EvidenceSearch(FolderStore(small_store(tmp_path / "s", c0=late + early)))
     assert all(hit.evidence.title.startswith("l") for hit in search.search(0, ["bridge"])[0])
-    found = search.search(0, ["bridge", "other words", "nothing"], 3, before=BEFORE)
-    assert [[hit.evidence.title for hit in row] for row in found] == [["e0.org", "e1.org", "e2.org"]] * 2 + [[]]
+    hits = search.search(0, ["bridge", "other words", "nothing"], 3, before=BEFORE)
+    assert [[hit.evidence.title for hit in row] for row in hits] == [["e0.org", "e1.org", "e2.org"]] * 2 + [[]]
 
 
 def test_dates_of_real_gold_pages(data_dir: Path) -> None:
@@ -88,14 +88,14 @@ def test_dates_of_real_gold_pages(data_dir: Path) -> None:
     days = [
         (check.claim_date, url_date(answer.source_url))
         for check in checks
-        for asked in check.questions
-        for answer in asked.answers
+        for gold in check.questions
+        for answer in gold.answers
     ]
     dated = [(claim, day) for claim, day in days if day and claim]
     assert (len(days), len(dated), sum(day > claim for claim, day in dated)) == (1399, 222, 20)
     search = EvidenceSearch(GoldStore(checks))
     for check in checks[:100]:
-        questions = [one.question for one in check.questions]
+        questions = [question.question for question in check.questions]
         everything = search.search(check, questions, len(search.corpus(check)))
         day = check.claim_date
         expected = [
@@ -106,14 +106,14 @@ def test_dates_of_real_gold_pages(data_dir: Path) -> None:
 
 def test_unknown_settings_are_refused_at_once(tmp_path: Path) -> None:
     store = FolderStore(small_store(tmp_path / "s", c0=[page("https://a.org", "x.")]))
-    for options, said in [
+    for options, message in [
         ({"scope": "claims"}, "Did you mean 'claim'"),
         ({"index": "bm26"}, "no index 'bm26'"),
         ({"k2": 1}, "has no option 'k2'"),
         ({"cache_dir": tmp_path, "index": "rank-bm25"}, "cache_dir is for index='bm25'"),
         ({"keep": 0}, "at least 1"),
     ]:
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             EvidenceSearch(store, **options)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="max_chars"):
         FolderStore(tmp_path / "s", max_chars=99)
@@ -129,7 +129,7 @@ def written_claims(folder: Path) -> Path:
     return file
 
 
-def test_stores_and_searches_copy_as_themselves_and_pickle_by_what_made_them(data_dir: Path, tmp_path: Path) -> None:
+def test_stores_and_searches_copy_as_themselves_and_pickle_by_their_arguments(data_dir: Path, tmp_path: Path) -> None:
     folder = FolderStore(hero_store(data_dir, tmp_path, claims=3), "dev")
     gold = GoldStore(read_fact_checks(data_dir, "dev")[:30])
     for store in (folder, gold):
@@ -141,17 +141,17 @@ def test_stores_and_searches_copy_as_themselves_and_pickle_by_what_made_them(dat
     assert isinstance(pickle.loads(pickle.dumps(gold.for_claim(0))), EvidenceCorpus)
 
 
-def test_threads_share_what_is_read_once(data_dir: Path, tmp_path: Path) -> None:
+def test_threads_share_indexes(data_dir: Path, tmp_path: Path) -> None:
     search = EvidenceSearch(FolderStore(hero_store(data_dir, tmp_path, claims=6), "dev", keep=2), keep=2)
     expected = {claim: search.search(claim, ["the United States"]) for claim in range(6)}
     with ThreadPoolExecutor(8) as pool:
-        asked = [n % 6 for n in range(200)]
-        assert list(pool.map(lambda claim: search.search(claim, ["the United States"]), asked)) == [
-            expected[claim] for claim in asked
+        claims = [n % 6 for n in range(200)]
+        assert list(pool.map(lambda claim: search.search(claim, ["the United States"]), claims)) == [
+            expected[claim] for claim in claims
         ]
 
 
-def test_only_what_was_used_last_is_kept_and_failures_are_not() -> None:
+def test_the_cache_keeps_the_values_used_last_and_no_failures() -> None:
     recent: ClaimCache[int] = ClaimCache(2)
     built: list[int] = []
 
@@ -176,30 +176,30 @@ def test_a_bm25_index_from_disk_gives_the_same_hits(data_dir: Path, tmp_path: Pa
     store = GoldStore(checks)
     cache = tmp_path / "index"
     expected = Bm25sIndex(store.for_claim(0)).search([check.claim for check in checks], 3)
-    found = []
+    loads = []
     for _ in range(2):
         index = CachedBm25(store.for_claim(0), cache)
         assert index.search([check.claim for check in checks], 3) == expected
         assert index.idf("president") == Bm25sIndex(store.for_claim(0)).idf("president")
-        found.append((index.loaded, index.fingerprint()))
-    assert found == [(False, found[0][1]), (True, found[0][1])]
+        loads.append((index.loaded, index.fingerprint()))
+    assert loads == [(False, loads[0][1]), (True, loads[0][1])]
     search = EvidenceSearch(store, cache_dir=cache)
     assert search.search(0, [checks[0].claim]) == EvidenceSearch(store).search(0, [checks[0].claim])
     assert len(list(cache.iterdir())) == 1
     assert not CachedBm25(store.for_claim(0), cache, k1=1.2).loaded and len(list(cache.iterdir())) == 2
 
 
-def test_a_spoilt_index_is_built_anew_and_an_impossible_place_is_an_error(data_dir: Path, tmp_path: Path) -> None:
+def test_a_damaged_index_is_built_anew_and_an_impossible_path_is_an_error(data_dir: Path, tmp_path: Path) -> None:
     corpus = GoldStore(read_fact_checks(data_dir, "dev")[:40]).for_claim(0)
     CachedBm25(corpus, tmp_path / "index")
     (folder,) = (tmp_path / "index").iterdir()
     for file in sorted(folder.iterdir()):
         content = file.read_bytes()
-        for spoilt in (b"", content[:-1] + bytes([content[-1] ^ 1])):
-            file.write_bytes(spoilt)
+        for damaged in (b"", content[:-1] + bytes([content[-1] ^ 1])):
+            file.write_bytes(damaged)
             assert not CachedBm25(corpus, tmp_path / "index").loaded
             assert CachedBm25(corpus, tmp_path / "index").loaded
-    assert [one.name for one in (tmp_path / "index").iterdir()] == [folder.name]
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [folder.name]
     (tmp_path / "taken").write_text("")
     with pytest.raises(ConfigError, match="cannot be stored there"):
         CachedBm25(corpus, tmp_path / "taken")
@@ -212,14 +212,14 @@ def test_a_spoilt_index_is_built_anew_and_an_impossible_place_is_an_error(data_d
 class _Letters:
     """A model whose vectors are counts of five letters."""
 
-    asked = 0
+    encoded = 0
 
     def encode(self, texts: list[str], **options: Any) -> Any:
-        self.asked += len(texts)
+        self.encoded += len(texts)
         return np.array([[text.count(letter) + 1.0 for letter in "abcde"] for text in texts], dtype=np.float32)
 
 
-def test_vectors_are_computed_once_and_a_spoilt_file_is_made_anew(tmp_path: Path) -> None:
+def test_vectors_are_computed_once_and_a_damaged_file_is_replaced(tmp_path: Path) -> None:
     corpus = EvidenceCorpus([Evidence("1", "t", "a bad cab"), Evidence("2", "t", "a deed")])
     model = _Letters()
     encoder = Encoder(model, "plain")
@@ -227,19 +227,19 @@ def test_vectors_are_computed_once_and_a_spoilt_file_is_made_anew(tmp_path: Path
         dense_index(corpus, tmp_path, encoder=encoder)
     encoder.source = "named-model"
     first = cached_vectors(corpus, encoder, tmp_path / "v")
-    assert model.asked == 2
+    assert model.encoded == 2
     (file,) = (tmp_path / "v").iterdir()
-    assert np.array_equal(cached_vectors(corpus, encoder, tmp_path / "v"), first) and model.asked == 2
-    for spoilt in (
+    assert np.array_equal(cached_vectors(corpus, encoder, tmp_path / "v"), first) and model.encoded == 2
+    for damaged in (
         b"",
         file.read_bytes()[:-8],
         b"no array",
         file.read_bytes()[:32] + b"\0" * 40,
         pickle.dumps({"a": 1}),
     ):
-        file.write_bytes(spoilt)
+        file.write_bytes(damaged)
         assert np.array_equal(cached_vectors(corpus, encoder, tmp_path / "v"), first)
-    assert model.asked == 12
+    assert model.encoded == 12
     cached_vectors(EvidenceCorpus([Evidence("1", "t", "other")]), encoder, tmp_path / "v")
     assert len(list((tmp_path / "v").iterdir())) == 2
     file.with_name("taken").write_text("")
@@ -261,6 +261,6 @@ def test_a_dense_search_by_a_real_encoder_is_the_same_from_disk(data_dir: Path, 
         options = {"index": "dense", "encoder": model, "preset": "plain"}
         plain = EvidenceSearch(store, **options).search(0, ["Did the actor turn down the advert?"])  # type: ignore[arg-type]
         for _ in range(2):
-            kept = EvidenceSearch(store, cache_dir=tmp_path / "v", **options)  # type: ignore[arg-type]
-            assert kept.search(0, ["Did the actor turn down the advert?"]) == plain
+            cached = EvidenceSearch(store, cache_dir=tmp_path / "v", **options)  # type: ignore[arg-type]
+            assert cached.search(0, ["Did the actor turn down the advert?"]) == plain
     assert len(list((tmp_path / "v").iterdir())) == 1 and len(plain[0]) == 3
