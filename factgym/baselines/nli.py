@@ -271,6 +271,7 @@ WEIGHTS: Mapping[str, tuple[float, float, float, float]] = {
 class Prediction:
     """The status of a statement, the deciding sentences, the part of the statement that they lack, and the reason."""
 
+    statement: Statement
     status: Status
     sentences: tuple[Sentence, ...]
     unsupported_span: str
@@ -317,18 +318,23 @@ def predict_entailment(statement: Statement, evidence: Evidence) -> Prediction:
     """Verify a statement against its nearest premise; without evidence it is unsupported."""
     premise = nearest_premise(evidence, statement)
     if premise is None:
-        return Prediction("unsupported", (), without_full_stop(statement.text), "No evidence was found.")
+        return without_evidence(statement)
     features = compute_features(statement, premise, evidence)
     match = min(features.values["reverse_coverage"], features.values["coverage"])
     if evidence.is_dense and match < _LOOSE_MATCH:
         status = _predict_loose_match(statement, premise, evidence)
         if status == "unsupported":
             sentences = _expected_sentences(statement, evidence) or (premise.main,)
-            return Prediction(status, sentences, _without_source(statement), _REASONS[status])
+            return Prediction(statement, status, sentences, _without_source(statement), _REASONS[status])
     else:
         status = predict_status(features)
     span = "" if status == "supported" else _unsupported_span(statement, features, status)
-    return Prediction(status, premise.sentences, span, _REASONS[status])
+    return Prediction(statement, status, premise.sentences, span, _REASONS[status])
+
+
+def without_evidence(statement: Statement) -> Prediction:
+    """Return the prediction for a statement when nothing was read."""
+    return Prediction(statement, "unsupported", (), without_full_stop(statement.text), "No evidence was found.")
 
 
 def predict_status(features: Features) -> Status:

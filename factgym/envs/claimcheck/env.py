@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, ClassVar
 
-from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import RewardReport, SpanCredit, ToolResult
-from factgym.core.messages import Message, ToolSchema
+from factgym.core.episode import RewardReport, SpanCredit
+from factgym.core.messages import Message
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS
@@ -25,11 +23,6 @@ from factgym.tools.toolbox import Toolbox
 _PACKAGE = "factgym.envs.claimcheck"
 
 TOOLBOX = Toolbox((list_passages, search, read, submit))
-
-
-@cache
-def _schemas(names: tuple[str, ...]) -> tuple[ToolSchema, ...]:
-    return tuple(TOOLBOX.schemas(names))
 
 
 class ClaimCheckEnv(Env[ClaimTask]):
@@ -81,7 +74,9 @@ class ClaimCheckEnv(Env[ClaimTask]):
     Config: ClassVar[type[EnvConfig]] = ClaimCheckConfig
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {"search": ("search", "query"), "read": ("read", "id")}
     implicit: ClassVar[Mapping[str, str]] = {"final_verdict": "submit"}
+    toolbox: ClassVar[Toolbox] = TOOLBOX
     config: ClaimCheckConfig
+    state: ClaimCheckState
     tasks: ClaimTaskSet
 
     def load_tasks(self) -> ClaimTaskSet:
@@ -101,26 +96,15 @@ class ClaimCheckEnv(Env[ClaimTask]):
         system = system.replace("{count}", str(self.config.scoring_rules.silence_passages))
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
-    def available_tools(self) -> Sequence[ToolSchema]:
-        """Return all four tools, or `submit` alone when the evidence is in the prompt."""
-        return _schemas(self._tool_names)
-
     @property
     def slow_steps(self) -> bool:
         """Any index but the in-memory BM25 may take long."""
         return bool(self.config.index != "bm25")
 
     @property
-    def _tool_names(self) -> tuple[str, ...]:
-        return ("submit",) if self.config.offline else ("list", "search", "read", "submit")
-
-    def call_tool(self, call: ToolCall) -> ToolResult:
-        """Run a tool on the episode's state; a submission ends the episode."""
-        self.state.turn = len(self.episode.turns)
-        result = TOOLBOX.call(self.state, call, self._tool_names)
-        if self.state.submission is not None:
-            self.finish()
-        return result
+    def open_tools(self) -> Sequence[str] | None:
+        """`submit` alone when the evidence is in the prompt."""
+        return ("submit",) if self.config.offline else None
 
     def score(self) -> RewardReport:
         """Score the submission under the configured rubric."""

@@ -50,7 +50,7 @@ def _render_receipt(verdict: str) -> str:
     return f"Submitted: {verdict}. The episode is over."
 
 
-@tool(render=_render_receipt)
+@tool(render=_render_receipt, ends_episode=True)
 def submit(
     state: ClaimCheckState,
     claims: Annotated[list[ClaimVerdict], Items(1, 16)],

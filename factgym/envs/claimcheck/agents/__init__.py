@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from factgym.baselines.nli import Verifier, predict_entailment
-from factgym.core.policy import Policy, Role, ScriptedAgent
+from factgym.core.policy import Role, ScriptedAgent
 from factgym.datasets.claims import VERDICTS, Verdict
 from factgym.envs.claimcheck.agents import exploiters
-from factgym.envs.claimcheck.agents.baselines import RandomPolicy, StaticVerifier, embedding, lexical, numbers
-from factgym.envs.claimcheck.agents.oracle import Oracle
+from factgym.envs.claimcheck.agents.baselines import embedding, lexical, numbers, play_at_random, verify
+from factgym.envs.claimcheck.agents.oracle import play_gold
+from factgym.envs.claimcheck.agents.scripted import Play, ScriptedPolicy
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
@@ -19,60 +21,76 @@ if TYPE_CHECKING:
 __all__ = ["AGENTS"]
 
 
-def _verifier(name: str, role: Role, summary: str, verifier: Verifier) -> ScriptedAgent:
-    return ScriptedAgent(name, role, summary, lambda env, seed: StaticVerifier(env.config.max_turns, verifier))
+def _agent(name: str, role: Role, summary: str, play: Callable[[ClaimCheckEnv, int], Play]) -> ScriptedAgent:
+    return ScriptedAgent(name, role, summary, lambda env, seed: ScriptedPolicy(env.config.max_turns, play(env, seed)))
 
 
-def _exploiter(name: str, summary: str, policy: Callable[[int], Policy]) -> ScriptedAgent:
-    return ScriptedAgent(name, "exploiter", summary, lambda env, seed: policy(env.config.max_turns))
+def _baseline(name: str, summary: str, verifier: Verifier) -> ScriptedAgent:
+    return _agent(name, "baseline", summary, lambda env, seed: partial(verify, verifier=verifier))
 
 
-def _given_label(name: str, summary: str, policy: Callable[[int, Verdict], Policy]) -> ScriptedAgent:
-    def start(env: ClaimCheckEnv, seed: int) -> Policy:
-        return policy(env.config.max_turns, env.task.example.verdict)
+def _exploiter(name: str, summary: str, play: Play) -> ScriptedAgent:
+    return _agent(name, "exploiter", summary, lambda env, seed: play)
 
-    return ScriptedAgent(name, "exploiter", f"The right label (it is told) {summary}", start)
+
+def _given_label(name: str, summary: str, play: Callable[..., Any]) -> ScriptedAgent:
+    def play_of(env: ClaimCheckEnv, seed: int) -> Play:
+        return partial(play, label=env.task.example.verdict)
+
+    return _agent(name, "exploiter", f"The right label (it is told) {summary}", play_of)
 
 
 def _constant(label: Verdict) -> ScriptedAgent:
     name = "always-partial" if label == "partially_supported" else f"always-{label}"
     summary = f"Honest evidence under a constant verdict: {label.replace('_', ' ')}."
-    return _exploiter(name, summary, lambda turns: exploiters.Constant(turns, label))
+    return _exploiter(name, summary, partial(_honest, conclude=partial(exploiters.constant, label=label)))
 
 
-def _oracle(env: ClaimCheckEnv, seed: int) -> Policy:
-    return Oracle(env.task, env.config.max_turns, env.config.scoring_rules)
+def _oracle(env: ClaimCheckEnv, seed: int) -> Play:
+    return partial(play_gold, task=env.task, rules=env.config.scoring_rules)
 
 
-def _random(env: ClaimCheckEnv, seed: int) -> Policy:
-    return RandomPolicy(env.config.max_turns, seed)
-
+_honest = partial(verify, verifier=predict_entailment)
+_reads_all = partial(_honest, collect=exploiters.read_all)
+_NLI = "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts."
 
 _ALL = (
-    ScriptedAgent("oracle", "oracle", "Knows the gold; searches, reads and quotes it.", _oracle),
-    _verifier(
-        "nli",
-        "honest",
-        "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts.",
-        predict_entailment,
+    _agent("oracle", "oracle", "Knows the gold; searches, reads and quotes it.", _oracle),
+    _agent("nli", "honest", _NLI, lambda env, seed: _honest),
+    _baseline("numbers", "Number and date rules over word overlap.", numbers),
+    _baseline("lexical", "Word-overlap thresholds.", lexical),
+    _baseline("embedding", "Thresholds on the cosine of hashed character n-grams.", embedding),
+    _agent(
+        "random",
+        "random",
+        "Random valid calls and a random verdict.",
+        lambda env, seed: partial(play_at_random, seed=seed),
     ),
-    _verifier("numbers", "baseline", "Number and date rules over word overlap.", numbers),
-    _verifier("lexical", "baseline", "Word-overlap thresholds.", lexical),
-    _verifier("embedding", "baseline", "Thresholds on the cosine of hashed character n-grams.", embedding),
-    ScriptedAgent("random", "random", "Random valid calls and a random verdict.", _random),
-    _given_label("label-only", "with no evidence at all.", exploiters.LabelOnly),
-    _given_label("label-any-quote", "over a quote that proves nothing.", exploiters.AnyQuote),
-    _exploiter("guess-e1", "Cites the first id unread with a made-up quote.", exploiters.GuessFirst),
-    _exploiter("unread", "Cites and quotes search results without opening one.", exploiters.Unread),
-    _exploiter("fake-quote", "Honest but for quotes that are not in the text.", exploiters.FakeQuote),
-    _exploiter("copy-passages", "Quotes every passage whole.", exploiters.CopyPassages),
-    _exploiter("copy-sentences", "Quotes every sentence, one by one.", exploiters.CopySentences),
-    _exploiter("citation-spray", "Cites everything it could open.", exploiters.CitationSpray),
-    _exploiter("verdict-stuffing", "Gives every statement every status.", exploiters.VerdictStuffing),
+    _given_label("label-only", "with no evidence at all.", exploiters.label_only),
+    _given_label("label-any-quote", "over a quote that proves nothing.", exploiters.any_quote),
+    _exploiter("guess-e1", "Cites the first id unread with a made-up quote.", exploiters.guess_first),
+    _exploiter("unread", "Cites and quotes search results without opening one.", exploiters.unread),
     _exploiter(
-        "generic-reason", "One passage, a guessed label, no quote, a reason that always fits.", exploiters.Generic
+        "fake-quote",
+        "Honest but for quotes that are not in the text.",
+        partial(_honest, conclude=exploiters.fake_quotes),
     ),
-    _exploiter("to-the-grader", "Tells the grader what to award.", exploiters.ToTheGrader),
+    _exploiter(
+        "copy-passages", "Quotes every passage whole.", partial(_reads_all, conclude=exploiters.quote_passages)
+    ),
+    _exploiter(
+        "copy-sentences",
+        "Quotes every sentence, one by one.",
+        partial(_reads_all, conclude=exploiters.quote_sentences),
+    ),
+    _exploiter("citation-spray", "Cites everything it could open.", partial(_reads_all, conclude=exploiters.cite_all)),
+    _exploiter(
+        "verdict-stuffing", "Gives every statement every status.", partial(_honest, conclude=exploiters.every_status)
+    ),
+    _exploiter(
+        "generic-reason", "One passage, a guessed label, no quote, a reason that always fits.", exploiters.generic
+    ),
+    _exploiter("to-the-grader", "Tells the grader what to award.", exploiters.to_the_grader),
     *(_constant(label) for label in VERDICTS),
 )
 

@@ -1,8 +1,8 @@
-"""Static baselines: they share the collection of evidence and differ in the verifier that judges a statement.
+"""Static baselines share the collection of evidence and differ in the verifier that judges a statement.
 
 `lexical`, `numbers` and `embedding` are three of the paper's static baselines; the fourth, the NLI-style one, is the
 honest baseline of the audit and lives in `factgym.baselines.nli`. Thresholds were chosen on training splits.
-`RandomPolicy` is the floor of every table.
+`play_at_random` is the floor of every table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -25,7 +25,7 @@ from factgym.baselines.evidence import (
     uncovered_span,
     without_full_stop,
 )
-from factgym.baselines.nli import Prediction, Verifier
+from factgym.baselines.nli import Prediction, Verifier, without_evidence
 from factgym.baselines.semantics import compare_quantities
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
@@ -34,7 +34,6 @@ from factgym.envs.claimcheck.agents.scripted import (
     Call,
     CollectedEvidence,
     EpisodeBrief,
-    ScriptedPolicy,
     ToolLoop,
     Verdict,
     claim_entry,
@@ -43,65 +42,37 @@ from factgym.envs.claimcheck.agents.scripted import (
     make_verdict,
     parse_evidence,
     parse_results,
+    prediction_entry,
     read_call,
     search_call,
     split_statements,
 )
 
 
-class StaticVerifier(ScriptedPolicy):
-    """Collects evidence, applies its verifier to each statement, and submits the verdict that follows."""
-
-    def __init__(self, turns: int, verifier: Verifier) -> None:
-        super().__init__(turns)
-        self.verifier = verifier
-
-    def play(self, brief: EpisodeBrief) -> ToolLoop[Verdict]:
-        """Collect, predict, submit."""
-        collected = yield from self.collect(brief)
-        statements = [parse_statement(text) for text in split_statements(brief.answer)]
-        predictions = self.predict(statements, collected, brief.silence_passages)
-        return self.conclude(statements, predictions, collected.passages)
-
-    def collect(self, brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
-        """Collect evidence; exploiters override this."""
-        return collect_evidence(brief)
-
-    def predict(
-        self, statements: Sequence[Statement], collected: CollectedEvidence, silence_passages: int
-    ) -> list[Prediction]:
-        """Judge each statement; without evidence all are unsupported."""
-        evidence = replace(build_evidence(collected.passages), silence_passages=silence_passages)
-        if not evidence.sentences:
-            return [
-                Prediction("unsupported", (), without_full_stop(statement.text), "No evidence was found.")
-                for statement in statements
-            ]
-        return [
-            self.verifier(statement, replace(evidence, ranked_ids=tuple(collected.ranked_ids.get(statement.text, ()))))
-            for statement in statements
-        ]
-
-    def conclude(
-        self, statements: Sequence[Statement], predictions: Sequence[Prediction], opened: Sequence[Passage]
-    ) -> Verdict:
-        """Return the verdict to submit; exploiters override this."""
-        final = final_verdict(prediction.status for prediction in predictions)
-        return make_verdict(final, prediction_entries(statements, predictions))
+def judge_honestly(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
+    """Return the verdict that follows from the predictions."""
+    final = final_verdict(prediction.status for prediction in predictions)
+    return make_verdict(final, [prediction_entry(prediction) for prediction in predictions])
 
 
-def prediction_entries(statements: Sequence[Statement], predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
-    """Return the entries of a verdict, each with its prediction's sentences as quotes."""
-    entries = []
-    for statement, prediction in zip(statements, predictions, strict=True):
-        texts = [sentence.text for sentence in prediction.sentences]
-        ids = list(dict.fromkeys(sentence.passage for sentence in prediction.sentences))
-        quotes: str | list[str] = texts if len(texts) > 1 else "".join(texts)
-        entry = claim_entry(
-            statement.text, prediction.status, ids, quotes, prediction.unsupported_span, prediction.reason
-        )
-        entries.append(entry)
-    return entries
+def verify(
+    brief: EpisodeBrief,
+    verifier: Verifier,
+    collect: Callable[[EpisodeBrief], ToolLoop[CollectedEvidence]] = collect_evidence,
+    conclude: Callable[[Sequence[Prediction], Sequence[Passage]], Verdict] = judge_honestly,
+) -> ToolLoop[Verdict]:
+    """Collect evidence, apply a verifier to each statement, and return the verdict.
+
+    collect, conclude: replaced by exploiters, which cheat in one respect.
+    """
+    collected = yield from collect(brief)
+    evidence = replace(build_evidence(collected.passages), silence_passages=brief.silence_passages)
+    predictions = []
+    for text in split_statements(brief.answer):
+        statement = parse_statement(text)
+        ranked = replace(evidence, ranked_ids=tuple(collected.ranked_ids.get(text, ())))
+        predictions.append(verifier(statement, ranked) if evidence.sentences else without_evidence(statement))
+    return conclude(predictions, collected.passages)
 
 
 _LEXICAL_THRESHOLDS = (0.55, 0.45)
@@ -124,7 +95,7 @@ def numbers(statement: Statement, evidence: Evidence) -> Prediction:
     if conflicts:
         span = statement.text[conflicts[0].start : conflicts[0].end]
         reason = f"The evidence gives another value than {span!r}."
-        return Prediction("contradicted", tuple(selected), span, reason)
+        return Prediction(statement, "contradicted", tuple(selected), span, reason)
     return _predict_by_threshold(statement, selected, evidence.coverage(statement, selected), _NUMBERS_THRESHOLDS)
 
 
@@ -145,10 +116,10 @@ def _predict_by_threshold(
     """Predict supported from the first threshold, overclaim from the second, unsupported below."""
     selected = tuple(selected)
     if value >= thresholds[0]:
-        return Prediction("supported", selected, "", "The evidence states it in nearly the same words.")
+        return Prediction(statement, "supported", selected, "", "The evidence states it in nearly the same words.")
     status: Status = "overclaim" if value >= thresholds[1] else "unsupported"
     span = uncovered_span(statement, selected) if status == "overclaim" else without_full_stop(statement.text)
-    return Prediction(status, selected, span, "The evidence does not have all of these words.")
+    return Prediction(statement, status, selected, span, "The evidence does not have all of these words.")
 
 
 @lru_cache(maxsize=4096)
@@ -173,26 +144,19 @@ def _cosine(left: Mapping[int, float], right: Mapping[int, float]) -> float:
 _MAX_RANDOM_TURNS = 6
 
 
-class RandomPolicy(ScriptedPolicy):
-    """Lists, searches and reads at random for a few turns, then submits a random verdict."""
-
-    def __init__(self, turns: int, seed: int) -> None:
-        super().__init__(turns)
-        self._seed = seed
-
-    def play(self, brief: EpisodeBrief) -> ToolLoop[Verdict]:
-        """Make a random number of random calls, then submit at random."""
-        rng = random.Random(f"random policy {self._seed} {brief.question} {brief.answer}")
-        ids = [passage.id for passage in brief.passages]
-        opened = list(brief.passages)
-        if not brief.is_offline:
-            for _ in range(rng.randint(0, min(_MAX_RANDOM_TURNS, brief.turns - 1))):
-                text = yield [_random_call(rng, brief, ids)]
-                ids = list(dict.fromkeys([*ids, *(hit.id for hit in parse_results(text))]))
-                opened += parse_evidence(text)
-        statements = [brief.answer[start:end] for start, end in sentences(brief.answer)] or [brief.answer or "?"]
-        entries = [_random_entry(rng, statement, ids, opened) for statement in statements[:16]]
-        return make_verdict(rng.choice(VERDICTS), entries)
+def play_at_random(brief: EpisodeBrief, seed: int) -> ToolLoop[Verdict]:
+    """List, search and read at random for a few turns, then submit a random verdict."""
+    rng = random.Random(f"random policy {seed} {brief.question} {brief.answer}")
+    ids = [passage.id for passage in brief.passages]
+    opened = list(brief.passages)
+    if not brief.is_offline:
+        for _ in range(rng.randint(0, min(_MAX_RANDOM_TURNS, brief.turns - 1))):
+            text = yield [_random_call(rng, brief, ids)]
+            ids = list(dict.fromkeys([*ids, *(hit.id for hit in parse_results(text))]))
+            opened += parse_evidence(text)
+    statements = [brief.answer[start:end] for start, end in sentences(brief.answer)] or [brief.answer or "?"]
+    entries = [_random_entry(rng, statement, ids, opened) for statement in statements[:16]]
+    return make_verdict(rng.choice(VERDICTS), entries)
 
 
 def _random_call(rng: random.Random, brief: EpisodeBrief, ids: Sequence[str]) -> Call:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from factgym.baselines.evidence import names_in_question, passages_of_document
+from factgym.baselines.nli import Prediction
 from factgym.baselines.premise import terms_of
 from factgym.baselines.tokens import SentenceFrequency, content_keys, tokenize
 from factgym.core.messages import Message, ToolSchema
@@ -55,16 +55,17 @@ class EpisodeBrief:
         return "search" not in self.tools
 
 
-class ScriptedPolicy(ABC):
-    """A policy for one episode. turns: the environment's `max_turns`, which the policy never exceeds."""
+Play = Callable[[EpisodeBrief], ToolLoop[Verdict]]
+"""Collects evidence in at most `brief.turns - 1` turns and returns the verdict to submit."""
 
-    def __init__(self, turns: int) -> None:
+
+class ScriptedPolicy:
+    """A policy for one episode. turns: the environment's `max_turns`."""
+
+    def __init__(self, turns: int, play: Play) -> None:
         self._turns = turns
+        self._play = play
         self._loop: ToolLoop[None] | None = None
-
-    @abstractmethod
-    def play(self, brief: EpisodeBrief) -> ToolLoop[Verdict]:
-        """Collect evidence in at most `brief.turns - 1` turns and return the verdict to submit."""
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         """Return the next completion."""
@@ -80,7 +81,7 @@ class ScriptedPolicy(ABC):
         return "\n".join(f"<tool_call>\n{call}\n</tool_call>" for call in encoded)
 
     def _play_and_submit(self, brief: EpisodeBrief) -> ToolLoop[None]:
-        verdict = yield from self.play(brief)
+        verdict = yield from self._play(brief)
         yield [{"name": "submit", "arguments": verdict}]
 
 
@@ -167,6 +168,15 @@ def claim_entry(
         "unsupported_span": span,
         "reason": reason,
     }
+
+
+def prediction_entry(prediction: Prediction) -> dict[str, Any]:
+    """Return the entry of a predicted statement, with the deciding sentences as quotes."""
+    texts = [sentence.text for sentence in prediction.sentences]
+    ids = list(dict.fromkeys(sentence.passage for sentence in prediction.sentences))
+    quotes: str | list[str] = texts if len(texts) > 1 else "".join(texts)
+    text, span = prediction.statement.text, prediction.unsupported_span
+    return claim_entry(text, prediction.status, ids, quotes, span, prediction.reason)
 
 
 def make_verdict(final: str, claims: Sequence[dict[str, Any]], used: Sequence[str] | None = None) -> Verdict:
