@@ -44,17 +44,18 @@ from factgym.baselines.semantics import (
 )
 from factgym.baselines.tokens import Token
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.datasets.attribution import ERROR_TYPES
 from factgym.envs.seva.agents.scripted import (
     NEGATIVE,
     POSITIVE,
     EpisodeBrief,
-    ScriptedPolicy,
     Verdict,
     fix_suggestion,
     ground_parts,
     make_verdict,
+    parse_brief,
     refuting_grounds,
     source_evidence,
     supporting_grounds,
@@ -357,7 +358,7 @@ _MAX_SIGNS = 3
 _CONFIDENCE_DIGITS = 4
 
 
-class FeatureVerifier(ScriptedPolicy):
+class FeatureVerifier:
     """A policy that answers SEVA's prompt with a structured verdict, aligned with the nearest sentences.
 
     weights: by default untrained; then every claim is attributable at a confidence of 1/2. It reads claim and source
@@ -388,6 +389,10 @@ class FeatureVerifier(ScriptedPolicy):
 
     async def close(self) -> None:
         """Do nothing: there are no resources to release."""
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        """Return the verdict as the text of a completion."""
+        return json.dumps(self.verdict(parse_brief(messages)), ensure_ascii=False)
 
     def verdict(self, brief: EpisodeBrief) -> Verdict:
         """Return the verdict on a claim."""

@@ -11,6 +11,7 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -19,7 +20,8 @@ from factgym.agents.runs.artifacts import read_lines, write_lines
 from factgym.core.errors import DataError
 from factgym.core.registry import make
 from factgym.datasets.attribution import NOT_ATTRIBUTABLE, AttributionClaim
-from factgym.envs.seva.agents.baselines import Oracle
+from factgym.envs.seva.agents.baselines import gold_verdict
+from factgym.envs.seva.agents.scripted import ScriptedPolicy
 from factgym.envs.seva.env import SevaEnv
 from factgym.envs.seva.tasks import SevaTaskSet
 from factgym.generators.perturbations.probes import Probe
@@ -97,7 +99,7 @@ def chat_lines(examples: Sequence[Example], rules: str = "") -> Iterator[dict[st
     for place, example in enumerate(examples):
         task = tasks[place]
         prompt = env.initial_messages(task)
-        said = Oracle(task).act(prompt, ())
+        said = ScriptedPolicy(partial(gold_verdict, task=task)).act(prompt, ())
         messages = [*(with_rules(prompt, rules) if rules else prompt), {"role": "assistant", "content": said}]
         yield {
             "messages": messages,

@@ -28,7 +28,6 @@ from factgym.envs.seva.agents.scripted import (
     NEGATIVE,
     POSITIVE,
     EpisodeBrief,
-    ScriptedPolicy,
     Verdict,
     fix_suggestion,
     ground_parts,
@@ -43,24 +42,18 @@ from factgym.envs.seva.tasks import SevaTask
 from factgym.rewards.seva import ERROR_TYPES
 
 
-class Oracle(ScriptedPolicy):
-    """Earns every point of the reward: the gold label, and where the data has them the deciding sentence and the error."""
-
-    def __init__(self, task: SevaTask) -> None:
-        self._task = task
-
-    def verdict(self, brief: EpisodeBrief) -> Verdict:
-        """Return the gold as a verdict."""
-        meta, gold = self._task.item.meta, self._task.gold
-        ranges = meta.get("evidence") or []
-        sentence = truncate_source_span(brief.source[slice(*ranges[0])]) if ranges else ""
-        parts = ground_parts(brief, source_evidence(brief.source), sentence)
-        if gold.label == POSITIVE:
-            return make_verdict(POSITIVE, 1.0, supporting_grounds(parts))
-        wrong, reason = str(meta.get("span") or ""), str(meta.get("reason") or "")
-        grounds = refuting_grounds(parts, wrong, brief.source, reason)
-        fix = f"Replace or remove “{(wrong or brief.claim)[:200]}”. {reason}".strip()
-        return make_verdict(NEGATIVE, 1.0, grounds, gold.error_type or "fabrication", fix)
+def gold_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:
+    """Earn every point of the reward: the gold label, and where the data has them the deciding sentence and the error."""
+    meta, gold = task.item.meta, task.gold
+    ranges = meta.get("evidence") or []
+    sentence = truncate_source_span(brief.source[slice(*ranges[0])]) if ranges else ""
+    parts = ground_parts(brief, source_evidence(brief.source), sentence)
+    if gold.label == POSITIVE:
+        return make_verdict(POSITIVE, 1.0, supporting_grounds(parts))
+    wrong, reason = str(meta.get("span") or ""), str(meta.get("reason") or "")
+    grounds = refuting_grounds(parts, wrong, brief.source, reason)
+    fix = f"Replace or remove “{(wrong or brief.claim)[:200]}”. {reason}".strip()
+    return make_verdict(NEGATIVE, 1.0, grounds, gold.error_type or "fabrication", fix)
 
 
 _TIME_UNITS = frozenset({"date", "rate"})
@@ -154,41 +147,26 @@ def classify_error(claim: Statement, sentences: Sequence[Sentence], status: str)
     return "scope_inflation" if universal_spans(claim.text) and status != "unsupported" else "fabrication"
 
 
-class StaticVerifier(ScriptedPolicy):
-    """Judges a claim and shows the sentences used."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-
-    def verdict(self, brief: EpisodeBrief) -> Verdict:
-        """Return the judgement with its grounds."""
-        evidence = source_evidence(brief.source)
-        judgement = Judgement(False, 0.5, "fabrication", without_full_stop(brief.claim))
-        if evidence.sentences:
-            judgement = self._judge(parse_statement(brief.claim), evidence)
-        judgement = self.revise(judgement, brief)
-        parts = ground_parts(brief, evidence)
-        if judgement.supported:
-            return make_verdict(POSITIVE, judgement.confidence, supporting_grounds(parts))
-        grounds = refuting_grounds(parts, judgement.wrong, brief.source, judgement.reason)
-        fix = fix_suggestion(brief, judgement.wrong)
-        return make_verdict(NEGATIVE, judgement.confidence, grounds, judgement.error_type, fix)
-
-    def revise(self, judgement: Judgement, brief: EpisodeBrief) -> Judgement:
-        """Return the judgement to submit; exploiters and the random policy override this."""
-        return judgement
+def verify(
+    brief: EpisodeBrief, judge: Judge, revise: Callable[[Judgement, EpisodeBrief], Judgement] | None = None
+) -> Verdict:
+    """Return a judgement with its grounds. revise: changes it first, for exploiters."""
+    evidence = source_evidence(brief.source)
+    judgement = Judgement(False, 0.5, "fabrication", without_full_stop(brief.claim))
+    if evidence.sentences:
+        judgement = judge(parse_statement(brief.claim), evidence)
+    if revise is not None:
+        judgement = revise(judgement, brief)
+    parts = ground_parts(brief, evidence)
+    if judgement.supported:
+        return make_verdict(POSITIVE, judgement.confidence, supporting_grounds(parts))
+    grounds = refuting_grounds(parts, judgement.wrong, brief.source, judgement.reason)
+    fix = fix_suggestion(brief, judgement.wrong)
+    return make_verdict(NEGATIVE, judgement.confidence, grounds, judgement.error_type, fix)
 
 
-class RandomPolicy(StaticVerifier):
-    """A random label, error and confidence over the nearest sentences."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(judge_lexically)
-        self._seed = seed
-
-    def revise(self, judgement: Judgement, brief: EpisodeBrief) -> Judgement:
-        """Draw from the seed and the claim."""
-        rng = random.Random(f"random verdict {self._seed} {brief.claim} {brief.source}")
-        return Judgement(
-            rng.random() < 0.5, round(rng.random(), 2), rng.choice(ERROR_TYPES), rng.choice(split_claim(brief.claim))
-        )
+def random_judgement(judgement: Judgement, brief: EpisodeBrief, seed: int) -> Judgement:
+    """Draw label, confidence, error and wrong part from the seed, the claim and the source."""
+    rng = random.Random(f"random verdict {seed} {brief.claim} {brief.source}")
+    parts = split_claim(brief.claim)
+    return Judgement(rng.random() < 0.5, round(rng.random(), 2), rng.choice(ERROR_TYPES), rng.choice(parts))

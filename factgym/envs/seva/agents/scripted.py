@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,16 +42,15 @@ def parse_brief(messages: Sequence[Message]) -> EpisodeBrief:
     return EpisodeBrief(claim, source)
 
 
-class ScriptedPolicy(ABC):
+class ScriptedPolicy:
     """A policy that replies with the same verdict in every turn: the review of a draft changes nothing."""
 
-    @abstractmethod
-    def verdict(self, brief: EpisodeBrief) -> Verdict:
-        """Return the verdict to submit."""
+    def __init__(self, verdict: Callable[[EpisodeBrief], Verdict]) -> None:
+        self._verdict = verdict
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         """Return the verdict as the text of a completion."""
-        return json.dumps(self.verdict(parse_brief(messages)), ensure_ascii=False)
+        return json.dumps(self._verdict(parse_brief(messages)), ensure_ascii=False)
 
 
 def align(claim_span: str, source_span: str, status: str) -> dict[str, str]:
