@@ -1,4 +1,4 @@
-"""Configuration of the CorVer environments, and which splits each source of questions has."""
+"""Configuration of the CorVer environments."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ Source = Literal["synthetic", "nq-open", "webquestions", "triviaqa", "popqa", "s
 Prompt = Literal["train", "eval", "eval-trained"]
 
 REWARD = "strict"
-"""The reward by default; the card says why it is not the published one."""
+"""Default reward; the environment's card gives the reasons against the published one."""
 
 
 class CorverConfig(DataConfig):
     """Settings of `corver-qa*`.
 
-    source: where the questions come from; "file" is any understood file of yours. split: which part. path: file or
-    folder of a source that is not generated. size: how many questions: of generated ones the first, of a file's a
-    slice drawn by `seed`, stratified by popularity or kind where it has them; all by default.
+    source: the questions' source; "file" is a file of yours in any supported format. split: its part. path: file or
+    folder of a source that is not generated. size: number of questions: of generated ones the first, of a file's a
+    sample drawn by `seed`, stratified by popularity or kind if it has them; all by default.
     reward: "strict", "reference", either with "-no-cooccurrence", "-no-judge", "-no-alignment", or a `Rubric` over the
     same components. no_cooccurrence, no_judge, no_alignment: the same ablations (A1, A2, A3). rule: how a sentence's
     triplets become one count. judge: "reference" or "boundary" in place of the reward's own judge. rules: all other
     constants of the reward.
-    counter: what counts: the path of an index, "infini-gram:PATH", an object with `count_many`, or "none"; default the
-    generated world's own corpus, and no counter for files, where the sentence term is then 0. counter_options: options
-    of a counter that is named by its path. extractor: "rule", "quco:PATH" or an object with `extract`.
+    counter: the path of an index, "infini-gram:PATH", an object with `count_many`, or "none"; by default the generated
+    world's own corpus, and no counter for files, where the sentence term is then 0. counter_options: options of a
+    counter that is named by its path. extractor: "rule", "quco:PATH" or an object with `extract`.
     prompt: the requirements of the paper's training prompt, of its evaluation prompt, or of the latter with the line
     that it adds for trained checkpoints.
-    corpus: folder or file of documents that the search tool searches, where the questions are not generated. index,
-    index_options: as in `factgym.corpora.index.build_index`. max_passage_chars: of a longer passage the beginning is
-    shown, and the cut is marked.
+    corpus: folder or file of documents for the search tool, if the questions are not generated. index, index_options:
+    as in `factgym.corpora.index.build_index`. max_passage_chars: longer passages are cut, and the cut is marked.
     """
 
     max_turns: AtLeastOne = 1
@@ -74,14 +73,14 @@ class CorverConfig(DataConfig):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that can be chosen; the first is the default."""
+        """The splits of the source; the first is the default."""
         if self.source == "synthetic":
             return ("validation", *(split for split in SPLITS if split != "validation"))
         return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS else ("test",)
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` and the ablations name. Raises ConfigError for a name that there is not."""
+        """The rubric that `reward` and the ablations name. Raises ConfigError for an unknown name."""
         if isinstance(self.reward, Rubric):
             if self.no_cooccurrence or self.no_judge or self.no_alignment:
                 raise ConfigError("an ablation changes a reward given by name: leave it out of your own Rubric")
@@ -96,6 +95,6 @@ class CorverConfig(DataConfig):
 
     @property
     def scoring_rules(self) -> CorverRules:
-        """`rules` with `rule`, and with the judge whose label is reported: `judge`, else the reward's own."""
+        """`rules` with `rule`, and with the judge of the reported label: `judge`, else the reward's own."""
         judge: JudgeRule = self.judge or ("reference" if "judge" in self.rubric.weights else "boundary")
         return replace(self.rules or CorverRules(), rule=self.rule, judge=judge)

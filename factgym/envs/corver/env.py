@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from factgym.core.action import ParsedAction
 from factgym.core.calls import ToolCall
@@ -16,24 +16,79 @@ from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.registry import EnvSpec
-from factgym.envs.corver.completion import Completion, completion_of, credits_of, is_completion
+from factgym.corpora.corpus import Passage
+from factgym.envs.corver.completion import (
+    Completion,
+    CompletionSpace,
+    completion_credits,
+    is_completion,
+    message_completion,
+)
 from factgym.envs.corver.config import CorverConfig
-from factgym.envs.corver.search import TOOLBOX, SearchDesk
-from factgym.envs.corver.space import CompletionSpace
 from factgym.envs.corver.tasks import CorverTask, CorverTaskSet, corver_tasks
 from factgym.rewards.corver import RUBRICS, CorverScore, reward_report, score_completion
-from factgym.rewards.corver.rubrics import CorverRules
 from factgym.rewards.rubric import Rubric
+from factgym.tools.library import PassageLibrary
+from factgym.tools.schema import Number, Text
+from factgym.tools.toolbox import Toolbox, tool
+from factgym.tools.untrusted import attribute, neutralise
 
 _PACKAGE = "factgym.envs.corver"
-_NAME_CHARS = 80
-_COMPLETION = "completion"
+_MAX_NAME_CHARS = 80
+_MAX_ALIASES = 12
 _PROMPTS = {"train": ("train",), "eval": ("eval",), "eval-trained": ("eval", "loop")}
-_FORM = "<think>…</think><answer>…</answer>"
+_FORMAT = "<think>…</think><answer>…</answer>"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBackend:
+    """State of the search tool; shared between episodes."""
+
+    library: PassageLibrary
+    max_passage_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Passages, best first, and the size of the library."""
+
+    total: int
+    passages: tuple[Passage, ...]
+    max_chars: int
+
+
+def _render(result: SearchResult) -> str:
+    if not result.passages:
+        return f"None of the {result.total} passages matches. Try other words."
+    return "\n".join(_render_passage(passage, result.max_chars) for passage in result.passages)
+
+
+def _render_passage(passage: Passage, max_chars: int) -> str:
+    cut = len(passage.text) - max_chars
+    text = neutralise(passage.text[:max_chars]) + (f"… [cut: {cut} more characters]" if cut > 0 else "")
+    return f'<result id="{attribute(passage.id)}" title="{attribute(passage.title)}">\n{text}\n</result>'
+
+
+@tool(render=_render, tags=("query",))
+def search(
+    backend: SearchBackend, query: Annotated[str, Text(1, 1000)], k: Annotated[int, Number(1, 10)] = 3
+) -> SearchResult:
+    """Search the corpus. Returns passages, best first.
+
+    Args:
+        query: What to look for, in words that the text may use.
+        k: How many passages to return at most.
+    """
+    passages = (backend.library.find(hit.id) for hit in backend.library.search(query, k))
+    matches = tuple(passage for passage in passages if passage is not None)
+    return SearchResult(len(backend.library), matches, backend.max_passage_chars)
+
+
+TOOLBOX = Toolbox((search,))
 
 
 @cache
-def _schemas() -> tuple[ToolSchema, ...]:
+def _search_schemas() -> tuple[ToolSchema, ...]:
     return tuple(TOOLBOX.schemas())
 
 
@@ -102,124 +157,129 @@ class CorverEnv(Env[CorverTask]):
         self.action_space = CompletionSpace(self.available_tools)
 
     def load_tasks(self) -> CorverTaskSet:
-        """The shared task set of this configuration."""
+        """Return the shared task set of this configuration."""
         return corver_tasks(self.config)
 
     def initial_messages(self, task: CorverTask) -> list[Message]:
-        """The instructions, and the bare question."""
-        self._final: int | None = None
-        self._taken: ToolCall | None = None
-        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._instructions)
-        return [{"role": "system", "content": system}, {"role": "user", "content": task.asked}]
+        """Return the instructions, and the bare question."""
+        self._completion_turn: int | None = None
+        self._completion_call: ToolCall | None = None
+        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._prompt_names)
+        return [{"role": "system", "content": system}, {"role": "user", "content": task.question}]
 
     @property
-    def _instructions(self) -> tuple[str, ...]:
-        """The prompts that make up the system message."""
+    def _prompt_names(self) -> tuple[str, ...]:
+        """The prompts of the system message."""
         return (*_PROMPTS[self.config.prompt], *(("search",) if self.config.search else ()))
 
     def available_tools(self) -> Sequence[ToolSchema]:
-        """`search` where there is something to search; a completion is no tool call."""
-        return _schemas() if self.config.search else ()
+        """Return `search` in an environment with a corpus; a completion is no tool call."""
+        return _search_schemas() if self.config.search else ()
 
     @property
     def slow_steps(self) -> bool:
-        """A model as extractor, an index that is not the in-memory BM25, and a counter of one's own may take long."""
+        """Whether a step may be slow: a model as extractor, a custom counter, an index other than in-memory BM25."""
         config = self.config
-        own = config.counter is not None and config.counter != "none"
-        return bool(config.extractor != "rule" or own or (config.search and config.index != "bm25"))
+        has_custom_counter = config.counter is not None and config.counter != "none"
+        return bool(config.extractor != "rule" or has_custom_counter or (config.search and config.index != "bm25"))
 
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
-        """Answer each item of an action; a completion is taken as a whole."""
+        """Answer each item of an action; a completion is one item, whatever it contains."""
         if is_completion(parsed, self.config.max_turns == 1):
-            self._taken = ToolCall(_COMPLETION, {}, None, 0, len(parsed.message.get("content") or ""))
-            parsed = replace(parsed, items=(self._taken,))
-        replies = super().tool_results(parsed)
-        self._taken = None
-        return [_reminded(one) for one in replies]
+            length = len(parsed.message.get("content") or "")
+            self._completion_call = ToolCall("completion", {}, None, 0, length)
+            parsed = replace(parsed, items=(self._completion_call,))
+        results = super().tool_results(parsed)
+        self._completion_call = None
+        return [_explain_format(result) for result in results]
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Take the completion, or search."""
-        if call is self._taken:
-            self._final = len(self.episode.turns)
+        """Receive the completion, or search."""
+        if call is self._completion_call:
+            self._completion_turn = len(self.episode.turns)
             self.finish()
             return ToolResult("Received. The episode is over.")
         if not self.config.search:
-            name = call.name[:_NAME_CHARS]
-            raise ToolError("unknown_tool", f"There is no tool {name!r} here. Write {_FORM}.")
-        return TOOLBOX.call(SearchDesk(self.tasks.library, self.config.max_passage_chars), call)
+            name = call.name[:_MAX_NAME_CHARS]
+            raise ToolError("unknown_tool", f"There is no tool {name!r} here. Write {_FORMAT}.")
+        return TOOLBOX.call(SearchBackend(self.tasks.library, self.config.max_passage_chars), call)
 
     def score(self) -> RewardReport:
-        """The components under the configured rubric; of an episode that was cut off, what its last message holds."""
-        place, completion, score = self.scored()
-        rubric = self.config.rubric
-        report = reward_report(score, rubric, message=max(place, 0))
-        spans = () if place < 0 else self._spans(score, rubric, place, completion)
-        return replace(report, spans=spans, metrics={**report.metrics, **self._metrics(score)})
-
-    def scored(self) -> tuple[int, Completion, CorverScore]:
-        """The message that is scored (-1 for none), what of it, and the score: what token returns are made of."""
-        place, completion = self._completion()
-        tasks, item = self.tasks, self.task.item
-        rules: CorverRules = self.config.scoring_rules
-        score = score_completion(
-            completion.text, item.aliases, tasks.counter, tasks.extractor, rules, question=item.question
-        )
-        return place, completion, score
-
-    def _completion(self) -> tuple[int, Completion]:
-        """What is scored and the index of its message; -1 and nothing where the last message was a call or none."""
-        turns = self.episode.turns
-        if not turns:
-            return -1, Completion("")
-        turn = turns[-1] if self._final is None else turns[self._final]
-        if self._final is None and any(reply.tool for reply in turn.results):
-            return -1, Completion("")
-        return turn.message, completion_of(self.episode.messages[turn.message])
-
-    def _spans(self, score: CorverScore, rubric: Rubric, place: int, completion: Completion) -> Any:
-        length = len(message_text(self.episode.messages[place]))
-        return credits_of(score, rubric, completion.shift, length, place)
-
-    def _metrics(self, score: CorverScore) -> dict[str, Any]:
-        item = self.task.item
-        turns = self.episode.turns
-        return {
+        """Score the completion under the configured rubric; of a truncated episode, the last message."""
+        message, completion, score = self.scored()
+        rubric, item = self.config.rubric, self.task.item
+        report = reward_report(score, rubric, message=max(message, 0))
+        results = [result for turn in self.episode.turns for result in turn.results]
+        metrics = {
+            **report.metrics,
             "benchmark": item.benchmark,
             "popularity": item.popularity,
             "kind": item.meta.get("kind"),
-            "rewards": [one.reward for one in score.sentences],
-            "strict_rewards": [one.strict_reward for one in score.sentences],
-            "searches": sum(reply.tool == "search" and not reply.error for turn in turns for reply in turn.results),
+            "rewards": [sentence.reward for sentence in score.sentences],
+            "strict_rewards": [sentence.strict_reward for sentence in score.sentences],
+            "searches": sum(result.tool == "search" and not result.error for result in results),
         }
+        if message < 0:
+            return replace(report, spans=(), metrics=metrics)
+        length = len(message_text(self.episode.messages[message]))
+        spans = completion_credits(score, rubric, completion.shift, length, message)
+        return replace(report, spans=spans, metrics=metrics)
+
+    def scored(self) -> tuple[int, Completion, CorverScore]:
+        """Return the index of the scored message (-1 for none), its completion, and the score, for token returns."""
+        message, completion = self._scored_message()
+        tasks, item = self.tasks, self.task.item
+        rules = self.config.scoring_rules
+        score = score_completion(
+            completion.text, item.aliases, tasks.counter, tasks.extractor, rules, question=item.question
+        )
+        return message, completion, score
+
+    def _scored_message(self) -> tuple[int, Completion]:
+        turns = self.episode.turns
+        if not turns:
+            return -1, Completion("")
+        turn = turns[-1] if self._completion_turn is None else turns[self._completion_turn]
+        if self._completion_turn is None and any(result.tool for result in turn.results):
+            return -1, Completion("")
+        return turn.message, message_completion(self.episode.messages[turn.message])
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """The lowest and the highest reward that the rubric can give, its weights taken as positive."""
-        bounds = _bounds(self.config.scoring_rules, self.tasks.has_counter)
-        found = [(weight, bounds[name.partition("_")[0]]) for name, weight in self.config.rubric.weights.items()]
-        return sum(weight * low for weight, (low, _) in found), sum(weight * high for weight, (_, high) in found)
+        """The lowest and the highest reward of the rubric, its weights taken as positive."""
+        rules = self.config.scoring_rules
+        judge_rewards = (rules.good_reward, rules.bad_reward, rules.na_reward)
+        bounds = {
+            "judge": (min(judge_rewards), max(judge_rewards)),
+            "format": (-abs(rules.format_reward), abs(rules.format_reward)),
+            "cooccurrence": (min(rules.none_reward, 0.0), max(rules.high_reward, 0.0)),
+        }
+        if not self.tasks.has_counter:
+            bounds["cooccurrence"] = (0.0, 0.0)
+        terms = [(weight, bounds[name.partition("_")[0]]) for name, weight in self.config.rubric.weights.items()]
+        return sum(weight * low for weight, (low, _) in terms), sum(weight * high for weight, (_, high) in terms)
 
     def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """The published reward, the strict one, and the environment's own."""
+        """Return the published rubric, the strict one, and the environment's own, whose name comes second."""
         own = self.config.rubric
         name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
         return {**RUBRICS, name: own}, name
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
-        """A completion asked for part by part, for a person who plays."""
+        """Ask a person for a completion, part by part."""
         return f"<think>{ask('reasoning, in sentences', ())}</think>\n<answer>{ask('answer', ())}</answer>"
 
     def gold_lines(self) -> list[str]:
-        """The right answers, and of a generated question how often the corpus states the fact."""
+        """Return the right answers, and for a generated question how often the corpus states the fact."""
         item = self.task.item
-        lines = [f"Right answers: {'; '.join(item.aliases[:12])}"]
+        lines = [f"Right answers: {'; '.join(item.aliases[:_MAX_ALIASES])}"]
         if item.popularity is not None:
             unit = "sentences of the corpus state it" if item.benchmark == "synthetic" else "popularity of the subject"
             lines.append(f"  {item.popularity:g} ({unit})")
         return lines
 
     def view_task(self, task: CorverTask) -> dict[str, Any]:
-        """The question with its gold answers."""
+        """Return the question with its gold answers."""
         item = task.item
         return {
             "question": item.question,
@@ -229,25 +289,17 @@ class CorverEnv(Env[CorverTask]):
         }
 
     def warnings(self) -> list[str]:
-        """That nothing was counted, where nothing is."""
+        """Warn that nothing is counted."""
         return [] if self.tasks.has_counter else ["No counter: the sentence term of the reward is 0."]
 
     def prompt_hashes(self) -> dict[str, str]:
-        """The instructions; the task is the bare question."""
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in self._instructions}
+        """Return the hashes of the instructions; the task is the bare question."""
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in self._prompt_names}
 
 
-def _bounds(rules: CorverRules, counted: bool) -> dict[str, tuple[float, float]]:
-    """The range of each kind of component."""
-    judged = (rules.good_reward, rules.bad_reward, rules.na_reward)
-    size = abs(rules.format_reward)
-    sentence = (min(rules.none_reward, 0.0), max(rules.high_reward, 0.0)) if counted else (0.0, 0.0)
-    return {"judge": (min(judged), max(judged)), "format": (-size, size), "cooccurrence": sentence}
-
-
-def _reminded(result: ToolResult) -> ToolResult:
-    """A reply to what was no completion, with the form that is asked for rather than that of a tool call."""
+def _explain_format(result: ToolResult) -> ToolResult:
+    """Name the requested format in the error for a message without a completion, rather than that of a tool call."""
     if result.error_code in ("no_tool_call", "empty", "only_reasoning"):
-        text = f"Error ({result.error_code}): There is no answer in the message. Write {_FORM}."
+        text = f"Error ({result.error_code}): There is no answer in the message. Write {_FORMAT}."
         return replace(result, text=text)
     return result

@@ -1,4 +1,4 @@
-"""CorVer's scripted players: what each knows, and that exploiters differ from the honest baselines by their trick alone."""
+"""CorVer's scripted players: what each knows, and that exploiters differ from the honest baselines by their exploit alone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,19 @@ import factgym
 from factgym.agents.rollout import play_many
 from factgym.core.env import Env
 from factgym.core.messages import Message
-from factgym.envs.corver.agents import AGENTS, SEARCH_AGENTS
-from factgym.envs.corver.agents.exploiters import TO_THE_GRADER, TRICKS
-from factgym.envs.corver.agents.script import REFUSAL, Lore
-from factgym.envs.corver.agents.searcher import Searcher, read_off, subject_of
-from factgym.envs.corver.agents.student import SHARE, knows
+from factgym.envs.corver.agents import (
+    AGENTS,
+    EXPLOITS,
+    GRADER_INSTRUCTION,
+    REFUSAL,
+    SEARCH_AGENTS,
+    STUDENT_SHARE,
+    Background,
+    Searcher,
+    question_subject,
+    read_answer,
+    student_knows,
+)
 from factgym.rewards.corver import STRICT, extract_answer
 
 N = 120
@@ -42,10 +50,10 @@ def test_the_student_knows_a_fixed_share_and_refuses_the_rest() -> None:
     labels = Counter()
     for episode in played(env, "student", 400):
         label = episode["reward"]["metrics"]["label"]
-        assert label == ("good" if knows(episode["task"]) else "na")
+        assert label == ("good" if student_knows(episode["task"]) else "na")
         assert (episode["messages"][2]["content"] == REFUSAL) == (label == "na")
         labels[label] += 1
-    assert labels["good"] / 400 == pytest.approx(SHARE, abs=0.08)
+    assert labels["good"] / 400 == pytest.approx(STUDENT_SHARE, abs=0.08)
 
 
 def test_the_searcher_finds_what_the_corpus_states_and_refuses_what_it_does_not() -> None:
@@ -65,7 +73,7 @@ def test_the_searcher_sees_the_messages_alone() -> None:
         {"role": "system", "content": "…"},
         {"role": "user", "content": "Who wrote the novel Winter Bressa?"},
     ]
-    policy = Searcher(Lore("", (), (), ()))
+    policy = Searcher(Background("", (), (), ()))
     assert policy.act(shown, []) == "<search>Who wrote the novel Winter Bressa?</search>"
     shown += [
         {"role": "assistant", "content": policy.act(shown, [])},
@@ -95,37 +103,37 @@ def test_the_searcher_sees_the_messages_alone() -> None:
 )
 def test_an_answer_is_read_off_the_sentence_about_the_subject(question: str, answer: str | None) -> None:
     passage = "Winter Bressa is a novel by Odette Kliov, first published by Trunda Press in 1801 and set in Molgrad."
-    known = read_off(question, [passage])
+    known = read_answer(question, [passage])
     assert (known.answer if known else None) == answer
 
 
 def test_the_subject_of_a_question_is_its_last_name() -> None:
-    assert subject_of("Who designed the town hall of Velmora?") == "Velmora"
-    assert subject_of("At which university did Jorun Deori study?") == "Jorun Deori"
-    assert subject_of("what is it?") == ""
+    assert question_subject("Who designed the town hall of Velmora?") == "Velmora"
+    assert question_subject("At which university did Jorun Deori study?") == "Jorun Deori"
+    assert question_subject("what is it?") == ""
 
 
-@pytest.mark.parametrize("trick", TRICKS)
-def test_a_trick_changes_the_text_and_not_the_knowledge(trick: str) -> None:
+@pytest.mark.parametrize("exploit", EXPLOITS)
+def test_an_exploit_changes_the_text_and_not_the_knowledge(exploit: str) -> None:
     env = factgym.make("corver-qa")
-    for episode in played(env, trick, 30):
+    for episode in played(env, exploit, 30):
         answer = extract_answer(episode["messages"][2]["content"])
         gold = episode["task_view"]["gold"]["answers"][0]
-        known = knows(episode["task"])
-        if trick == "one-word":
+        known = student_knows(episode["task"])
+        if exploit == "one-word":
             assert answer in ("e", "1")
-        elif trick in ("dump", "short-list"):
+        elif exploit in ("dump", "short-list"):
             assert gold in answer or not known
         else:
             assert (gold in answer) == known
-            assert known or answer in ("I don't know", TO_THE_GRADER, *(("e", "1") if trick == "bluff" else ()))
+            assert known or answer in ("I don't know", GRADER_INSTRUCTION, *(("e", "1") if exploit == "bluff" else ()))
 
 
 def test_roles_and_order() -> None:
     for agents, honest in ((AGENTS, "student"), (SEARCH_AGENTS, "searcher")):
         assert list(agents)[:2] == ["oracle", honest]
         assert agents[honest].role == "honest"
-        assert {agents[name].role for name in TRICKS} == {"exploiter"}
+        assert {agents[name].role for name in EXPLOITS} == {"exploiter"}
     assert "told" in AGENTS["student"].summary  # a baseline that is told the gold says so
 
 
