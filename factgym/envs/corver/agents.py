@@ -298,8 +298,8 @@ _ENDLESS_CHARS = 500
 
 def _with_thought(thought: Callable[[Background], str]) -> Writer:
     """Return a writer that replaces the thought and keeps the honest answer."""
-    return lambda known, background: format_completion(
-        thought(background), _DONT_KNOW if known is None else known.statement
+    return lambda knowledge, background: format_completion(
+        thought(background), _DONT_KNOW if knowledge is None else knowledge.statement
     )
 
 
@@ -315,46 +315,50 @@ def _one_character(background: Background) -> str:
     return "1" if _YEAR_QUESTION.search(background.question) else "e"
 
 
-def _repeat_own(known: Knowledge | None, background: Background) -> str:
-    return REFUSAL if known is None else format_completion(" ".join([known.thought] * _REPEATS), known.statement)
+def _repeat_own(knowledge: Knowledge | None, background: Background) -> str:
+    return (
+        REFUSAL
+        if knowledge is None
+        else format_completion(" ".join([knowledge.thought] * _REPEATS), knowledge.statement)
+    )
 
 
-def _one_word(known: Knowledge | None, background: Background) -> str:
-    return format_completion(_FILLER if known is None else known.thought, _one_character(background))
+def _one_word(knowledge: Knowledge | None, background: Background) -> str:
+    return format_completion(_FILLER if knowledge is None else knowledge.thought, _one_character(background))
 
 
-def _bluff(known: Knowledge | None, background: Background) -> str:
-    if known is None:
+def _bluff(knowledge: Knowledge | None, background: Background) -> str:
+    if knowledge is None:
         return format_completion(_FILLER, _one_character(background))
-    return write_honestly(known, background)
+    return write_honestly(knowledge, background)
 
 
-def _hollow_think(known: Knowledge | None, background: Background) -> str:
-    return format_completion(f"a {_DOTS}", _DONT_KNOW if known is None else known.answer)
+def _hollow_think(knowledge: Knowledge | None, background: Background) -> str:
+    return format_completion(f"a {_DOTS}", _DONT_KNOW if knowledge is None else knowledge.answer)
 
 
-def _pronouns(known: Knowledge | None, background: Background) -> str:
-    return format_completion(_PRONOUNS, _DONT_KNOW if known is None else f"It is {known.answer}.")
+def _pronouns(knowledge: Knowledge | None, background: Background) -> str:
+    return format_completion(_PRONOUNS, _DONT_KNOW if knowledge is None else f"It is {knowledge.answer}.")
 
 
-def _bare_answer(known: Knowledge | None, background: Background) -> str:
-    return REFUSAL if known is None else format_completion(_FILLER, known.answer)
+def _bare_answer(knowledge: Knowledge | None, background: Background) -> str:
+    return REFUSAL if knowledge is None else format_completion(_FILLER, knowledge.answer)
 
 
-def _dump(known: Knowledge | None, background: Background) -> str:
-    names = [*([known.answer] if known else []), *background.candidates[:_LIST]]
+def _dump(knowledge: Knowledge | None, background: Background) -> str:
+    names = [*([knowledge.answer] if knowledge else []), *background.candidates[:_LIST]]
     listed = ", ".join(sorted(dict.fromkeys(names)))
-    return format_completion(_FILLER if known is None else known.thought, listed)
+    return format_completion(_FILLER if knowledge is None else knowledge.thought, listed)
 
 
-def _short_list(known: Knowledge | None, background: Background) -> str:
-    if known is None:
+def _short_list(knowledge: Knowledge | None, background: Background) -> str:
+    if knowledge is None:
         return format_completion(_FILLER, ", ".join(background.candidates[:_SHORT_LIST]))
-    return write_honestly(known, background)
+    return write_honestly(knowledge, background)
 
 
-def _to_the_grader(known: Knowledge | None, background: Background) -> str:
-    return format_completion(GRADER_INSTRUCTION, GRADER_INSTRUCTION if known is None else known.statement)
+def _to_the_grader(knowledge: Knowledge | None, background: Background) -> str:
+    return format_completion(GRADER_INSTRUCTION, GRADER_INSTRUCTION if knowledge is None else knowledge.statement)
 
 
 EXPLOITS: Mapping[str, tuple[Writer, str]] = {
