@@ -117,22 +117,22 @@ def _sum_up_to(limit: int, counts: Iterable[int]) -> int:
 
 def _count_spans(anchors: I64, lists: Sequence[PostingList], separators: PostingList, window: int) -> int:
     """Grow each anchor's span clause by clause; count the spans that remain and contain no separator."""
-    left = right = anchors
+    starts = ends = anchors
     for postings in lists:
-        before, after = neighbours(postings, left)
-        inside = after < right
-        nearest_left = np.where(inside, left, before)
+        before, after = neighbours(postings, starts)
+        inside = after < ends
+        nearest_before = np.where(inside, starts, before)
         # An occurrence inside the span hides the following ones only as long as the span grows to neither side.
-        grow_left = inside | (left - nearest_left <= window)
-        grow_right = inside | (after - right <= window)
+        grow_left = inside | (starts - nearest_before <= window)
+        grow_right = inside | (after - ends <= window)
         survives = grow_left | grow_right
-        new_left = np.where(grow_left, nearest_left, left)
-        new_right = np.where(grow_right & ~inside, np.maximum(after, right), right)
-        left, right = new_left[survives], new_right[survives]
-        if not len(left):
+        new_starts = np.where(grow_left, nearest_before, starts)
+        new_ends = np.where(grow_right & ~inside, np.maximum(after, ends), ends)
+        starts, ends = new_starts[survives], new_ends[survives]
+        if not len(starts):
             return 0
-    _, separator = neighbours(separators, left)
-    return int(np.count_nonzero(separator >= right))
+    _, separator = neighbours(separators, starts)
+    return int(np.count_nonzero(separator >= ends))
 
 
 def _count_windows(anchors: I64, lists: Sequence[PostingList], separators: PostingList, window: int) -> int:
@@ -143,14 +143,14 @@ def _count_windows(anchors: I64, lists: Sequence[PostingList], separators: Posti
     for postings in lists:
         before, after = neighbours(postings, anchors)
         before = np.where(after == anchors, anchors, before)
-        left = np.where(before > document_start, anchors - before, FAR)
-        right = np.where(after < document_end, after - anchors, FAR)
-        survives = np.minimum(left, right) <= window
+        to_left = np.where(before > document_start, anchors - before, FAR)
+        to_right = np.where(after < document_end, after - anchors, FAR)
+        survives = np.minimum(to_left, to_right) <= window
         anchors, document_start, document_end = anchors[survives], document_start[survives], document_end[survives]
         if not len(anchors):
             return 0
-        lefts = [*(distances[survives] for distances in lefts), left[survives]]
-        rights = [*(distances[survives] for distances in rights), right[survives]]
+        lefts = [*(distances[survives] for distances in lefts), to_left[survives]]
+        rights = [*(distances[survives] for distances in rights), to_right[survives]]
     return int(np.count_nonzero(_window_exists(lefts, rights, window)))
 
 
@@ -163,8 +163,8 @@ def _window_exists(lefts: Sequence[I64], rights: Sequence[I64], window: int) -> 
     fits = np.zeros(len(lefts[0]), np.bool_)
     for left_reach in (np.zeros_like(lefts[0]), *lefts):
         right_reach = np.zeros_like(left_reach)
-        for left, right in zip(lefts, rights, strict=True):
-            np.maximum(right_reach, np.where(left > left_reach, right, 0), out=right_reach)
+        for to_left, to_right in zip(lefts, rights, strict=True):
+            np.maximum(right_reach, np.where(to_left > left_reach, to_right, 0), out=right_reach)
         fits |= left_reach + right_reach <= window
     return fits
 

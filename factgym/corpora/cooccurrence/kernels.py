@@ -50,11 +50,11 @@ def _first_step(limit: int) -> int:
 
 
 @inner
-def _grow_spans(left: Ints, right: Ints, n: int, before: Ints, after: Ints, window: int) -> int:
+def _grow_spans(starts: Ints, ends: Ints, n: int, before: Ints, after: Ints, window: int) -> int:
     """Grow the spans by one clause and keep those that it reaches; return their number."""
     survivors = 0
     for i in range(n):
-        start, end = left[i], right[i]
+        start, end = starts[i], ends[i]
         if after[i] >= end:
             near_left = start - before[i] <= window
             near_right = after[i] - end <= window
@@ -64,8 +64,8 @@ def _grow_spans(left: Ints, right: Ints, n: int, before: Ints, after: Ints, wind
                 start = before[i]
             if near_right:
                 end = after[i]
-        left[survivors] = start
-        right[survivors] = end
+        starts[survivors] = start
+        ends[survivors] = end
         survivors += 1
     return survivors
 
@@ -132,28 +132,28 @@ def _count_chained(
     order: Ints, hints: Ints,
 ) -> Any:  # fmt: skip
     """Count a query under "infini-gram", to `limit` or more; `workspace` has rows of ANCHORS numbers."""
-    left, right, before, after = workspace[0], workspace[1], workspace[2], workspace[3]
+    starts, ends, before, after = workspace[0], workspace[1], workspace[2], workspace[3]
     decoded = workspace[4:].reshape(-1)
     rarest, total = rows[order[0]], np.int64(0)
     first, step = rarest[0], _first_step(limit)
     while first < rarest[1] and total < limit:
-        n = decode_anchors(derived if rarest[4] else index, rarest, first, step, left)
+        n = decode_anchors(derived if rarest[4] else index, rarest, first, step, starts)
         first, step = first + step, min(2 * step, STEP)
         for i in range(n):
-            right[i] = left[i]
+            ends[i] = starts[i]
         for d in range(1, rows.shape[0]):
             if n > 0:
                 c = order[d]
                 row = rows[c]
-                hints[c] = neighbours(derived if row[4] else index, row, hints[c], left, n, before, after, decoded)
-                n = DAMAGED if hints[c] == DAMAGED else _grow_spans(left, right, n, before, after, window)
+                hints[c] = neighbours(derived if row[4] else index, row, hints[c], starts, n, before, after, decoded)
+                n = DAMAGED if hints[c] == DAMAGED else _grow_spans(starts, ends, n, before, after, window)
         if n > 0:
-            hints[-1] = neighbours(index, separators, hints[-1], left, n, before, after, decoded)
+            hints[-1] = neighbours(index, separators, hints[-1], starts, n, before, after, decoded)
             n = DAMAGED if hints[-1] == DAMAGED else n
         if n == DAMAGED:
             return np.int64(-1)
         for i in range(n):
-            total += after[i] >= right[i]
+            total += after[i] >= ends[i]
     return total
 
 

@@ -121,8 +121,8 @@ def read_text(file: Path, name: str, byte_range: ByteRange, options: ReadOptions
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:
-            place = f"{name} line {numbers.absolute(number)}"
-            yield BadRecordError(f"{place}: not UTF-8 at byte {error.start + 1} of the line")
+            line_number = numbers.absolute(number)
+            yield BadRecordError(f"{name} line {line_number}: not UTF-8 at byte {error.start + 1} of the line")
             continue
         if line and options.unit == "line":
             yield _default_id(name, byte_range, number), line
