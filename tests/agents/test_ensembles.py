@@ -19,7 +19,7 @@ import factgym
 from factgym.agents.agent import Model, agent_from_model
 from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, JudgeScore, MajorityVote, MeanLogprob
 from factgym.agents.ensembles.vote import count
-from factgym.agents.judges import NEXT_STEP, BaseJudge, JudgeError, Judgement, PolicyJudge
+from factgym.agents.judges import NEXT_STEP, Judge, JudgeError, Judgement, PolicyJudge
 from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
@@ -437,7 +437,7 @@ def test_a_judge_scores_the_replies():
     assert reply["completion"]["notes"] == {"members": 4, "chosen": 2, "scores": [0.0, 0.5, 1.0, None]}
     assert best.describe()["score"]["judge"]["rubric"] == "next-step"
 
-    class Broken(BaseJudge):
+    class Broken(Judge):
         closed = 0
 
         def __init__(self, error):

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from factgym.agents.judges import EVIDENCE_SUPPORT, JudgeCache, JudgeError, JudgePrompt, PolicyJudge, judge_from
-from factgym.agents.judges.cache import FILE
+from factgym.agents.judges.policy import FILE
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.policy import PolicyError
 

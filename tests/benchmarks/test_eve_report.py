@@ -16,7 +16,7 @@ from rich.console import Console
 from scipy.stats import binomtest
 from typer.testing import CliRunner
 
-from factgym.agents.judges import BaseJudge, JudgeError, Judgement
+from factgym.agents.judges import Judge, JudgeError, Judgement
 from factgym.agents.judges.prompt import EVIDENCE_SUPPORT
 from factgym.benchmarks.eve import command, evaluate_runs
 from factgym.benchmarks.eve.judging import named_judge
@@ -76,7 +76,7 @@ def test_any_accepted_answer_in_the_evidence_is_enough_and_words_are_whole(tmp_p
     assert found.evidence.value == pytest.approx(1 / 3)
 
 
-class Fussy(BaseJudge):
+class Fussy(Judge):
     """Knows one case, fails on another, and keeps what it was asked."""
 
     def __init__(self) -> None:

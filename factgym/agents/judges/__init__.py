@@ -1,11 +1,8 @@
 """Judges: a policy with a fixed prompt, or a stand-in that is labelled as such, grades a case by a rubric."""
 
-from factgym.agents.judges.agree import AllAgree
-from factgym.agents.judges.base import BaseJudge, Case, Judge, JudgeError, Judgement, judge_note
-from factgym.agents.judges.cache import JudgeCache
-from factgym.agents.judges.choose import judge_from
+from factgym.agents.judges.base import AllAgree, Case, Judge, JudgeError, Judgement, judge_note
 from factgym.agents.judges.fallback import ContainmentJudge, LexicalCheckJudge
-from factgym.agents.judges.policy import PolicyJudge
+from factgym.agents.judges.policy import JudgeCache, PolicyJudge, judge_from
 from factgym.agents.judges.prompt import (
     EVIDENCE_SUPPORT,
     NEXT_STEP,
@@ -22,7 +19,6 @@ __all__ = [
     "PROBE_CHECK",
     "PROMPTS",
     "AllAgree",
-    "BaseJudge",
     "Case",
     "ContainmentJudge",
     "Field",

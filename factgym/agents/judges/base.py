@@ -1,7 +1,7 @@
-"""What a judge is: it grades a case by a fixed rubric, and says who judged.
+"""Judges: they grade a case by a fixed rubric, and their judgements name the judge.
 
-Papers use language models as judges (EVE's evidence score, SEVA's cross-check of probes). Where there is none, a
-deterministic stand-in does the work, and says so: every judgement and every description carries `stand_in`, and a
+Papers use language models as judges (EVE's evidence score, SEVA's cross-check of probes). Without one, a
+deterministic stand-in does the work and is marked as such: every judgement and every description carries `stand_in`, and a
 report prints `judge_note`. A judgement that could not be had is an error of its own, never a zero.
 """
 
@@ -10,14 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from factgym.core.caching import gather_bounded
-from factgym.core.errors import FactgymError
+from factgym.core.caching import gather_all, gather_bounded
+from factgym.core.errors import ConfigError, FactgymError
 from factgym.core.messages import Usage
+from factgym.core.policy import add_usage
 
 Case = Mapping[str, str]
-"""What is judged: one text for each field of the rubric."""
+"""The texts to judge: one for each field of the rubric."""
 
 CONCURRENCY = 8
 """Cases that `judge_many` has under way at once."""
@@ -26,8 +27,8 @@ CONCURRENCY = 8
 class JudgeError(FactgymError):
     """A judge gave no judgement on a case, though its infrastructure worked: the case is unscored.
 
-    cause: "malformed" (no answer that fits the schema, however often it was asked) or "context_limit" (the case does
-    not fit the model's context). answers: what it said instead, each cut.
+    cause: "malformed" (no answer that fits the schema, after every retry) or "context_limit" (the case does
+    not fit the model's context). answers: its replies, each cut.
     """
 
     def __init__(self, cause: str, message: str, answers: Sequence[str] = ()) -> None:
@@ -43,9 +44,9 @@ class JudgeError(FactgymError):
 class Judgement:
     """One judgement.
 
-    score: in [0, 1], what the rubric gives for `label`. by: who judged ("openai:gpt-4.1", "stand-in: containment").
-    stand_in: no model judged. cached: nobody was asked for this one, so that it cost nothing. usage: the tokens that
-    it cost; empty where that is unknown or nothing.
+    score: in [0, 1], the rubric's grade of `label`. by: the judge's name ("openai:gpt-4.1", "stand-in: containment").
+    stand_in: no model judged. cached: no model was called for this one, so that it cost nothing. usage: its
+    tokens; empty where they are unknown or none.
     """
 
     score: float
@@ -69,56 +70,91 @@ class Judgement:
         }
 
 
-class Judge(Protocol):
-    """Grades cases by one rubric."""
+class Judge(ABC):
+    """Grades cases by one rubric. A subclass says how one case is judged; the rest follows."""
 
+    @abstractmethod
     async def judge(self, case: Case) -> Judgement:
         """Judge a case.
 
         Raises ConfigError for a case without the rubric's fields, JudgeError when no judgement could be had, and
         PolicyError for a fault of the infrastructure.
         """
-        ...
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Judge and rubric, as JSON data for a manifest; never a secret. `judge_note` reads "rubric", "by", "stand_in"."""
 
     async def judge_many(self, cases: Sequence[Case], concurrency: int = CONCURRENCY) -> list[Judgement | JudgeError]:
-        """Judge cases, `concurrency` at a time; in their order, with the error in place of what stayed unscored.
+        """Judge cases, `concurrency` at a time; in their order, with the error in place of an unscored case.
 
         Raises ConfigError and PolicyError like `judge`, after the cases under way were stopped.
         """
-        ...
+        return await gather_bounded(self._judge_or_error, cases, concurrency)
 
-    def describe(self) -> dict[str, Any]:
-        """What identifies the judge and its rubric, as JSON data for a manifest; never a secret."""
-        ...
-
-    async def close(self) -> None:
-        """Give back what the judge holds."""
-        ...
-
-
-class BaseJudge(ABC):
-    """A judge that says how one case is judged; the rest follows."""
-
-    @abstractmethod
-    async def judge(self, case: Case) -> Judgement:
-        """Judge a case; see `Judge.judge`."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """What identifies the judge; see `Judge.describe`. `judge_note` reads "rubric", "by" and "stand_in"."""
-
-    async def judge_many(self, cases: Sequence[Case], concurrency: int = CONCURRENCY) -> list[Judgement | JudgeError]:
-        """Judge cases; see `Judge.judge_many`."""
-        return await gather_bounded(self._judged, cases, concurrency)
-
-    async def _judged(self, case: Case) -> Judgement | JudgeError:
+    async def _judge_or_error(self, case: Case) -> Judgement | JudgeError:
         try:
             return await self.judge(case)
         except JudgeError as error:
             return error
 
-    async def close(self) -> None:  # noqa: B027 - most judges hold nothing, and need not say so
-        """Nothing to give back."""
+    async def close(self) -> None:  # noqa: B027 - most judges hold nothing, and need not override it
+        """Give back what the judge holds."""
+
+
+class AllAgree(Judge):
+    """Several judges that must agree: SEVA's cross-check, where a probe stays only if a second model passes it, too.
+
+    The judges are asked at once, and the lowest score counts; of equal ones the earliest judge's. One stand-in among
+    them makes the whole a stand-in. Raises ConfigError for fewer than two judges, or for different rubrics. A case that
+    any of them cannot judge is unscored.
+    """
+
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        self.judges = tuple(judges)
+        self._descriptions = [judge.describe() for judge in self.judges]
+        rubrics = sorted({f"{about['rubric']} (version {about['version']})" for about in self._descriptions})
+        if len(self.judges) < 2 or len(rubrics) > 1:
+            raise ConfigError(f"agreement takes two or more judges of one rubric, not {len(judges)} of {rubrics}")
+
+    def describe(self) -> dict[str, Any]:
+        """The rubric, and each judge's own description."""
+        first = self._descriptions[0]
+        shared = {name: first[name] for name in ("rubric", "version", "scale", "grades")}
+        hashes = sorted({about["prompt_sha256"] for about in self._descriptions if about["prompt_sha256"]})
+        return shared | {
+            "prompt_sha256": " ".join(hashes) or None,
+            "by": " and ".join(about["by"] for about in self._descriptions),
+            "stand_in": any(about["stand_in"] for about in self._descriptions),
+            "how": "the lowest of several scores",
+            "judges": self._descriptions,
+        }
+
+    async def close(self) -> None:
+        """Close every judge."""
+        for judge in self.judges:
+            await judge.close()
+
+    async def judge(self, case: Case) -> Judgement:
+        """Judge a case; see `Judge.judge`."""
+        judgements = await gather_all(judge.judge(case) for judge in self.judges)
+        worst = min(judgements, key=lambda judgement: judgement.score)
+        usage = Usage()
+        for judgement in judgements:
+            add_usage(usage, judgement.usage)
+        reason = worst.reason
+        if len({judgement.label for judgement in judgements}) > 1:
+            labels = ", ".join(f"{judgement.by}: {judgement.label}" for judgement in judgements)
+            reason = f"The judges disagree ({labels}). {worst.reason or ''}".strip()
+        return Judgement(
+            worst.score,
+            worst.label,
+            " and ".join(judgement.by for judgement in judgements),
+            any(judgement.stand_in for judgement in judgements),
+            all(judgement.cached for judgement in judgements),
+            reason,
+            usage,
+        )
 
 
 def judge_note(judge: Judge) -> str:

@@ -1,14 +1,14 @@
-"""Deterministic stand-ins for judges: what can be said about a case by looking at its words.
+"""Deterministic stand-ins for judges, by the words of a case. English only.
 
-They make every loop and report run without a model, and they are not judges: each says `stand_in` in its judgements
-and its description. English only.
+They make every loop and report run without a model, and they are not judges: their judgements and descriptions are
+marked `stand_in`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from factgym.agents.judges.base import BaseJudge, Case, Judgement
+from factgym.agents.judges.base import Case, Judge, Judgement
 from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, PROBE_CHECK, JudgePrompt
 from factgym.core.errors import ConfigError
 from factgym.corpora.sentences import sentences
@@ -16,7 +16,7 @@ from factgym.corpora.text import fold, terms
 from factgym.rewards.answer_matching import normalise_answer
 
 
-class _StandIn(BaseJudge):
+class _StandIn(Judge):
     name: str
     how: str
     rubric: JudgePrompt
@@ -71,7 +71,7 @@ _NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _SMALL_WORDS = "zero one two three four five six seven eight nine ten eleven twelve"
 _SMALL = {word: str(value) for value, word in enumerate(_SMALL_WORDS.split())}
 _NUMERICAL = "numerical_exaggeration"
-_LEAST_STEM = 4
+_MIN_STEM = 4
 
 
 class LexicalCheckJudge(_StandIn):
@@ -93,7 +93,7 @@ class LexicalCheckJudge(_StandIn):
         self.coverage = coverage
 
     def describe(self) -> dict[str, Any]:
-        """Rubric, scale, rule, and the coverage that it wants."""
+        """Rubric, scale, rule, and its coverage."""
         return super().describe() | {"coverage": self.coverage}
 
     async def judge(self, case: Case) -> Judgement:
@@ -103,29 +103,25 @@ class LexicalCheckJudge(_StandIn):
         original, probe = texts["original"], texts["probe"]
         if not attributable and original and fold(original).casefold() == fold(probe).casefold():
             return self._judgement("undetectable", "the probe says what its original says")
-        why_not = self._missing(texts["source"], probe)
-        if attributable and why_not:
-            return self._judgement("wrong-label", why_not)
-        if not attributable and not why_not:
+        reason = self._missing(texts["source"], probe)
+        if attributable and reason:
+            return self._judgement("wrong-label", reason)
+        if not attributable and not reason:
             return self._judgement(
                 "wrong-label", "a sentence of the source has the probe's words, numbers and negations"
             )
-        if (
-            not attributable
-            and texts["error_type"] == _NUMERICAL
-            and original
-            and _numbers(original) == _numbers(probe)
-        ):
+        numerical = not attributable and texts["error_type"] == _NUMERICAL
+        if numerical and original and _numbers(original) == _numbers(probe):
             return self._judgement("wrong-type", "no number differs from the original")
-        return self._judgement("pass", why_not or "a sentence of the source carries the probe")
+        return self._judgement("pass", reason or "a sentence of the source carries the probe")
 
     def _missing(self, source: str, probe: str) -> str:
-        """What the nearest sentence of the source lacks of the probe; empty when nothing does."""
+        """Why the nearest sentence of the source does not carry the probe; empty when it does."""
         words = _words(probe)
         spans = sentences(source)
         if not words or not spans:
             return "the probe or the source has no words"
-        nearest = max((source[a:b] for a, b in spans), key=lambda one: len(words & _words(one)))
+        nearest = max((source[start:end] for start, end in spans), key=lambda sentence: len(words & _words(sentence)))
         numbers = _numbers(probe) - _numbers(nearest)
         if numbers:
             return f"the nearest sentence does not have the number {min(numbers)}"
@@ -137,13 +133,13 @@ class LexicalCheckJudge(_StandIn):
 
 
 def _is_attributable(label: str) -> bool:
-    known = {"attributable": True, "not attributable": False}
-    said = " ".join(label.casefold().replace("_", " ").split())
-    if said not in known:
+    labels = {"attributable": True, "not attributable": False}
+    normalised = " ".join(label.casefold().replace("_", " ").split())
+    if normalised not in labels:
         raise ConfigError(
             f"a case of {PROBE_CHECK.name!r}: label is 'Attributable' or 'Not Attributable', not {label!r:.80}"
         )
-    return known[said]
+    return labels[normalised]
 
 
 def _words(text: str) -> set[str]:
@@ -153,7 +149,7 @@ def _words(text: str) -> set[str]:
 def _stem(word: str) -> str:
     """A word without a plural or a verb's s: enough for a changed subject, too little to join different words."""
     word = _SMALL.get(word, word)
-    return word[:-1] if len(word) > _LEAST_STEM and word.endswith("s") and not word.endswith("ss") else word
+    return word[:-1] if len(word) > _MIN_STEM and word.endswith("s") and not word.endswith("ss") else word
 
 
 def _numbers(text: str) -> set[str]:

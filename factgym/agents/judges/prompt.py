@@ -4,7 +4,7 @@ EVE (appendix on the evaluation protocol): a judge sees question, gold answer an
 the question with the span is sufficient to recover the answer. SEVA (appendix on adversarial data): a probe is kept
 when its perturbation is detectable, it reads fluently and it has the intended error. The words here are our own.
 
-What is judged was written by whoever wants a good judgement. Each text stands between tags that it cannot close, and
+The texts may have been written to obtain a good judgement. Each is put between tags that it cannot close, and
 holds nothing that a parser of answers would read, so that a judge that only repeats it has not answered.
 """
 
@@ -39,7 +39,7 @@ _NOT_GIVEN = "(not given)"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One text of a case. name: of its tags, too. max_chars: of it that a judge sees; the middle of a longer one is cut."""
+    """One text of a case. name: of its tags, too. max_chars: a judge sees; the middle of a longer text is cut."""
 
     name: str
     max_chars: int
@@ -48,10 +48,10 @@ class Field:
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """A rubric: what is asked, about which fields, and what each answer is worth.
+    """A rubric: the question, the fields it is about, and the worth of each answer.
 
     text: the instructions. grades: label -> score in [0, 1], the best first; two labels worth 1 and 0 make the scale
-    binary. version: raised with every change of meaning. Raises ConfigError for what makes no rubric.
+    binary. version: raised with every change of meaning. Raises ConfigError for an invalid rubric.
     """
 
     name: str
@@ -63,7 +63,7 @@ class JudgePrompt:
     def __post_init__(self) -> None:
         if len(set(self.grades.values())) < 2 or not all(0 <= score <= 1 for score in self.grades.values()):
             raise ConfigError(f"rubric {self.name!r}: grades are labels with at least two scores in [0, 1]")
-        names = [one.name for one in self.fields]
+        names = [field.name for field in self.fields]
         if not names or len(set(names)) < len(names) or not all(_NAME.fullmatch(name) for name in names):
             raise ConfigError(f"rubric {self.name!r}: fields have different names of lower-case letters, digits and _")
         object.__setattr__(self, "grades", MappingProxyType(dict(self.grades)))
@@ -92,7 +92,9 @@ class JudgePrompt:
     @cached_property
     def tool(self) -> Tool:
         """The tool that takes a judgement."""
-        return Tool(SUBMIT, "Submit the judgement on the case.", self.schema, lambda desk, **said: said, json.dumps)
+        return Tool(
+            SUBMIT, "Submit the judgement on the case.", self.schema, lambda state, **arguments: arguments, json.dumps
+        )
 
     def how(self, form: AnswerForm) -> str:
         """How to answer, as the judge reads it."""
@@ -102,50 +104,52 @@ class JudgePrompt:
 
     def fingerprint(self, form: AnswerForm) -> str:
         """SHA-256, in hex, of all that a judge is asked and may answer, the case apart."""
-        fields = [[one.name, one.max_chars, one.required] for one in self.fields]
+        fields = [[field.name, field.max_chars, field.required] for field in self.fields]
         parts = [self.name, self.version, self.text, prompt(_PACKAGE, "case"), prompt(_PACKAGE, "again")]
         return prompt_hash(json.dumps([*parts, self.how(form), fields, dict(self.grades), self.schema]))
 
     def check(self, case: Case) -> dict[str, str]:
         """The case's texts in the order of the fields. Raises ConfigError that names what is missing or unknown."""
-        known = [one.name for one in self.fields]
+        names = [field.name for field in self.fields]
         for name in case:
-            if name not in known:
-                hint = did_you_mean(str(name), known)
-                raise ConfigError(f"a case of {self.name!r} has no field {name!r}.{hint} It has: {', '.join(known)}.")
-        found = {}
-        for one in self.fields:
-            text = case.get(one.name, None if one.required else "")
+            if name not in names:
+                hint = did_you_mean(str(name), names)
+                raise ConfigError(f"a case of {self.name!r} has no field {name!r}.{hint} It has: {', '.join(names)}.")
+        texts = {}
+        for field in self.fields:
+            text = case.get(field.name, None if field.required else "")
             if not isinstance(text, str):
-                what = "is missing" if text is None else f"must be a text, not {type(text).__name__}"
-                raise ConfigError(f"a case of {self.name!r}: {one.name} {what}")
-            found[one.name] = text
-        return found
+                problem = "is missing" if text is None else f"must be a text, not {type(text).__name__}"
+                raise ConfigError(f"a case of {self.name!r}: {field.name} {problem}")
+            texts[field.name] = text
+        return texts
 
     def messages(self, case: Case, form: AnswerForm) -> list[Message]:
         """The messages that put a case to a judge. Raises ConfigError like `check`."""
         texts = self.check(case)
-        blocks = [f"<{one.name}>\n{self._material(one, texts[one.name])}\n</{one.name}>" for one in self.fields]
-        asked = fill(prompt(_PACKAGE, "case"), material="\n\n".join(blocks), how=self.how(form))
-        return [{"role": "system", "content": self.text}, {"role": "user", "content": asked}]
+        blocks = [
+            f"<{field.name}>\n{self._material(field, texts[field.name])}\n</{field.name}>" for field in self.fields
+        ]
+        question = fill(prompt(_PACKAGE, "case"), material="\n\n".join(blocks), how=self.how(form))
+        return [{"role": "system", "content": self.text}, {"role": "user", "content": question}]
 
     def _material(self, field: Field, text: str) -> str:
-        text = clean_text(_cut(text, field.max_chars))
-        harmless = _OBJECT.sub("｛", self._tags.sub("‹", neutralise(text)))
-        return harmless or ("(empty)" if field.required else _NOT_GIVEN)
+        text = clean_text(_cut_middle(text, field.max_chars))
+        escaped = _OBJECT.sub("｛", self._tags.sub("‹", neutralise(text)))
+        return escaped or ("(empty)" if field.required else _NOT_GIVEN)
 
     @cached_property
     def _tags(self) -> re.Pattern[str]:
-        names = "|".join(one.name for one in self.fields)
+        names = "|".join(field.name for field in self.fields)
         return re.compile(rf"<(?=\s*/?\s*(?:{names})\b)", re.IGNORECASE)
 
 
-def _cut(text: str, most: int) -> str:
-    """The text with its middle cut out, and that said, where it is longer than `most` characters."""
-    if len(text) <= most:
+def _cut_middle(text: str, limit: int) -> str:
+    """The text with its middle replaced by a note where it is longer than `limit` characters."""
+    if len(text) <= limit:
         return text
-    head = most * 2 // 3
-    return f"{text[:head]}\n… [cut: {len(text) - most} characters] …\n{text[head - most :]}"
+    head = limit * 2 // 3
+    return f"{text[:head]}\n… [cut: {len(text) - limit} characters] …\n{text[head - limit :]}"
 
 
 def _shipped(name: str, version: int, fields: tuple[Field, ...], **grades: float) -> JudgePrompt:
@@ -188,10 +192,10 @@ NEXT_STEP = _shipped(
     fair=0.5,
     poor=0.0,
 )
-"""For best-of-n: how much the next step of an agent does for its task."""
+"""For best-of-n: how much the next step of an agent helps with its task."""
 
 PROMPTS: Mapping[str, JudgePrompt] = MappingProxyType(
-    {one.name: one for one in (EVIDENCE_SUPPORT, PROBE_CHECK, NEXT_STEP)}
+    {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK, NEXT_STEP)}
 )
 """The shipped rubrics by name."""
 
