@@ -101,7 +101,7 @@ def _check(to: Format, options: dict[str, Any]) -> None:
 
 def _writer(to: Format, options: dict[str, Any]) -> Callable[..., Summary]:
     from factgym.agents.export import PreferenceOptions, SftOptions, export_preferences, export_sft, export_table
-    from factgym.agents.export.conversation import Form
+    from factgym.agents.export.source import Form
 
     form = Form(**{name: options.pop(name) for name in _CHAT if name in options})
     if to is Format.SFT:

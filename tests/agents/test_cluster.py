@@ -24,7 +24,7 @@ import pytest
 
 import factgym
 from factgym.agents.cluster import on_ray
-from factgym.agents.cluster.recipe import build, recipe_of
+from factgym.agents.cluster.worker import build, recipe_of
 from factgym.agents.resolve import find_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError
 from factgym.agents.rollout.jobs import Job
@@ -369,7 +369,7 @@ def test_what_a_worker_cannot_build_is_said(cluster, policy, tmp_path):
     Path(policy.rpartition(":")[0]).write_text("raise RuntimeError('no display on this machine')", "utf-8")
     with pytest.raises(ConfigError, match=r"a worker could not build the environment or the agent: .*no display on"):
         asyncio.run(on_ray(cluster, policy, settings)(factgym.make(ENV), agent, [Job(0)], print))
-    with pytest.raises(ConfigError, match=r"the run's agent is 'mine.py:Policy', and on_ray was told 'nli'"):
+    with pytest.raises(ConfigError, match=r"the run's agent is 'mine.py:Policy', and on_ray was given 'nli'"):
         asyncio.run(on_ray(cluster, "nli")(factgym.make(ENV), agent, [Job(0)], print))
 
 
@@ -377,7 +377,7 @@ def test_what_a_worker_cannot_build_is_said(cluster, policy, tmp_path):
 def own_env():
     """An environment that only this process has registered."""
     like = factgym.spec("claimcheck-docs")
-    kwargs = {"kwargs": like.kwargs, "fixed": like.fixed, "players": like.agents}
+    kwargs = {"kwargs": like.kwargs, "fixed": like.fixed, "agents": like.agents}
     mine = factgym.register("only-here", like.entry_point, "For a test.", **kwargs)
     yield mine.id
     del registry._specs[mine.id]

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import factgym
 from factgym.agents.agent import Model, agent_from_model
-from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, JudgeScore, MajorityVote, MeanLogprob
-from factgym.agents.ensembles.vote import count
+from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, JudgeScore, MajorityVote, MeanLogprob, count
 from factgym.agents.judges import NEXT_STEP, Judge, JudgeError, Judgement, PolicyJudge
 from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError

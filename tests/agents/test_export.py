@@ -14,9 +14,8 @@ import episode_records as made
 import pytest
 
 from factgym.agents.export import SftOptions, export_preferences, export_sft
-from factgym.agents.export.conversation import Form, conversations
-from factgym.agents.export.files import whole_file
-from factgym.agents.export.source import Source
+from factgym.agents.export.source import Form, Source, conversations
+from factgym.agents.runs.artifacts import whole_file
 from factgym.agents.sampling import split_reasoning, tools_as_text
 from factgym.core.errors import ConfigError, DataError
 
@@ -66,7 +65,7 @@ def test_every_reason_to_leave_an_episode_out_is_counted(tmp_path, base):
         "failed": 1, "unscored": 1, "not submitted": 1, "with malformed or refused actions": 1, "truncated": 1,
         "below the threshold": 1, "identical to an earlier one": 1, "not among the best of their task": 1,
     }  # fmt: skip
-    assert summary.kept + summary.left_out.total() == summary.episodes == 10
+    assert summary.exported + summary.left_out.total() == summary.episodes == 10
     assert "left out: 1 failed, 1 unscored" in summary.text()
     kept = {line["sample"] for line in sft(tmp_path, records, only_submitted=False)[0]}
     assert {3, 4, 5} <= kept
@@ -136,7 +135,7 @@ def test_isolated_contexts_give_one_line_per_turn(tmp_path, base):
         number = line["turn"]
         stage = {"role": "user", "content": f"Stage {number}"}
         assert line["messages"] == [base["messages"][0], stage, base["messages"][turn["message"]]]
-    assert (summary.lines, summary.kept) == (len(base["turns"]), 1)
+    assert (summary.lines, summary.exported) == (len(base["turns"]), 1)
 
 
 def test_tools_that_open_later_give_one_line_per_turn_with_its_own(tmp_path, base):
@@ -353,9 +352,9 @@ def test_best_counts_a_task_over_all_runs(tmp_path, base):
 def test_memory_does_not_grow_with_the_run(tmp_path, base, export):
     """Large episodes, two sizes of run: what is held at the peak is a few episodes, not the run."""
     big = copy.deepcopy(base)
-    big["messages"][0]["content"] += "y" * 150_000
+    big["messages"][0]["content"] += "y" * 400_000
     runs = []
-    for size in (40, 160):
+    for size in (10, 50):
         half = size // 2  # the samples of a task lie as far apart as they can
         records = [made.sample_of(big | {"task": f"t{i % half}"}, i // half, i / size, str(i)) for i in range(size)]
         runs.append(made.write(tmp_path / str(size), records))
@@ -365,8 +364,8 @@ def test_memory_does_not_grow_with_the_run(tmp_path, base, export):
     for run in runs:
         gc.collect()
         tracemalloc.start()
-        assert export([run], tmp_path / f"{run.name}.out").kept == int(run.name)
+        assert export([run], tmp_path / f"{run.name}.out").exported == int(run.name)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    # 120 episodes more are 18 MB; what waits for the garbage collector is a few MB, and differs by Python version.
+    # 40 episodes more are 16 MB; what waits for the garbage collector is a few MB, and differs by Python version.
     assert peaks[1] < peaks[0] + 6_000_000, peaks

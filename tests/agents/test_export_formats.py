@@ -16,7 +16,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from factgym.agents.export import PreferenceOptions, SftOptions, export_preferences, export_sft
-from factgym.agents.export.conversation import Form
+from factgym.agents.export.source import Form
 
 Json = dict[str, Any]
 

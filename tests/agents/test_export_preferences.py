@@ -10,7 +10,7 @@ import episode_records as made
 import pytest
 
 from factgym.agents.export import PreferenceOptions, export_preferences
-from factgym.agents.export.conversation import Form
+from factgym.agents.export.source import Form
 from factgym.core.errors import ConfigError, DataError
 
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from profact_claims import call, native, prompt_text, started, write_claims
 
 import factgym
-from factgym.agents.export.conversation import Form, conversations
+from factgym.agents.export.source import Form, conversations
 from factgym.agents.rollout import play_episode
 from factgym.agents.runs.schema import validate
 from factgym.benchmarks.viewer.transcript import steps_of

@@ -1,23 +1,115 @@
-"""`on_ray`: from an address to an engine that `collect` can use in the place of `run_jobs`."""
+"""`on_ray`: from the address of a Ray cluster to an engine that `collect` can use in place of `run_jobs`.
+
+Ray itself tries an address that does not answer for many minutes, so it is tried with a plain connection first; errors
+name the address and the remedy.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import logging
 import math
-from collections.abc import Iterable, Mapping
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from factgym.agents.agent import Agent
-from factgym.agents.cluster.connect import check_address, connected
-from factgym.agents.cluster.recipe import recipe_of
-from factgym.agents.cluster.spread import Spread
+from factgym.agents.cluster.driver import Driver
+from factgym.agents.cluster.worker import recipe_of
 from factgym.agents.rollout.engine import Keep, Limits
 from factgym.agents.rollout.jobs import Job, Progress
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, MissingExtraError
 
 _log = logging.getLogger(__name__)
+
+_REACH_SECONDS = 10.0
+_MAX_REASON_CHARS = 300
+
+
+def check_address(address: str) -> None:
+    """Refuse an impossible address. Raises ConfigError, and MissingExtraError without Ray."""
+    if importlib.util.find_spec("ray") is None:
+        raise MissingExtraError("--ray", "ray")
+    if address.startswith("ray://"):
+        raise ConfigError(
+            f"{address} is an address of Ray Client, which does not stream results: start factgym on a machine of the "
+            f"cluster with --ray auto, or hand it to the cluster with `ray job submit -- factgym eval … --ray auto`"
+        )
+    if address in ("auto", "local"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{address!r:.80} is no address of a Ray cluster: give auto, local or HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_SECONDS).close()
+    except OSError as error:
+        raise _unreachable(address, error.strerror or str(error)) from None
+
+
+def _unreachable(address: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"there is no Ray cluster at {address} ({reason}): start one with `ray start --head`, whose output names the "
+        f"address (port 6379 unless told otherwise), or try --ray local"
+    )
+
+
+def _refused(address: str, reason: str) -> ConfigError:
+    if address == "local":
+        return ConfigError(f"a Ray cluster could not be started here: {reason}")
+    if address == "auto":
+        return _unreachable("auto", reason)
+    return ConfigError(
+        f"the Ray cluster at {address} does not take this process ({reason}): it needs the same versions of Python and "
+        f"Ray, and where the cluster asks for a token, RAY_AUTH_MODE=token and that token (`ray get-auth-token`)"
+    )
+
+
+@contextmanager
+def connected(address: str, cpus: int | None) -> Iterator[Any]:
+    """The module `ray`, connected to the cluster. A connection that this process already has is used and left open.
+
+    cpus: of a "local" cluster, which ends with the block; default those of the machine. Raises ConfigError.
+    """
+    ray = importlib.import_module("ray")
+    if ray.is_initialized():
+        yield ray
+        return
+    with _own_sigterm():
+        _connect(ray, address, cpus)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _connect(ray: Any, address: str, cpus: int | None) -> None:
+    options: dict[str, Any] = {}
+    if address == "local":
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read by the processes that Ray starts now
+        options = {"num_cpus": cpus, "include_dashboard": False}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _refused(address, f"{error}"[:_MAX_REASON_CHARS]) from error
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Restore this process's handler of SIGTERM, which Ray replaces."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            with suppress(TypeError):  # a handler that was not set from Python cannot be put back
+                signal.signal(signal.SIGTERM, before)
 
 
 def on_ray(
@@ -35,7 +127,7 @@ def on_ray(
     on this machine, which ends with the run. Where the process is already connected to Ray, that connection is used.
     agent, settings: those that `find_agent` made the run's agent from; each worker makes its own. workers: processes;
     default as many as the cluster has room for, and never more than the concurrency or the jobs. cpus_per_worker,
-    gpus_per_worker: what Ray keeps for each; a local model on a GPU needs gpus_per_worker=1, or a part of 1.
+    gpus_per_worker: reserved for each; a local model on a GPU needs gpus_per_worker=1, or a part of 1.
 
     `Limits.concurrency` is that of the whole run, shared out among the workers. The engine raises what `run_jobs`
     raises, ConfigError for a cluster that cannot do the run, and ClusterError where no worker stays alive. Raises
@@ -76,21 +168,21 @@ class RayEngine:
         if not todo:
             return progress
         recipe = recipe_of(env, self.agent, self.settings)
-        wanted = None if self.workers is None else math.ceil(self.workers * max(self.cpus, 1))
-        with connected(self.address, wanted) as ray:
-            count = min(self._count(ray), limits.concurrency, len(todo))
+        cpus = None if self.workers is None else math.ceil(self.workers * max(self.cpus, 1))
+        with connected(self.address, cpus) as ray:
+            count = min(self._worker_count(ray), limits.concurrency, len(todo))
             options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_restarts": 0, "max_task_retries": 0}
-            await Spread(ray, options, recipe, env, agent, todo, keep, limits, progress).run(count)
+            await Driver(ray, options, recipe, env, agent, todo, keep, limits, progress).run(count)
         return progress
 
-    def _count(self, ray: Any) -> int:
-        """How many workers: as asked for, or as many as there is room for."""
-        has = ray.cluster_resources()
-        needs = [(has.get(name, 0), need) for name, need in (("CPU", self.cpus), ("GPU", self.gpus)) if need]
-        room = min((int(there // need) for there, need in needs), default=len(ray.nodes()))
+    def _worker_count(self, ray: Any) -> int:
+        """The number of workers: as set, or as many as the cluster has room for."""
+        resources = ray.cluster_resources()
+        needs = [(resources.get(name, 0), need) for name, need in (("CPU", self.cpus), ("GPU", self.gpus)) if need]
+        room = min((int(available // need) for available, need in needs), default=len(ray.nodes()))
         if not room:
             raise ConfigError(
-                f"the Ray cluster at {self.address} has {has.get('CPU', 0):g} CPUs and {has.get('GPU', 0):g} GPUs, and "
+                f"the Ray cluster at {self.address} has {resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs, and "
                 f"a worker needs {self.cpus:g} and {self.gpus:g}: add a machine, or ask for less"
             )
         if self.workers is not None and self.workers > room:

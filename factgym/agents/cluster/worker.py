@@ -1,32 +1,105 @@
-"""A worker: the Ray actor that plays chunks of jobs in a process of its own.
+"""The worker's side of a run on a cluster: a Ray actor that builds environment and agent and plays chunks of jobs.
 
-Faults come back as data: an exception of ours would have to be rebuilt in another process, which not every one can.
+A worker gets plain data, a recipe, instead of open clients and heavy task sets. A user's file travels as text; where
+the same file is at the same path on the worker's machine, that one is used, so that modules beside it can be imported
+there too. Faults come back as data: an exception would have to be rebuilt in another process, which not every one can.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import factgym
 from factgym.agents.agent import Agent
-from factgym.agents.cluster.recipe import Recipe, build
+from factgym.agents.resolve import find_agent, is_model
 from factgym.agents.rollout.engine import Limits, RunAbortedError, run_jobs
 from factgym.agents.rollout.jobs import Job
 from factgym.core.env import Env
-from factgym.core.errors import FactgymError
+from factgym.core.errors import ConfigError, FactgymError, UnknownEnvError
+from factgym.core.registry import EnvSpec, make, register, spec
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """entry: the environment's registration. config: the arguments of `make`. agent, settings: those of `find_agent`.
+
+    file: of a user's agent; its absolute path and its text. folder: of relative paths.
+    """
+
+    entry: EnvSpec
+    config: Mapping[str, Any]
+    agent: str
+    settings: Mapping[str, Any]
+    file: tuple[str, str] | None
+    folder: str
+
+
+def recipe_of(env: Env[Any], agent: str, settings: Mapping[str, Any]) -> Recipe:
+    """The recipe for `env` and the agent. Raises ConfigError for an environment that `make` did not build."""
+    if env.spec is None:
+        raise ConfigError(f"{env.env_spec.id!r} was not built by factgym.make, so other machines cannot build it")
+    config = dict(env.spec.kwargs)
+    del config["env_id"]
+    return Recipe(env.env_spec, config, agent, dict(settings), _agent_file(agent), str(Path.cwd()))
+
+
+def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
+    """The environment and the agent. folder: makes one, for a user's file that this machine does not have."""
+    entry = recipe.entry
+    try:
+        spec(entry.versioned)
+    except UnknownEnvError:
+        kwargs, agents = entry.kwargs, entry.agents
+        register(
+            entry.id,
+            entry.entry_point,
+            entry.summary,
+            version=entry.version,
+            kwargs=kwargs,
+            fixed=entry.fixed,
+            agents=agents,
+        )
+    env = make(entry.versioned, **recipe.config)
+    return env, find_agent(_local_agent(recipe, folder), entry.id, recipe.settings)
+
+
+def _agent_file(agent: str) -> tuple[str, str] | None:
+    if is_model(agent) or ".py:" not in agent:
+        return None
+    path = Path(agent.rpartition(":")[0]).absolute()
+    try:
+        return str(path), path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read ({error})") from None
+
+
+def _local_agent(recipe: Recipe, folder: Callable[[], Path]) -> str:
+    """The agent's text for this machine."""
+    if recipe.file is None:
+        return recipe.agent
+    path, text = Path(recipe.file[0]), recipe.file[1]
+    name = recipe.agent.rpartition(":")[2]
+    with suppress(OSError, UnicodeDecodeError):
+        if path.read_text("utf-8") == text:
+            return f"{path}:{name}"
+    copied = folder() / path.name
+    copied.write_text(text, "utf-8", newline="")
+    return f"{copied}:{name}"
+
 
 Event = tuple[str, Any]
-"""("episode", record), ("stopped", why the run must end) or ("failed", (name of the error's class, text))."""
+"""("episode", record), ("stopped", the reason for the end of the run) or ("failed", (name of the error's class, text))."""
 
 
 class Worker:
-    """One process of a run; see the module."""
+    """One process of a run."""
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None
@@ -43,37 +116,37 @@ class Worker:
         try:
             self._built = env, agent = build(recipe, self._make_folder)
             return "ready", {"agent": agent.name, "tasks": env.tasks.fingerprint()}
-        except Exception as error:  # noqa: BLE001 - the boundary between processes: told to the driver, which raises
+        except Exception as error:  # noqa: BLE001 - the boundary between processes: the driver raises it
             return _failed(error)
 
     async def play(self, jobs: Sequence[Job], limits: Limits) -> AsyncIterator[list[Event]]:
-        """Play every job; yields what has ended since the last time."""
+        """Play every job; yields the events since the last time."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         task = asyncio.create_task(self._play(jobs, limits, events.put_nowait))
-        open_ = True
+        running = True
         try:
-            while open_:
-                found = [await events.get()]
+            while running:
+                batch = [await events.get()]
                 while not events.empty():
-                    found.append(events.get_nowait())
-                open_ = found[-1] is not None
-                yield [event for event in found if event is not None]
+                    batch.append(events.get_nowait())
+                running = batch[-1] is not None
+                yield [event for event in batch if event is not None]
         finally:
             task.cancel()
 
-    async def _play(self, jobs: Sequence[Job], limits: Limits, tell: Callable[[Event | None], None]) -> None:
+    async def _play(self, jobs: Sequence[Job], limits: Limits, emit: Callable[[Event | None], None]) -> None:
         assert self._built is not None
         try:
-            await run_jobs(*self._built, jobs, lambda record: tell(("episode", record)), limits=limits)
+            await run_jobs(*self._built, jobs, lambda record: emit(("episode", record)), limits=limits)
         except RunAbortedError as error:
-            tell(("stopped", str(error)))
-        except Exception as error:  # noqa: BLE001 - the boundary between processes: told to the driver, which raises
-            tell(_failed(error))
+            emit(("stopped", str(error)))
+        except Exception as error:  # noqa: BLE001 - the boundary between processes: the driver raises it
+            emit(_failed(error))
         finally:
-            tell(None)
+            emit(None)
 
     async def close(self) -> None:
-        """Give back what the agent holds."""
+        """Close the agent."""
         if self._built is not None:
             await self._built[1].close()
         if self._folder is not None:

@@ -1,21 +1,29 @@
-"""The runs that an export reads, once to choose and once to write.
+"""Episodes for export: runs read twice, and each episode as conversations to train on.
 
-Every record is checked against its schema when it is first read, so that what follows needs no doubt about its shape.
+Every record is checked against its schema when it is first read, so that later code can rely on its shape. Training
+data must not hold prompts that the model never saw: where every turn was sent the transcript before it, the whole
+episode is one conversation. Where turns were sent other messages (isolated contexts, reasoning taken out of earlier
+turns, tools that opened later), each turn is a conversation of its own.
 """
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from factgym.agents.runs.read import Run, read_run
 from factgym.agents.runs.schema import validate
+from factgym.agents.sampling import tools_as_text
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.strict_json import StrictJsonError, loads
 
 Episode = dict[str, Any]
-Place = tuple[int, int]
-"""Which run, and which of its episodes in the order of its file."""
+EpisodeIndex = tuple[int, int]
+"""Index of the run, and of the episode in the order of its file."""
 
 
 class Source:
@@ -27,12 +35,12 @@ class Source:
         self._kind: tuple[Any, Any] | None = None
         self._names: list[tuple[str, int]] = []
         for run in self.runs:
-            self._agree(run.manifest, run)
+            self._check_kind(run.manifest, run)
 
-    def _agree(self, found: Any, run: Run) -> None:
-        if "env" not in found:
+    def _check_kind(self, about: Any, run: Run) -> None:
+        if "env" not in about:
             return
-        kind = (found["env"], found.get("version"))
+        kind = (about["env"], about.get("version"))
         if self._kind is None:
             self._kind = kind
         if kind != self._kind and not self.mixed:
@@ -41,31 +49,31 @@ class Source:
                 "export them one by one, or together with --mixed"
             )
 
-    def first_pass(self) -> Iterator[tuple[Place, Episode]]:
+    def first_pass(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
         """Every episode, checked. Raises DataError that names run, task and fault."""
         self._names = []
-        for place, episode in self._read():
-            run = self.runs[place[0]]
+        for index, episode in self._read():
+            run = self.runs[index[0]]
             try:
                 validate(episode)
             except DataError as error:
                 task = f"task {episode['task']!r:.80} sample {episode.get('sample')!r:.20}"
-                raise DataError(f"{run.folder}, episode {place[1] + 1} ({task}): {error}") from None
-            self._agree(episode, run)
+                raise DataError(f"{run.folder}, episode {index[1] + 1} ({task}): {error}") from None
+            self._check_kind(episode, run)
             self._names.append((episode["task"], episode["sample"]))
-            yield place, episode
+            yield index, episode
 
-    def second_pass(self) -> Iterator[tuple[Place, Episode]]:
+    def second_pass(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
         """The same again. Raises DataError when a run has changed in between."""
         names = iter(self._names)
-        for place, episode in self._read():
+        for index, episode in self._read():
             if (episode["task"], episode.get("sample")) != next(names, None):
                 raise DataError(
-                    f"{self.runs[place[0]].folder} changed while it was read: export it when it is finished"
+                    f"{self.runs[index[0]].folder} changed while it was read: export it when it is finished"
                 )
-            yield place, episode
+            yield index, episode
 
-    def _read(self) -> Iterator[tuple[Place, Episode]]:
+    def _read(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
         for number, run in enumerate(self.runs):
             for position, episode in enumerate(run.episodes()):
                 yield (number, position), episode
@@ -82,3 +90,136 @@ def fault_of(episode: Episode) -> str | None:
 def was_cut(episode: Episode) -> bool:
     """Whether a reply of the policy's ended at its token limit."""
     return any((turn["completion"] or {}).get("finish_reason") == "length" for turn in episode["turns"])
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts of an export.
+
+    episodes: read. exported: of these, in the file. lines: of the file, each one `noun`. left_out: reason -> episodes
+    (or pairs, where the reason says so).
+    """
+
+    out: Path
+    noun: str
+    episodes: int = 0
+    exported: int = 0
+    lines: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def text(self) -> str:
+        """One line for people."""
+        text = (
+            f"{_count(self.lines, self.noun)} from {self.exported} of {_count(self.episodes, 'episode')}: {self.out}"
+        )
+        return f"{text}; left out: {self.reasons()}" if self.left_out else text
+
+    def reasons(self) -> str:
+        """The reasons for leaving out the others, most frequent first."""
+        parts = [f"{number} {reason}" for reason, number in sorted(self.left_out.items(), key=lambda item: -item[1])]
+        return ", ".join(parts) or "nothing"
+
+    def check_not_empty(self) -> None:
+        """Raises DataError when the file would hold nothing."""
+        if not self.lines:
+            read = _count(self.episodes, "episode")
+            raise DataError(f"nothing to write: no {self.noun} came out of {read}; left out: {self.reasons()}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+Reasoning = Literal["keep", "drop", "inline"]
+Arguments = Literal["text", "object"]
+Chat = list[dict[str, Any]]
+
+
+_KEYS = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages that end with a message of the policy's. turn: its index, None for the whole episode.
+
+    prompt: how many of the messages come before the policy's first own. tools: schemas that were offered beside the
+    messages, none where they were written into the prompt.
+    """
+
+    messages: Chat
+    tools: list[dict[str, Any]]
+    prompt: int
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How messages are written. reasoning: kept apart, dropped, or inline as `<think>…</think>` before the content.
+
+    arguments: of native calls, as JSON text (OpenAI's form, one type for Arrow) or as an object (what most chat
+    templates take).
+    """
+
+    reasoning: Reasoning = "keep"
+    arguments: Arguments = "text"
+
+    def message(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A message to train on. Raises StrictJsonError for arguments that are to be an object and are none."""
+        result = {key: message[key] for key in sorted(message, key=_rank) if key != "completion"}
+        if self.reasoning != "keep":
+            reasoning = result.pop("reasoning_content", None)
+            if reasoning and self.reasoning == "inline":
+                result["content"] = f"<think>\n{reasoning}\n</think>\n\n{result['content'] or ''}"
+        if self.arguments == "object" and result.get("tool_calls"):
+            result["tool_calls"] = [_with_object(call) for call in result["tool_calls"]]
+        return result
+
+
+def _rank(key: str) -> int:
+    return _KEYS.index(key) if key in _KEYS else len(_KEYS)
+
+
+def _with_object(call: dict[str, Any]) -> dict[str, Any]:
+    call = copy.deepcopy(call)
+    text = call["function"]["arguments"]
+    arguments = loads(text) if text.strip() else {}
+    if not isinstance(arguments, dict):
+        raise StrictJsonError("bad_shape", "the arguments are no object", None)
+    call["function"]["arguments"] = arguments
+    return call
+
+
+def conversations(episode: dict[str, Any], form: Form) -> list[Conversation]:
+    """The whole episode as one conversation where each turn was sent the transcript before it, else one for each turn.
+
+    Raises StrictJsonError as `Form.message` does.
+    """
+    turns = [_turn_conversation(episode, turn, form) for turn in episode["turns"]]
+    if not turns:
+        return []
+    whole = turns[-1]
+    for earlier in turns[:-1]:
+        size = len(earlier.messages)
+        if earlier.messages != whole.messages[:size] or earlier.tools != whole.tools:
+            return [replace(turn, turn=number) for number, turn in enumerate(turns)]
+    return [Conversation(whole.messages, whole.tools, turns[0].prompt)]
+
+
+def _turn_conversation(episode: Episode, turn: dict[str, Any], form: Form) -> Conversation:
+    """The messages that one turn was sent, and its reply.
+
+    Where the sent messages hold the tools as text (in the system message, or in the first message of a model that
+    takes no system message), a template must not render them again.
+    """
+    messages, index, names = episode["messages"], turn["message"], turn["tools"]
+    tools = episode["tools"]
+    if names is not None:
+        tools = [tool for tool in tools if tool["function"]["name"] in names]
+    sent = messages[:index]
+    if turn["sent"] is not None:
+        everything = [*messages, *episode["other_messages"]]
+        sent = [everything[position] for position in turn["sent"]]
+        first = sent[0].get("content") if sent else None
+        if tools and isinstance(first, str) and (tools_as_text([], tools)[0]["content"] or "") in first:
+            tools = []
+    return Conversation([form.message(message) for message in [*sent, messages[index]]], tools, len(sent))

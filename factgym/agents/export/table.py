@@ -1,6 +1,6 @@
 """A run as a Parquet table, one row an episode, for `datasets`, pandas, Polars and DuckDB.
 
-Numbers and names stand in flat columns. The messages are a list of structs; what has no fixed shape (arguments of
+Numbers and names are flat columns. The messages are a list of structs; data without a fixed shape (arguments of
 calls, tools, turns, the reward report) is JSON text, because Arrow columns have one type. pyarrow is the extra
 "export".
 """
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from factgym.agents.export.files import Summary, json_text, whole_file
-from factgym.agents.export.source import Episode, Source
+from factgym.agents.export.source import Episode, Source, Summary
+from factgym.agents.runs.artifacts import json_text, whole_file
 from factgym.core.errors import MissingExtraError
 from factgym.core.strict_json import clean_text
 
 Kind = Literal["text", "number", "flag"]
 
 _ROWS, _CHARS = 1_000, 16_000_000
-"""A row group is written at whichever comes first, which bounds what is held."""
+"""A row group is written at whichever comes first, which bounds memory."""
 
 _TEXTS = ("env", "factgym", "task", "split", "agent", "stop")
 _WHOLE = ("version", "index", "sample", "seed", "attempt")
@@ -37,8 +37,8 @@ class _Columns:
     components: dict[str, None] = field(default_factory=dict)
     metrics: dict[str, Kind | None] = field(default_factory=dict)
 
-    def see(self, episode: Episode) -> None:
-        """Take up the names of one episode."""
+    def add(self, episode: Episode) -> None:
+        """Add the names of one episode."""
         reward = episode["reward"] or {}
         self.components |= dict.fromkeys(reward.get("components", ()))
         for name, value in reward.get("metrics", {}).items():
@@ -64,26 +64,21 @@ def export_table(runs: Sequence[Path], out: Path, *, force: bool = False, mixed:
 
     Raises MissingExtraError without pyarrow, else as `export_sft`.
     """
-    arrow, parquet = _import_arrow()
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("a Parquet table", "export") from error
     source, summary = Source(runs, mixed), Summary(out, "row")
     with whole_file(out, force) as file:
         columns = _Columns()
         for _, episode in source.first_pass():
             summary.episodes += 1
-            columns.see(episode)
+            columns.add(episode)
         _write(source, columns, file, (arrow, parquet))
-        summary.kept = summary.lines = summary.episodes
+        summary.exported = summary.lines = summary.episodes
         summary.check_not_empty()
     return summary
-
-
-def _import_arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError("a Parquet table", "export") from error
-    return pyarrow, pyarrow.parquet
 
 
 def _write(source: Source, columns: _Columns, file: IO[bytes], modules: tuple[Any, Any]) -> None:

@@ -1,18 +1,20 @@
-"""What a round leaves on disk: each file whole or not at all, and a folder that is made anew until it is complete."""
+"""Files of runs, exports and training: each whole or not at all, JSON lines that any reader takes, and folder locks."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from json import JSONEncoder
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from factgym.agents.export.files import json_line
 from factgym.agents.runs.write import check_same, lock
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.strict_json import clean_text
 
 MANIFEST = "manifest.json"
 PROFILE = "profile.json"
@@ -24,22 +26,41 @@ RULES = "rules.md"
 TRAIN = "train.jsonl"
 MODEL = "model"
 TRAINED = "trained.json"
-"""Written when training is over: without it, the folder of the model is half filled and made anew."""
+"""Written when training is over: without it, the folder of the model is incomplete and rebuilt."""
 VERIFY = "verify"
 METRICS = "metrics.json"
 """Written last: a round that has it is finished."""
 
 
+_encode = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON on one line, encodable as UTF-8, keys in their given order.
+
+    A lone surrogate, which no UTF-8 file can hold, becomes U+FFFD. The line ends that Unicode has besides the newline
+    are escaped, because some readers split lines at them.
+    """
+    text = clean_text(_encode(value))
+    return text if text.isascii() else text.translate(_LINE_ENDS)
+
+
+def json_line(value: Any) -> bytes:
+    """One line of a JSONL file."""
+    return json_text(value).encode() + b"\n"
+
+
 def write_bytes(path: Path, data: bytes) -> None:
-    """A file, whole or not at all: written beside and on the disk before it takes its name."""
-    beside = path.with_name(f".{path.name}.part")
+    """Write a file whole or not at all: a draft is on the disk before it takes the name."""
+    draft = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
+        with draft.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        draft.replace(path)
     except OSError as error:
         raise ConfigError(
             f"cannot write {path} ({error.strerror or error}): choose another folder with --out"
@@ -47,7 +68,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """JSON data, indented; keys in the order that they have."""
+    """JSON data, indented; keys in their given order."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_bytes(path, text.encode("utf-8", "replace"))
 
@@ -58,22 +79,22 @@ def write_lines(path: Path, rows: Iterable[Any]) -> None:
 
 
 def write_once(path: Path, rows: Iterable[Any]) -> None:
-    """JSON lines, where the file is not there yet; what it holds is the same whenever it is written."""
+    """Write JSON lines unless the file exists: its content is the same whenever it is written."""
     if not path.exists():
         write_lines(path, rows)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file of ours. Raises DataError that names the file."""
+    """The object in a JSON file. Raises DataError that names the file."""
     try:
-        found = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror or error})") from None
     except (ValueError, RecursionError):
         raise DataError(f"{path} holds no valid JSON: move its folder away and run again") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise DataError(f"{path} must hold an object")
-    return found
+    return value
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -93,7 +114,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def begin(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> None:
-    """Write a folder's manifest, or check that what is there was made with the same.
+    """Write a folder's manifest, or check that the folder was made with the same.
 
     Raises ConfigError for a folder that is in use without `resume`, and for one that was made with other settings.
     """
@@ -108,7 +129,7 @@ def begin(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> None:
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Nobody else writes to the folder meanwhile. Raises ConfigError when another process does."""
+    """Lock a folder against other writers. Raises ConfigError when another process does."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -122,8 +143,52 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def fresh_folder(path: Path) -> Path:
-    """An empty folder; what an interrupted call left there is removed."""
+    """An empty folder; files of an interrupted call are removed."""
     with suppress(FileNotFoundError):
         shutil.rmtree(path)
     path.mkdir(parents=True)
     return path
+
+
+@contextmanager
+def whole_file(out: Path, force: bool) -> Iterator[IO[bytes]]:
+    """A binary file that takes its name when all of it is on the disk, and is removed when an error occurs.
+
+    Raises ConfigError when `out` is there (unless `force`), is a folder, or cannot be written.
+    """
+    target = _free_target(out, force)
+    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _free_target(out, force)
+        draft.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise ConfigError(f"cannot write {out} ({error.strerror or error}): choose another file with --out") from None
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _free_target(out: Path, force: bool) -> Path:
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder: name a file with --out")
+    if out.exists() and not out.is_file():
+        raise ConfigError(f"{out} is no plain file: name another with --out")
+    if out.exists() and not force:
+        raise ConfigError(f"{out} is already there: choose another file with --out, or overwrite it with --force")
+    return Path(os.path.realpath(out))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the new name to the disk; not every system can open a folder."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.difficulty import Selection
-from factgym.agents.export.files import json_line
 from factgym.agents.runs import FILTER_SUMMARY
-from factgym.agents.runs.artifacts import write_bytes, write_json
+from factgym.agents.runs.artifacts import json_line, write_bytes, write_json
 
 KEPT, TASKS, SUMMARY = "kept.jsonl", "tasks.txt", FILTER_SUMMARY
 

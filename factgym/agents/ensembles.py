@@ -1,0 +1,387 @@
+"""Ensembles: several members play as one model, by majority vote or as the best of n replies."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from factgym.agents.agent import Model
+from factgym.agents.judges.base import Case, Judge, JudgeError
+from factgym.core.action import parse_action
+from factgym.core.caching import gather_all
+from factgym.core.calls import ToolCall
+from factgym.core.errors import ConfigError
+from factgym.core.messages import Completion, Message, ToolSchema, Usage
+from factgym.core.policy import ContextOverflowError, Policy, PolicyError, add_usage, call_policy
+from factgym.core.seeds import derive
+
+Replies = dict[int, Message]
+"""Member -> its reply; in the members' order, without those that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The member whose reply is played, and notes for the record."""
+
+    member: int
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Ensemble(ABC):
+    """Several members play as one model: each answers every turn, and one of the replies is chosen.
+
+    models: one model, which plays all members, or several, which take turns at being members. n: members; needed for
+    one model, by default one each for several. quorum: members that must not fail for an infrastructure reason,
+    n // 2 + 1 by default. blocking: plain `act` methods take long and are called in threads.
+
+    A turn raises PolicyError "quorum" when too many members failed, a member's own PolicyError at once when it is
+    fatal, and ContextOverflowError when the prompt fits none of those that did not fail.
+    """
+
+    kind: str
+
+    def __init__(
+        self,
+        models: Model | Sequence[Model],
+        n: int | None = None,
+        *,
+        quorum: int | None = None,
+        blocking: bool = False,
+    ) -> None:
+        self.models: tuple[Model, ...] = tuple(models) if isinstance(models, Sequence) else (models,)
+        if not self.models:
+            raise ConfigError("an ensemble needs at least one model")
+        if n is None and len(self.models) == 1:
+            raise ConfigError("an ensemble of one model needs n, the number of its members")
+        self.n = len(self.models) if n is None else n
+        if self.n < len(self.models) or self.n < 1:
+            raise ConfigError(f"n must be at least the number of models, {len(self.models)}, not {self.n}")
+        self.quorum = self.n // 2 + 1 if quorum is None else quorum
+        if not 1 <= self.quorum <= self.n:
+            raise ConfigError(f"quorum must be from 1 to {self.n}, the number of members, not {self.quorum}")
+        self.blocking = blocking
+
+    @property
+    def members(self) -> tuple[Model, ...]:
+        """The model of each member."""
+        return tuple(self.models[i % len(self.models)] for i in range(self.n))
+
+    @abstractmethod
+    async def choose(self, messages: Sequence[Message], tools: Sequence[ToolSchema], replies: Replies) -> Choice:
+        """Choose among the replies, of which there is at least one."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The rule of choice, as JSON data."""
+
+    def start(self, seed: int) -> Policy:
+        """The policy of one episode; member i starts with `derive(seed, "member", i)`."""
+        return _Episode(self, [model.start(derive(seed, "member", i)) for i, model in enumerate(self.members)])
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
+        """One turn outside of any episode."""
+        return await self.turn(cast(Sequence[Policy], self.members), messages, tools)
+
+    def describe(self) -> dict[str, Any]:
+        """Number of members, rule of choice, and each model's own description."""
+        about = {"kind": self.kind, "n": self.n, "quorum": self.quorum} | self.settings()
+        return about | {"models": [model.describe() for model in self.models]}
+
+    async def prepare(self) -> None:
+        """Prepare every model that has something to prepare, once."""
+        for model in {id(model): model for model in self.models}.values():
+            prepare = getattr(model, "prepare", None)
+            if prepare is not None:
+                await prepare()
+
+    async def close(self) -> None:
+        """Close every model once, also when closing one fails; the first failure is raised."""
+        failures: list[BaseException] = []
+        for model in {id(model): model for model in self.models}.values():
+            try:
+                await model.close()
+            except Exception as error:  # noqa: BLE001 - raised again below, after the others were closed
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    async def turn(
+        self, policies: Sequence[Policy], messages: Sequence[Message], tools: Sequence[ToolSchema]
+    ) -> Message:
+        """Ask every member and return the chosen reply, its completion with the sums and the notes."""
+        outcomes = await gather_all(self._ask(policy, messages, tools) for policy in policies)
+        replies = {i: outcome for i, outcome in enumerate(outcomes) if isinstance(outcome, dict)}
+        failures = [outcome for outcome in outcomes if isinstance(outcome, PolicyError)]
+        working = self.n - len(failures)
+        if working < self.quorum:
+            counts = Counter(f"{error.cause} ({str(error)[:200]})" for error in failures)
+            causes = "; ".join(f"{count} × {text}" for text, count in counts.items())
+            raise PolicyError("quorum", f"{working} of {self.n} members answered, {self.quorum} must: {causes}")
+        if not replies:
+            raise ContextOverflowError("the prompt fits the context of no member that answered")
+        choice = await self.choose(messages, tools, replies)
+        notes: dict[str, Any] = {"members": self.n, "chosen": choice.member} | choice.notes
+        if len(replies) < self.n:
+            notes["answered"] = len(replies)
+        if failures:
+            notes["failed"] = dict(sorted(Counter(error.cause for error in failures).items()))
+        return _combined(replies, choice.member, notes)
+
+    async def _ask(
+        self, policy: Policy, messages: Sequence[Message], tools: Sequence[ToolSchema]
+    ) -> Message | PolicyError | ContextOverflowError:
+        try:
+            return await call_policy(policy, messages, tools, self.blocking)
+        except PolicyError as error:
+            if error.fatal:
+                raise
+            return error
+        except ContextOverflowError as error:
+            return error
+
+
+class _Episode:
+    """The members of one episode."""
+
+    def __init__(self, ensemble: Ensemble, policies: Sequence[Policy]) -> None:
+        self._ensemble = ensemble
+        self._policies = policies
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
+        return await self._ensemble.turn(self._policies, messages, tools)
+
+
+def _combined(replies: Replies, chosen: int, notes: dict[str, Any]) -> Message:
+    """The chosen reply with the tokens, requests and retries of all."""
+    completions = [reply.get("completion") or Completion() for reply in replies.values()]
+    combined = Completion(**(replies[chosen].get("completion") or {}))
+    usage = Usage()
+    for completion in completions:
+        add_usage(usage, completion.get("usage"))
+    if usage:
+        combined["usage"] = usage
+    if any("requests" in completion for completion in completions):
+        combined["requests"] = sum(completion.get("requests", 0) for completion in completions)
+    if any("retries" in completion for completion in completions):
+        combined["retries"] = [retry for completion in completions for retry in completion.get("retries") or ()]
+    combined["notes"] = {**(combined.get("notes") or {}), **notes}
+    message = Message(**replies[chosen])
+    message["completion"] = combined
+    return message
+
+
+def _description(part: object) -> dict[str, Any]:
+    """A key's or score's own description, or its name."""
+    describe: Callable[[], dict[str, Any]] | None = getattr(part, "describe", None)
+    return describe() if describe else {"name": getattr(part, "__qualname__", type(part).__qualname__)}
+
+
+VERDICT_ARGUMENTS = ("final_verdict", "label", "verdict")
+
+MALFORMED: Final = ("malformed",)
+"""The key of a message that holds no call. Such votes count together, and lose a tie."""
+
+Key = Callable[[Message], Hashable]
+"""The vote of a message: equal keys are votes for the same action."""
+
+
+@dataclass(frozen=True)
+class ActionKey:
+    """The effect of an action: its calls in order, as tool and arguments (canonical JSON); text and ids apart.
+
+    verdicts: names of arguments that are the essence of a submission; a call with one of them (a text) votes for the
+    tool and that value alone, since two submissions in free words are never equal. Empty for all arguments always.
+    tags, implicit: actions of the environment's parser besides tool calls; see `factgym.core.action.parse_action`. By
+    default a bare object with a verdict is read as a call of `submit`.
+    """
+
+    verdicts: Sequence[str] = VERDICT_ARGUMENTS
+    tags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    implicit: Mapping[str, str] | None = None
+
+    def __call__(self, message: Message) -> Hashable:
+        """The key of a message; `MALFORMED` when it holds no well-formed call."""
+        implicit = dict.fromkeys(self.verdicts, "submit") if self.implicit is None else self.implicit
+        parsed = parse_action(message, tags=self.tags, implicit=implicit)
+        calls = tuple(self._call_key(call) for call in parsed.items if isinstance(call, ToolCall))
+        return calls or MALFORMED
+
+    def _call_key(self, call: ToolCall) -> tuple[str, str]:
+        for name in self.verdicts:
+            verdict = call.arguments.get(name)
+            if isinstance(verdict, str):
+                return call.name, f"verdict {verdict.strip().casefold()}"
+        return call.name, json.dumps(call.arguments, sort_keys=True)
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {"name": "action", "verdicts": list(self.verdicts)}
+
+
+def count(keys: Sequence[Hashable]) -> tuple[int, int]:
+    """The index in `keys` (not empty) of the first vote for the winner, and the winner's votes.
+
+    Most votes win; of equal ones the earliest that is not `MALFORMED`.
+    """
+    votes = Counter(keys)
+    winner = max(votes, key=lambda key: (votes[key], key != MALFORMED))  # the first of equals, in members' order
+    return keys.index(winner), votes[winner]
+
+
+class MajorityVote(Ensemble):
+    """A model whose members vote on every action; the reply of the first member that voted for the winner is played.
+
+    key: the vote of a message, `ActionKey()` by default. The completion's notes hold "members", "votes" (of the
+    winner) and "chosen". See `Ensemble` for the rest.
+    """
+
+    kind = "majority"
+
+    def __init__(
+        self,
+        models: Model | Sequence[Model],
+        n: int | None = None,
+        *,
+        key: Key | None = None,
+        quorum: int | None = None,
+        blocking: bool = False,
+    ) -> None:
+        super().__init__(models, n, quorum=quorum, blocking=blocking)
+        self.key: Key = ActionKey() if key is None else key
+
+    async def choose(self, messages: Sequence[Message], tools: Sequence[ToolSchema], replies: Replies) -> Choice:
+        """The reply with most votes."""
+        members = list(replies)
+        first, votes = count([self.key(replies[member]) for member in members])
+        return Choice(members[first], {"votes": votes})
+
+    def settings(self) -> dict[str, Any]:
+        """The key."""
+        return {"key": _description(self.key)}
+
+
+Score = Callable[[Sequence[Message], Sequence[ToolSchema], Message], "float | Awaitable[float | None] | None"]
+"""`score(messages, tools, reply)`: the larger the better; None where a reply cannot be scored."""
+
+
+class MeanLogprob:
+    """The mean log-probability of the reply's tokens, in (-inf, 0]; a reply without tokens cannot be scored."""
+
+    def __call__(self, messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message) -> float | None:
+        """The score. Raises ConfigError for a reply without log-probabilities."""
+        logprobs = (message.get("completion") or {}).get("logprobs")
+        if logprobs is None:
+            raise ConfigError(
+                "best-of-n by log-probability: the model's reply has none. Set logprobs=true (and a server that "
+                "returns them), or give another score."
+            )
+        return math.fsum(token["logprob"] for token in logprobs) / len(logprobs) if logprobs else None
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {"name": "mean log-probability"}
+
+
+def step_case(messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message) -> Case:
+    """The case of the rubric `next-step`: the conversation, and the reply as the step."""
+    conversation = "\n\n".join(f"{earlier['role']}: {_text_with_calls(earlier)}" for earlier in messages)
+    return {"conversation": conversation, "step": _text_with_calls(message)}
+
+
+def _text_with_calls(message: Message) -> str:
+    functions = [call["function"] for call in message.get("tool_calls") or ()]
+    parts = [message["content"] or "", *(f"{function['name']} {function['arguments']}" for function in functions)]
+    return "\n".join(part for part in parts if part)
+
+
+class JudgeScore:
+    """A judge's score of the reply; None for a reply that it could not judge.
+
+    case: makes a case of the judge's rubric from messages, tools and reply; `step_case` fits `next-step`.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        case: Callable[[Sequence[Message], Sequence[ToolSchema], Message], Case] = step_case,
+    ) -> None:
+        self.judge = judge
+        self.case = case
+
+    async def __call__(
+        self, messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message
+    ) -> float | None:
+        """The score, in [0, 1]. Raises PolicyError when the judge's infrastructure failed."""
+        try:
+            return (await self.judge.judge(self.case(messages, tools, message))).score
+        except JudgeError:
+            return None
+
+    def describe(self) -> dict[str, Any]:
+        """The judge's description."""
+        return {"name": "judge", "judge": self.judge.describe()}
+
+    async def close(self) -> None:
+        """Close the judge."""
+        await self.judge.close()
+
+
+class BestOf(Ensemble):
+    """A model that samples n replies a turn and plays the one with the best score; of equal ones the earliest.
+
+    score: `MeanLogprob()` by default. The completion's notes hold "members", "chosen" and "scores" (one for each
+    reply, None where it has none or an infinite one). Raises ConfigError for a score that is no number, and
+    PolicyError "unscored" when no reply could be scored. See `Ensemble` for the rest.
+    """
+
+    kind = "best-of"
+
+    def __init__(
+        self,
+        models: Model | Sequence[Model],
+        n: int | None = None,
+        *,
+        score: Score | None = None,
+        quorum: int | None = None,
+        blocking: bool = False,
+    ) -> None:
+        super().__init__(models, n, quorum=quorum, blocking=blocking)
+        self.score: Score = MeanLogprob() if score is None else score
+
+    async def choose(self, messages: Sequence[Message], tools: Sequence[ToolSchema], replies: Replies) -> Choice:
+        """The reply with the best score."""
+        scores = await gather_all(self._score(messages, tools, reply) for reply in replies.values())
+        scored = {member: score for member, score in zip(replies, scores, strict=True) if score is not None}
+        if not scored:
+            raise PolicyError("unscored", f"none of the {len(replies)} replies could be scored")
+        best = max(scored, key=lambda member: scored[member])
+        finite = [score if score is not None and math.isfinite(score) else None for score in scores]
+        return Choice(best, {"scores": finite})
+
+    async def _score(self, messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message) -> float | None:
+        result = self.score(messages, tools, message)
+        score = await result if inspect.isawaitable(result) else result
+        if score is None:
+            return None
+        if not isinstance(score, (int, float)) or math.isnan(score):
+            raise ConfigError(f"the score of best-of-n must be a number or None, not {score!r:.80}")
+        return float(score)
+
+    def settings(self) -> dict[str, Any]:
+        """The score."""
+        return {"score": _description(self.score)}
+
+    async def close(self) -> None:
+        """Close the models, and the score where it has something to close."""
+        close = getattr(self.score, "close", None)
+        try:
+            await super().close()
+        finally:
+            if close is not None:
+                await close()
