@@ -497,7 +497,11 @@ class DocumentClaims(SharedByArguments, Sequence[ClaimExample]):
         self.split, self.seed = split, seed
         self._layout = Layout(split, domain, window, passages, haystack)
         self._plans: dict[Verdict, tuple[tuple[str, int], ...]] = {}
-        self._verdicts = tuple(verdict for verdict in VERDICTS if self._is_possible(verdict))
+        self._verdicts = tuple(
+            verdict
+            for verdict in VERDICTS
+            if verdict == "supported" or any(map(self._index.applies, self._operators(verdict)))
+        )
         self._size = size or len(self._verdicts) * min(len(self._plan(verdict)) for verdict in self._verdicts)
 
     def __len__(self) -> int:
@@ -513,7 +517,16 @@ class DocumentClaims(SharedByArguments, Sequence[ClaimExample]):
         number = index + self._size if index < 0 else index
         if not 0 <= number < self._size:
             raise IndexError(f"item {index} of {self._size}")
-        return self._make(number)
+        block, position = divmod(number, len(self._verdicts))
+        order = list(self._verdicts)
+        random.Random(f"{self.split}:{self.seed}:block:{block}").shuffle(order)
+        verdict = order[position]
+        plan = self._plan(verdict)
+        round_, step = divmod(block, len(plan))
+        builder = ExampleBuilder(
+            self._index, self._layout, random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{number}")
+        )
+        return builder.build(f"docs-{self.split}-{number:05d}", verdict, *plan[step], round_)
 
     def __reduce__(self) -> tuple[object, ...]:
         settings = asdict(self._layout)
@@ -554,9 +567,6 @@ class DocumentClaims(SharedByArguments, Sequence[ClaimExample]):
             return [name for name in OPERATORS if name != "irrelevant"]
         return [name for name in OPERATORS if status_of(name) == verdict and name != "addition"]
 
-    def _is_possible(self, verdict: Verdict) -> bool:
-        return verdict == "supported" or any(self._index.applies(name) for name in self._operators(verdict))
-
     def _plan(self, verdict: Verdict) -> tuple[tuple[str, int], ...]:
         """Operator and sentence of every item with this verdict, in order; it starts over when it is used up."""
         if verdict not in self._plans:
@@ -569,17 +579,6 @@ class DocumentClaims(SharedByArguments, Sequence[ClaimExample]):
                 rng.shuffle(pool)
             self._plans[verdict] = tuple(_interleave(pools))
         return self._plans[verdict]
-
-    def _make(self, number: int) -> ClaimExample:
-        block, position = divmod(number, len(self._verdicts))
-        order = list(self._verdicts)
-        random.Random(f"{self.split}:{self.seed}:block:{block}").shuffle(order)
-        plan = self._plan(order[position])
-        round_, step = divmod(block, len(plan))
-        operator, source = plan[step]
-        rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{number}")
-        id_ = f"docs-{self.split}-{number:05d}"
-        return ExampleBuilder(self._index, self._layout, rng).build(id_, order[position], operator, source, round_)
 
 
 def _interleave(pools: Mapping[str, Sequence[int]]) -> list[tuple[str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -32,25 +32,24 @@ from factgym.generators.perturbations.probes import (
 )
 
 
-@dataclass(frozen=True)
-class Item:
-    id: str
-    claim: str
-    source: str
-    label: str = ATTRIBUTABLE
-    error_type: str | None = None
+def claim_item(id, claim, source, label=ATTRIBUTABLE, error_type=None):
+    return AttributionClaim(id, claim, source, label, error_type)
 
 
-BILLBOARD = Item(
+BILLBOARD = claim_item(
     "fever-1",
     "Alan Metter directed Billboard Dad.",
     "Billboard Dad is a 1998 American direct-to-video comedy film, directed by Alan Metter starring the Olsen twins.",
 )
-SPADE = Item("fever-2", "David Spade appeared in Black Sheep.", "Spade starred in Black Sheep with Chris Farley.")
-LEIGH = Item("fever-3", "Janet Leigh was from America.", "Janet Leigh was an American actress, singer and author.")
-MEDINA = Item("anli-1", "Ernest Medina was acquitted in 1971.", "Ernest Medina was tried and acquitted in 1971.")
-METER = Item("own-1", "The bridge is 240 metres long.", "The bridge, of 240 metres, spans the river.")
-WATSON = Item("fever-4", "Emma Watson appeared in a film .", "Watson starred in a film.")
+SPADE = claim_item(
+    "fever-2", "David Spade appeared in Black Sheep.", "Spade starred in Black Sheep with Chris Farley."
+)
+LEIGH = claim_item(
+    "fever-3", "Janet Leigh was from America.", "Janet Leigh was an American actress, singer and author."
+)
+MEDINA = claim_item("anli-1", "Ernest Medina was acquitted in 1971.", "Ernest Medina was tried and acquitted in 1971.")
+METER = claim_item("own-1", "The bridge is 240 metres long.", "The bridge, of 240 metres, spans the river.")
+WATSON = claim_item("fever-4", "Emma Watson appeared in a film .", "Watson starred in a film.")
 POOL = Pool([WATSON, BILLBOARD, SPADE, LEIGH, MEDINA, METER])
 
 
@@ -71,7 +70,7 @@ def test_a_name_is_replaced_by_one_of_its_kind_that_the_source_lacks():
 
 
 def test_a_demonym_takes_its_article_with_it():
-    item = Item("x", "Daag is an Indian film.", "Daag is an Indian film of 1973.")
+    item = claim_item("x", "Daag is an Indian film.", "Daag is an Indian film of 1973.")
     articles = {checked_probe(item, "entity_confusion", seed=seed).claim.split()[2] for seed in range(30)}
     assert articles == {"a", "an"}
 
@@ -86,7 +85,7 @@ def test_a_demonym_takes_its_article_with_it():
     ],
 )
 def test_names_of_uncertain_kind_are_left_alone(claim):
-    assert isinstance(make_probe(Item("x", claim, claim), "entity_confusion", pool=POOL), NoEdit)
+    assert isinstance(make_probe(claim_item("x", claim, claim), "entity_confusion", pool=POOL), NoEdit)
 
 
 def test_the_first_word_of_a_sentence_is_a_name_only_where_the_source_shows_it():
@@ -121,17 +120,19 @@ def test_a_year_is_a_temporal_shift_and_a_count_an_exaggeration():
     ],
 )
 def test_a_number_that_names_something_or_is_denied_stays(claim):
-    assert isinstance(make_probe(Item("x", claim, ""), "numerical_perturb"), NoEdit)
+    assert isinstance(make_probe(claim_item("x", claim, ""), "numerical_perturb"), NoEdit)
 
 
 def test_the_new_number_is_never_in_the_source_in_words_or_figures():
-    item = Item("x", "She could speak nine languages.", "She spoke 7, 8, ten, 11 and six languages, nine in all.")
+    item = claim_item(
+        "x", "She could speak nine languages.", "She spoke 7, 8, ten, 11 and six languages, nine in all."
+    )
     new = {checked_probe(item, "numerical_perturb", seed=seed).claim.split()[3] for seed in range(20)}
     assert new == {"twelve"}
 
 
 def test_the_years_of_a_span_keep_their_order():
-    item = Item("x", "He sailed on the Beagle from 1831 to 1836.", "The voyage lasted from 1831 to 1836.")
+    item = claim_item("x", "He sailed on the Beagle from 1831 to 1836.", "The voyage lasted from 1831 to 1836.")
     for seed in range(20):
         words = checked_probe(item, "numerical_perturb", seed=seed).claim.rstrip(".").split()
         assert int(words[-3]) < int(words[-1])
@@ -167,7 +168,7 @@ def test_a_borrowed_fact_becomes_a_clause_of_the_subject():
     ],
 )
 def test_a_negation_comes_and_goes_with_its_auxiliary(claim, expected):
-    probe = checked_probe(Item("x", claim, claim), "paraphrase", error_type="negation_flip")
+    probe = checked_probe(claim_item("x", claim, claim), "paraphrase", error_type="negation_flip")
     assert (probe.claim, probe.error_type) == (expected, "negation_flip")
 
 
@@ -185,11 +186,11 @@ def test_a_negation_comes_and_goes_with_its_auxiliary(claim, expected):
     ],
 )
 def test_no_negation_where_it_would_not_reverse_the_claim(claim):
-    assert isinstance(make_probe(Item("x", claim, claim), "paraphrase", error_type="negation_flip"), NoEdit)
+    assert isinstance(make_probe(claim_item("x", claim, claim), "paraphrase", error_type="negation_flip"), NoEdit)
 
 
 def test_a_qualifier_is_widened():
-    item = Item("x", "Being hit by a train is generally a bad thing.", "A train does harm.")
+    item = claim_item("x", "Being hit by a train is generally a bad thing.", "A train does harm.")
     probe = checked_probe(item, "paraphrase", error_type="scope_inflation")
     assert probe.claim == "Being hit by a train is always a bad thing."
 
@@ -205,7 +206,7 @@ def test_a_qualifier_is_widened():
 @pytest.mark.parametrize("label", [ATTRIBUTABLE, NOT_ATTRIBUTABLE])
 def test_a_rewording_keeps_label_and_error(claim, expected, label):
     error = None if label == ATTRIBUTABLE else "fabrication"
-    probe = checked_probe(Item("x", claim, claim, label, error), "paraphrase", keep=True)
+    probe = checked_probe(claim_item("x", claim, claim, label, error), "paraphrase", keep=True)
     assert (probe.claim, probe.gold_label, probe.error_type) == (expected, label, error)
 
 
@@ -218,14 +219,14 @@ def test_a_presupposition_and_an_unsettled_detail_leave_the_claim_as_it_is():
 
 
 def test_uniqueness_is_presupposed():
-    item = Item("x", "Janet Leigh was an American actress.", "Janet Leigh was an American actress.")
+    item = claim_item("x", "Janet Leigh was an American actress.", "Janet Leigh was an American actress.")
     probe = checked_probe(item, "presupposition", error_type="scope_inflation")
     assert probe.claim.startswith("Janet Leigh was the ")
     assert probe.claim.endswith(" American actress.")
 
 
 def test_tokenised_text_stays_tokenised():
-    item = Item("x", "Java was formed by eruptions .", "Java was formed by eruptions .")
+    item = claim_item("x", "Java was formed by eruptions .", "Java was formed by eruptions .")
     assert checked_probe(item, "unanswerable_wrap").claim.endswith(" .")
 
 
@@ -259,8 +260,8 @@ def test_the_main_verb_is_not_one_of_a_clause_inside():
 def test_refusals_have_reasons():
     false = replace(LEIGH, label=NOT_ATTRIBUTABLE)
     assert make_probe(false, "paraphrase") == NoEdit("not_attributable", "the claim is false already")
-    assert make_probe(Item("x", "Who? Guru", "Guru"), "paraphrase") == NoEdit("fragment")
-    assert make_probe(Item("x", "Who was it?", "Guru"), "paraphrase") == NoEdit("question")
+    assert make_probe(claim_item("x", "Who? Guru", "Guru"), "paraphrase") == NoEdit("fragment")
+    assert make_probe(claim_item("x", "Who was it?", "Guru"), "paraphrase") == NoEdit("question")
 
 
 def test_unknown_names_are_refused_with_a_hint():
@@ -277,7 +278,7 @@ def test_unknown_names_are_refused_with_a_hint():
 
 
 def test_every_error_has_a_strategy_and_probes_aim_at_it():
-    items = [BILLBOARD, LEIGH, MEDINA, METER, Item("q", "Dogs often bite people.", "Dogs bite.")]
+    items = [BILLBOARD, LEIGH, MEDINA, METER, claim_item("q", "Dogs often bite people.", "Dogs bite.")]
     for error in ERROR_TYPES:
         assert strategies_for(error)
         probes = list(generate_probes(items, error, pool=POOL))
@@ -305,7 +306,7 @@ TEXT = st.one_of(
 )
 def test_any_text_gives_a_checked_probe_or_a_reason_and_always_the_same(claim, source, strategy, seed, keep):
     keep = keep and None in STRATEGIES[strategy]
-    item = Item("x", claim, source)
+    item = claim_item("x", claim, source)
     probe = make_probe(item, strategy, seed=seed, pool=POOL, keep=keep)
     assert make_probe(item, strategy, seed=seed, pool=Pool(POOL.items), keep=keep) == probe
     if isinstance(probe, Probe):
@@ -321,8 +322,8 @@ def test_any_text_gives_a_checked_probe_or_a_reason_and_always_the_same(claim, s
 )
 def test_hostile_lengths_end(text):
     for strategy in STRATEGIES:
-        assert make_probe(Item("x", text, "The source."), strategy, pool=POOL) == NoEdit("too_long")
-        make_probe(Item("x", text[:MAX_CLAIM_CHARS], text), strategy, pool=POOL)
+        assert make_probe(claim_item("x", text, "The source."), strategy, pool=POOL) == NoEdit("too_long")
+        make_probe(claim_item("x", text[:MAX_CLAIM_CHARS], text), strategy, pool=POOL)
 
 
 @pytest.mark.parametrize("name", ["fever", "truthfulqa", "halueval"])

@@ -173,7 +173,8 @@ def presuppose(statement: Statement) -> Edit | NoEdit:
     phrases = [(opening, True) for opening in _OPENINGS] + [(tail, False) for tail in _TAILS]
     if _is_event(statement):
         phrases += [(opening, True) for opening in _PAST_OPENINGS]
-        if _is_about_person(statement):
+        name = statement.subject
+        if name and statement.pool.kinds.of(name.text, statement.text, name.span) == "person":
             phrases += [(opening, True) for opening in _PERSON_OPENINGS * 2]
     return _add_phrase(statement, phrases, "presupposition")
 
@@ -193,11 +194,6 @@ def _is_event(statement: Statement) -> bool:
         return False
     passive = verb.word in ("was", "were") and re.match(r" \w+ed\b", statement.text[verb.end :])
     return verb.tense == "past" or bool(passive)
-
-
-def _is_about_person(statement: Statement) -> bool:
-    name = statement.subject
-    return name is not None and statement.pool.kinds.of(name.text, statement.text, name.span) == "person"
 
 
 def _add_phrase(statement: Statement, phrases: list[tuple[str, bool]], variant: str) -> Edit | NoEdit:

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 
 from factgym.corpora.text import fold, terms
-from factgym.generators.perturbations.grammar import contains_words
+from factgym.generators.perturbations.grammar import BEFORE_NAMES, contains_words
 from factgym.generators.synthetic.words import listed
 
 # Fluency: grammar and punctuation faults that the surface shows.
@@ -40,13 +40,8 @@ _ONE_MANY = re.compile(
     r"\b(?:one|1) [a-z]+(?<!s)(?<!u)s\b(?<!ss)|\b(?:two|three|four|five|six|seven|eight|nine|ten) (?:year|day|month|week|hour|time|member|film|album|song|people's|child|game|season)\b(?!-)"
 )
 _MAY_DOUBLE = frozenset({"had", "that", "very", "so", "bora", "new", "duran", "who", "boom", "yo", "really"})
-_NOT_NAMES = frozenset(
-    listed(
-        "the a an his her its their our my your all some many most every each no both this that these those there in on at by"
-        " for from with as two three four five six seven eight nine ten during under after before"
-    )
-)
-"""Words that may stand before a name with a capital only because they open the sentence."""
+_NOT_NAMES = BEFORE_NAMES | {"as", "after", "before"}
+"""Words that may precede a name with a capital only because they open the sentence."""
 _MIN_RATIO, _MAX_RATIO = 0.5, 2.2
 _MIN_RATIO, _MAX_RATIO = 0.5, 2.2
 _MAX_GROWTH = 130
@@ -205,7 +200,7 @@ def aim_faults(
     """
     change = _Change(original, text, source)
     if keeps:
-        return _label_faults(change, graft=strategy == "multi_hop_graft")
+        return label_faults(change, graft=strategy == "multi_hop_graft")
     check = _CHECKS.get((strategy, error_type or "")) or _CHECKS.get(("", error_type or ""))
     return check(change) if check else [f"no error {error_type!r}"]
 
@@ -258,7 +253,8 @@ def _has_capital(words: Iterable[str]) -> bool:
     return any(word[0].isupper() for word in words)
 
 
-def _entity_faults(change: _Change) -> list[str]:
+def entity_faults(change: _Change) -> list[str]:
+    """Names gave way to names that the source lacks, in at most two spans, and no number changed."""
     faults = []
     removed = [word for word in change.removed if word.lower() not in ("a", "an")]
     added = [word for word in change.added if word.lower() not in ("a", "an")]
@@ -278,7 +274,8 @@ def _entity_faults(change: _Change) -> list[str]:
     return faults
 
 
-def _number_faults(change: _Change) -> list[str]:
+def number_faults(change: _Change) -> list[str]:
+    """Only numbers changed, to numbers that the source lacks."""
     if Counter(filter(_is_number, change.removed)) == Counter(filter(_is_number, change.added)):
         return ["no number changed"]
     spelling = ("a", "an", "st", "nd", "rd", "th")
@@ -289,7 +286,8 @@ def _number_faults(change: _Change) -> list[str]:
     return [f"the source has the new number {mentioned[0]!r}"] if mentioned else []
 
 
-def _time_faults(change: _Change) -> list[str]:
+def time_faults(change: _Change) -> list[str]:
+    """Only times changed, to years that the source lacks; a new decade is another one."""
     if not any(word[0].isdigit() for word in change.added):
         return ["no time changed"]
     words = change.removed + change.added
@@ -304,7 +302,7 @@ def _time_faults(change: _Change) -> list[str]:
     return ["the source has the new year"] if change.mentions_any(new_years) else []
 
 
-def _negation_faults(change: _Change) -> list[str]:
+def negation_faults(change: _Change) -> list[str]:
     """The parity of the negations differs, or every changed word gave way to its opposite."""
     if len(change.removed) + len(change.added) > 6:
         return ["too much changed for one turn of meaning"]
@@ -336,7 +334,8 @@ def _positive_degree(word: str) -> str:
     return word
 
 
-def _scope_faults(change: _Change) -> list[str]:
+def scope_faults(change: _Change) -> list[str]:
+    """A limiting word, and nothing else, gave way to a universal one that the source lacks."""
     universal = [word for word in change.added if word.lower() in _UNIVERSAL]
     if not universal:
         return ["nothing that widens came in"]
@@ -346,7 +345,8 @@ def _scope_faults(change: _Change) -> list[str]:
     return [f"more than a limit went: {removed[0]!r}"] if removed else []
 
 
-def _fabrication_faults(change: _Change) -> list[str]:
+def fabrication_faults(change: _Change) -> list[str]:
+    """Words were added, of which the source lacks most, and the claim stayed."""
     if len(change.removed) > 1:
         return ["the claim itself changed"]
     if len(change.added) < 2:
@@ -354,20 +354,22 @@ def _fabrication_faults(change: _Change) -> list[str]:
     return ["the source has what came in"] if change.unknown_share < _NEW_SHARE else []
 
 
-def _presupposition_faults(change: _Change) -> list[str]:
+def presupposition_faults(change: _Change) -> list[str]:
+    """A fabrication in a phrase that presupposes."""
     added = [" ".join(new) for _, new in change.edits if len(new) > 1]
     if not any(_PRESUPPOSES.match(phrase) for phrase in added):
         return ["nothing is presupposed"]
-    return _fabrication_faults(change)
+    return fabrication_faults(change)
 
 
-def _graft_faults(change: _Change) -> list[str]:
+def graft_faults(change: _Change) -> list[str]:
+    """A fabrication that joins a second fact with a name or a number in it."""
     joined = _JOINING_WORDS.search(" ".join(change.added)) is not None
     anchored = any(word[0].isupper() or word[0].isdigit() for word in change.added)
-    return _fabrication_faults(change) + ([] if joined and anchored else ["no second fact was joined"])
+    return fabrication_faults(change) + ([] if joined and anchored else ["no second fact was joined"])
 
 
-def _label_faults(change: _Change, *, graft: bool) -> list[str]:
+def label_faults(change: _Change, *, graft: bool) -> list[str]:
     """Signs that a label was not kept: numbers, polarity or names differ, or few words of the claim remain.
 
     A graft may replace a year by its decade.
@@ -391,13 +393,13 @@ def _label_faults(change: _Change, *, graft: bool) -> list[str]:
 
 
 _CHECKS: dict[tuple[str, str], Callable[[_Change], list[str]]] = {
-    ("", "entity_substitution"): _entity_faults,
-    ("", "numerical_exaggeration"): _number_faults,
-    ("", "temporal_shift"): _time_faults,
-    ("", "negation_flip"): _negation_faults,
-    ("", "scope_inflation"): _scope_faults,
-    ("", "fabrication"): _fabrication_faults,
-    ("presupposition", "fabrication"): _presupposition_faults,
-    ("multi_hop_graft", "fabrication"): _graft_faults,
+    ("", "entity_substitution"): entity_faults,
+    ("", "numerical_exaggeration"): number_faults,
+    ("", "temporal_shift"): time_faults,
+    ("", "negation_flip"): negation_faults,
+    ("", "scope_inflation"): scope_faults,
+    ("", "fabrication"): fabrication_faults,
+    ("presupposition", "fabrication"): presupposition_faults,
+    ("multi_hop_graft", "fabrication"): graft_faults,
 }
 """The check of each error, by strategy where one has a check of its own."""

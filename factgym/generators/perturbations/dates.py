@@ -6,15 +6,15 @@ import random
 import re
 
 from factgym.datasets.attribution import ATTRIBUTABLE
-from factgym.generators.perturbations.grammar import capitalise, overlaps, protected_spans
+from factgym.generators.perturbations.grammar import MONTH, capitalise, overlaps, protected_spans
+from factgym.generators.perturbations.numbers import ordinal_suffix
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.synthetic.words import MONTHS
 
-_MONTH = "|".join(MONTHS)
 _DATE = re.compile(
-    rf"\b(?<!day )(?<!day, )(?:(?P<month>{_MONTH}) (?P<day>\d{{1,2}})(?P<nth>st|nd|rd|th)?(?:(?P<comma>,? )(?P<year>(?:19|20)\d\d))?(?!\d)"
-    rf"|(?P<day2>\d{{1,2}}) (?P<month2>{_MONTH}) (?P<year2>(?:19|20)\d\d)"
-    rf"|(?P<month3>{_MONTH}) (?P<year3>(?:19|20)\d\d)"
+    rf"\b(?<!day )(?<!day, )(?:(?P<month>{MONTH}) (?P<day>\d{{1,2}})(?P<nth>st|nd|rd|th)?(?:(?P<comma>,? )(?P<year>(?:19|20)\d\d))?(?!\d)"
+    rf"|(?P<day2>\d{{1,2}}) (?P<month2>{MONTH}) (?P<year2>(?:19|20)\d\d)"
+    rf"|(?P<month3>{MONTH}) (?P<year3>(?:19|20)\d\d)"
     r"|(?<=\b(?:in|by) )(?P<year4>(?:19|20)\d\d)|(?<=\b(?:since|until|after) )(?P<year5>(?:19|20)\d\d))(?![\w/–-]| [A-Z(]| \w+s\b)"
 )
 _RATES = ("day", "week", "month", "quarter", "year")
@@ -28,9 +28,8 @@ _RATE_FIXED = re.compile(
 _VERSION = re.compile(
     r"\b(?P<name>[Vv]ersion|v\.?|TLS|SSL|HTTP|OAuth|WCAG|GPL|PCI DSS|Release|Revision) ?(?P<number>v?\d{1,2}(?:\.\d{1,2}){0,2})\b(?!\.\d)"
 )
-_ORDINAL_SUFFIX = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd"}
 _CLAIM_DATE = re.compile(
-    rf"\b(?P<word>[Oo]n|[Ii]n) (?:(?:{_MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)? ?,? |\d{{1,2}} (?:{_MONTH}) ?,? )?(?P<year>1[5-9]\d\d|20[01]\d)"
+    rf"\b(?P<word>[Oo]n|[Ii]n) (?:(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)? ?,? |\d{{1,2}} (?:{MONTH}) ?,? )?(?P<year>1[5-9]\d\d|20[01]\d)"
     r"(?![\w%]|[-–/]|[.,]\d| [A-Z(]|,? ?(?:and|or) \d)"
 )
 _EVENT = re.compile(r"\b(?:born|died|won|wrote|began|[a-z]+ed|built|made|met|led|sold|took)\b(?: [\w'’&.,-]+){0,7} $")
@@ -60,7 +59,7 @@ def _other_date(match: re.Match[str], rng: random.Random) -> str:
         day = rng.choice([other for other in (1, 5, 10, 12, 15, 20, 25, 28) if other != day])
     if match["day2"]:
         return f"{day} {month} {match['year2']}"
-    suffix = _ORDINAL_SUFFIX.get(day, "th") if match["nth"] else ""
+    suffix = ordinal_suffix(day) if match["nth"] else ""
     year = f"{match['comma']}{match['year']}" if match["year"] else ""
     return f"{month} {day}{suffix}{year}"
 

@@ -47,38 +47,15 @@ _SHARED = re.compile(
 _MAX_PARTIES = 6
 _MIN_ACTS = 3
 _ROLES = (
-    ("supervisor", "manager", "team lead", "immediate supervisor"),
-    ("timekeeper",),
-    ("human resources specialist", "HR specialist", "HR representative", "human resources"),
-    ("contracting officer",),
-    ("recruiter", "hiring manager"),
-    ("account owner", "site owner", "account owners"),
-    ("support team", "customer support"),
-    ("legal team", "legal department"),
-    ("security team",),
-    ("travel team",),
-    ("travel agency",),
-    ("facilitator",),
-    ("administrator", "administrators"),
-    ("licensee",),
-    ("licensor",),
-    ("franchisee",),
-    ("franchisor",),
-    ("supplier", "vendor"),
-    ("distributor",),
-    ("landlord",),
-    ("tenant",),
-    ("borrower",),
-    ("lender",),
-    ("sponsor",),
-    ("advertiser",),
-    ("copyright holder", "copyright owner"),
-    ("alleged infringer",),
-    ("seller",),
-    ("buyer", "purchaser"),
-    ("onboarding team", "talent team"),
+    "supervisor, manager, team lead, immediate supervisor; timekeeper; human resources specialist, HR specialist, HR"
+    " representative, human resources; contracting officer; recruiter, hiring manager; account owner, site owner, account"
+    " owners; support team, customer support; legal team, legal department; security team; travel team; travel agency;"
+    " facilitator; administrator, administrators; licensee; licensor; franchisee; franchisor; supplier, vendor;"
+    " distributor; landlord; tenant; borrower; lender; sponsor; advertiser; copyright holder, copyright owner; alleged"
+    " infringer; seller; buyer, purchaser; onboarding team, talent team"
 )
-_ROLE_GROUP = {role: number for number, roles in enumerate(_ROLES) for role in roles}
+"""Groups of roles; those of one group may be synonyms."""
+_ROLE_GROUP = {role: number for number, roles in enumerate(_ROLES.split("; ")) for role in roles.split(", ")}
 _ROLE = re.compile(
     rf"\b(?P<article>[Tt]he|[Yy]our|[Oo]ur) (?P<role>{'|'.join(sorted(_ROLE_GROUP, key=lambda role: (-len(role), role)))})\b(?= (?:must|will|shall|may|can|is|approves|determines|decides|should|has)\b)"
 )
@@ -98,23 +75,16 @@ def find_parties(sentences: Sequence[str]) -> tuple[tuple[str, str], ...]:
     )
     ranked = sorted(acts.items(), key=lambda item: (-item[1], item[0]))
     names = [name for name, count in ranked if count >= _MIN_ACTS][:_MAX_PARTIES]
-    return tuple(
-        (first, second)
-        for first, second in combinations(names, 2)
-        if first not in second and second not in first and _occur_together(first, second, sentences)
-    )
+    pairs = []
+    for first, second in combinations(names, 2):
+        shared = [text for text in sentences if contains_words(text, first) and contains_words(text, second)]
+        defining = sum(_DEFINES.search(text) is not None for text in shared)
+        if first not in second and second not in first and len(shared) - defining >= 2:
+            pairs.append((first, second))
+    return tuple(pairs)
 
 
-def _occur_together(first: str, second: str, sentences: Sequence[str]) -> bool:
-    shared = [
-        sentence
-        for sentence in sentences
-        if contains_words(sentence, first) and contains_words(sentence, second) and not _DEFINES.search(sentence)
-    ]
-    return len(shared) >= 2
-
-
-def _swap_named_party(statement: Statement) -> Edit | None:
+def swap_named_party(statement: Statement) -> Edit | None:
     """Put another named party in the subject's position, where the document says nothing like it of that party."""
     sentence = statement.text
     for match in _ACTS.finditer(sentence):
@@ -132,7 +102,7 @@ def _swap_named_party(statement: Statement) -> Edit | None:
     return None
 
 
-def _swap_role(statement: Statement) -> Edit | None:
+def swap_role(statement: Statement) -> Edit | None:
     """Replace the only role of a sentence by a role of another group that the document names too."""
     sentence = statement.text
     matches = list(_ROLE.finditer(sentence))
@@ -160,7 +130,7 @@ def _swap_role(statement: Statement) -> Edit | None:
     return Edit(*match.span("role"), new, reason=reason)
 
 
-def _swap_duty(statement: Statement) -> Edit | None:
+def swap_duty(statement: Statement) -> Edit | None:
     """ "You are responsible for …" as "We are responsible for …"."""
     match = _YOUR_DUTY.match(statement.text)
     if match is None or re.search(r"\b(?:we|us|not|own)\b", statement.text[match.end() :]):
@@ -173,7 +143,7 @@ def swap_party(statement: Statement) -> Edit | NoEdit:
     """Name the wrong actor. Sentences about shared or mutual duties are left alone."""
     if _SHARED.search(statement.text):
         return NoEdit()
-    return _swap_named_party(statement) or _swap_role(statement) or _swap_duty(statement) or NoEdit()
+    return swap_named_party(statement) or swap_role(statement) or swap_duty(statement) or NoEdit()
 
 
 PARTY = Operator(

@@ -18,12 +18,15 @@ from factgym.generators.perturbations.lexicon import (
     FUNCTION_WORDS,
     VERBS,
 )
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.words import MONTHS, listed
 
 Span = tuple[int, int]
 """Start and end of a stretch of text, in characters."""
 
 Kind = Literal["statement", "question", "fragment"]
+
+MONTH = "|".join(MONTHS)
+"""The months as alternatives of a pattern."""
 
 _PROTECTED = re.compile(
     r"(?:https?://|www\.)\S+|\S+@\S+|\b24/7\b|\b\d{1,4}/\d{1,4}(?:/\d{1,4})?\b"
@@ -63,7 +66,7 @@ _ASKS = re.compile(
 _FREQUENCY = frozenset(
     {"often", "usually", "sometimes", "always", "generally", "typically", "rarely", "also", "frequently"}
 )
-_BEFORE_NAMES = frozenset(
+BEFORE_NAMES = frozenset(
     listed(
         "the a an his her its their our my your all some many most every each no both this that these those there in on at by"
         " for from with two three four five six seven eight nine ten during under"
@@ -249,7 +252,7 @@ def lowercase_opening(text: str, names: list[Span], source: str) -> str | None:
     if any(start == 0 for start, _ in names) or word == "I" or any(char.isupper() for char in text.split(" ")[0][1:]):
         return text
     second = text[len(word) :].lstrip()[:1]
-    if second.isupper() and word.lower() not in _BEFORE_NAMES:
+    if second.isupper() and word.lower() not in BEFORE_NAMES:
         return None
     if word.lower() in FUNCTION_WORDS or re.search(rf"(?<![\w.?!:] ){re.escape(word.lower())}\b", source):
         return text[0].lower() + text[1:]

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Protocol
 
+from factgym.datasets.attribution import AttributionClaim
 from factgym.generators.perturbations.grammar import Span, main_verb, split_claim, split_final_stop
 from factgym.generators.perturbations.lexicon import (
     CALENDAR,
@@ -77,35 +77,6 @@ _NOT_BORROWABLE = re.compile(
 _TREEBANK_TAGS = re.compile(r"-L[RSC]B-|-R[RSC]B-|``|''")
 _MIN_WORDS, _MAX_WORDS = 3, 11
 _MIN_WORDS, _MAX_WORDS = 3, 11
-
-
-class ClaimLike(Protocol):
-    """The fields of a claim that probes need; `factgym.datasets.attribution.AttributionClaim` has them."""
-
-    @property
-    def id(self) -> str:
-        """The claim's id in its data set."""
-        ...
-
-    @property
-    def claim(self) -> str:
-        """The text."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """The text that it is checked against."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """ "Attributable" or "Not Attributable"."""
-        ...
-
-    @property
-    def error_type(self) -> str | None:
-        """The error of a claim that is not attributable, None where it is unknown."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +217,8 @@ class Fact:
 class Pool:
     """Claims to borrow names and facts from. The same claims in the same order lend the same."""
 
-    def __init__(self, items: Iterable[ClaimLike] = ()) -> None:
-        self.items: Sequence[ClaimLike] = tuple(items)
+    def __init__(self, items: Iterable[AttributionClaim] = ()) -> None:
+        self.items: Sequence[AttributionClaim] = tuple(items)
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -272,7 +243,7 @@ class Pool:
         facts = {fact for item in self.items if (fact := self._fact_of(item)) is not None}
         return tuple(sorted(facts, key=lambda fact: (fact.phrase, fact.subject)))
 
-    def _fact_of(self, item: ClaimLike) -> Fact | None:
+    def _fact_of(self, item: AttributionClaim) -> Fact | None:
         """The verb phrase of a claim about a name; it has to hold a further name by which a reader could look it up."""
         text = split_claim(item.claim).text
         names = find_names(text, item.source)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from factgym.generators.perturbations.grammar import Span, overlaps, protected_spans
+from factgym.generators.perturbations.grammar import MONTH, Span, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.words import MONTHS, listed, number_words
+from factgym.generators.synthetic.words import listed, number_words
 
 _ONES = [number_words(value) for value in range(20)]
 _TENS = [number_words(value) for value in range(20, 100, 10)]
@@ -30,6 +30,11 @@ def parse_number(words: str) -> int:
     if head in _ONES:
         return _ONES.index(head)
     return 20 + 10 * _TENS.index(head) + (_ONES.index(ones) if ones else 0)
+
+
+def ordinal_suffix(rank: int) -> str:
+    """The suffix of an ordinal in figures: "st", "nd", "rd" or "th"."""
+    return "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
 
 
 # Sentences of documents: quantities with a unit, and money. The evidence is a whole document.
@@ -167,11 +172,6 @@ def _format_quantity(match: re.Match[str], value: int) -> str:
     return f"{number}{match['gap']}{match['middle']}{unit}"
 
 
-def _format_money(match: re.Match[str], value: int) -> str:
-    number = f"{value:,}" if "," in match["number"] or value > 9999 else str(value)
-    return f"{match['sign']}{match['gap']}{number}{match['cents'] or ''}{match['scale'] or ''}"
-
-
 def _usable_matches(pattern: re.Pattern[str], sentence: str, taken: list[Span]) -> list[re.Match[str]]:
     """Numbers outside the taken spans that are no part of a range, of an "even if" or of an adjective."""
     usable = []
@@ -213,7 +213,10 @@ def change_amount(statement: Statement) -> Edit | NoEdit:
         old = int(match["number"].replace(",", ""))
         direction = _direction(sentence, match)
         values = _new_values(old, "", direction) if old and direction is not None else []
-        amounts = [_format_money(match, value) for value in values]
+        comma = "," in match["number"]
+        numbers = [f"{value:,}" if comma or value > 9999 else str(value) for value in values]
+        tail = f"{match['cents'] or ''}{match['scale'] or ''}"
+        amounts = [f"{match['sign']}{match['gap']}{number}{tail}" for number in numbers]
         amounts = [amount for amount in amounts if not statement.mentions(amount)]
         if amounts and sentence.count(match[0]) == 1:
             return Edit(*match.span(), statement.rng.choice(amounts))
@@ -232,10 +235,9 @@ _DIGITS = "two|three|four|five|six|seven|eight|nine"
 _TEENS = "|".join(_ONES[10:])
 _DECADES = "|".join(_TENS)
 _ORDINALS = listed("second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth")
-_MONTH = "|".join(MONTHS)
 _NUMBER_PATTERNS: tuple[tuple[str, str], ...] = (
-    ("day", rf"(?P<before>\b(?:{_MONTH}) )(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?=\b)"),
-    ("day", rf"(?<![\w.,-])(?P<day2>\d{{1,2}})(?= (?:{_MONTH})\b)"),
+    ("day", rf"(?P<before>\b(?:{MONTH}) )(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?=\b)"),
+    ("day", rf"(?<![\w.,-])(?P<day2>\d{{1,2}})(?= (?:{MONTH})\b)"),
     ("decade", r"(?<![\w-])(?P<decade>1[0-9]\d0|20[012]0)s\b"),
     ("ordinal", r"(?<![\w.,-])(?P<rank>\d{1,3})(?:st|nd|rd|th)\b"),
     (
@@ -256,7 +258,7 @@ _NUMBER_KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _NUMBER_P
 """Kinds of numbers, each tried on the spans that the kinds before it left."""
 _YEAR_CUE = re.compile(
     rf"(?:\b(?:in|since|until|from|of|to|and|by|before|after|during|year|on|early|late|mid|between|circa|around|the)"
-    rf"|\b(?:{_MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?,?|[(–-]) ?$",
+    rf"|\b(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?,?|[(–-]) ?$",
     re.I,
 )
 _NAMED_BEFORE = re.compile(r"(?:[A-Z][\w'’.&:]*|#|\bNo\.) ?$")
@@ -355,30 +357,28 @@ def _mentions(statement: Statement, new: str, number: _Number) -> bool:
     return any(statement.mentions(form) for form in forms)
 
 
-def _word_choices(statement: Statement, number: _Number) -> list[str]:
+def word_choices(statement: Statement, number: _Number) -> list[str]:
+    """Numbers in words near the old one."""
     value = parse_number(number.text)
     shifts = (-3, -2, -1, 1, 2, 3) if value < 20 else (-20, -10, 10, 20)
     words = [spell_number(value + shift) for shift in shifts if 1 < value + shift < 100]
     return [word.capitalize() if number.text[0].isupper() else word for word in words]
 
 
-def _ordinal_word_choices(statement: Statement, number: _Number) -> list[str]:
+def ordinal_word_choices(statement: Statement, number: _Number) -> list[str]:
+    """Ordinals in words near the old one."""
     index = _ORDINALS.index(number.text)
     return [_ORDINALS[near] for near in (index - 1, index + 1, index + 2) if 0 <= near < len(_ORDINALS)]
 
 
-def _ordinal_suffix(rank: int) -> str:
-    return "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-
-
-def _ordinal_choices(statement: Statement, number: _Number) -> list[str]:
+def ordinal_choices(statement: Statement, number: _Number) -> list[str]:
     """Ranks near the old one with the same suffix, which is not part of the number's span."""
     rank = int(number.text)
     near = [rank + shift for shift in (-4, -3, -2, -1, 1, 2, 3, 4, 5, 10) if rank + shift > 1]
-    return [str(other) for other in near if _ordinal_suffix(other) == _ordinal_suffix(rank)]
+    return [str(other) for other in near if ordinal_suffix(other) == ordinal_suffix(rank)]
 
 
-def _year_choices(statement: Statement, number: _Number) -> list[str]:
+def year_choices(statement: Statement, number: _Number) -> list[str]:
     """Years near the old one that keep the order of the claim's years."""
     old = int(number.text)
     claim = statement.lead + statement.text
@@ -389,20 +389,22 @@ def _year_choices(statement: Statement, number: _Number) -> list[str]:
     return [str(year) for year in near if low < year < high and year >= 1000]
 
 
-def _decade_choices(statement: Statement, number: _Number) -> list[str]:
+def decade_choices(statement: Statement, number: _Number) -> list[str]:
+    """Decades near the old one."""
     decade = int(number.text)
     return [str(decade + shift) for shift in (-30, -20, -10, 10, 20) if decade + shift <= 2010]
 
 
-def _day_choices(statement: Statement, number: _Number) -> list[str]:
+def day_choices(statement: Statement, number: _Number) -> list[str]:
+    """Other days of the month; with a suffix in the text, days of the same suffix."""
     day = int(number.text)
     if statement.text[number.end : number.end + 2] not in ("st", "nd", "rd", "th"):
         return [str(other) for other in range(1, 29) if other != day]
     days = range(4, 21) if 4 <= day <= 20 else range(1, 29)
-    return [str(other) for other in days if other != day and _ordinal_suffix(other) == _ordinal_suffix(day)]
+    return [str(other) for other in days if other != day and ordinal_suffix(other) == ordinal_suffix(day)]
 
 
-def _figure_choices(statement: Statement, number: _Number) -> list[str]:
+def figure_choices(statement: Statement, number: _Number) -> list[str]:
     """Values as round as the old one, in its format, on the side that a bound ("at least") leaves open.
 
     A bounded number is left alone where the source has another number within a factor of ten on that side.
@@ -431,13 +433,13 @@ def _figure_choices(statement: Statement, number: _Number) -> list[str]:
 
 
 _CHOICES: dict[str, Callable[[Statement, _Number], list[str]]] = {
-    "word": _word_choices,
-    "ordinal_word": _ordinal_word_choices,
-    "ordinal": _ordinal_choices,
-    "year": _year_choices,
-    "decade": _decade_choices,
-    "day": _day_choices,
-    "number": _figure_choices,
+    "word": word_choices,
+    "ordinal_word": ordinal_word_choices,
+    "ordinal": ordinal_choices,
+    "year": year_choices,
+    "decade": decade_choices,
+    "day": day_choices,
+    "number": figure_choices,
 }
 
 CLAIM_NUMBER = Operator("number", ("numerical_exaggeration", "temporal_shift"), change_number)

@@ -147,10 +147,10 @@ _DO_SUPPORT_NOT = re.compile(r"\b(?P<do>do|does|did)(?: not|n['’]t) (?P<verb>[
 
 def negate(statement: Statement) -> Edit | NoEdit:
     """Remove the negation of a claim; without one, add one or replace a word by its opposite, in a drawn order."""
-    edit = _remove_negation(statement)
+    edit = remove_negation(statement)
     if edit is not None:
         return edit
-    ways = [_add_negation, _replace_antonym]
+    ways = [add_negation, replace_antonym]
     statement.rng.shuffle(ways)
     for way in ways:
         edit = way(statement)
@@ -163,7 +163,8 @@ def _flip(start: int, end: int, replacement: str, variant: str) -> Edit:
     return Edit(start, end, replacement, variant=variant, error_type="negation_flip")
 
 
-def _remove_negation(statement: Statement) -> Edit | None:
+def remove_negation(statement: Statement) -> Edit | None:
+    """Remove the only negation of the claim."""
     text = statement.text
     if len(NEGATIVE.findall(text)) != 1 or _POLAR_ITEMS.search(text):
         return None
@@ -178,7 +179,7 @@ def _remove_negation(statement: Statement) -> Edit | None:
     return _flip(*match.span(), form, "negation_removed")
 
 
-def _add_negation(statement: Statement) -> Edit | None:
+def add_negation(statement: Statement) -> Edit | None:
     """Negate the main verb, with "do" where it has no auxiliary."""
     text, verb = statement.text, statement.verb
     if verb is None or text.startswith(("Yes", "Oh ")) or NEGATIVE.search(text) or _QUANTIFIED.search(text):
@@ -199,7 +200,8 @@ def _add_negation(statement: Statement) -> Edit | None:
     return _flip(verb.start, verb.end, negated, "negation_added")
 
 
-def _replace_antonym(statement: Statement) -> Edit | None:
+def replace_antonym(statement: Statement) -> Edit | None:
+    """Replace a word by its opposite, which the source lacks."""
     text = statement.text
     matches = [
         match

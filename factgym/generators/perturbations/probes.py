@@ -16,13 +16,13 @@ from types import MappingProxyType
 from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, Label
+from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim, Label
 from factgym.generators.perturbations.additions import BORROWED_FACT, DETAIL, PRESUPPOSITION
 from factgym.generators.perturbations.checks import aim_faults, changed_faults, fluency_faults
 from factgym.generators.perturbations.dates import DECADE
 from factgym.generators.perturbations.entities import ENTITY
 from factgym.generators.perturbations.grammar import split_claim
-from factgym.generators.perturbations.names import ClaimLike, Pool
+from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.numbers import CLAIM_NUMBER
 from factgym.generators.perturbations.operator import NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATION
@@ -124,7 +124,7 @@ def check_probe(probe: Probe) -> tuple[str, ...]:
 
 
 def make_probe(
-    item: ClaimLike,
+    item: AttributionClaim,
     strategy: str,
     *,
     seed: int = 0,
@@ -161,7 +161,12 @@ def make_probe(
         keeps=keep,
         pool=pool or Pool(),
     )
-    operators = [operator for operator in OPERATORS[strategy] if _fits(operator, error_type, keep)]
+    fixed = keep or error_type is not None
+    operators = [
+        operator
+        for operator in OPERATORS[strategy]
+        if (error_type in operator.categories if fixed else any(operator.categories))
+    ]
     if strategy not in _FIXED_ORDER:
         statement.rng.shuffle(operators)
     refusal = NoEdit()
@@ -193,14 +198,8 @@ def _rng(seed: int, *names: object) -> random.Random:
     return random.Random(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
 
 
-def _fits(operator: Operator, error_type: str | None, keep: bool) -> bool:
-    if keep or error_type is not None:
-        return error_type in operator.categories
-    return any(operator.categories)
-
-
 def generate_probes(
-    items: Iterable[ClaimLike],
+    items: Iterable[AttributionClaim],
     error_type: str,
     *,
     seed: int = 0,
@@ -249,7 +248,7 @@ class StrategyReport:
 
 
 def survey_strategies(
-    items: Sequence[ClaimLike],
+    items: Sequence[AttributionClaim],
     *,
     seed: int = 0,
     pool: Pool | None = None,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from factgym.generators.perturbations.clauses import find_condition
 from factgym.generators.perturbations.grammar import (
+    MONTH,
     capitalise,
     comma_of,
     lowercase_opening,
@@ -22,7 +23,7 @@ from factgym.generators.perturbations.grammar import (
 from factgym.generators.perturbations.lexicon import PARTICIPLES
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
-from factgym.generators.synthetic.words import MONTHS, listed
+from factgym.generators.synthetic.words import listed
 
 _CONNECTIVE = re.compile(
     r"(?:However|Moreover|Furthermore|In addition|Additionally|Also|Of course|Accordingly|Nevertheless"
@@ -156,7 +157,7 @@ _SYNONYM_RULES: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 _SYNONYMS = tuple((re.compile(pattern), new) for pattern, new in _SYNONYM_RULES)
 _END_TIME = re.compile(
-    rf" (?P<phrase>(?:in (?:(?:{'|'.join(MONTHS)}) )?(?:1\d{{3}}|20[0-2]\d)|on (?:{'|'.join(MONTHS)}) \d{{1,2}}, \d{{4}}))$"
+    rf" (?P<phrase>(?:in (?:(?:{MONTH}) )?(?:1\d{{3}}|20[0-2]\d)|on (?:{MONTH}) \d{{1,2}}, \d{{4}}))$"
 )
 
 
@@ -228,10 +229,10 @@ def name_source(sentence: str, title: str, rng: random.Random) -> str:
 def restate(statement: Statement) -> Edit | NoEdit:
     """Say the same in other words; the label and the error of the claim stay."""
     rewrites: tuple[tuple[str, Callable[[Statement], str | None]], ...] = (
-        ("passive", _to_passive),
-        ("fronted", _front_time),
-        ("synonym", _replace_synonym),
-        ("reworded", _reword_claim),
+        ("passive", to_passive),
+        ("fronted", front_time),
+        ("synonym", replace_synonym),
+        ("reworded", reword_claim),
     )
     for variant, rewrite in rewrites:
         text = rewrite(statement)
@@ -240,7 +241,7 @@ def restate(statement: Statement) -> Edit | NoEdit:
     return NoEdit("no_site", "no rewrite that certainly keeps the meaning")
 
 
-def _to_passive(statement: Statement) -> str | None:
+def to_passive(statement: Statement) -> str | None:
     """ "Alan Metter directed Billboard Dad." as "Billboard Dad was directed by Alan Metter."."""
     verb, agent = statement.verb, statement.subject
     head, stop = split_final_stop(statement.text)
@@ -252,7 +253,7 @@ def _to_passive(statement: Statement) -> str | None:
     return f"{thing.text} was {verb.word} by {agent.text}{stop}"
 
 
-def _front_time(statement: Statement) -> str | None:
+def front_time(statement: Statement) -> str | None:
     """ "X died in 1821." as "In 1821, X died."."""
     head, stop = split_final_stop(statement.text)
     match, verb = _END_TIME.search(head), statement.verb
@@ -267,7 +268,8 @@ def _front_time(statement: Statement) -> str | None:
     return None if rest is None else f"{capitalise(match['phrase'])}{comma_of(statement.text)} {rest}{stop}"
 
 
-def _replace_synonym(statement: Statement) -> str | None:
+def replace_synonym(statement: Statement) -> str | None:
+    """Replace a word outside names by a synonym."""
     fitting = [
         (match, new)
         for pattern, new in _SYNONYMS
@@ -281,7 +283,8 @@ def _replace_synonym(statement: Statement) -> str | None:
     return statement.text[: match.start()] + new + statement.text[match.end() :]
 
 
-def _reword_claim(statement: Statement) -> str | None:
+def reword_claim(statement: Statement) -> str | None:
+    """Rewrite as sentences of documents are rewritten."""
     text = reword(statement.text, "", statement.rng)
     unsafe = '"' in statement.text or "as well as" in statement.text
     return None if unsafe or text.casefold() == statement.text.casefold() else text

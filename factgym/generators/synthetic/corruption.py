@@ -153,11 +153,13 @@ class Case:
 # faithful copy (`case.claim`), some after.
 
 
-def _keep(case: Case) -> Fact:
+def keep_rule(case: Case) -> Fact:
+    """A faithful claim."""
     return case.claim
 
 
-def _change_quantity(case: Case) -> Fact | None:
+def change_quantity(case: Case) -> Fact | None:
+    """Another quantity in the same unit."""
     if not isinstance(case.rule.quantity, Quantity):
         return None
     size = "percent" if case.kind == "penalty" else size_of(case.topic, case.rule)
@@ -165,15 +167,17 @@ def _change_quantity(case: Case) -> Fact | None:
     return replace(case.claim, quantity=wrong)
 
 
-def _restore_former(case: Case) -> Fact:
+def restore_former(case: Case) -> Fact:
+    """The superseded quantity."""
     return replace(case.claim, quantity=case.rule.former)
 
 
-def _change_trigger(case: Case) -> Fact:
+def change_trigger(case: Case) -> Fact:
+    """Count from another event."""
     return replace(case.claim, anchor=case.book.rng.choice(case.topic.events))
 
 
-def _borrow_value(case: Case) -> Draft | None:
+def borrow_value(case: Case) -> Draft | None:
     """The rule of one party, stated of another for which the document has a rule of its own."""
     rule, book, others = case.rule, case.book, case.other_parties
     if not others:
@@ -192,14 +196,14 @@ def _borrow_value(case: Case) -> Draft | None:
     return replace(case.draft(claim), focus=focus, siblings=(other,))
 
 
-def _permit_excluded(case: Case) -> Fact | None:
+def permit_excluded(case: Case) -> Fact | None:
     """A permission given to the party that the document expressly leaves out."""
     if case.rule.excluded is None:
         return None
     return replace(case.claim, party=case.rule.excluded, exceptional=False, only=False)
 
 
-def _swap_value(case: Case) -> Fact:
+def swap_value(case: Case) -> Fact:
     """Put another value of the topic into the operator's slot."""
     slot = case.operator.slot
     values = FREQUENCIES if slot == "frequency" else getattr(case.topic, _VALUES[slot])
@@ -207,7 +211,8 @@ def _swap_value(case: Case) -> Fact:
     return with_slots(case.claim, **{slot: wrong})
 
 
-def _change_consequence(case: Case) -> Fact:
+def change_consequence(case: Case) -> Fact:
+    """Another consequence of the same breach."""
     rng = case.book.rng
     wrong = rng.choice([result for result in case.entry.results if result != case.rule.result])
     quantity = draw("percent", case.book.currency, rng) if "{q}" in wrong.forms[0] else None
@@ -222,7 +227,7 @@ _OPPOSITES: dict[Modality, Modality] = {
 }
 
 
-def _reverse(case: Case) -> Fact | Draft:
+def reverse_rule(case: Case) -> Fact | Draft:
     """Permission for prohibition, the reverse, or no duty where there is one; for statements, their negation."""
     rule = case.rule
     if case.kind in ("state", "scope"):
@@ -237,24 +242,27 @@ def _reverse(case: Case) -> Fact | Draft:
     )  # fmt: skip
 
 
-def _change_condition(case: Case) -> Fact | None:
+def change_condition(case: Case) -> Fact | None:
+    """Another condition than the only one."""
     if case.rule.condition is None:
         return None
     others = [condition for condition in case.entry.conditions if condition != case.rule.condition]
     return replace(case.claim, condition=case.book.rng.choice(others)) if others else None
 
 
-def _change_date(case: Case) -> Fact | None:
+def change_date(case: Case) -> Fact | None:
+    """Another date."""
     if case.rule.date is None:
         return None
     return replace(case.rule, date=another_date(case.rule.date, case.book.rng, case.subtle))
 
 
-def _extend_to_everyone(case: Case) -> Fact:
+def extend_to_everyone(case: Case) -> Fact:
+    """The rule of one party, stated of everyone."""
     return replace(case.claim, party=case.topic.everyone)
 
 
-def _drop_limit(case: Case) -> Draft | None:
+def drop_limit(case: Case) -> Draft | None:
     """Leave out the limit that a quote must cover: silently, or with words that deny that there is any."""
     limit = case.operator.quoted
     if getattr(case.rule, limit) is None:
@@ -266,14 +274,15 @@ def _drop_limit(case: Case) -> Draft | None:
     return replace(case.draft(claim), focus=focus)
 
 
-def _generalise(case: Case) -> Fact | None:
+def generalise_exception(case: Case) -> Fact | None:
     """State a narrow exception as the general rule."""
     if not case.rule.exceptional:
         return None
     return replace(case.claim, condition=None, only=False, exceptional=False, general=True)
 
 
-def _strengthen(case: Case) -> Fact | None:
+def strengthen_rule(case: Case) -> Fact | None:
+    """A recommendation or a permission as an obligation."""
     if case.rule.modality == "must":
         return None
     return replace(case.claim, modality="must", exceptional=False, only=False)
@@ -285,11 +294,12 @@ def invent_rule(topic: Topic, rule: Fact, book: Rulebook, subtle: bool) -> Draft
     return Draft(topic, rule, claim, "unsupported", "invented", WHOLE, subtle=subtle) if claim else None
 
 
-def _invent(case: Case) -> Draft | None:
+def invent_further_rule(case: Case) -> Draft | None:
+    """A further rule that the document does not state; see `invent_rule`."""
     return invent_rule(case.topic, case.rule, case.book, case.subtle)
 
 
-def _state_further_rule(case: Case) -> Draft | None:
+def state_further_rule(case: Case) -> Draft | None:
     """A further rule that the document does state."""
     rule = case.book.extra(case.topic, case.rule)
     if rule is None:
@@ -297,7 +307,7 @@ def _state_further_rule(case: Case) -> Draft | None:
     return Draft(case.topic, rule, rule, "supported", "none", siblings=(case.rule,), subtle=case.subtle)
 
 
-def _change_further_rule(case: Case) -> Draft | None:
+def change_further_rule(case: Case) -> Draft | None:
     """A further rule with another amount or another person in it."""
     rule = case.book.extra(case.topic, case.rule)
     if rule is None:
@@ -316,7 +326,7 @@ def _change_further_rule(case: Case) -> Draft | None:
     return replace(case.draft(claim), rule=rule, corruption=name, focus=frozenset({slot}), siblings=(case.rule,))
 
 
-def _change_matter(case: Case) -> Draft | None:
+def change_matter(case: Case) -> Draft | None:
     """A rule of the same kind on a sibling matter, with the values of the rule that the document does state."""
     rule, book = case.rule, case.book
     entry = book.entry(case.topic, case.kind)
@@ -336,7 +346,7 @@ def _change_matter(case: Case) -> Draft | None:
     return replace(case.draft(claim), quoted=frozenset())
 
 
-def _state_of_other_party(case: Case) -> Fact | None:
+def state_of_other_party(case: Case) -> Fact | None:
     """A rule stated of a party on which the document has no such rule."""
     others = case.other_parties
     if not others:
@@ -346,7 +356,7 @@ def _state_of_other_party(case: Case) -> Fact | None:
     return replace(case.claim, party=party, exceptional=False, only=False)
 
 
-def _add(case: Case) -> Draft:
+def add_value(case: Case) -> Draft:
     """Add a reason or a channel that the document does not give."""
     slot = case.operator.slot
     case = replace(case, rule=with_slots(case.rule, **{slot: None}, sole=False))
@@ -365,45 +375,51 @@ _MOTIVATED: tuple[Kind, ...] = ("deadline", "notice", "every", "approve", "cap")
 
 OPERATORS: dict[Status, tuple[Operator, ...]] = {
     "supported": (
-        Operator("none", _keep, (*_STATED, "penalty"), (1.8, 1.8)),
-        Operator("none", _keep, _COMMON, (2.2, 2.2)),
-        Operator("none", _keep, ("state",), (0.7, 0.5)),
-        Operator("none", _state_further_rule, _EXTENSIBLE, (1.5, 1.0)),
-        Operator("none", _keep, ("scope", "effective"), (0.3, 0.2)),
+        Operator("none", keep_rule, (*_STATED, "penalty"), (1.8, 1.8)),
+        Operator("none", keep_rule, _COMMON, (2.2, 2.2)),
+        Operator("none", keep_rule, ("state",), (0.7, 0.5)),
+        Operator("none", state_further_rule, _EXTENSIBLE, (1.5, 1.0)),
+        Operator("none", keep_rule, ("scope", "effective"), (0.3, 0.2)),
     ),
     "contradicted": (
-        Operator("number", _change_quantity, (*_TIMED, "penalty"), (3, 3), "quantity", "quantity"),
-        Operator("number", _swap_value, ("every",), (0.7, 0.7), "frequency"),
-        Operator("number", _change_further_rule, _EXTENSIBLE, (1.0, 0.8)),
-        Operator("version", _restore_former, _TIMED, (1.2, 1.5), "quantity", "quantity former", "former"),
-        Operator("trigger", _change_trigger, ("deadline", "keep"), (1, 1.2), "anchor", "quantity"),
-        Operator("party", _borrow_value, _COUNTED, (1.5, 2), "", "quantity one"),
-        Operator("party", _permit_excluded, ("may",), (0.6, 0.6), "party", "excluded plain one", "excluded"),
-        Operator("entity", _swap_value, ("approve", "duty"), (1.4, 1.6), "authority"),
-        Operator("consequence", _change_consequence, ("penalty",), (0.6, 0.4), "result"),
-        Operator("polarity", _reverse, _REVERSIBLE, (1.6, 0.6), "modality", "plain"),
-        Operator("condition", _change_condition, ("may",), (0.8, 0.8), "condition", "only", "condition"),
-        Operator("channel", _swap_value, ("deadline", "notice"), (0.7, 0.7), "channel", "channel", "channel"),
-        Operator("cause", _swap_value, ("deadline", "notice", "every"), (0.6, 0.6), "reason", "reason sole", "reason"),
-        Operator("date", _change_date, ("effective",), (0.7, 0.7), "date"),
+        Operator("number", change_quantity, (*_TIMED, "penalty"), (3, 3), "quantity", "quantity"),
+        Operator("number", swap_value, ("every",), (0.7, 0.7), "frequency"),
+        Operator("number", change_further_rule, _EXTENSIBLE, (1.0, 0.8)),
+        Operator("version", restore_former, _TIMED, (1.2, 1.5), "quantity", "quantity former", "former"),
+        Operator("trigger", change_trigger, ("deadline", "keep"), (1, 1.2), "anchor", "quantity"),
+        Operator("party", borrow_value, _COUNTED, (1.5, 2), "", "quantity one"),
+        Operator("party", permit_excluded, ("may",), (0.6, 0.6), "party", "excluded plain one", "excluded"),
+        Operator("entity", swap_value, ("approve", "duty"), (1.4, 1.6), "authority"),
+        Operator("consequence", change_consequence, ("penalty",), (0.6, 0.4), "result"),
+        Operator("polarity", reverse_rule, _REVERSIBLE, (1.6, 0.6), "modality", "plain"),
+        Operator("condition", change_condition, ("may",), (0.8, 0.8), "condition", "only", "condition"),
+        Operator("channel", swap_value, ("deadline", "notice"), (0.7, 0.7), "channel", "channel", "channel"),
+        Operator("cause", swap_value, ("deadline", "notice", "every"), (0.6, 0.6), "reason", "reason sole", "reason"),
+        Operator("date", change_date, ("effective",), (0.7, 0.7), "date"),
     ),
     "overclaim": (
-        Operator("scope", _extend_to_everyone, _PARTIED, (2, 2), "party", "plain one"),
-        Operator("condition_dropped", _drop_limit, ("deadline", "cap", "may"), (2, 2), "", "condition", "condition"),
+        Operator("scope", extend_to_everyone, _PARTIED, (2, 2), "party", "plain one"),
+        Operator("condition_dropped", drop_limit, ("deadline", "cap", "may"), (2, 2), "", "condition", "condition"),
         Operator(
-            "exception_dropped", _drop_limit, ("deadline", "notice", "forbid"), (2, 2), "", "exception", "exception"
+            "exception_dropped", drop_limit, ("deadline", "notice", "forbid"), (2, 2), "", "exception", "exception"
         ),
         Operator(
-            "exception_generalised", _generalise, ("may",), (0.8, 0.8), "general", "exceptional condition", "condition"
+            "exception_generalised",
+            generalise_exception,
+            ("may",),
+            (0.8, 0.8),
+            "general",
+            "exceptional condition",
+            "condition",
         ),
-        Operator("modality", _strengthen, ("deadline", "may"), (1.2, 1.6), "modality", "should"),
+        Operator("modality", strengthen_rule, ("deadline", "may"), (1.2, 1.6), "modality", "should"),
     ),
     "unsupported": (
-        Operator("invented", _invent, _EXTENSIBLE, (2, 1.2)),
-        Operator("irrelevant", _change_matter, _STATED, (2, 3), "whole"),
-        Operator("party", _state_of_other_party, _PARTIED, (1.5, 2), "party", "plain one"),
-        Operator("cause", _add, _MOTIVATED, (1.5, 1.2), "reason"),
-        Operator("detail", _add, ("deadline", "notice"), (0.8, 1), "channel"),
+        Operator("invented", invent_further_rule, _EXTENSIBLE, (2, 1.2)),
+        Operator("irrelevant", change_matter, _STATED, (2, 3), "whole"),
+        Operator("party", state_of_other_party, _PARTIED, (1.5, 2), "party", "plain one"),
+        Operator("cause", add_value, _MOTIVATED, (1.5, 1.2), "reason"),
+        Operator("detail", add_value, ("deadline", "notice"), (0.8, 1), "channel"),
     ),
 }
 """The operators of each status. The order and the weights decide every generated item."""

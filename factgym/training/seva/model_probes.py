@@ -29,8 +29,7 @@ from factgym.core.policy import ContextOverflowError, Policy, add_usage, call_po
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.seeds import derive
 from factgym.core.strict_json import clean_text
-from factgym.datasets.attribution import ATTRIBUTABLE, NOT_ATTRIBUTABLE, Label
-from factgym.generators.perturbations.names import ClaimLike
+from factgym.datasets.attribution import ATTRIBUTABLE, NOT_ATTRIBUTABLE, AttributionClaim, Label
 from factgym.generators.perturbations.probes import MAX_CLAIM_CHARS, STRATEGIES, Probe, check_probe, check_strategy
 from factgym.tools.toolbox import Tool
 from factgym.tools.untrusted import neutralise
@@ -80,7 +79,7 @@ class Request:
     Raises ConfigError for an unknown strategy or an error that it does not aim at.
     """
 
-    item: ClaimLike
+    item: AttributionClaim
     strategy: str
     error_type: str | None
 
@@ -167,7 +166,7 @@ class PolicyProposer:
         probes = tuple(result for result in results if isinstance(result, Probe))
         return Proposals(probes, tuple(result for result in results if isinstance(result, Dropped)), usage)
 
-    async def propose(self, item: ClaimLike, strategy: str, error_type: str | None) -> Probe | Dropped:
+    async def propose(self, item: AttributionClaim, strategy: str, error_type: str | None) -> Probe | Dropped:
         """Propose one probe; see `propose_many`."""
         return await self._propose(Request(item, strategy, error_type), Usage())
 
