@@ -1,2 +1,5 @@
-"""Text perturbations: one operator protocol (`operator`), shared text machinery (`grammar`, `names`, `clauses`), and
-two tables of operators: `corruptions` for sentences of documents (ClaimCheck), `probes` for claims with a source (SEVA)."""
+"""Text perturbations: one operator protocol, shared text machinery, and two tables of operators.
+
+`operator` has the protocol; `grammar`, `names` and `clauses` the text machinery. `corruptions` is the table for
+sentences of documents (ClaimCheck), `probes` the one for claims with a source (SEVA).
+"""

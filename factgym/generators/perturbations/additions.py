@@ -18,11 +18,12 @@ from factgym.generators.perturbations.names import kind_alone
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 
 _GIVES_A_REASON = re.compile(
-    r"\b(?:because|since|so that|in order|due to|as a result|therefore|reasons?|for the purposes?|to ensure|to help|to protect"
-    r"|thus|hence|if|unless|when|where|provided|except|which|such as|including|subject to|for example|but|however|until|while"
-    r"|that|other than|whether|or)\b",
+    r"\b(?:because|since|so that|in order|due to|as a result|therefore|reasons?|for the purposes?|to ensure|to help"
+    r"|to protect|thus|hence|if|unless|when|where|provided|except|which|such as|including|subject to|for example|but"
+    r"|however|until|while|that|other than|whether|or)\b",
     re.I,
 )
+# Causes: a joining phrase, and a ground with alternatives in braces under a keyword of its matter.
 _CAUSE_JOINS = (", because ", ", since ", " because ", ", as ", ", given that ", ", the reason being that ")
 _GROUNDS: tuple[tuple[str, str], ...] = (
     ("insurer", "the insurer {requires|insists on|asked for} it"),

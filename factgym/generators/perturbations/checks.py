@@ -24,6 +24,7 @@ _BRACKETS = ("()", "[]", "{}", "“”")
 _LEFTOVER = re.compile(r"[{}\x00-\x08\x0b-\x1f]|\bNone\b|__|<[a-z/]|\bTODO\b|\[\w+\]")
 _MARKS = re.compile(r"[,;:]\s*[.,;:!?]|\.\s*,|\.{2}(?!\.)|\?\s*\.|!\s*\.| ,\w|,,")
 _ARTICLE = re.compile(r"\b([Aa]n?) [\"'“‘]?([A-Za-z][\w’'.-]*|\d[\d,.]*)")
+# Initial sounds by spelling, for "a" and "an".
 _SOUNDS_VOWEL = re.compile(
     r"hour|hon(?:est|or|our)|heir|(?:[FLMNRSX]|[AEIO])(?:[A-Z]{1,}|\b|-)|[aeio]|u(?!ni(?!n|m)|s[ae]|ti|r[aeiou]|bi|k)",
     0,
@@ -33,11 +34,12 @@ _VOWEL_DIGITS = re.compile(r"8|11(?!\d\d\d?\b(?!,))|18(?!\d\b)")
 _DO_PAST = re.compile(r"\b(?:did|does|do) not \w+ed\b(?<!need)(?<!feed)(?<!exceed)(?<!succeed)(?<!speed)")
 _DOUBLE_NOT = re.compile(r"\bnot (?:not|never|no)\b|n['’]t not\b", re.I)
 _CAPITALISED = re.compile(
-    r"(?<=[a-z,;] )(?:The|A|An|It|He|She|They|We|You|His|Her|Its|Their|There|This|That|In|On|At|Who|What|When|Where|Which"
-    r"|How|Did|Does|Is|Are|Was|Were)\b(?! [A-Z])"
+    r"(?<=[a-z,;] )(?:The|A|An|It|He|She|They|We|You|His|Her|Its|Their|There|This|That|In|On|At|Who|What|When|Where"
+    r"|Which|How|Did|Does|Is|Are|Was|Were)\b(?! [A-Z])"
 )
 _ONE_MANY = re.compile(
-    r"\b(?:one|1) [a-z]+(?<!s)(?<!u)s\b(?<!ss)|\b(?:two|three|four|five|six|seven|eight|nine|ten) (?:year|day|month|week|hour|time|member|film|album|song|people's|child|game|season)\b(?!-)"
+    r"\b(?:one|1) [a-z]+(?<!s)(?<!u)s\b(?<!ss)|\b(?:two|three|four|five|six|seven|eight|nine|ten) (?:year|day|month"
+    r"|week|hour|time|member|film|album|song|people's|child|game|season)\b(?!-)"
 )
 _MAY_DOUBLE = frozenset({"had", "that", "very", "so", "bora", "new", "duran", "who", "boom", "yo", "really"})
 _NOT_NAMES = BEFORE_NAMES | {"as", "after", "before"}
@@ -132,7 +134,8 @@ _NUMBER_WORDS = frozenset(
 )
 _TIME_WORDS = frozenset(
     listed(
-        "january february march april may june july august september october november december in on the s , st nd rd th of"
+        "january february march april may june july august september october november december in on the s , st nd rd"
+        " th of"
     )
 )
 _NEGATORS = frozenset(
@@ -149,11 +152,13 @@ _OPPOSITES = (
     " most best better up above expensive|small little low short minor light lower young new weak decrease decreased"
     " decreases fell fall less fewer least worst worse down below cheap", "earlier early before earliest ancient"
     "|later late after latest modern", "won wins win accepted accepts opened opens began begins started allowed allows"
-    " supported supports arrived gained passed praised loved loves always inside alive|lost loses lose rejected rejects"
-    " closed closes ended ends stopped banned bans opposed opposes left failed criticized hated hates never outside dead",
+    " supported supports arrived gained passed praised loved loves always inside alive|lost loses lose rejected"
+    " rejects closed closes ended ends stopped banned bans opposed opposes left failed criticized hated hates never"
+    " outside dead",
     "north northern northeast northwest|south southern southwest southeast", "east eastern|west western",
     "public professional famous safe positive fictional male retired domestic rich cold wet indoor internal permanent"
-    " empty easy rural natural true active|private amateur unknown dangerous negative real female active foreign poor hot"
+    " empty easy rural natural true active|private amateur unknown dangerous negative real female active foreign poor"
+    " hot"
     " dry outdoor external temporary full difficult urban artificial false retired", "announced confirmed|denied refuted",
 )  # fmt: skip
 _DEGREE_STEMS = {
@@ -165,22 +170,23 @@ _DEGREE_STEMS = {
     "earli": "early",
     "lat": "late",
 }
+# Words that a widening may bring in, and words that it may take out.
 _UNIVERSAL = frozenset(
     listed(
-        "all always every only first exclusively entirely extremely most best completely never famous best-known sole whole"
-        " everyone everywhere highest largest greatest"
+        "all always every only first exclusively entirely extremely most best completely never famous best-known sole"
+        " whole everyone everywhere highest largest greatest"
     )
 )
 _LIMITS = frozenset(
     listed(
-        "some many most may might can could usually often sometimes generally typically frequently commonly occasionally"
-        " rarely mainly mostly largely primarily partly partially predominantly somewhat fairly relatively slightly quite"
-        " almost nearly a an of the"
+        "some many most may might can could usually often sometimes generally typically frequently commonly"
+        " occasionally rarely mainly mostly largely primarily partly partially predominantly somewhat fairly"
+        " relatively slightly quite almost nearly a an of the"
     )
 )
 _PRESUPPOSES = re.compile(
-    r"^\W*(?:[Ee]ven )?(?:after|before|despite|since|because|following|having|although|though|contrary to|while|given|as"
-    r"|when|again|still|until|now that|with|by then|in spite of)\b",
+    r"^\W*(?:[Ee]ven )?(?:after|before|despite|since|because|following|having|although|though|contrary to|while|given"
+    r"|as|when|again|still|until|now that|with|by then|in spite of)\b",
     re.I,
 )
 _JOINING_WORDS = re.compile(r"\b(?:who|which|whose|where|and|that|not|in the)\b", re.I)

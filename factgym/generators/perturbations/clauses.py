@@ -20,35 +20,43 @@ from factgym.corpora.sentences import sentences
 from factgym.generators.perturbations.grammar import capitalise, strip_full_stop
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 
+# Marks of list items and clause numbers, which are no part of a sentence.
 _ITEM = re.compile(r"- |\d{1,3}[.)] |\(?[a-zA-Z]{1,4}[.)] |[•*·–] ")
 _CLAUSE_NUMBER = re.compile(
     r"(?:(?:ARTICLE|Section|SECTION) )?\d{1,3}(?:\.\d{1,3})+\.? (?:\([a-z]{1,3}\) )?"
     r"|\d{1,2}\. |[A-Z]\. |\([a-zA-Z0-9]{1,4}\) "
 )
+# A run-in heading: "Log data: We collect …".
 _RUN_IN = re.compile(r"[A-Z][^.:;!?]{1,60}[:.] (?=[A-Z])")
+# Openings that make a sentence depend on the one before, and imperatives.
 _DEPENDENT_WORDS = (
-    "This That These Those It Its They Their He She His Her Such Here There Therefore Thus Hence Otherwise Instead Then But"
-    " And Or So Yet Please Note Thank Thanks See Both Neither Either Additionally Similarly Likewise Accordingly Doing Below"
-    " Above Step WHEREAS NOW Yes Not Nor Again Next First Second Third Finally Today Other Another Others Because Since While"
-    " Which Who What How Why Where Is Are Can Do Does Unlike Like Last Effective Also Hello Dear Hi Maybe Perhaps"
+    "This That These Those It Its They Their He She His Her Such Here There Therefore Thus Hence Otherwise Instead"
+    " Then But And Or So Yet Please Note Thank Thanks See Both Neither Either Additionally Similarly Likewise"
+    " Accordingly Doing Below Above Step WHEREAS NOW Yes Not Nor Again Next First Second Third Finally Today Other"
+    " Another Others Because Since While Which Who What How Why Where Is Are Can Do Does Unlike Like Last Effective"
+    " Also Hello Dear Hi Maybe Perhaps"
 )
 _DEPENDENT = re.compile(
-    rf"(?:{_DEPENDENT_WORDS.replace(' ', '|')}|For (?:example|instance)|In (?:this|that|these|such|WITNESS)|IN WITNESS|Some of"
-    r"|As (?:such|used|noted|described)|To do|By doing|Once done|After that|No,|Don['’]t|Let['’]s|That['’]s|Failure to do so"
-    r"|The (?:following|above|foregoing|former|latter|same|other)|A(?:ny|ll) (?:such|other)|All of|In addition to this"
-    r"|(?:If|When) (?:so|not|this|that|they|it|such)|(?:If|When) (?:we|you) do so|(?:Per|Under|With) this)\b"
+    rf"(?:{_DEPENDENT_WORDS.replace(' ', '|')}|For (?:example|instance)|In (?:this|that|these|such|WITNESS)|IN WITNESS"
+    rf"|Some of"
+    r"|As (?:such|used|noted|described)|To do|By doing|Once done|After that|No,|Don['’]t|Let['’]s|That['’]s"
+    r"|Failure to do so|The (?:following|above|foregoing|former|latter|same|other)|A(?:ny|ll) (?:such|other)|All of"
+    r"|In addition to this|(?:If|When) (?:so|not|this|that|they|it|such)|(?:If|When) (?:we|you) do so|(?:Per|Under"
+    r"|With) this)\b"
 )
 _IMPERATIVE_WORDS = (
-    "Use Make Check Contact Refer Submit Email Send Ask Go Select Enter Review Work Read Visit Complete Follow Include Add Keep"
-    " Log Open Fill Sign Provide Consider Be Have Get Let Try Find Give Take Talk Reach Remember Ensure Choose Create Click"
-    " Write Start Call Pick Schedule Set Download Upload Attach Save Type Verify Confirm Request Return Report Respond Attend"
-    " Bring Book Don Feel Never Always Update Notify Discuss Describe Identify Explain Determine Plan Look Learn Join Share"
-    " Mark Pay Put Press Avoid Allow Apply Indicate List Limit Offer Post Print Prepare Receive Replace Show Speak State Stay"
-    " Stop Tell Turn Watch Wait Approve Assign Build Change Close Copy Cut Delete Draft Edit Focus Help Hold Know Meet Move"
-    " Obtain Outline Paste Perform Practice Protect Prove Record Recruit Reply Search Summarize Support Switch Tailor Test"
-    " Think Track Understand View Conduct Consult Coordinate Demonstrate Develop Direct Document Evaluate Highlight Proceed"
+    "Use Make Check Contact Refer Submit Email Send Ask Go Select Enter Review Work Read Visit Complete Follow Include"
+    " Add Keep Log Open Fill Sign Provide Consider Be Have Get Let Try Find Give Take Talk Reach Remember Ensure"
+    " Choose Create Click Write Start Call Pick Schedule Set Download Upload Attach Save Type Verify Confirm Request"
+    " Return Report Respond Attend Bring Book Don Feel Never Always Update Notify Discuss Describe Identify Explain"
+    " Determine Plan Look Learn Join Share Mark Pay Put Press Avoid Allow Apply Indicate List Limit Offer Post Print"
+    " Prepare Receive Replace Show Speak State Stay Stop Tell Turn Watch Wait Approve Assign Build Change Close Copy"
+    " Cut Delete Draft Edit Focus Help Hold Know Meet Move Obtain Outline Paste Perform Practice Protect Prove Record"
+    " Recruit Reply Search Summarize Support Switch Tailor Test Think Track Understand View Conduct Consult Coordinate"
+    " Demonstrate Develop Direct Document Evaluate Highlight Proceed"
 )
 _IMPERATIVE = re.compile(rf"(?:{_IMPERATIVE_WORDS.replace(' ', '|')})\b(?! [a-z]+ (?:is|are|must|may|will|can)\b)")
+# A list item that is a whole sentence in spite of its introduction.
 _OWN_SUBJECT = re.compile(
     r"(?:You|We|Your \w+|Our \w+|[A-Z]\w+ [A-Z]\w+|The \w+)"
     r" (?:must|shall|will|may|can|cannot|are|is|have|has|need|do|does)\b"
@@ -57,10 +65,12 @@ _CONNECTIVE = re.compile(
     r"(?:However|Moreover|Furthermore|In addition|Additionally|Also|In general|Of course|Accordingly|Nevertheless"
     r"|Generally speaking), (?=[a-zA-Z])"
 )
+# References out of the sentence: to other text ("as follows") and by a pronoun near the beginning.
 _OUTWARD = re.compile(
-    r"\b(?:as follows|the following|(?:set (?:out|forth)|listed|described) (?:below|above)|above[- ]mentioned|aforesaid"
-    r"|aforementioned|this (?:section|page|table|list|step|case|option|type|process|information|right|way|means|group|form|box"
-    r"|button|field|guide|post)|here|screenshot|click|e\.g|i\.e|per above|the above|foregoing|mentioned)\b",
+    r"\b(?:as follows|the following|(?:set (?:out|forth)|listed|described) (?:below|above)|above[- ]mentioned"
+    r"|aforesaid|aforementioned|this (?:section|page|table|list|step|case|option|type|process|information|right|way"
+    r"|means|group|form|box|button|field|guide|post)|here|screenshot|click|e\.g|i\.e|per above|the above|foregoing"
+    r"|mentioned)\b",
     re.I,
 )
 _POINTING = re.compile(
@@ -71,22 +81,24 @@ _POINTING = re.compile(
 _POINTING_CHARS = 24
 """Only a pronoun this early can point out of the sentence; a later one mostly finds its noun inside."""
 _FINITE_VERB = re.compile(
-    r"\b(?:must|shall|will|may|can|cannot|should|is|are|was|were|has|have|does|do|agrees?|requires|reserves|remains|applies"
-    r"|provides|receives|grants|expires|becomes|accepts|allows|appoints|maintains|retains|includes|contains|warrants|represents"
-    r"|acknowledges|\w+['’](?:ll|re|ve|t))\b|^(?:We|You) [a-z]+ "
+    r"\b(?:must|shall|will|may|can|cannot|should|is|are|was|were|has|have|does|do|agrees?|requires|reserves|remains"
+    r"|applies|provides|receives|grants|expires|becomes|accepts|allows|appoints|maintains|retains|includes|contains"
+    r"|warrants|represents|acknowledges|\w+['’](?:ll|re|ve|t))\b|^(?:We|You) [a-z]+ "
 )
+# Traces of links, markup, tables, placeholders and headings that were glued to the sentence.
 _NOT_PROSE = re.compile(
     r"https?:|www\.|@|__|/s/|\.\.|…|[|<>{}\\›•=~^#]|\*\*|\?|!|:|\[|\bet al\b|\betc\b|\$\s*\(|_|&c|--|; (?:or|and)\b"
 )
 _GLUED = re.compile(
     r"[A-Z]{4,} [A-Z]{2,}[. ]|.{0,250}\b\d{1,2}\.\d{1,2} [A-Z]|[IVX]+\. |\w+, (?:please|do not|don['’]t)\b"
-    r"|(?:[A-Z][\w’'-]+ ){2,8}(?:Some|The|You|We|If|All|In|This|Each|Any|An?|When|For|Our|Your|It|As|No|Except|Subject) [a-z]"
+    r"|(?:[A-Z][\w’'-]+ ){2,8}(?:Some|The|You|We|If|All|In|This|Each|Any|An?|When|For|Our|Your|It|As|No|Except"
+    r"|Subject) [a-z]"
 )
 _ENUMERATED = re.compile(r"\((?:[a-z]|[ivx]{1,4}|\d{1,2})\)")
 _PERSONAL = re.compile(r"\b(?:I|me|my|I['’]\w+)\b")
 _DEFINES = re.compile(
-    r"\b(?:(?<!by )(?<!that )(?<!the )means?\b(?! of)|shall mean|please|(?:is|are|as) defined|has the meaning|hereinafter"
-    r"|is called)\b",
+    r"\b(?:(?<!by )(?<!that )(?<!the )means?\b(?! of)|shall mean|please|(?:is|are|as) defined|has the meaning"
+    r"|hereinafter|is called)\b",
     re.I,
 )
 _MIN_WORDS, _MAX_WORDS = 7, 55
@@ -116,7 +128,7 @@ def find_sentences(text: str) -> Iterator[Sentence]:
 
 
 def _sentences_of_line(line: str, offset: int, *, item: bool, dependent: bool) -> Iterator[Sentence]:
-    """dependent: the line is an item of a list that completes its introduction, so its first sentence does not count."""
+    """dependent: the line is a list item that completes its introduction, so its first sentence does not count."""
     for number, (start, end) in enumerate(sentences(line)):
         first = number == 0
         mark = _ITEM.match(line, start) or _CLAUSE_NUMBER.match(line, start) if first else None
@@ -157,10 +169,12 @@ def _is_well_formed(sentence: str) -> bool:
     return balanced and sentence.count('"') % 2 == 0 and not shouted and ";" not in sentence[-40:]
 
 
+# Finite verbs, subjects and open endings decide whether the rest of a sentence is a full sentence.
 _FINITE = re.compile(
-    r"\b(?:must|shall|will|may|can|cannot|should|could|would|is|are|was|were|has|have|had|does|do|don['’]t|won['’]t|can['’]t"
-    r"|agrees?|requires?|reserves?|remains?|applies|apply|pays?|provides?|receives?|grants?|expires?|becomes?|share|use|uses"
-    r"|collect|collects|store|process|offer|offers|accept|allow|allows|need|needs|want|\w+['’](?:ll|re|ve))\b"
+    r"\b(?:must|shall|will|may|can|cannot|should|could|would|is|are|was|were|has|have|had|does|do|don['’]t|won['’]t"
+    r"|can['’]t|agrees?|requires?|reserves?|remains?|applies|apply|pays?|provides?|receives?|grants?|expires?|becomes?"
+    r"|share|use|uses|collect|collects|store|process|offer|offers|accept|allow|allows|need|needs|want|\w+['’](?:ll|re"
+    r"|ve))\b"
 )
 _SUBJECT = re.compile(
     r"(?:you|we|your|our|the|a|an|any|all|each|no|every|neither|either|both|such|employees|customers|users|supervisors"
@@ -169,58 +183,67 @@ _SUBJECT = re.compile(
 _DANGLING = re.compile(
     r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|such|same|so|doing so|thereof|both)\b", re.I
 )
+# The clause words. Each pattern has the groups "word" and "clause"; a trailing one runs to the end.
 _TRAILING = re.compile(
-    r"(?P<lead>[,;]? )(?P<word>only if|only when|if and only if|if|unless|provided,? however,? that|provided,? that|so long as"
-    r"|as long as|in the event that|in the event|on the condition that|on condition that|subject to|when|whenever|once)"
-    r" (?P<clause>[^;:]+)$"
+    r"(?P<lead>[,;]? )(?P<word>only if|only when|if and only if|if|unless|provided,? however,? that|provided,? that"
+    r"|so long as|as long as|in the event that|in the event|on the condition that|on condition that|subject to|when"
+    r"|whenever|once) (?P<clause>[^;:]+)$"
 )
 _WITH_CONSENT = re.compile(
-    r"(?P<lead>,? )(?P<word>without|with|upon) (?P<clause>(?:[\w'’()-]+ ){0,6}?(?:consent|approval|permission|authorization"
-    r"|authorisation|notice)\b[^;:,]{0,60})$",
+    r"(?P<lead>,? )(?P<word>without|with|upon) (?P<clause>(?:[\w'’()-]+ ){0,6}?(?:consent|approval|permission"
+    r"|authorization|authorisation|notice)\b[^;:,]{0,60})$",
     re.I,
 )
 _LEADING = re.compile(
-    r"(?P<word>If|Unless|When|Once|Provided that|So long as|As long as|In the event that|Whenever) (?P<clause>[^,;:]{8,160}), (?:then )?"
-    r"(?P<main>[^;:]+)$"
+    r"(?P<word>If|Unless|When|Once|Provided that|So long as|As long as|In the event that"
+    r"|Whenever) (?P<clause>[^,;:]{8,160}), (?:then )?(?P<main>[^;:]+)$"
 )
 _EXCEPT_TRAILING = re.compile(
-    r"(?P<lead>[,;]? \(?)(?P<word>except(?:ing)?(?: for| that| as| when| if| in| to| where| with)?|other than|excluding"
-    r"|with the exceptions? of|with exceptions? for) (?P<clause>[^;:]+)$"
+    r"(?P<lead>[,;]? \(?)(?P<word>except(?:ing)?(?: for| that| as| when| if| in| to| where| with)?|other than"
+    r"|excluding|with the exceptions? of|with exceptions? for) (?P<clause>[^;:]+)$"
 )
 _EXCEPT_LEADING = re.compile(
     r"(?P<word>Except|Other than|Excluding|With the exception of) (?P<clause>[^,;:]{4,140}), (?P<main>[^;:]+)$"
 )
+# Limits that say nothing definite, words after which "if" asks instead of limits, and cut-off endings.
 _BOILERPLATE = re.compile(
-    r"\b(?:otherwise|terms of|terms and conditions|provisions?|herein|hereof|hereunder|this agreement|section|article|clause"
-    r"|paragraph|exhibit|schedule|applicable law|set forth|described|noted|above|below|foregoing|permitted by law|law)\b",
+    r"\b(?:otherwise|terms of|terms and conditions|provisions?|herein|hereof|hereunder|this agreement|section|article"
+    r"|clause|paragraph|exhibit|schedule|applicable law|set forth|described|noted|above|below|foregoing"
+    r"|permitted by law|law)\b",
     re.I,
 )
 _NOT_A_CONDITION = re.compile(
-    r"\b(?:see|know|knows|check|checks|ask|asks|asking|determine|determines|determining|decide|confirm|wonder|tell|understand"
-    r"|learn|even|as|and|or|only|not|what|where|how|just|especially|particularly|including|date|time|times|day|days|case|cases"
-    r"|situations?|circumstances|instances|moment|is|are|be|was|were|consider|considering|verify|assess|to|of|than|except|remember"
-    r"|whether|explain|indicate|specify|find out|clear|sure|depends|upon|on|by|for|about|from|mean|means|begins?|ends?|starts?"
-    r"|until|like|example|that|which|who|it|called|being|been|become|becomes|take|conditioned|conditional|contingent|based|relied|agreed|rely|insist|reflect)$",
+    r"\b(?:see|know|knows|check|checks|ask|asks|asking|determine|determines|determining|decide|confirm|wonder|tell"
+    r"|understand|learn|even|as|and|or|only|not|what|where|how|just|especially|particularly|including|date|time|times"
+    r"|day|days|case|cases|situations?|circumstances|instances|moment|is|are|be|was|were|consider|considering|verify"
+    r"|assess|to|of|than|except|remember|whether|explain|indicate|specify|find out|clear|sure|depends|upon|on|by|for"
+    r"|about|from|mean|means|begins?|ends?|starts?|until|like|example|that|which|who|it|called|being|been|become"
+    r"|becomes|take|conditioned|conditional|contingent|based|relied|agreed|rely|insist|reflect)$",
     re.I,
 )
 _OPEN_ENDED = re.compile(
-    r"\b(?:the|a|an|of|to|in|on|by|for|and|or|with|any|such|as|at|from|other|than|that|which|its|their|your|our|including|but|although|made|given|granted|incurred|[.;:])$",
+    r"\b(?:the|a|an|of|to|in|on|by|for|and|or|with|any|such|as|at|from|other|than|that|which|its|their|your|our"
+    r"|including|but|although|made|given|granted|incurred|[.;:])$",
     re.I,
 )
 _TEMPORAL = frozenset({"when", "whenever", "once"})
+# A time clause limits a rule only where the main sentence has the force of one.
 _DEONTIC = re.compile(
     r"\b(?:must|shall|may|can|cannot|won['’]t|can['’]t|not|never|(?:is|are) (?:required|entitled|allowed|permitted))\b"
 )
 _BINDING = re.compile(r"\b(?:must|shall|cannot|not|never|(?:is|are) required)\b")
 _NOT_A_RULE = re.compile(
-    r"\b(?:only|even if|even when|would|could|might|(?:may|will)(?: not)? be (?:un)?able|may (?:not )?(?:apply|have)|want|feel)\b",
+    r"\b(?:only|even if|even when|would|could|might|(?:may|will)(?: not)? be (?:un)?able|may (?:not )?(?:apply|have)"
+    r"|want|feel)\b",
     re.I,
 )
 _MERE_WISH = re.compile(
-    r"\b(?:do so|does so|so,|want|wants|wish|wishes|would like|prefer|choose|need|needs|questions?|believe|think|decide|disagree|interested|don['’]t"
-    r"|necessary|possible|applicable|appropriate|any|desired|context|needed|haven['’]t already)\b",
+    r"\b(?:do so|does so|so,|want|wants|wish|wishes|would like|prefer|choose|need|needs|questions?|believe|think"
+    r"|decide|disagree|interested|don['’]t|necessary|possible|applicable|appropriate|any|desired|context|needed"
+    r"|haven['’]t already)\b",
     re.I,
 )
+# Signs that the clause ends before the sentence does.
 _CARRIES_ON = re.compile(r", (?:but|so|and (?:you|we|the|it|they|will|may|must|shall|can)\b|which|in which case)")
 _PREDICATE = re.compile(rf"{_FINITE.pattern}|\b\w{{2,}}(?:ed|es|s|en|ing|ible|able)\b|\b(?:you|we|they)\b")
 _LISTS = re.compile(r", (?:and|or) ")
@@ -317,7 +340,7 @@ def _trailing_clause(pattern: re.Pattern[str], body: str) -> Clause | None:
 
 
 def _restricts(clause: Clause) -> bool:
-    """Whether the main sentence says more without the clause: not so for "if you have questions" or "subject to law"."""
+    """Whether the main sentence says more without the clause, as it does not without "if you have questions"."""
     if _NOT_A_RULE.search(clause.main) or "context" in clause.text:
         return False
     if clause.word == "subject to":
@@ -365,8 +388,8 @@ CONDITION = Operator(
     ("overclaim",),
     drop_condition,
     re.compile(
-        r"\b(?:if|unless|provided|so long as|as long as|in the event|on (?:the )?condition|subject to|when|whenever|once|upon"
-        r"|without|with)\b",
+        r"\b(?:if|unless|provided|so long as|as long as|in the event|on (?:the )?condition|subject to|when|whenever"
+        r"|once|upon|without|with)\b",
         re.I,
     ),
 )

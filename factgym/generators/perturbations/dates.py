@@ -12,24 +12,31 @@ from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, St
 from factgym.generators.synthetic.words import MONTHS
 
 _DATE = re.compile(
-    rf"\b(?<!day )(?<!day, )(?:(?P<month>{MONTH}) (?P<day>\d{{1,2}})(?P<nth>st|nd|rd|th)?(?:(?P<comma>,? )(?P<year>(?:19|20)\d\d))?(?!\d)"
-    rf"|(?P<day2>\d{{1,2}}) (?P<month2>{MONTH}) (?P<year2>(?:19|20)\d\d)"
-    rf"|(?P<month3>{MONTH}) (?P<year3>(?:19|20)\d\d)"
-    r"|(?<=\b(?:in|by) )(?P<year4>(?:19|20)\d\d)|(?<=\b(?:since|until|after) )(?P<year5>(?:19|20)\d\d))(?![\w/–-]| [A-Z(]| \w+s\b)"
+    rf"\b(?<!day )(?<!day, )(?:(?P<month>{MONTH}) (?P<day>\d{{1,2}})(?P<nth>st|nd|rd"
+    rf"|th)?(?:(?P<comma>,? )(?P<year>(?:19|20)\d\d))?(?!\d)|(?P<day2>\d{{1,2}}) (?P<month2>{MONTH}) (?P<year2>(?:19"
+    rf"|20)\d\d)|(?P<month3>{MONTH}) (?P<year3>(?:19|20)\d\d)"
+    r"|(?<=\b(?:in|by) )(?P<year4>(?:19|20)\d\d)|(?<=\b(?:since|until|after) )(?P<year5>(?:19|20)\d\d))(?![\w/–-]"
+    r"| [A-Z(]| \w+s\b)"
 )
 _RATES = ("day", "week", "month", "quarter", "year")
 _ADVERBS = ("daily", "weekly", "monthly", "quarterly", "annually")
 _FREQUENCY = re.compile(
-    r"(?<!-)\b(?P<adverb>daily|weekly|monthly|quarterly|annually)\b|\b(?P<each>per|each) (?P<rate>day|week|month|quarter|year)\b"
+    r"(?<!-)\b(?P<adverb>daily|weekly|monthly|quarterly|annually)\b|\b(?P<each>per|each) (?P<rate>day|week|month"
+    r"|quarter|year)\b"
 )
+# Rates that are part of a quantity: "40 hours per week".
 _RATE_FIXED = re.compile(
-    r"\b(?:hours|days|times|once|weeks) (?:per|each|every) \w+|\bof (?:each|every) \w+|\) per \w+|-(?:daily|weekly)|\bbi-?\w+ly"
+    r"\b(?:hours|days|times|once|weeks) (?:per|each|every) \w+|\bof (?:each|every) \w+|\) per \w+|-(?:daily|weekly)"
+    r"|\bbi-?\w+ly"
 )
 _VERSION = re.compile(
-    r"\b(?P<name>[Vv]ersion|v\.?|TLS|SSL|HTTP|OAuth|WCAG|GPL|PCI DSS|Release|Revision) ?(?P<number>v?\d{1,2}(?:\.\d{1,2}){0,2})\b(?!\.\d)"
+    r"\b(?P<name>[Vv]ersion|v\.?|TLS|SSL|HTTP|OAuth|WCAG|GPL|PCI DSS|Release"
+    r"|Revision) ?(?P<number>v?\d{1,2}(?:\.\d{1,2}){0,2})\b(?!\.\d)"
 )
+# The date of a claim, after a verb of an event; `_NO_EVENT` are words that make it more than one event.
 _CLAIM_DATE = re.compile(
-    rf"\b(?P<word>[Oo]n|[Ii]n) (?:(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)? ?,? |\d{{1,2}} (?:{MONTH}) ?,? )?(?P<year>1[5-9]\d\d|20[01]\d)"
+    rf"\b(?P<word>[Oo]n|[Ii]n) (?:(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)? ?,? "
+    rf"|\d{{1,2}} (?:{MONTH}) ?,? )?(?P<year>1[5-9]\d\d|20[01]\d)"
     r"(?![\w%]|[-–/]|[.,]\d| [A-Z(]|,? ?(?:and|or) \d)"
 )
 _EVENT = re.compile(r"\b(?:born|died|won|wrote|began|[a-z]+ed|built|made|met|led|sold|took)\b(?: [\w'’&.,-]+){0,7} $")

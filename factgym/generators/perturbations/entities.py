@@ -18,46 +18,53 @@ from factgym.generators.perturbations.names import Name, gender_in, gender_of
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 
 _NAME = r"[A-Z][A-Za-z’'&]*[A-Za-z](?: (?:[A-Z][A-Za-z&]*[A-Za-z]|of)){0,2}"
+# A named actor and a verb of duty; `_ONE_WAY` are duties that are not mutual by nature.
 _ACTS = re.compile(
-    rf"(?<![\w(“\"])(?:[Tt]he )?(?P<name>{_NAME})(?:,[^,.;]{{1,60}},)? (?:agrees?|acknowledges?|represents?|warrants?|undertakes?"
-    r"|covenants?|reserves|grants|(?:shall|will|must|may)(?: not)?(?: (?:also|promptly|immediately|then|at its))?"
-    r" (?:pay|provide|notify|deliver|maintain|use|indemnify|reimburse|terminate|disclose|assign|sell|purchase|supply|keep"
-    r"|perform|submit|furnish|make|give|appoint|permit|retain|ensure|obtain|promote|return|report|bear|have the right"
-    r"|cooperate|assist|receive|own|determine|elect|take|comply|defend|request|refund|remove|suspend|share|remit|invoice))\b"
+    rf"(?<![\w(“\"])(?:[Tt]he )?(?P<name>{_NAME})(?:,[^,.;]{{1,60}},)? (?:agrees?|acknowledges?|represents?|warrants?"
+    rf"|undertakes?"
+    r"|covenants?|reserves|grants|(?:shall|will|must|may)(?: not)?(?: (?:also|promptly|immediately|then"
+    r"|at its))? (?:pay|provide|notify|deliver|maintain|use|indemnify|reimburse|terminate|disclose|assign|sell"
+    r"|purchase|supply|keep|perform|submit|furnish|make|give|appoint|permit|retain|ensure|obtain|promote|return|report"
+    r"|bear|have the right|cooperate|assist|receive|own|determine|elect|take|comply|defend|request|refund|remove"
+    r"|suspend|share|remit|invoice))\b"
 )
 _ONE_WAY = re.compile(
-    r"[^.;]{0,70}?(?:(?:shall|will|must|may|agrees to|undertakes to)(?: (?:also|promptly|immediately|then))?"
-    r" (?:pay|provide|notify|deliver|indemnify|reimburse|sell|purchase|supply|perform|submit|furnish|appoint|promote|refund|remit"
-    r"|invoice|suspend|remove|have the right)|reserves the right|grants)\b"
+    r"[^.;]{0,70}?(?:(?:shall|will|must|may|agrees to|undertakes to)(?: (?:also|promptly|immediately|then))? (?:pay"
+    r"|provide|notify|deliver|indemnify|reimburse|sell|purchase|supply|perform|submit|furnish|appoint|promote|refund"
+    r"|remit|invoice|suspend|remove|have the right)|reserves the right|grants)\b"
 )
+# Capitalised words that are never actors, definitions, and signs of a shared duty.
 _NOT_ACTORS = re.compile(
-    r"(?:This|That|Such|Each|Either|Neither|Both|All|Any|No|If|In|We|You|It|They|Every|Other|These|One|Notwithstanding|Our|Your"
-    r"|Section|Article|Agreement|Exhibit|Schedule|Services?|Products?|Software|Information|Term|Parties|Party|Confidential"
-    r"|Notice|Terms?|Policy|Law|Laws|Site|Website|Content|Network|Software|Term|Fees?|Upon|When|The|An?|Date|Section|Subject"
-    r"|Subsidiar\w+|Affiliates?|Plan|Program|Territory|Trademarks?|Marks?|System|License|Work|Intellectual|Property)\b"
+    r"(?:This|That|Such|Each|Either|Neither|Both|All|Any|No|If|In|We|You|It|They|Every|Other|These|One|Notwithstanding"
+    r"|Our|Your|Section|Article|Agreement|Exhibit|Schedule|Services?|Products?|Software|Information|Term|Parties|Party"
+    r"|Confidential|Notice|Terms?|Policy|Law|Laws|Site|Website|Content|Network|Software|Term|Fees?|Upon|When|The|An?"
+    r"|Date|Section|Subject|Subsidiar\w+|Affiliates?|Plan|Program|Territory|Trademarks?|Marks?|System|License|Work"
+    r"|Intellectual|Property)\b"
 )
 _DEFINES = re.compile(
     r"[“”\"]|\bhereinafter\b|\bmeans?\b|\bknown as\b|\bd/b/a\b|\bi\.e\.|\bacting as\b|\bas (?:the )?\""
 )
 _SHARED = re.compile(
-    r"\b(?:each|either|both|parties|mutual\w*|respective\w*|jointly|neither|party|together|including|such as|agree(?:d)? (?:upon|by)"
-    r"|between|and its)\b",
+    r"\b(?:each|either|both|parties|mutual\w*|respective\w*|jointly|neither|party|together|including|such as"
+    r"|agree(?:d)? (?:upon|by)|between|and its)\b",
     re.I,
 )
 _MAX_PARTIES = 6
 _MIN_ACTS = 3
 _ROLES = (
     "supervisor, manager, team lead, immediate supervisor; timekeeper; human resources specialist, HR specialist, HR"
-    " representative, human resources; contracting officer; recruiter, hiring manager; account owner, site owner, account"
-    " owners; support team, customer support; legal team, legal department; security team; travel team; travel agency;"
-    " facilitator; administrator, administrators; licensee; licensor; franchisee; franchisor; supplier, vendor;"
-    " distributor; landlord; tenant; borrower; lender; sponsor; advertiser; copyright holder, copyright owner; alleged"
-    " infringer; seller; buyer, purchaser; onboarding team, talent team"
+    " representative, human resources; contracting officer; recruiter, hiring manager; account owner, site owner,"
+    " account owners; support team, customer support; legal team, legal department; security team; travel team; travel"
+    " agency; facilitator; administrator, administrators; licensee; licensor; franchisee; franchisor; supplier,"
+    " vendor; distributor; landlord; tenant; borrower; lender; sponsor; advertiser; copyright holder, copyright owner;"
+    " alleged infringer; seller; buyer, purchaser; onboarding team, talent team"
 )
 """Groups of roles; those of one group may be synonyms."""
 _ROLE_GROUP = {role: number for number, roles in enumerate(_ROLES.split("; ")) for role in roles.split(", ")}
+_ROLE_NAMES = "|".join(sorted(_ROLE_GROUP, key=lambda role: (-len(role), role)))
 _ROLE = re.compile(
-    rf"\b(?P<article>[Tt]he|[Yy]our|[Oo]ur) (?P<role>{'|'.join(sorted(_ROLE_GROUP, key=lambda role: (-len(role), role)))})\b(?= (?:must|will|shall|may|can|is|approves|determines|decides|should|has)\b)"
+    rf"\b(?P<article>[Tt]he|[Yy]our|[Oo]ur) (?P<role>{_ROLE_NAMES})\b"
+    r"(?= (?:must|will|shall|may|can|is|approves|determines|decides|should|has)\b)"
 )
 _YOUR_DUTY = re.compile(r"You (?:are|alone are) (?P<duty>(?:solely |fully )?responsible for)\b")
 
@@ -156,6 +163,7 @@ PARTY = Operator(
 )
 
 _MAX_DONORS = 24
+# Contexts in which a name is part of a title, of a compound or of a longer name.
 _TITLE_BEFORE = (" named ", " called ", " titled ", " film ", " song ", " album ", " movie ", " novel ", " series ")
 _NOT_ADJECTIVE = ("-", "the ", "of ", "dialectal ", "into ", " in ")
 _TITLE_MARK = re.compile(r"[\"“”‘`]|-LRB-|``")

@@ -13,13 +13,13 @@ CALENDAR = frozenset(
 
 FUNCTION_WORDS = frozenset(
     listed(
-        "a an the this that these those it its he she his her hers they their them we our us you your i my me there here"
-        " in on at by for from with of to into onto over under after before since until during between among against"
-        " through about as if when while where which who whom whose what why how and or but nor not no yes so than then"
-        " is are was were be been being am has have had do does did will would can could may might must shall should"
-        " some any all every each both either neither many most much few several more less other another such only also"
-        " one two three four five six seven eight nine ten first second third last next according because although"
-        " though despite unlike like it's there's that's he's she's they're you're isn't don't"
+        "a an the this that these those it its he she his her hers they their them we our us you your i my me there"
+        " here in on at by for from with of to into onto over under after before since until during between among"
+        " against through about as if when while where which who whom whose what why how and or but nor not no yes so"
+        " than then is are was were be been being am has have had do does did will would can could may might must"
+        " shall should some any all every each both either neither many most much few several more less other another"
+        " such only also one two three four five six seven eight nine ten first second third last next according"
+        " because although though despite unlike like it's there's that's he's she's they're you're isn't don't"
     )
 )
 """Words that begin with a capital only because a sentence does."""
@@ -63,8 +63,8 @@ BASE_OF_PAST["found"] = "find"
 BASE_OF_THIRD = {third: verb for verb, third in sorted(THIRD.items())}
 AMBIGUOUS_VERBS = frozenset(
     listed(
-        "found bore left lay fell felt saw rose set shot like likes means stars works plays shows states reports leaves films"
-        " covers records lists forms awards votes places names"
+        "found bore left lay fell felt saw rose set shot like likes means stars works plays shows states reports"
+        " leaves films covers records lists forms awards votes places names"
     )
 )
 """Forms that are as often something else."""
@@ -100,14 +100,14 @@ for _first, _second in map(str.split, ANTONYM_PAIRS):
 
 MALE = frozenset(
     listed(
-        "Aaron Adam Alan Albert Alex Alexander Alfred Andrew Anthony Arnold Arthur Barack Ben Benjamin Bernard Bill Bob"
-        " Brad Brian Bruce Carl Charles Chris Christopher Colin Dan Daniel David Dennis Derek Donald Doug Douglas Ed"
-        " Eddie Edward Eric Ernest Frank Fred Gary Gene George Gerald Gordon Greg Harold Harry Henry Howard Hugh Ian"
-        " Isaac Jack Jacob James Jason Jeff Jeffrey Jerry Jim Joe John Johnny Jon Jonathan Joseph Josh Justin Keith"
-        " Ken Kenneth Kevin Larry Lars Leonard Leonardo Louis Luke Mark Martin Matt Matthew Michael Mike Neil Nick"
-        " Oliver Oscar Patrick Paul Peter Phil Philip Ralph Randy Ray Richard Rick Rob Robert Roger Roman Ron Ronald"
-        " Russell Ryan Sam Samuel Scott Sean Simon Stanley Stephen Steve Steven Ted Terry Theodore Thomas Tim Timothy"
-        " Todd Tom Tony Vincent Walter Wayne William Winston Woody Zachary Marcus Marcellus Josef Fidel"
+        "Aaron Adam Alan Albert Alex Alexander Alfred Andrew Anthony Arnold Arthur Barack Ben Benjamin Bernard Bill"
+        " Bob Brad Brian Bruce Carl Charles Chris Christopher Colin Dan Daniel David Dennis Derek Donald Doug Douglas"
+        " Ed Eddie Edward Eric Ernest Frank Fred Gary Gene George Gerald Gordon Greg Harold Harry Henry Howard Hugh"
+        " Ian Isaac Jack Jacob James Jason Jeff Jeffrey Jerry Jim Joe John Johnny Jon Jonathan Joseph Josh Justin"
+        " Keith Ken Kenneth Kevin Larry Lars Leonard Leonardo Louis Luke Mark Martin Matt Matthew Michael Mike Neil"
+        " Nick Oliver Oscar Patrick Paul Peter Phil Philip Ralph Randy Ray Richard Rick Rob Robert Roger Roman Ron"
+        " Ronald Russell Ryan Sam Samuel Scott Sean Simon Stanley Stephen Steve Steven Ted Terry Theodore Thomas Tim"
+        " Timothy Todd Tom Tony Vincent Walter Wayne William Winston Woody Zachary Marcus Marcellus Josef Fidel"
     )
 )
 FEMALE = frozenset(
@@ -157,7 +157,8 @@ CITIES = listed(
 )
 NO_ANCHOR = frozenset(
     listed(
-        "America Europe Africa Asia European African Asian Jewish Muslim Christian Hindu Buddhist Catholic United States US UK"
+        "America Europe Africa Asia European African Asian Jewish Muslim Christian Hindu Buddhist Catholic United"
+        " States US UK"
     )
 )
 """Names so wide that a source implies them without naming them."""

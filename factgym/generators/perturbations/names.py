@@ -37,6 +37,7 @@ _RUN = re.compile(
     rf"(?: (?:(?:of|the|de|la|von|van|der|del|da|di|al|bin) ){{0,2}}(?:{_CAPITAL}|[A-Z]\.(?= [A-Z])))*"
 )
 _OPENING_MARKS = "\"“'‘(["
+# Contexts and last words that show the kind of a name.
 _PERSON_BEFORE = re.compile(
     r"\b(?:by|starring|stars?|starred|actor|actress|singer|director|author|writer|player|composer|politician|president"
     r"|poet|rapper|comedian|drummer|guitarist|novelist|Mr\.|Dr\.|Sir|with|married|wife|husband|son|daughter|brother"
@@ -50,15 +51,16 @@ _PERSON_AFTER = re.compile(
 )
 _ORG_LAST = frozenset(
     listed(
-        "University College School Company Corporation Corp Inc League Club Records Group Studios Association Party Band"
-        " Institute Bank Society Foundation Agency Network Orchestra Museum Church Council Committee Press"
+        "University College School Company Corporation Corp Inc League Club Records Group Studios Association Party"
+        " Band Institute Bank Society Foundation Agency Network Orchestra Museum Church Council Committee Press"
     )
 )
 _THING_WORDS = frozenset(
     listed(
         "Awards Award Prize War Act Festival Championship Cup Games Olympics River Lake Mountain Island Islands Street"
-        " Road Bridge Tower Castle Palace Park Airport Station County Tour Album Show Book Theorem Bible Revolution Day Era"
-        " Sea Ocean Bay Army Navy Cemetery Library Theatre Theater Hospital Building Center Centre House Hall Valley"
+        " Road Bridge Tower Castle Palace Park Airport Station County Tour Album Show Book Theorem Bible Revolution"
+        " Day Era Sea Ocean Bay Army Navy Cemetery Library Theatre Theater Hospital Building Center Centre House Hall"
+        " Valley"
     )
 )
 _KIND_OF = (
@@ -68,10 +70,12 @@ _KIND_OF = (
     | dict.fromkeys(DEMONYMS, "demonym")
 )
 _TITLED = re.compile(r"^(?:Sir|Dr|Mr|Mrs|Ms|Lord|Lady|King|Queen|Prince|Princess|Saint|St|Pope|President|General)\b")
+# Verb phrases that can be stated of another subject: singular, without pronouns and comparisons.
 _VERB_PHRASE = re.compile(r"(?:is|was|has|had|[a-z]+(?:ed|s)|won|wrote|led|built|began|became|made|sang|went|took) ")
 _NOT_BORROWABLE = re.compile(
-    r"[,;:()\"“”?!]|\b(?:not|never|no|only|also|too|and|or|but|nothing|none|same|other|another|both|either|neither|n't|it|its"
-    r"|they|their|himself|herself|fish|called|named|because|who|which|that|the one|prior|one with|this|these|born|before|after|featured|stars|starred by)\b|n['’]t\b",
+    r"[,;:()\"“”?!]|\b(?:not|never|no|only|also|too|and|or|but|nothing|none|same|other|another|both|either|neither|n't"
+    r"|it|its|they|their|himself|herself|fish|called|named|because|who|which|that|the one|prior|one with|this|these"
+    r"|born|before|after|featured|stars|starred by)\b|n['’]t\b",
     re.I,
 )
 _TREEBANK_TAGS = re.compile(r"-L[RSC]B-|-R[RSC]B-|``|''")
@@ -163,7 +167,7 @@ def kind_alone(name: str) -> str:
 
 
 def _is_person_shape(words: list[str]) -> bool:
-    """Whether two or three capitalised words could be a person's name: none of them a thing's, a place's or a title's."""
+    """Whether the words could be a person's name: two or three with capitals, none of a thing or a place."""
     plain = all(re.fullmatch(r"[^\W\d_][\w’'.-]*", word) and word[0].isupper() for word in words)
     plain = plain and not any(word.lower() in FUNCTION_WORDS or "'s" in word or "’s" in word for word in words)
     other = any(word in _THING_WORDS or word in _ORG_LAST or word in _KIND_OF or word.isupper() for word in words[1:])
@@ -244,7 +248,7 @@ class Pool:
         return tuple(sorted(facts, key=lambda fact: (fact.phrase, fact.subject)))
 
     def _fact_of(self, item: AttributionClaim) -> Fact | None:
-        """The verb phrase of a claim about a name; it has to hold a further name by which a reader could look it up."""
+        """The verb phrase of a claim about a name; it has to hold a further name, by which it can be looked up."""
         text = split_claim(item.claim).text
         names = find_names(text, item.source)
         verb = main_verb(text)

@@ -39,6 +39,7 @@ def ordinal_suffix(rank: int) -> str:
 
 # Sentences of documents: quantities with a unit, and money. The evidence is a whole document.
 
+# Usual values of each unit; anything else gets values as round as the old one.
 _TIME_VALUES = {
     "minute": (5, 10, 15, 20, 30, 45, 60, 90),
     "hour": (2, 4, 6, 10, 12, 24, 36, 48, 72, 96),
@@ -61,19 +62,22 @@ _COUNTED = (
     r"|credits|installments|payments|projects|gigabytes|megabytes|GB|MB|TB|kilometers|stores|franchises|times"
 )
 _QUANTITY = re.compile(
-    rf"(?<![\w.,$€£/-])(?:(?P<word>{_WORDS})(?: \((?P<both>\d{{1,4}})\))?|(?P<digits>\d{{1,3}}(?:,\d{{3}})+|\d{{1,5}}))"
-    rf"(?P<gap> ?|-)(?P<middle>{_MIDDLE})(?P<unit>{_UNIT}|{_COUNTED})(?![\w/])",
+    rf"(?<![\w.,$€£/-])(?:(?P<word>{_WORDS})(?: \((?P<both>\d{{1,4}})\))?|(?P<digits>\d{{1,3}}(?:,\d{{3}})+"
+    rf"|\d{{1,5}}))(?P<gap> ?|-)(?P<middle>{_MIDDLE})(?P<unit>{_UNIT}|{_COUNTED})(?![\w/])",
     re.I,
 )
 _MONEY = re.compile(
     r"(?<![\w($€£.,])(?P<sign>US\$|[$€£]|USD |EUR |GBP )(?P<gap> ?)(?P<number>\d{1,3}(?:,\d{3})+|\d{1,9})"
     r"(?P<cents>\.\d{2})?(?P<scale> (?:million|billion|thousand))?(?![\w%]|[.,-]\d| ?[-–] ?[$€£\d])"
 )
+# Contexts of ranges ("3 to 5 days") and of repeated values ("one thousand ($1,000)").
 _RANGE_AFTER = re.compile(r" to the next|\s?(?:-|–|to|or|and|through)\s?[$€£]?\d|\s?\(\$?\d")
 _RANGE_BEFORE = re.compile(
-    r"\d\s?(?:-|–|to|or|and|,)\s?$|\bbetween (?:[^.;]{0,40} )?$|(?:\bor|/|(?<!up )\bto) $|\bto the $|\((?:US ?|USD ?|AU ?|CAD ?)?$|dollars.{0,6}$",
+    r"\d\s?(?:-|–|to|or|and|,)\s?$|\bbetween (?:[^.;]{0,40} )?$|(?:\bor|/|(?<!up )\bto) $|\bto the $|\((?:US ?|USD ?"
+    r"|AU ?|CAD ?)?$|dollars.{0,6}$",
     re.I,
 )
+# Bounds before and after a number; they decide in which direction a new value is a new statement.
 _FLOOR = re.compile(
     r"\b(?:at least|no less than|not less than|no fewer than|minimum of|a minimum)\b[^,;]{0,15}$", re.I
 )
@@ -88,6 +92,7 @@ _CEILING = re.compile(
     re.I,
 )
 _UP_TO = re.compile(r"\b(?:up to|maximum of|as many as|as much as)\b[^,;]{0,15}$", re.I)
+# Clauses in which a bound works the other way round, or in which its direction is uncertain.
 _CONDITIONAL = re.compile(r"\b(?:if|when|who|unless|whose|where|whenever|once|provided that|whether)\b", re.I)
 _REPORTED = re.compile(r"\b(?:that|which)\b", re.I)
 _OR_MORE = re.compile(r" or (?:more|greater|above|longer|older|higher)\b")
@@ -97,7 +102,8 @@ _FIXED = re.compile(
     r"\b24 hours (?:a|per) day\b|\b7 days (?:a|per) week\b|\b365 days\b|\bone time\b|\b100 ?(?:%|percent)", re.I
 )
 _PLURAL_MAY_FOLLOW = re.compile(
-    r"$|[.,;)]| (?:from|after|of|following|to|and|or|in|for|prior|before|unless|if|when|has|have|is|are|will|by|on|at|per|until)\b"
+    r"$|[.,;)]| (?:from|after|of|following|to|and|or|in|for|prior|before|unless|if|when|has|have|is|are|will|by|on|at"
+    r"|per|until)\b"
 )
 _AWKWARD = frozenset({8, 11, 18})
 
@@ -144,7 +150,7 @@ def _new_values(old: int, unit: str, direction: int) -> list[int]:
 
 
 def _gives_quantity(document: str, value: int, unit: str) -> bool:
-    """Whether the document gives this value in this unit anywhere, in figures or words: at most 40 characters apart."""
+    """Whether the document gives this value, in figures or words, with this unit at most 40 characters later."""
     stem = unit.lower().removesuffix("s")
     for number in dict.fromkeys([str(value), f"{value:,}", spell_number(value)]):
         start = document.find(number)
@@ -246,12 +252,14 @@ _NUMBER_PATTERNS: tuple[tuple[str, str], ...] = (
     ),
     (
         "word",
-        rf"(?<![\w-])(?P<word>(?:{_DECADES})(?:-(?:{_DIGITS}))?|{_TEENS}|{_DIGITS})\b(?!-(?:{_DIGITS})| (?:of|hundred|or|to)\b)",
+        rf"(?<![\w-])(?P<word>(?:{_DECADES})(?:-(?:{_DIGITS}))?|{_TEENS}|{_DIGITS})\b(?!-(?:{_DIGITS})| (?:of|hundred"
+        rf"|or|to)\b)",
     ),
     ("year", r"(?<![\w.,$€£/-])(?P<year>1\d{3}|20[0-2]\d)(?![\w%]|[.,-]\d|-\w)"),
     (
         "number",
-        r"(?<![\w.,/-])(?<!\d[ .,])(?P<sign>[$€£]\s?)?(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,7}(?:\.\d{1,3})?)(?![\w/]| ?[.,:-] ?\d|-)",
+        r"(?<![\w.,/-])(?<!\d[ .,])(?P<sign>[$€£]\s?)?(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?"
+        r"|\d{1,7}(?:\.\d{1,3})?)(?![\w/]| ?[.,:-] ?\d|-)",
     ),
 )
 _NUMBER_KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _NUMBER_PATTERNS)
@@ -261,6 +269,7 @@ _YEAR_CUE = re.compile(
     rf"|\b(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?,?|[(–-]) ?$",
     re.I,
 )
+# Contexts in which a number is part of a name, a title, a range or a ratio.
 _NAMED_BEFORE = re.compile(r"(?:[A-Z][\w'’.&:]*|#|\bNo\.) ?$")
 _TITLE_AFTER = re.compile(r" ?(?:film|album|song|series|novel|video|TV|season|edition|[A-Z][a-z]+)|\)")
 _DECADE_AFTER = re.compile(r" ?['’]s\b|s\b")

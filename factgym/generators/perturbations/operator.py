@@ -81,7 +81,7 @@ class Statement:
         return frozenset(word[:_STEM] for word in terms(self.evidence or self.source))
 
     def is_silent_on(self, text: str, share: float = 0.6) -> bool:
-        """Whether the evidence lacks this share of the content words of `text`, compared by their first five letters."""
+        """Whether the evidence lacks this share of the content words of `text`, compared by five-letter stems."""
         words = terms(text)
         missing = [word for word in words if word[:_STEM] not in self._stems]
         return bool(words) and len(missing) >= share * len(words)

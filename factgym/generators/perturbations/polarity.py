@@ -16,19 +16,21 @@ from factgym.generators.perturbations.lexicon import ANTONYMS, PAST, THIRD
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.synthetic.words import listed
 
+# Negated and plain forms of duties, states and permissions.
 _BAN = re.compile(
     r"\b(?P<modal>must not|shall not|cannot|can not|can['’]t|may not|won['’]t|will not) (?P<verb>(?:be )?[a-z]+)\b"
 )
 _PERMISSION = {"must not": "may", "shall not": "may", "may not": "may", "won't": "will", "will not": "will"}
 _NOT_BE = re.compile(
-    r"\b(?P<be>is|are) not (?P<word>required|permitted|allowed|responsible|liable|entitled|eligible|obligated|obliged|prohibited)\b"
+    r"\b(?P<be>is|are) not (?P<word>required|permitted|allowed|responsible|liable|entitled|eligible|obligated|obliged"
+    r"|prohibited)\b"
 )
 _DO_NOT = re.compile(r"\b(?P<subject>We|we|You|you|They|they) (?:do not|don['’]t) (?P<verb>[a-z]+)\b")
 _DOES_NOT = re.compile(r"\b(?:does not|doesn['’]t) (?P<verb>[a-z]+)\b")
 _DUTY = re.compile(r"\b(?P<modal>must|shall|will) (?P<verb>(?:be )?[a-z]+)\b")
 _BE_BOUND = re.compile(
-    r"\b(?P<be>is|are) (?P<word>required to|responsible for|liable for|entitled to|eligible for|eligible to|allowed to|permitted to"
-    r"|prohibited|obligated to)\b"
+    r"\b(?P<be>is|are) (?P<word>required to|responsible for|liable for|entitled to|eligible for|eligible to|allowed to"
+    r"|permitted to|prohibited|obligated to)\b"
 )
 _CAN = re.compile(r"\b(?:can|may) (?P<verb>[a-z]+)\b")
 _POSSIBLE = frozenset(
@@ -40,17 +42,19 @@ _POSSIBLE = frozenset(
 _NOT_A_DUTY = frozenset(
     listed("not have mean include also always only never in at be deemed survive apply need want see find likely")
 )
+# Sentences whose negation would not contradict them: open-ended, exclusive, hedged or offering a choice.
 _NOT_PASSIVE = re.compile(
-    r"be (?:deemed|construed|interpreted|considered|governed|understood|binding|able|held|in|a|an|the|of|as|no|treated)\b"
+    r"be (?:deemed|construed|interpreted|considered|governed|understood|binding|able|held|in|a|an|the|of|as|no"
+    r"|treated)\b"
 )
 _NOT_NEGATABLE = re.compile(
-    r"\b(?:only|until|unless|because|not|no|never|nor|neither|except|nothing|none|but|however|otherwise|or shall|or will|if any"
-    r"|and shall|and will|and must|and may|and can|either|whichever|one of)\b|\bother than\b",
+    r"\b(?:only|until|unless|because|not|no|never|nor|neither|except|nothing|none|but|however|otherwise|or shall"
+    r"|or will|if any|and shall|and will|and must|and may|and can|either|whichever|one of)\b|\bother than\b",
     re.I,
 )
 _STAYS_NEGATIVE = re.compile(
-    r"\b(?:not only|nor|neither|unless|until|except|but|anymore|yet|at all|other than|never|and must not|and may not|and will not"
-    r"|or may not|solely|if|beyond|more than|any longer|necessarily|either|even|just|always)\b",
+    r"\b(?:not only|nor|neither|unless|until|except|but|anymore|yet|at all|other than|never|and must not|and may not"
+    r"|and will not|or may not|solely|if|beyond|more than|any longer|necessarily|either|even|just|always)\b",
     re.I,
 )
 _CHOICE = re.compile(r"\b(?:any|all|both|either|and/or|also|or|up to)\b")
@@ -115,13 +119,15 @@ POLARITY = Operator(
 )
 
 NEGATIVE = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|nor|neither|without|cannot|nowhere|hardly|few|little|barely|scarcely|zero)\b|n['’]t\b",
+    r"\b(?:not|no|never|none|nobody|nothing|nor|neither|without|cannot|nowhere|hardly|few|little|barely|scarcely"
+    r"|zero)\b|n['’]t\b",
     re.I,
 )
 _QUANTIFIED = re.compile(
-    r"\b(?:some|any|many|most|all|every|each|few|several|both|either|only|also|always|sometimes|often|usually|may|might|could"
-    r"|if|unless|until|because|but|or|at least|more than|less than|probably|possibly|just|even|except|there|would|should|too"
-    r"|already|still|yet|almost|nearly|one of|nothing|no one|at one point|while|although|however|despite|since|so that)\b",
+    r"\b(?:some|any|many|most|all|every|each|few|several|both|either|only|also|always|sometimes|often|usually|may"
+    r"|might|could|if|unless|until|because|but|or|at least|more than|less than|probably|possibly|just|even|except"
+    r"|there|would|should|too|already|still|yet|almost|nearly|one of|nothing|no one|at one point|while|although"
+    r"|however|despite|since|so that)\b",
     re.I,
 )
 _NOT_ALL = re.compile(
@@ -138,8 +144,10 @@ _MODALS = frozenset({"will", "can", "must", "has", "have", "had"})
 _NOT_VERB_AFTER_HAVE = re.compile(
     r" (?:been|never|also|already|\w+ed|won|sung|made|written|become|had|sold|led|met|played)\b"
 )
+# Negations that can be removed: after an auxiliary, contracted, and with do-support.
 _AUX_NOT = re.compile(
-    r"\b(?P<aux>is|are|was|were|has|have|had|will|can|could|would|should|must) not (?!(?:only|too|both|very|all|necessarily|always|just|even|every|that|so)\b)(?P<next>\w+)"
+    r"\b(?P<aux>is|are|was|were|has|have|had|will|can|could|would|should|must) not (?!(?:only|too|both|very|all"
+    r"|necessarily|always|just|even|every|that|so)\b)(?P<next>\w+)"
 )
 _AUX_NOT_SHORT = re.compile(r"\b(?P<aux>is|are|was|were|has|have|had|could|would|should)n['’]t (?P<next>\w+)")
 _DO_SUPPORT_NOT = re.compile(r"\b(?P<do>do|does|did)(?: not|n['’]t) (?P<verb>[a-z]+)\b")

@@ -105,10 +105,11 @@ _REWRITE_RULES: tuple[tuple[str, str], ...] = (
     (r"\bin addition to\b", "besides"),
 )
 _REWRITES = tuple((re.compile(pattern), new) for pattern, new in _REWRITE_RULES)
+# First words that may be written small after an opening phrase.
 _LOWERABLE = re.compile(
-    r"(?:The|A|An|If|You|We|All|Any|In|For|Each|Your|Our|No|Every|When|Unless|To|At|On|Under|Upon|During|Before|After|Except|By|As"
-    r"|Once|Only|Most|Some|Certain|With|Without|Until|Employees|Customers|Users|There|Neither|Nothing|Subject|Participants"
-    r"|Generally|Usually|Sometimes|Notwithstanding)(?=[ ,’'])"
+    r"(?:The|A|An|If|You|We|All|Any|In|For|Each|Your|Our|No|Every|When|Unless|To|At|On|Under|Upon|During|Before|After"
+    r"|Except|By|As|Once|Only|Most|Some|Certain|With|Without|Until|Employees|Customers|Users|There|Neither|Nothing"
+    r"|Subject|Participants|Generally|Usually|Sometimes|Notwithstanding)(?=[ ,’'])"
 )
 _LEAD_INS = (
     "According to {title}, ",
@@ -128,8 +129,10 @@ _TITLE_NOUNS = frozenset(
 )
 _NOT_A_NAME = ("the ", "a ", "an ", "how ", "what ", "who", "why ", "requesting ", "your ", "our ")
 _REWRITE_COUNTS = (0, 1, 1, 2, 2, 3)
+# An opening phrase that can move to the end, where the main sentence has no clause of its own.
 _OPENING_PHRASE = re.compile(
-    r"(?P<phrase>(?:Before|After|During|Until|To|Upon) [^,;]{5,90}), (?P<main>(?:you|we|your|the|our|no|[A-Z]\w+)\b[^,;]{12,})\.$"
+    r"(?P<phrase>(?:Before|After|During|Until|To|Upon) [^,;]{5,90}), (?P<main>(?:you|we|your|the|our|no"
+    r"|[A-Z]\w+)\b[^,;]{12,})\.$"
 )
 _HAS_CLAUSE = re.compile(
     r"\b(?:before|after|during|until|upon|when|if|unless|because|so that|in order)\b|\bto (?:do so|avoid)\b"

@@ -14,12 +14,15 @@ from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, St
 from factgym.generators.perturbations.polarity import NEGATIVE
 from factgym.generators.synthetic.words import listed
 
+# Restrictions to part of the cases, of the things, and of the time.
 _OPENING = re.compile(
-    r"(?:Generally speaking|Sometimes|Usually|Typically|Normally|Generally|Occasionally|Often|In general"
-    r"|In (?:some|most|many|certain|limited|rare|several) (?:cases|circumstances|situations|instances))(?:, | (?=(?:we|you|the|your|our|an?|all|it)\b))"
+    r"(?:Generally speaking|Sometimes|Usually|Typically|Normally|Generally|Occasionally|Often|In general|In (?:some"
+    r"|most|many|certain|limited|rare|several) (?:cases|circumstances|situations|instances))(?:, | (?=(?:we|you|the"
+    r"|your|our|an?|all|it)\b))"
 )
 _CASES = re.compile(
-    r"\b(?:in|under) (?:some|most|many|certain|limited|rare|several|exceptional) (?P<noun>cases|circumstances|situations|instances)\b"
+    r"\b(?:in|under) (?:some|most|many|certain|limited|rare|several|exceptional) (?P<noun>cases|circumstances"
+    r"|situations|instances)\b"
 )
 _PART = re.compile(r"\b(?:some|many|most|several|certain|a few) of (?=the |your |our |their |its |these |those )")
 _QUANTIFIER = re.compile(
@@ -29,18 +32,21 @@ _ADVERB = re.compile(r"\b(?:usually|typically|normally|often|sometimes|occasiona
 _AFTER_GENERALLY = re.compile(
     r" (?:accepted|available|known|applicable|recogni[sz]ed|speaking|useful)\b|,| (?:the|a|an|not|never)\b"
 )
+# Contexts in which a wider word would be ungrammatical or would narrow the statement.
 _ADVERB_BAD_BEFORE = re.compile(
     r"\b(?:may|might|can|could|not|more|most|less|as|how|very|so|too|and|or|but|who|that|which|to|of|the|a|an)$"
 )
 _BAD_BEFORE = re.compile(
-    r"\b(?:the|these|those|a|at|as|how|not|so|too|very|our|your|its|their|than|including|like|to|and|or|have|has|with|there (?:is|are|may be)|of)$",
+    r"\b(?:the|these|those|a|at|as|how|not|so|too|very|our|your|its|their|than|including|like|to|and|or|have|has|with"
+    r"|there (?:is|are|may be)|of)$",
     re.I,
 )
 _NARROWING = re.compile(
-    r"\b(?:not|no|never|nor|without|neither|unless|if|when|except|whether|only|cannot|prohibit\w*|refuse\w*|who|that|which|where"
-    r"|limit\w*|restrict\w*|depend\w*|\w+n['’]t|because|provided|limited|although|though|while|since)\b",
+    r"\b(?:not|no|never|nor|without|neither|unless|if|when|except|whether|only|cannot|prohibit\w*|refuse\w*|who|that"
+    r"|which|where|limit\w*|restrict\w*|depend\w*|\w+n['’]t|because|provided|limited|although|though|while|since)\b",
     re.I,
 )
+# "may" of permission: not of possibility ("may vary"), and not where the sentence offers a choice.
 _MAY = re.compile(r"(?P<subject>[\w’'&.-]+(?:\))?) may (?P<also>also )?(?P<next>[a-z]+)\b(?P<then> [a-z]+)?")
 _TIME_NOUNS = frozenset(listed("cases circumstances situations instances times steps years days"))
 _NOT_AN_ACT = frozenset(
@@ -52,15 +58,18 @@ _NOT_AN_ACT = frozenset(
     )
 )
 _POSSIBLE = re.compile(
-    r"(?:eligible|entitled|required|asked|subject|charged|available|suspended|terminated|removed|shared|used|disclosed)\b"
+    r"(?:eligible|entitled|required|asked|subject|charged|available|suspended|terminated|removed|shared|used"
+    r"|disclosed)\b"
 )
 _OPTIONAL = re.compile(
-    r"\b(?:at any time|option|optional|wish|want|would like|prefer|either|instead|up to|only|any reason|one or more|or)\b",
+    r"\b(?:at any time|option|optional|wish|want|would like|prefer|either|instead|up to|only|any reason|one or more"
+    r"|or)\b",
     re.I,
 )
 _OPENS_A_CLAUSE = re.compile(r"(?:^|, )(?:(?:[Tt]he|An?|Each) (?:[A-Z]\w+ )?|[A-Z]\w+ )?$")
 _HEDGED = re.compile(
-    r"\b(?:in (?:some|certain|rare|many|most|limited) \w+|sometimes|occasionally|from time to time|periodically|once)\b",
+    r"\b(?:in (?:some|certain|rare|many|most|limited) \w+|sometimes|occasionally|from time to time|periodically"
+    r"|once)\b",
     re.I,
 )
 _POSSIBLY = re.compile(r"\b(?:may|might|can|could)\b")
@@ -149,8 +158,8 @@ SCOPE = Operator(
     ("overclaim",),
     widen_rule,
     re.compile(
-        r"\b(?:some|certain|many|most|several|usually|typically|normally|often|sometimes|occasionally|generally|in general"
-        r"|limited|rare|frequently|partially|partly)\b",
+        r"\b(?:some|certain|many|most|several|usually|typically|normally|often|sometimes|occasionally|generally"
+        r"|in general|limited|rare|frequently|partially|partly)\b",
         re.I,
     ),
     _WEAKER,
@@ -174,12 +183,14 @@ _WIDER_RULES: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 _INFLATION = "scope_inflation"
 _WIDER = tuple((re.compile(pattern), new) for pattern, new in _WIDER_RULES)
+# "is a …" and the nouns of which there is never only one.
 _KIND_OF_THING = re.compile(r"\b(?P<be>is|was) (?P<article>an?) (?P<next>[A-Za-z][\w'-]*)(?= )")
 _NOT_UNIQUE = frozenset(
     listed(
-        "lot number few little kind type part variety piece bit group series set pair form way member result good bad great"
-        " common combination mix mixture person fan time sort couple variation total majority minority possibility chance"
-        " large small long very more most highly better much day year symptom sign 1 2 fact former current retired"
+        "lot number few little kind type part variety piece bit group series set pair form way member result good bad"
+        " great common combination mix mixture person fan time sort couple variation total majority minority"
+        " possibility chance large small long very more most highly better much day year symptom sign 1 2 fact former"
+        " current retired"
     )
 )
 _UNIQUE = ("the only", "the first", "the most famous", "the best-known")
