@@ -30,9 +30,9 @@ from factgym.benchmarks.profact.suite import (
 )
 from factgym.benchmarks.profact.terminal import render_report, render_results
 from factgym.benchmarks.sweep import write_json
+from factgym.core.config import DATA_VARIABLE
 from factgym.core.errors import ConfigError
 from factgym.datasets.averitec import FactCheck, FactChecks, read_fact_checks
-from factgym.envs.profact.tasks import DATA_VARIABLE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -16,10 +16,10 @@ from factgym.agents.runs.collect import collect
 from factgym.benchmarks import sweep
 from factgym.benchmarks.profact.report import ProFactReport, evaluate_run
 from factgym.benchmarks.sweep import agent_named, folder_name
+from factgym.core.config import DATA_VARIABLE
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import make
-from factgym.envs.profact.tasks import DATA_VARIABLE
 
 ENV = "profact"
 GENERATED, AVERITEC = "generated", "averitec"

@@ -16,23 +16,24 @@ from factgym.rewards.rubric import Rubric
 Source = Literal["synthetic", "averitec"]
 
 REWARD = "guarded"
-"""The reward by default; the card says why it is not the paper's own."""
+"""The default reward; the card gives the reason why it is not the paper's own."""
 
 MAX_QUESTIONS = 10
-"""As many as the official scorer looks at."""
+"""Number of questions that the official scorer reads."""
 
 
 class ProFactConfig(DataConfig):
     """Settings of `profact*`.
 
     source: "synthetic" (generated claims) or "averitec" (files in AVeriTeC's layout), by default what `path` implies.
-    split: "dev" by default; of files any name that there is a file for. size: how many claims, from the first. path:
-    a file or folder of claims. store: the folder of AVeriTeC's knowledge store; without it one haystack is made of the
-    gold evidence of the whole split, and every report says so. scope: search a claim's own evidence ("claim") or all
-    of the store ("global"). index: "bm25", "bm25s", "rank-bm25", "dense" or "hybrid"; index_options: its arguments
-    (for "dense" encoder=…, preset="e5", "qwen3" or "plain"). k: pieces of evidence a search shows. cache_dir: where indexes are kept. max_passage_chars:
-    of one piece of evidence. exclude_later: evidence dated after the claim is not found. max_questions: how many are
-    kept of those posed. reward: "guarded", "process" (the paper's), "noprocess" or a `Rubric` over the same components.
+    split: "dev" by default; of files any name with a file. size: number of claims, from the first. path: a file or
+    folder of claims. store: the folder of AVeriTeC's knowledge store; without it the gold evidence of the whole split is
+    the haystack, and every report says so. scope: search a claim's own evidence ("claim") or all of the store
+    ("global"). index: "bm25", "bm25s", "rank-bm25", "dense" or "hybrid"; index_options: its arguments (for "dense"
+    encoder=…, preset="e5", "qwen3" or "plain"). k: pieces of evidence per search. cache_dir: folder of cached indexes.
+    max_passage_chars: of one piece of evidence. exclude_later: omit evidence dated after the claim. max_questions: how
+    many of the posed questions are accepted. reward: "guarded", "process" (the paper's), "noprocess" or a `Rubric` over
+    the same components.
     """
 
     source: Source | None = None
@@ -66,17 +67,17 @@ class ProFactConfig(DataConfig):
 
     @property
     def chosen_source(self) -> Source:
-        """Where the claims come from, with the default filled in."""
+        """The source, with the default filled in."""
         return self.source or ("synthetic" if self.path is None else "averitec")
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that there usually are; the first is the default."""
+        """The usual splits; the first is the default."""
         return tuple(SPLITS) if self.chosen_source == "synthetic" else ("dev", "train")
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` names. Raises ConfigError for a name that there is not."""
+        """The rubric that `reward` names. Raises ConfigError for an unknown name."""
         if isinstance(self.reward, Rubric):
             return self.reward
         if self.reward not in RUBRICS:

@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, ClassVar
 
 from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import RewardReport, ToolResult
+from factgym.core.episode import RewardReport, SpanCredit, ToolResult
 from factgym.core.errors import ToolError
-from factgym.core.messages import Message, ToolSchema
+from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.core.strict_json import in_json
 from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_string
 from factgym.envs.profact.config import ProFactConfig
-from factgym.envs.profact.credit import span_credits
-from factgym.envs.profact.state import TOOLBOX, TOOLS, Desk, line, readable
+from factgym.envs.profact.state import STAGE_TOOLS, TOOLBOX, ProFactState, normalise_arguments, one_line
 from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet, profact_tasks
+from factgym.rewards.profact.matching import Matching
 from factgym.rewards.profact.meteor import meteor
 from factgym.rewards.profact.stages import RUBRICS, ProFactScore, is_grounded, score_stages
 from factgym.rewards.rubric import Rubric
-from factgym.tools.toolbox import failed
+from factgym.tools.toolbox import Toolbox
 
 _PACKAGE = "factgym.envs.profact"
 _PROMPTS = ("system", "claim", "ask", "search", "record", "verdict")
 
-_INSTEAD = {
+_STAGE_HINTS = {
     "question": "Pose your questions with `ask` first.",
     "search": "Questions are posed once. Look for evidence with `search`, then `answer` the current question.",
     "verdict": "What is left is the `verdict`.",
 }
-"""Stage -> what to do, for a call that belongs to another one."""
-
-
-@cache
-def _schemas(names: tuple[str, ...]) -> tuple[ToolSchema, ...]:
-    return tuple(TOOLBOX.schemas(names))
+"""Stage -> hint for a call of another stage."""
 
 
 class ProFactEnv(Env[ProFactTask]):
@@ -100,23 +95,25 @@ class ProFactEnv(Env[ProFactTask]):
     Config: ClassVar[type[EnvConfig]] = ProFactConfig
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {"search": ("search", "query"), "answer": ("answer", "answer")}
     implicit: ClassVar[Mapping[str, str]] = {"questions": "ask", "label": "verdict"}
+    toolbox: ClassVar[Toolbox] = TOOLBOX
     config: ProFactConfig
     tasks: ProFactTaskSet
+    state: ProFactState
 
     def load_tasks(self) -> ProFactTaskSet:
-        """The shared task set of this configuration."""
+        """Return the shared task set of this configuration."""
         return profact_tasks(self.config)
 
     def initial_messages(self, task: ProFactTask) -> list[Message]:
-        """A fresh desk; the instructions, and the claim with what is told about it."""
-        self._desk = Desk(task, self.config.max_questions)
-        self._head: Message | None = None
-        count = str(self.config.max_questions)
-        told = fill(prompt(_PACKAGE, "system"), count=count, turns=str(self.config.max_turns))
-        system: Message = {"role": "system", "content": told}
-        last = self.config.max_turns == 1
-        first = prompt(_PACKAGE, "verdict") if last else fill(prompt(_PACKAGE, "ask"), count=count)
-        return [system, {"role": "user", "content": f"{_told(task.check)}\n\n{first}"}]
+        """Return the instructions, and the claim with its metadata."""
+        self.state = ProFactState(task, self.config.max_questions)
+        self._situation: Message | None = None
+        count, turns = str(self.config.max_questions), str(self.config.max_turns)
+        system = fill(prompt(_PACKAGE, "system"), count=count, turns=turns)
+        only_verdict = self.config.max_turns == 1
+        first = prompt(_PACKAGE, "verdict") if only_verdict else fill(prompt(_PACKAGE, "ask"), count=count)
+        user = f"{_claim_text(task.check)}\n\n{first}"
+        return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     @property
     def stage(self) -> str:
@@ -127,169 +124,183 @@ class ProFactEnv(Env[ProFactTask]):
             return "done"
         if self.config.max_turns - len(self._episode.turns) <= 1:
             return "verdict"
-        return self._natural_stage
+        return self._stage_by_progress
 
     @property
-    def _natural_stage(self) -> str:
-        """The stage that the work has reached, whatever the turns."""
-        if self._desk.asked is None:
+    def _stage_by_progress(self) -> str:
+        """The stage without regard to the turn limit."""
+        if self.state.asked_turn is None:
             return "question"
-        return "verdict" if self._desk.current is None else "search"
+        return "verdict" if self.state.current is None else "search"
 
-    def available_tools(self) -> Sequence[ToolSchema]:
+    @property
+    def open_tools(self) -> Sequence[str]:
         """The tools of the stage."""
-        return _schemas(TOOLS[self.stage])
+        return STAGE_TOOLS[self.stage]
 
     def all_tools(self) -> Sequence[ToolSchema]:
-        """The tools of all stages."""
-        return _schemas(tuple(dict.fromkeys(name for names in TOOLS.values() for name in names)))
+        """Return the tools of all stages."""
+        return self.toolbox.schemas()
 
     @property
     def slow_steps(self) -> bool:
-        """An index is built on first use, and dense ones load a model."""
+        """Whether an index may be built on first use, or a model loaded."""
         return self.config.index != "bm25" or self.config.store is not None
 
     def policy_prompt(self) -> list[Message]:
-        """The instructions, the claim with the record so far, and what happened since the last question was answered."""
+        """Return the instructions, the claim with the record so far, and the messages since the last context reset."""
         episode = self.episode
-        if self._head is None or self._desk.moved is None:
+        if self._situation is None or self.state.reset_turn is None:
             return list(episode.messages)
-        later = episode.turns[self._desk.moved + 1 :]
+        later = episode.turns[self.state.reset_turn + 1 :]
         start = later[0].message if later else len(episode.messages)
-        return [episode.messages[0], self._head, *episode.messages[start:]]
+        return [episode.messages[0], self._situation, *episode.messages[start:]]
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Do a call of the stage."""
-        desk = self._desk
-        desk.turn = len(self.episode.turns)
-        arguments = readable(call)
-        wrong = self._refusal(call.name)
-        result = (
-            failed(call, wrong) if wrong else TOOLBOX.call(desk, replace(call, arguments=arguments), TOOLS[self.stage])
-        )
-        if result.error is None and desk.verdict is not None:
-            self.finish()
-        elif result.error is None and desk.moved == desk.turn:
-            self._head = {"role": "user", "content": self._situation()}
-        return replace(result, arguments=call.arguments)
-
-    def _refusal(self, name: str) -> ToolError | None:
-        """Why a tool that there is cannot be called now."""
-        known = any(name in names for names in TOOLS.values())
-        if known and self._desk.moved == len(self.episode.turns):
-            said = (
+        """Do a call of the stage; a call that ends a question or the first stage resets the context."""
+        turn = len(self.episode.turns)
+        exists = any(call.name in names for names in STAGE_TOOLS.values())
+        if exists and self.state.reset_turn == turn:
+            message = (
                 "This message has ended a question or stage, and the context is reset: call it in your next message."
             )
-            return ToolError("next_message", said)
-        if known and name not in TOOLS[self.stage]:
-            return ToolError(
-                "wrong_stage", f"{name!r} is not open in the stage {self.stage!r}. {_INSTEAD[self.stage]}"
-            )
-        return None
+            raise ToolError("next_message", message)
+        if exists and call.name not in self.open_tools:
+            message = f"{call.name!r} is not open in the stage {self.stage!r}. {_STAGE_HINTS[self.stage]}"
+            raise ToolError("wrong_stage", message)
+        result = super().call_tool(replace(call, arguments=normalise_arguments(call)))
+        if result.error is None and self.state.verdict is None and self.state.reset_turn == turn:
+            self._situation = {"role": "user", "content": self._situation_text()}
+        return replace(result, arguments=call.arguments)
 
-    def _situation(self) -> str:
-        """What a policy needs to know to go on: the claim, the record, and the question or the verdict that is next."""
-        desk = self._desk
-        parts = [_told(self.task.check)]
-        if desk.pairs:
+    def _situation_text(self) -> str:
+        """Return the claim, the record, and the next question or the verdict: all that a policy needs to go on."""
+        state = self.state
+        parts = [_claim_text(self.task.check)]
+        if state.pairs:
             record = "\n".join(
-                f"{number}. {line(question)}\n   {line(said)}" for number, (question, said) in enumerate(desk.pairs, 1)
+                f"{number}. {one_line(question)}\n   {one_line(answer)}"
+                for number, (question, answer) in enumerate(state.pairs, 1)
             )
             parts.append(fill(prompt(_PACKAGE, "record"), record=record))
-        left = self.config.max_turns - desk.turn - 1
-        current = desk.current
-        if current is None or left <= 1:
+        turns_left = self.config.max_turns - state.turn - 1
+        current = state.current
+        if current is None or turns_left <= 1:
             parts.append(prompt(_PACKAGE, "verdict"))
         else:
-            number, total = str(desk.work.index(current) + 1), str(len(desk.work))
-            question = line(current.question)
+            number, total = str(state.questions.index(current) + 1), str(len(state.questions))
+            question = one_line(current.question)
             parts.append(fill(prompt(_PACKAGE, "search"), number=number, total=total, question=question))
-        return "\n\n".join(parts) + self._turn_note(left)
+        return "\n\n".join(parts) + self._turn_note(turns_left)
 
-    def _turn_note(self, left: int) -> str:
-        """How many turns are left, with a warning where they are short. left: after the turn that is being played."""
-        open_questions = sum(one.answer is None for one in self._desk.work)
+    def _turn_note(self, turns_left: int) -> str:
+        """Return the note on the turns left after the turn being played, with a warning where they are short."""
+        stage = self._stage_by_progress
+        open_questions = sum(question.answer is None for question in self.state.questions)
         warning = ""
-        if left == 1 and self._natural_stage != "verdict":
+        if turns_left == 1 and stage != "verdict":
             warning = "; it is the verdict's: give the verdict now, what is open stays open"
-        elif left == 2 and self._natural_stage != "verdict":
+        elif turns_left == 2 and stage != "verdict":
             warning = "; the last one is the verdict's"
-        elif self._natural_stage == "search" and left <= open_questions + 1:
+        elif stage == "search" and turns_left <= open_questions + 1:
             warning = f"; {open_questions} for open questions and 1 for the verdict are needed: answer soon"
-        return f"\n(turns left: {left}{warning})"
+        return f"\n(turns left: {turns_left}{warning})"
 
     def result_messages(self, results: Sequence[ToolResult], native: bool) -> list[Message]:
         """Write results as chat messages, with the turns left and a warning where they are short."""
-        new = super().result_messages(results, native)
+        messages = super().result_messages(results, native)
         if self.episode.stop is None:
-            left = self.config.max_turns - len(self.episode.turns) - 1
-            before, note, after = (new[-1]["content"] or "").rpartition(f"\n(turns left: {left})")
+            turns_left = self.config.max_turns - len(self.episode.turns) - 1
+            before, note, after = (messages[-1]["content"] or "").rpartition(f"\n(turns left: {turns_left})")
             if note:
-                new[-1]["content"] = before + self._turn_note(left) + after
-        return new
+                messages[-1]["content"] = before + self._turn_note(turns_left) + after
+        return messages
 
     def score(self) -> RewardReport:
-        """The components under the configured rubric."""
-        desk, rubric = self._desk, self.config.rubric
-        grounded = [is_grounded(one.question, one.answer, one.seen) for one in desk.work if one.answer is not None]
-        label = desk.verdict.label if desk.verdict else None
-        questions = [one.question for one in desk.work]
-        score = score_stages(questions, desk.pairs, label, self.task.gold, grounded=grounded)
+        """Score the questions, the answers and the verdict under the configured rubric."""
+        state, rubric, store = self.state, self.config.rubric, self.tasks.store
+        grounded = [
+            is_grounded(question.question, question.answer or "", question.evidence_in_view)
+            for question in state.answered
+        ]
+        label = state.verdict.label if state.verdict else None
+        questions = [question.question for question in state.questions]
+        score = score_stages(questions, state.pairs, label, self.task.gold, grounded=grounded)
         shares = rubric.shares(score.components, score.gates)
-        places = [turn.message for turn in self.episode.turns]
+        metrics = {
+            "claim_id": self.task.check.claim_id,
+            "gold_verdict": self.task.check.label,
+            "verdict": label,
+            "justification": state.verdict.justification if state.verdict else "",
+            "questions": questions,
+            "pairs": [list(pair) for pair in state.pairs],
+            "searches": [len(question.searches) for question in state.questions],
+            "grounded": grounded,
+            "gates": score.gates,
+            "store": {"kind": store.kind, "note": store.note},
+        }
         return RewardReport(
             total=rubric.total(score.components, score.gates),
             components=score.components,
             weights=dict(rubric.weights),
             gates=rubric.gate_factors(score.gates),
-            spans=span_credits(shares, score, desk, self.episode.messages, places),
-            metrics=self._metrics(score, grounded),
+            spans=tuple(span for span in self._credits(shares, score) if span.value),
+            metrics=metrics,
         )
 
-    def _metrics(self, score: ProFactScore, grounded: Sequence[bool]) -> dict[str, Any]:
-        desk, store = self._desk, self.tasks.store
-        return {
-            "claim_id": self.task.check.claim_id,
-            "gold_verdict": self.task.check.label,
-            "verdict": desk.verdict.label if desk.verdict else None,
-            "justification": desk.verdict.justification if desk.verdict else "",
-            "questions": [one.question for one in desk.work],
-            "pairs": [list(pair) for pair in desk.pairs],
-            "searches": [len(one.found) for one in desk.work],
-            "grounded": list(grounded),
-            "gates": score.gates,
-            "store": {"kind": store.kind, "note": store.note},
-        }
+    def _credits(self, shares: Mapping[str, float], score: ProFactScore) -> Iterator[SpanCredit]:
+        """Yield each component's share of the total on the messages that earned it; they sum to the share.
+
+        The question share is on the questions within the message that posed them, split by the similarity of each
+        match; those of the pairs on the messages of the answers; the verdict's on its message.
+        """
+        state, messages = self.state, self.episode.messages
+        indices = [turn.message for turn in self.episode.turns]
+        if state.asked_turn is not None:
+            message = indices[state.asked_turn]
+            text = message_text(messages[message])
+            for question, value in _split_share(score.question, shares.get("question", 0.0)):
+                start, end = in_json(state.questions[question].question, text) or (0, len(text))
+                yield SpanCredit(message, start, end, value)
+        whole: list[tuple[int | None, float]] = []
+        for name, matching in (("qa", score.qa), ("grounded_qa", score.grounded)):
+            for pair, value in _split_share(matching, shares.get(name, 0.0)):
+                whole.append((state.answered[pair].answered_turn, value))
+        if state.verdict is not None:
+            whole.append((state.verdict.turn, shares.get("verdict", 0.0)))
+        for turn, value in whole:
+            if turn is not None:
+                yield SpanCredit(indices[turn], 0, len(message_text(messages[indices[turn]])), value)
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """0, and the most that the episode's claim can earn: of each gold text that there is a question for, its METEOR
-        with itself. Without an episode: the sum of the weights."""
+        """0, and the highest reward for the episode's claim: METEOR of as many gold texts as questions with themselves.
+
+        Without an episode: the sum of the weights.
+        """
         weights = self.config.rubric.weights
         best = dict.fromkeys(weights, 1.0)
         if self._episode is not None:
-            gold, most = self.task.gold, self.config.max_questions
-            best |= {
-                "question": _most(gold.questions, most),
-                **dict.fromkeys(("qa", "grounded_qa"), _most(gold.pairs, most)),
-            }
+            gold, limit = self.task.gold, self.config.max_questions
+            pairs = _best_score(gold.pairs, limit)
+            best |= {"question": _best_score(gold.questions, limit), "qa": pairs, "grounded_qa": pairs}
         return 0.0, sum(weight * best[name] for name, weight in weights.items())
 
     def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """The rewards that an audit compares, by name, and the name of the environment's own."""
+        """Return the presets by name with the environment's own, and the name of its own."""
         own = self.config.rubric
         name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
         return {**RUBRICS, name: own}, name
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any] | None:
-        """What ends the stage, asked for part by part, for a person who plays; None for no question at all."""
+        """Ask a person for the call that ends the stage, part by part; None without a question."""
         if self.stage == "question":
             questions: list[str] = []
             while len(questions) < self.config.max_questions:
-                said = ask(f"question {len(questions) + 1} (empty to stop)", ())
-                if not said:
+                question = ask(f"question {len(questions) + 1} (empty to stop)", ())
+                if not question:
                     break
-                questions.append(said)
+                questions.append(question)
             return {"tool": "ask", "arguments": {"questions": questions}} if questions else None
         if self.stage == "search":
             return {"tool": "answer", "arguments": {"answer": ask("answer (empty for none)", ()) or NO_ANSWER}}
@@ -297,56 +308,64 @@ class ProFactEnv(Env[ProFactTask]):
         return {"tool": "verdict", "arguments": {"label": label, "justification": ask("justification", ()) or "None."}}
 
     def gold_lines(self) -> list[str]:
-        """The gold label, the questions with their answers, and why."""
+        """Return the gold label, the questions with their answers, the justification and the store's note."""
         check = self.task.check
         lines = [f"Gold label: {check.label}"]
-        for one in check.questions:
-            said = " / ".join(answer_string(answer) for answer in one.answers) or NO_ANSWER
-            lines.append(f"  {one.question}\n    {said}")
+        for question in check.questions:
+            answers = " / ".join(answer_string(answer) for answer in question.answers) or NO_ANSWER
+            lines.append(f"  {question.question}\n    {answers}")
         return [*lines, check.justification, self.tasks.store.note]
 
     def view_task(self, task: ProFactTask) -> dict[str, Any]:
-        """The claim with its metadata and gold, and the store's note."""
+        """Return the claim with its metadata and gold, and the store's note."""
         check = task.check
-        gold = [
-            {"question": one.question, "answers": [answer_string(answer) for answer in one.answers]}
-            for one in check.questions
+        questions = [
+            {"question": question.question, "answers": [answer_string(answer) for answer in question.answers]}
+            for question in check.questions
         ]
         return {
             "question": "Is the claim true?",
             "answer": check.claim,
-            "about": _about(check),
-            "gold": {"verdict": check.label, "questions": gold, "justification": check.justification},
+            "about": _metadata(check),
+            "gold": {"verdict": check.label, "questions": questions, "justification": check.justification},
             "store": self.tasks.store.note,
         }
 
     def warnings(self) -> list[str]:
-        """What the claims were checked against."""
+        """Return the note on the evidence store."""
         return [self.tasks.store.note]
 
     def prompt_hashes(self) -> dict[str, str]:
-        """The instructions and the forms of what follows them."""
+        """Return the hashes of all prompts."""
         return {name: prompt_hash(prompt(_PACKAGE, name)) for name in _PROMPTS}
 
 
-def _told(check: FactCheck) -> str:
-    """The claim with its metadata, as every prompt begins."""
-    about = "\n".join(f"{name}: {line(value)}" for name, value in _about(check).items())
-    return fill(prompt(_PACKAGE, "claim"), claim=line(check.claim), about=about).rstrip()
+def _claim_text(check: FactCheck) -> str:
+    """Return the claim with its metadata, the beginning of every prompt."""
+    about = "\n".join(f"{name}: {one_line(value)}" for name, value in _metadata(check).items())
+    return fill(prompt(_PACKAGE, "claim"), claim=one_line(check.claim), about=about).rstrip()
 
 
-def _about(check: FactCheck) -> dict[str, str]:
-    """What may be told about a claim; nothing of how it was judged, nor where."""
-    found = {
+def _metadata(check: FactCheck) -> dict[str, str]:
+    """Return what a policy may know about a claim; nothing of how it was judged, nor where."""
+    metadata = {
         "Speaker": check.speaker,
         "Date": check.claim_date.isoformat() if check.claim_date else None,
         "Location": check.location,
         "Reported by": check.reporting_source,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in metadata.items() if value}
 
 
-def _most(texts: Sequence[str], count: int) -> float:
-    """The most that `count` predictions can score against these gold texts."""
-    own = sorted((meteor(text, text) for text in texts), reverse=True)
-    return sum(own[:count]) / len(own)
+def _split_share(matching: Matching, share: float) -> Iterator[tuple[int, float]]:
+    """Yield prediction and its part of the share, in proportion to the similarity of its match."""
+    total = sum(match.similarity for match in matching.matches)
+    for match in matching.matches:
+        if match.similarity:
+            yield match.prediction, share * match.similarity / total
+
+
+def _best_score(texts: Sequence[str], count: int) -> float:
+    """Return the highest score of `count` predictions against these gold texts."""
+    similarities = sorted((meteor(text, text) for text in texts), reverse=True)
+    return sum(similarities[:count]) / len(similarities)

@@ -1,4 +1,4 @@
-"""What an episode holds, and its four tools: `ask`, `search`, `answer`, `verdict`."""
+"""The state of a ProFact episode, and its four tools: `ask`, `search`, `answer`, `verdict`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
 from factgym.core.calls import ToolCall
+from factgym.core.episode import EpisodeState
 from factgym.core.errors import ToolError
 from factgym.datasets.averitec import Label, fact_check_label
 from factgym.datasets.evidence import Evidence
@@ -18,43 +19,44 @@ from factgym.tools.untrusted import attribute, neutralise
 
 MAX_QUESTION_CHARS = 400
 MAX_ANSWER_CHARS = 2_000
-_MOST_LISTED = 20
+_MAX_LISTED_QUESTIONS = 20
 _WORD = re.compile(r"\w+")
 
 
-class Searched(Protocol):
-    """What is searched: a task, or what stands in for one."""
+class Searchable(Protocol):
+    """Search over evidence: a task in practice."""
 
     def search(self, query: str) -> Sequence[EvidenceHit]:
-        """The evidence for a query, best first."""
+        """Return the evidence for a query, best first."""
         ...
 
 
 @dataclass(slots=True)
-class Looked:
-    """The work on one question. answer, answered: what was answered and in which turn, None while it is open.
+class QuestionState:
+    """Progress on one question. answer: None while it is open. answered_turn: turn of the answer.
 
-    found: the texts of the evidence that each search showed, with the turn of the search.
+    searches: turn and evidence texts of every search for the question.
     """
 
     question: str
-    found: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    searches: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     answer: str | None = None
-    answered: int | None = None
+    answered_turn: int | None = None
 
     @property
-    def seen(self) -> list[str] | None:
-        """The evidence that was in sight when the answer was written: not that of the same message.
+    def evidence_in_view(self) -> list[str] | None:
+        """The evidence that was in view when the answer was written, without that of the same message.
 
-        None where nothing had been looked for.
+        None where no search had been answered.
         """
-        earlier = [texts for turn, texts in self.found if self.answered is not None and turn < self.answered]
+        answered = self.answered_turn
+        earlier = [texts for turn, texts in self.searches if answered is not None and turn < answered]
         return [text for texts in earlier for text in texts] if earlier else None
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What was decided in the end, and in which turn."""
+    """The decision, and its turn."""
 
     label: Label
     justification: str
@@ -62,154 +64,153 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Desk:
-    """What the tools work on. moved: the turn in which a stage or question was ended last, None before.
+class ProFactState(EpisodeState):
+    """State of an episode. asked_turn: turn in which the questions were posed, None before.
 
-    asked: the turn in which the questions were posed. most: how many questions are kept.
+    reset_turn: the last turn that ended a stage or a question, which resets the search context; None before.
     """
 
-    task: Searched
-    most: int
-    turn: int = 0
-    work: list[Looked] = field(default_factory=list)
-    asked: int | None = None
+    task: Searchable
+    max_questions: int
+    questions: list[QuestionState] = field(default_factory=list)
+    asked_turn: int | None = None
     verdict: Verdict | None = None
-    moved: int | None = None
+    reset_turn: int | None = None
 
     @property
-    def current(self) -> Looked | None:
-        """The question that is open now, None before and after the questions."""
-        return next((one for one in self.work if one.answer is None), None)
+    def current(self) -> QuestionState | None:
+        """The open question; None before and after the questions."""
+        return next((question for question in self.questions if question.answer is None), None)
+
+    @property
+    def answered(self) -> list[QuestionState]:
+        """The questions with an answer, in order."""
+        return [question for question in self.questions if question.answer is not None]
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The questions that were answered, with their answers."""
-        return [(one.question, one.answer) for one in self.work if one.answer is not None]
+        """(question, answer) of the answered questions."""
+        return [(question.question, question.answer or "") for question in self.answered]
 
 
 @dataclass(frozen=True, slots=True)
-class Posed:
-    """What became of a list of questions. left: texts that were not kept, by reason."""
+class AskResult:
+    """Accepted questions, and the number of the others by reason."""
 
-    kept: tuple[str, ...]
+    accepted: tuple[str, ...]
     repeated: int
     blank: int
     beyond: int
 
 
-def line(text: str) -> str:
-    """The text on one line, harmless in a prompt."""
+def one_line(text: str) -> str:
+    """Return the text on one line, neutralised for a prompt."""
     return neutralise(" ".join(text.split()))
 
 
-def _render_posed(data: Posed) -> str:
-    notes = [
-        f"{count} {reason}"
-        for count, reason in (
-            (data.blank, "blank and dropped"),
-            (data.repeated, "repeated and dropped"),
-            (data.beyond, "beyond the limit and dropped"),
-        )
-        if count
-    ]
-    left = f" ({', '.join(notes)})" if notes else ""
-    listed = "\n".join(f"{number}. {line(one)}" for number, one in enumerate(data.kept, 1))
-    return f"Questions posed: {len(data.kept)}{left}.\n{listed}\nNow question 1: {line(data.kept[0])}"
+def _render_questions(result: AskResult) -> str:
+    counts = {"blank": result.blank, "repeated": result.repeated, "beyond the limit": result.beyond}
+    notes = [f"{count} {reason} and dropped" for reason, count in counts.items() if count]
+    dropped = f" ({', '.join(notes)})" if notes else ""
+    listed = "\n".join(f"{number}. {one_line(question)}" for number, question in enumerate(result.accepted, 1))
+    first = one_line(result.accepted[0])
+    return f"Questions posed: {len(result.accepted)}{dropped}.\n{listed}\nNow question 1: {first}"
 
 
-def _render_found(data: Sequence[Evidence]) -> str:
-    if not data:
+def _render_evidence(results: Sequence[Evidence]) -> str:
+    if not results:
         return "No evidence matches. Try other words."
-    return "\n".join(_rendered(one) for one in data)
+    lines = []
+    for evidence in results:
+        date = f' date="{evidence.date.isoformat()}"' if evidence.date else ""
+        lines.append(f'<result source="{attribute(evidence.title)}"{date}>\n{neutralise(evidence.text)}\n</result>')
+    return "\n".join(lines)
 
 
-def _rendered(one: Evidence) -> str:
-    day = f' date="{one.date.isoformat()}"' if one.date else ""
-    return f'<result source="{attribute(one.title)}"{day}>\n{neutralise(one.text)}\n</result>'
-
-
-@tool(render=_render_posed, tags=("questions",))
+@tool(render=_render_questions, tags=("questions",))
 def ask(
-    desk: Desk, questions: Annotated[list[Annotated[str, Text(0, MAX_QUESTION_CHARS)]], Items(1, _MOST_LISTED)]
-) -> Posed:
+    state: ProFactState,
+    questions: Annotated[list[Annotated[str, Text(0, MAX_QUESTION_CHARS)]], Items(1, _MAX_LISTED_QUESTIONS)],
+) -> AskResult:
     """Pose the verification questions, once.
 
     Args:
         questions: The questions, the most telling first.
     """
-    kept: dict[str, str] = {}
+    distinct: dict[str, str] = {}
     blank = repeated = 0
-    for one in questions:
-        text, key = one.strip(), _key(one)
+    for question in questions:
+        # Questions with the same words are the same, whatever case and punctuation.
+        key = " ".join(_WORD.findall(question.casefold()))
         blank += not key
-        repeated += bool(key) and key in kept
+        repeated += bool(key) and key in distinct
         if key:
-            kept.setdefault(key, text)
-    if not kept:
+            distinct.setdefault(key, question.strip())
+    if not distinct:
         raise ToolError("no_question", "None of these is a question: write at least one in words.")
-    found = tuple(kept.values())[: desk.most]
-    desk.work = [Looked(text) for text in found]
-    desk.asked = desk.moved = desk.turn
-    return Posed(found, repeated, blank, len(kept) - len(found))
+    accepted = tuple(distinct.values())[: state.max_questions]
+    state.questions = [QuestionState(text) for text in accepted]
+    state.asked_turn = state.reset_turn = state.turn
+    return AskResult(accepted, repeated, blank, len(distinct) - len(accepted))
 
 
-@tool(render=_render_found, tags=("query",))
-def search(desk: Desk, query: Annotated[str, Text(1, 1000)]) -> Sequence[Evidence]:
+@tool(render=_render_evidence, tags=("query",))
+def search(state: ProFactState, query: Annotated[str, Text(1, 1000)]) -> Sequence[Evidence]:
     """Look for evidence on the current question.
 
     Args:
         query: What to look for, in words that the evidence may use.
     """
-    found = [one.evidence for one in desk.task.search(query)]
-    if desk.current is not None:
-        desk.current.found.append((desk.turn, tuple(one.text for one in found)))
-    return found
+    results = [hit.evidence for hit in state.task.search(query)]
+    if state.current is not None:
+        state.current.searches.append((state.turn, tuple(evidence.text for evidence in results)))
+    return results
 
 
 @tool(render=str, tags=("answer",))
-def answer(desk: Desk, answer: Annotated[str, Text(1, MAX_ANSWER_CHARS)]) -> str:
+def answer(state: ProFactState, answer: Annotated[str, Text(1, MAX_ANSWER_CHARS)]) -> str:
     """Answer the current question from the evidence found, and go on to the next one.
 
     Args:
         answer: What the evidence says, in one or a few sentences; "No answer could be found." when it is silent.
     """
-    current = desk.current
+    current = state.current
     if current is None:
         raise ToolError("no_question", "No question is open.")
     if not answer.strip():
         raise ToolError("blank_answer", 'The answer is blank: write "No answer could be found." when there is none.')
-    current.answer, current.answered = answer.strip(), desk.turn
-    desk.moved = desk.turn
-    number = desk.work.index(current) + 1
-    if desk.current is None:
+    current.answer, current.answered_turn = answer.strip(), state.turn
+    state.reset_turn = state.turn
+    number = state.questions.index(current) + 1
+    if state.current is None:
         return f"Question {number} is answered. All questions are: now give the verdict."
-    return f"Question {number} is answered. Now question {number + 1}: {line(desk.current.question)}"
+    return f"Question {number} is answered. Now question {number + 1}: {one_line(state.current.question)}"
 
 
-@tool(render=str)
-def verdict(desk: Desk, label: Label, justification: Annotated[str, Text(1, 4000)]) -> str:
+@tool(render=str, ends_episode=True)
+def verdict(state: ProFactState, label: Label, justification: Annotated[str, Text(1, 4000)]) -> str:
     """Decide the claim. This ends the episode.
 
     Args:
         label: What follows from the answers.
         justification: Why, in a few sentences that rest on the answers.
     """
-    desk.verdict = Verdict(label, justification, desk.turn)
+    state.verdict = Verdict(label, justification, state.turn)
     return "The verdict is given. The episode is over."
 
 
 TOOLBOX = Toolbox((ask, search, answer, verdict))
-TOOLS: Mapping[str, tuple[str, ...]] = {
+STAGE_TOOLS: Mapping[str, tuple[str, ...]] = {
     "question": ("ask",),
     "search": ("search", "answer"),
     "verdict": ("verdict",),
     "done": ("verdict",),
 }
-"""Stage -> the tools that are open in it; what is over keeps those of its last stage, for spaces that sample."""
+"""Stage -> its tools; a finished episode keeps those of its last stage, for spaces that sample."""
 
 
-def readable(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call with what is plainly meant put into form: a label in other words, one question as text."""
+def normalise_arguments(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call with unambiguous variants corrected: a label's other names, a single question."""
     arguments = dict(call.arguments)
     if call.name == "verdict":
         label = fact_check_label(arguments.get("label"))
@@ -218,8 +219,3 @@ def readable(call: ToolCall) -> dict[str, Any]:
     if call.name == "ask" and isinstance(arguments.get("questions"), str):
         arguments["questions"] = [arguments["questions"]]
     return arguments
-
-
-def _key(question: str) -> str:
-    """What two questions that are the same have in common: their words, whatever case and punctuation."""
-    return " ".join(_WORD.findall(question.casefold()))
