@@ -42,7 +42,7 @@ def test_nothing_to_score_is_an_error_that_names_the_file(tmp_path: Path) -> Non
 
 def test_the_source_without_a_path_says_what_to_give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
-    with pytest.raises(ConfigError, match="needs AVeriTeC.s files: give its path"):
+    with pytest.raises(ConfigError, match="needs AVeriTeC's files: give its path"):
         factgym.make("profact", source="averitec")
     monkeypatch.setenv("FACTGYM_DATA", write_claims(tmp_path))
     assert len(factgym.make("profact", source="averitec").tasks) == 8
