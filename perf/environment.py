@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 import gymnasium
 
+from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout import run_policy
-from factgym.agents.scripted import find_scripted_agent
 from factgym.core.env import Env
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import make

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from factgym.agents.agent import agent_from_script
+from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import jobs_of, task_order
 from factgym.agents.rollout.record import Record
 from factgym.agents.runs import EPISODES
 from factgym.agents.runs.write import RunWriter
-from factgym.agents.scripted import find_scripted_agent
 from factgym.core.registry import make
 
 _POINTS = 10

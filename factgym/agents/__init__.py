@@ -1,1 +1,1 @@
-"""Whoever plays: scripted agents by name, playing, and runs on disk."""
+"""Policies: scripted agents by name, models, rollouts, and runs on disk."""

@@ -1,7 +1,7 @@
-"""Who plays a run: an agent starts a policy for each episode.
+"""Agents: an agent starts a policy for each episode of a run.
 
-Scripted players, models and a user's own class all become one. A policy that came from outside never sees the
-environment, only its messages and tools.
+Scripted agents, models and a user's own class become the same type. A policy from outside never sees the environment,
+only its messages and tools.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ StartPolicy = Callable[[Any, int], Policy]
 
 @runtime_checkable
 class Model(Policy, Protocol):
-    """What plays many episodes at once: an endpoint, a local model, an ensemble of these, a user's own.
+    """A policy for many episodes at once: an endpoint, a local model, an ensemble of these, a user's own.
 
-    A model is itself a policy, so that it can be asked directly; `start` gives the policy of one episode, whose
+    A model is itself a policy, for requests outside of episodes; `start` returns the policy of one episode, whose
     random choices follow from `seed`.
     """
 
@@ -29,7 +29,7 @@ class Model(Policy, Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the model and its settings, as JSON data for the manifest; never a secret."""
+        """The model and its settings, as JSON data for the manifest; never a secret."""
         ...
 
     async def close(self) -> None:
@@ -37,35 +37,35 @@ class Model(Policy, Protocol):
         ...
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Who plays a run.
+    """The agent of a run.
 
-    describe: JSON data that identifies the agent in the manifest. prepare: awaited before a run, so that what cannot
-    be used is said at once and `describe` is complete. threads: 0 when `act` is async or answers at once; else it may
-    take long, and is called in that many threads beside the event loop (1: never twice at a time). policy: the model or
-    object behind it; None for a scripted player.
+    describe: JSON data that identifies the agent in the manifest. prepare: awaited before a run, so that an unusable
+    agent fails at once and `describe` is complete. threads: 0 when `act` is async or answers at once; else it may
+    take long, and is called in that many threads besides the event loop (1: never twice at a time). policy: the model
+    or object behind it; None for a scripted agent.
     """
 
     name: str
     start: StartPolicy
     describe: Callable[[], Mapping[str, Any]] = dict
-    prepare: Callable[[], Awaitable[Any]] = _nothing
-    close: Callable[[], Awaitable[Any]] = _nothing
+    prepare: Callable[[], Awaitable[Any]] = _do_nothing
+    close: Callable[[], Awaitable[Any]] = _do_nothing
     threads: int = 0
     policy: Any = None
 
 
 def agent_from_script(agent: ScriptedAgent) -> Agent:
-    """A scripted player as an agent."""
+    """A scripted agent as an agent of runs."""
     return Agent(agent.name, agent.start, lambda: {"kind": "scripted", "role": agent.role})
 
 
 def agent_from_model(name: str, model: Model, *, threads: int = 0) -> Agent:
     """A model as an agent: it sees messages and tools only. A model's own async `prepare()` is used where it has one."""
-    prepare = getattr(model, "prepare", _nothing)
+    prepare = getattr(model, "prepare", _do_nothing)
     return Agent(name, lambda env, seed: model.start(seed), model.describe, prepare, model.close, threads, model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Sequence
 from typing import Any, cast
@@ -13,13 +14,15 @@ from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 
 FEATURES = "features"
-"""The name of the feature verifier that has learned nothing yet, or `features:PATH` for one on disk."""
+"""The name of the untrained feature verifier; `features:PATH` is one on disk."""
+
+_TRAINABLE_SCRIPTS = ("nli", "lexical", "random")
 
 
 def find_model(text: str, settings: dict[str, Any] | None = None) -> Model:
-    """The verifier that a text names: what `--agent` takes, `features` or `features:PATH`.
+    """The verifier that a text names: an `--agent`, `features` or `features:PATH`.
 
-    Raises ConfigError for one that cannot be, and for the oracle and other players that are told the answer.
+    Raises ConfigError for an impossible one, and for oracles and exploiters.
     """
     kind, _, path = text.partition(":")
     if kind == FEATURES:
@@ -29,7 +32,7 @@ def find_model(text: str, settings: dict[str, Any] | None = None) -> Model:
             raise ConfigError(f"the feature verifier takes no settings ({', '.join(settings)})")
         return FeatureVerifier.load(path) if path else FeatureVerifier()
     agent = find_agent(text, "seva", settings)
-    if dict(agent.describe()).get("kind") == "scripted" and text not in ("nli", "lexical", "random"):
+    if dict(agent.describe()).get("kind") == "scripted" and text not in _TRAINABLE_SCRIPTS:
         raise ConfigError(
             f"{text!r} is told the answer or plays for a hole in the reward: nothing can be learned from it"
         )
@@ -38,10 +41,10 @@ def find_model(text: str, settings: dict[str, Any] | None = None) -> Model:
 
 def as_model(agent: Agent) -> Model:
     """An agent that does not look at the environment, as a model."""
-    return _Played(agent)
+    return _AgentModel(agent)
 
 
-class _Played:
+class _AgentModel:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.threads = agent.threads
@@ -62,15 +65,15 @@ class _Played:
         await self._agent.close()
 
 
-def path_of(model: Model) -> str:
-    """Where a model is, or its name: what a command can be told to begin from. Empty where it does not say."""
-    found = model.describe().get("model")
-    return found if isinstance(found, str) else ""
+def model_path(model: Model) -> str:
+    """The path or name of a model, for the command of an external trainer. Empty where its description has none."""
+    path = model.describe().get("model")
+    return path if isinstance(path, str) else ""
 
 
-def agent_of(name: str, model: Model, rules: str = "") -> Agent:
-    """The agent that plays with a model; rules, where there are some, stand at the end of its instructions."""
-    threads = getattr(model, "threads", 0)  # a model answers at once or awaits, where it does not say otherwise
+def agent_with_rules(name: str, model: Model, rules: str = "") -> Agent:
+    """The agent of a model; rules are appended to its instructions unless they are empty."""
+    threads = getattr(model, "threads", 0)  # without the attribute, a model answers at once or is async
     return agent_from_model(name, WithRules(model, rules) if rules else model, threads=threads)
 
 
@@ -82,57 +85,58 @@ class WithRules:
 
     def start(self, seed: int) -> Policy:
         """The policy of one episode."""
-        return _Ruled(self.model.start(seed), self.rules)
+        return _RulesPolicy(self.model.start(seed), self.rules)
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Any:
         """The next message, by the model's own policy."""
-        return _Ruled(self.model, self.rules).act(messages, tools)
+        return _RulesPolicy(self.model, self.rules).act(messages, tools)
 
     def describe(self) -> dict[str, Any]:
         """The model, and the rules by their hash."""
-        import hashlib
-
         return {**self.model.describe(), "rules_sha256": hashlib.sha256(self.rules.encode()).hexdigest()}
 
     async def prepare(self) -> None:
         """Prepare the model, where it has to be."""
         prepare = getattr(self.model, "prepare", None)
         if callable(prepare):
-            done = prepare()
-            if inspect.isawaitable(done):
-                await done
+            result = prepare()
+            if inspect.isawaitable(result):
+                await result
 
     async def close(self) -> None:
         """Close the model."""
         await self.model.close()
 
 
-class _Ruled:
-    """The policy of one episode with rules; what was sent is told, because the transcript does not show it."""
+class _RulesPolicy:
+    """The policy of one episode with rules. Replies record the sent messages, which the transcript does not hold."""
 
     def __init__(self, policy: Policy, rules: str) -> None:
         self._policy, self._rules = policy, rules
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Any:
         sent = with_rules(messages, self._rules)
-        said = self._policy.act(sent, tools)
-        return self._told_later(said, sent) if inspect.isawaitable(said) else _told(said, sent)
+        reply = self._policy.act(sent, tools)
+        if not inspect.isawaitable(reply):
+            return _with_sent(reply, sent)
 
-    async def _told_later(self, said: Any, sent: list[Message]) -> Message:
-        return _told(await said, sent)
+        async def wait() -> Message:
+            return _with_sent(await reply, sent)
+
+        return wait()
 
 
 def with_rules(messages: Sequence[Message], rules: str) -> list[Message]:
-    """The messages with the rules at the end of the system message; one is put first where there is none."""
-    found = list(messages)
-    if found and found[0]["role"] == "system":
-        found[0] = {**found[0], "content": f"{found[0]['content'] or ''}\n\n{rules}".strip()}
-        return found
-    return [{"role": "system", "content": rules}, *found]
+    """The messages with the rules at the end of the system message, which is added where there is none."""
+    messages = list(messages)
+    if messages and messages[0]["role"] == "system":
+        messages[0] = {**messages[0], "content": f"{messages[0]['content'] or ''}\n\n{rules}".strip()}
+        return messages
+    return [{"role": "system", "content": rules}, *messages]
 
 
-def _told(said: Any, sent: list[Message]) -> Message:
-    message: dict[str, Any] = {"role": "assistant", "content": said} if isinstance(said, str) else dict(said)
-    known = message.get("completion")
-    message["completion"] = {"sent": sent, **(known if isinstance(known, dict) else {})}
+def _with_sent(reply: Any, sent: list[Message]) -> Message:
+    message: dict[str, Any] = {"role": "assistant", "content": reply} if isinstance(reply, str) else dict(reply)
+    completion = message.get("completion")
+    message["completion"] = {"sent": sent, **(completion if isinstance(completion, dict) else {})}
     return cast(Message, message)

@@ -1,9 +1,9 @@
-"""From the text of `--agent` to an agent: a scripted player, a model behind a server, a local model, a user's file.
+"""From the text of `--agent` to an agent: a scripted agent, a model behind a server, a local model, a user's file.
 
-| text | who plays |
+| text | agent |
 | --- | --- |
-| `nli`, `oracle`, … | a scripted player of the environment |
-| `openai:MODEL` | an OpenAI-compatible server (`base_url` or OPENAI_BASE_URL says where) |
+| `nli`, `oracle`, … | a scripted agent of the environment |
+| `openai:MODEL` | an OpenAI-compatible server (at `base_url` or OPENAI_BASE_URL) |
 | `http://HOST:PORT/v1` | the server there, with the one model that it serves |
 | `hf:FOLDER-OR-ID` | a causal language model through transformers |
 | `path/to/file.py:Name` | a class, object or function of yours |
@@ -13,23 +13,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from factgym.agents.agent import Agent, Model, agent_from_model, agent_from_script
-from factgym.agents.scripted import find_scripted_agent
-from factgym.agents.user_code import object_agent, user_agent
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 from factgym.core.policy import ScriptedAgent
-from factgym.core.registry import spec
+from factgym.core.registry import load_attribute, spec
 
 _Maker = Callable[[str, dict[str, Any], str], Model]
 
 FORMS = "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, path/to/file.py:Name, majority:N:AGENT or best:N:AGENT"
 
+_MAX_REPR = 80
+
 
 def find_agent(text: str, env_id: str, settings: Mapping[str, Any] | None = None) -> Agent:
-    """The agent that a text names. Raises ConfigError for one that cannot be, or for settings that it does not take.
+    """The agent that a text names. Raises ConfigError for an impossible one, or for settings that it does not take.
 
     settings: of the model (see the classes Endpoint and LocalModel), or keyword arguments of a user's class.
     """
@@ -47,9 +53,9 @@ def find_agent(text: str, env_id: str, settings: Mapping[str, Any] | None = None
 
 
 def agent_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = None) -> Agent:
-    """The agent that a configuration holds: a text as `find_agent` takes it, an agent, a agent, or anything with `act`.
+    """The agent of a configuration: a text as `find_agent` takes it, an agent, or any object with `act`.
 
-    Raises ConfigError for what is none of these, and for settings of anything that is not named by text.
+    Raises ConfigError for other values, and for settings of an agent that is not named by text.
     """
     if isinstance(value, str):
         return find_agent(value, env_id, settings)
@@ -62,8 +68,31 @@ def agent_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = Non
     return agent_from_script(value) if isinstance(value, ScriptedAgent) else object_agent(value)
 
 
+def scripted_agents(env_id: str) -> Mapping[str, ScriptedAgent]:
+    """The scripted agents that can play an environment, by name."""
+    reference = spec(env_id).agents
+    return load_attribute(reference) if reference else {}
+
+
+def honest_baseline(env_id: str) -> str:
+    """The name of the environment's honest baseline. Raises ConfigError where it has none."""
+    for name, agent in scripted_agents(env_id).items():
+        if agent.role == "honest":
+            return name
+    raise ConfigError(f"{env_id!r} has no honest baseline: name an agent")
+
+
+def find_scripted_agent(env_id: str, name: str) -> ScriptedAgent:
+    """A scripted agent by name. Raises ConfigError for a name that the environment does not have."""
+    agents = scripted_agents(env_id)
+    if name not in agents:
+        hint = did_you_mean(name, agents)
+        raise ConfigError(f"{env_id!r} has no agent {name!r}.{hint} It has: {', '.join(agents)}.")
+    return agents[name]
+
+
 def is_model(text: str) -> bool:
-    """Whether the text names a model, not a scripted player or a user's file."""
+    """Whether the text names a model, not a scripted agent or a user's file."""
     kind, colon, _ = text.partition(":")
     return bool(colon) and kind in _MAKERS
 
@@ -128,3 +157,121 @@ _MAKERS: Mapping[str, _Maker] = {
     "majority": _majority,
     "best": _best,
 }
+
+
+def user_agent(reference: str, settings: Mapping[str, Any]) -> Agent:
+    """The agent of a user's own policy, `FILE.py:NAME`. Raises ConfigError that names the fault of file or name.
+
+    The name may be a class (made once a run, with the settings as keyword arguments), an object with `act`, or a plain
+    function `(messages, tools) -> assistant message`. Where the object has `start(seed)`, each episode plays with the
+    policy that it returns; else all episodes share the object. `prepare()`, `close()` (plain or async) and `describe()`
+    are called where they exist: before a run, after it, and for its manifest. A plain (not async) `act` is called in
+    one thread, never twice at a time; an attribute `threads` of the object allows more.
+    """
+    path, name = _split_reference(reference)
+    policy = user_object(reference, settings)
+    label = f"{path.name}:{name}"
+    details = {"kind": "user", "name": label, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return _policy_agent(label, policy, reference, {**details, **({"settings": dict(settings)} if settings else {})})
+
+
+def object_agent(policy: Any) -> Agent:
+    """The agent of an object with `act` or `start`, or of a plain function. Raises ConfigError for other objects.
+
+    Methods and threads as in `user_agent`. Its description is empty where the object has no `describe`.
+    """
+    return _policy_agent(getattr(policy, "__name__", type(policy).__name__), policy, repr(policy)[:_MAX_REPR], {})
+
+
+class _FunctionPolicy:
+    """A plain function as a policy."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.act = function
+
+
+def _policy_agent(name: str, policy: Any, reference: str, details: Mapping[str, Any]) -> Agent:
+    if inspect.isroutine(policy):
+        policy = _FunctionPolicy(policy)
+    act, start = getattr(policy, "act", None), getattr(policy, "start", None)
+    if not callable(act) and not callable(start):
+        raise ConfigError(f"{reference} has no act(messages, tools): a policy is one method of that name")
+
+    def describe() -> dict[str, Any]:
+        described = getattr(policy, "describe", None)
+        if not callable(described):
+            return dict(details)
+        return {**details, "describe": described()} if details else dict(described())
+
+    threads = 0 if inspect.iscoroutinefunction(act) else int(getattr(policy, "threads", 1))
+    return Agent(
+        name,
+        (lambda env, seed: start(seed)) if callable(start) else (lambda env, seed: policy),
+        describe,
+        _optional_method(policy, "prepare"),
+        _optional_method(policy, "close"),
+        threads,
+        policy,
+    )
+
+
+def _optional_method(policy: Any, name: str) -> Callable[[], Awaitable[None]]:
+    """A method that the object may have, plain or async."""
+
+    async def call() -> None:
+        method = getattr(policy, name, None)
+        if callable(method):
+            result = method()
+            if inspect.isawaitable(result):
+                await result
+
+    return call
+
+
+def user_object(reference: str, settings: Mapping[str, Any]) -> Any:
+    """The object of `FILE.py:NAME`, made with the settings where it is a class.
+
+    Raises ConfigError that names the fault of the file, the name or the settings.
+    """
+    path, name = _split_reference(reference)
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r} (give path/to/file.py:Name)")
+    module = _load_module(path)
+    if not hasattr(module, name):
+        names = [attribute for attribute in vars(module) if not attribute.startswith("_")]
+        raise ConfigError(f"{path} has no {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)[:500]}.")
+    value = getattr(module, name)
+    if not inspect.isclass(value):
+        if settings:
+            raise ConfigError(f"{reference} is no class, so it takes no settings ({', '.join(settings)})")
+        return value
+    try:
+        return value(**settings)
+    except FactgymError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{reference} could not be made: {type(error).__name__}: {error}") from error
+
+
+def _split_reference(reference: str) -> tuple[Path, str]:
+    file, _, name = reference.rpartition(":")
+    return Path(file), name
+
+
+def _load_module(path: Path) -> ModuleType:
+    """The file as a module under a name of its own; it can import modules of its folder."""
+    name = f"factgym_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    module_spec = importlib.util.spec_from_file_location(name, path)
+    if module_spec is None or module_spec.loader is None:
+        raise ConfigError(f"{path} is no Python file (its name should end in .py)")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[name] = module
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        module_spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ConfigError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
+    return module

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout import play_many, task_order
-from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.audit_table import AuditRow, Judgement, judge
 from factgym.benchmarks.intervals import Estimate, mean_interval
 from factgym.core.env import Env

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from factgym.agents.agent import Agent, agent_from_script
-from factgym.agents.resolve import find_agent
-from factgym.agents.scripted import scripted_agents
+from factgym.agents.resolve import find_agent, scripted_agents
 from factgym.core.errors import DataError
 
 EVERY_SCRIPT = "scripted"

@@ -71,12 +71,11 @@ def evaluate(
     """Play episodes and show what they earned. One JSON line per episode goes to the run's folder."""
     from rich.console import Console
 
-    from factgym.agents.resolve import find_agent
+    from factgym.agents.resolve import find_agent, honest_baseline
     from factgym.agents.rollout.engine import Limits
     from factgym.agents.runs.collect import collect
     from factgym.agents.runs.read import read_run
     from factgym.agents.runs.write import free_folder, last_folder
-    from factgym.agents.scripted import honest_baseline
     from factgym.benchmarks.sweep import folder_name
     from factgym.cli.display import Display
     from factgym.core.errors import FactgymError

@@ -18,7 +18,7 @@ def info(env: EnvId) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from factgym.agents.scripted import scripted_agents
+    from factgym.agents.resolve import scripted_agents
     from factgym.core.registry import spec
 
     entry = spec(env)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from factgym.agents.scripted import scripted_agents
+from factgym.agents.resolve import scripted_agents
 from factgym.core.messages import Message
 from factgym.core.registry import make
 

@@ -23,11 +23,11 @@ from typing import Any
 
 import factgym
 from factgym.agents.agent import Agent
+from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout.jobs import Job, jobs_of, task_order
 from factgym.agents.rollout.record import Act, Log, record
 from factgym.agents.runs.collect import manifest_of
 from factgym.agents.runs.write import RunWriter
-from factgym.agents.scripted import scripted_agents
 from factgym.core.action import encode_json, parse_action
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError, MissingExtraError

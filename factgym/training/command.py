@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.agent import Model
-from factgym.agents.models import as_model, path_of
+from factgym.agents.models import as_model, model_path
 from factgym.agents.resolve import find_agent, is_model
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.training.trainer import Dataset
@@ -68,7 +68,7 @@ class CommandTrainer:
 
         Raises TrainingError for a command that cannot be started, takes too long or fails, with the end of its output.
         """
-        values = {"data": dataset.path, "out": folder, "model": path_of(model), "seed": seed}
+        values = {"data": dataset.path, "out": folder, "model": model_path(model), "seed": seed}
         arguments = [_PLACE.sub(lambda match: str(values[match[1]]), one) for one in self.command]
         await self._run(arguments, folder / LOG)
         return self.load(folder)

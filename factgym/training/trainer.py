@@ -90,7 +90,7 @@ def find_trainer(
     """
     values = dict(settings or {})
     if ".py:" in text:
-        from factgym.agents.user_code import user_object
+        from factgym.agents.resolve import user_object
 
         return _checked(user_object(text, values), text)
     if text not in trainers:

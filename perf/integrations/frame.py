@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from factgym.agents.scripted import find_scripted_agent
+from factgym.agents.resolve import find_scripted_agent
 from factgym.core.action import encode_json, parse_action
 from factgym.core.calls import ToolCall
 from factgym.core.env import Env

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import factgym
+from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout import play_episode
-from factgym.agents.scripted import find_scripted_agent
 
 Json = dict[str, Any]
 

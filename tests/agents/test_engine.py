@@ -12,10 +12,10 @@ from timeless import timeless
 
 import factgym
 from factgym.agents.agent import Agent, agent_from_script
+from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError, play_episode, run_jobs
 from factgym.agents.rollout.jobs import Job, Progress, jobs_of, task_order
 from factgym.agents.runs.schema import validate
-from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError
 

@@ -19,7 +19,7 @@ import factgym
 from factgym.agents.agent import Model, agent_from_model
 from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, JudgeScore, MajorityVote, MeanLogprob, count
 from factgym.agents.judges import NEXT_STEP, Judge, JudgeError, Judgement, PolicyJudge
-from factgym.agents.scripted import find_scripted_agent
+from factgym.agents.resolve import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
 from factgym.core.seeds import derive

@@ -13,10 +13,10 @@ from fault_server import OK, FaultServer, error, message
 
 import factgym
 from factgym.agents.agent import agent_from_script
+from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError, play_episode, run_jobs
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.schema import validate
-from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import ConfigError
 
 HONEST = find_scripted_agent("eve-proposer", "extractive")

@@ -12,10 +12,10 @@ import pytest
 import factgym
 from factgym.agents.agent import agent_from_model
 from factgym.agents.models import WithRules, find_model, with_rules
+from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout import Job, play_many
 from factgym.agents.rollout.engine import play
 from factgym.agents.runs.schema import validate
-from factgym.agents.scripted import find_scripted_agent
 from factgym.core.errors import DataError
 from factgym.datasets.attribution import ERROR_TYPES
 from factgym.training import profile_of, weakness_weights

@@ -142,7 +142,7 @@ def test_every_environment_can_be_filtered(tmp_path, rule):
 def test_seva_is_judged_by_its_own_fact(tmp_path):
     env = factgym.make("seva")
     from factgym.agents.agent import agent_from_script
-    from factgym.agents.scripted import find_scripted_agent
+    from factgym.agents.resolve import find_scripted_agent
 
     found = filter_tasks(
         env, agent_from_script(find_scripted_agent("seva", "random")), tmp_path, DifficultyBand(samples=4), n=30

@@ -12,9 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import factgym
+from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout import play_episode
 from factgym.agents.runs.schema import path_text, schema, validate
-from factgym.agents.scripted import scripted_agents
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.policy import ContextOverflowError, PolicyError, ScriptedAgent
 

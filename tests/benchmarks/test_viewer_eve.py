@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym import make
+from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout.engine import play_many
-from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.viewer import write_page
 from factgym.benchmarks.viewer.dataset import read_dataset
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of

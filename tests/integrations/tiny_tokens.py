@@ -7,7 +7,7 @@ from functools import cache
 import same_room
 from transformers import PreTrainedTokenizerFast
 
-from factgym.agents.scripted import find_scripted_agent
+from factgym.agents.resolve import find_scripted_agent
 from factgym.core.messages import Message
 from factgym.integrations.session import Session
 from perf.integrations import tiny

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factgym.agents.judges import Judge
+from factgym.agents.resolve import scripted_agents
 from factgym.agents.runs.artifacts import write_json
 from factgym.agents.runs.read import Run, read_run
-from factgym.agents.scripted import scripted_agents
 from factgym.benchmarks.eve.paper import paper_tables
 from factgym.benchmarks.eve.report import EveReport, evaluate_runs, grouped
 from factgym.benchmarks.eve.suite import SUITE, has_documents

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from factgym.agents.scripted import scripted_agents
+from factgym.agents.resolve import scripted_agents
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.papers.table import PaperTable
 from factgym.benchmarks.profact.facts import facts

@@ -10,7 +10,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 from inspect_ai.util import Store
 
-from factgym.agents.scripted import scripted_agents
+from factgym.agents.resolve import scripted_agents
 from factgym.integrations.inspect.play import PLAYED
 from factgym.integrations.session import Session
 

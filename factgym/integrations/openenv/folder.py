@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import factgym
-from factgym.agents.scripted import scripted_agents
+from factgym.agents.resolve import scripted_agents
 from factgym.core.action import parse_action
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError

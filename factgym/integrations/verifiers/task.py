@@ -15,7 +15,7 @@ import verifiers.v1 as vf
 from pydantic import Field
 
 import factgym
-from factgym.agents.scripted import scripted_agents
+from factgym.agents.resolve import scripted_agents
 from factgym.integrations.session import Session
 from factgym.integrations.settings import keywords
 

@@ -32,7 +32,7 @@ from typing import Any
 import factgym
 from factgym.agents.agent import Model
 from factgym.agents.judges import Judge, judge_from
-from factgym.agents.models import agent_of
+from factgym.agents.models import agent_with_rules
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import artifacts as files
 from factgym.core.errors import ConfigError
@@ -338,7 +338,7 @@ class Evolution:
     async def _measured(self, arm: str, number: int, verifier: Verifier, about: Mapping[str, Any]) -> None:
         folder = self.folder(arm, number)
         self.watch.step(f"{arm or 'seed'}, round {number}: verifying")
-        agent = agent_of(f"{arm or 'seed'}-{number}", verifier.model, verifier.rules)
+        agent = agent_with_rules(f"{arm or 'seed'}-{number}", verifier.model, verifier.rules)
         await verify(
             self.worlds,
             agent,

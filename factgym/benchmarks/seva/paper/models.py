@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from factgym.agents.scripted import scripted_agents
+from factgym.agents.resolve import scripted_agents
 from factgym.benchmarks.formats import ABSENT, decimal, percent
 from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.papers.table import PaperRow, PaperTable, same
