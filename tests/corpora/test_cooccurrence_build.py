@@ -238,7 +238,7 @@ def test_a_killed_build_never_leaves_half_an_index(tmp_path: Path, workers: int)
             wanted = before + numbers.randint(1, 40)
             while process.poll() is None and (not folder.exists() or len(list(folder.glob("*"))) < wanted):
                 time.sleep(0.001)
-            if process.poll() is None and kill < 5:
+            if process.poll() is None and kill < 4:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
                 survived += target.exists()

@@ -1,4 +1,4 @@
-"""Counts of the co-occurrence index: hand-checked cases, and random ones against the plain twin of the rules."""
+"""Counts of the index: hand-checked cases, random ones against the brute-force reference, bounds, and phrases."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import itertools
 import os
 import pickle
+import random
 import threading
 import types
 from pathlib import Path
@@ -90,7 +91,7 @@ def long_documents(seed: int, tokens: int = 40_000) -> list[str]:
 @pytest.mark.parametrize("semantics", ["infini-gram", "window"])
 def test_long_lists_are_counted_as_by_the_plain_twin(semantics: str, engine: str) -> None:
     """Lists of many blocks, of which the one engine searches some and merges others."""
-    documents = long_documents(1, 12_000)
+    documents = long_documents(1, 8_000)
     tokens = [text.split() for text in documents]
     random = np.random.default_rng(2)
     for window in (3, 150):
@@ -106,7 +107,7 @@ def test_long_lists_are_counted_as_by_the_plain_twin(semantics: str, engine: str
 @pytest.mark.parametrize("semantics", ["infini-gram", "window"])
 def test_compiled_and_plain_engine_agree(semantics: str) -> None:
     pytest.importorskip("numba", reason="needs the extra 'counting'")
-    documents = long_documents(3, 300_000)
+    documents = long_documents(3, 150_000)
     random = np.random.default_rng(4)
     queries = [[f"w{int(word)}" for word in random.pareto(0.6, random.integers(1, 6)) * 2] for _ in range(600)]
     for window in (1, 20, 1000):
@@ -345,3 +346,123 @@ def test_tokenize_as_documented() -> None:
     assert tokenize("東京タワー in Tokyo") == [*"東京タワー", "in", "Tokyo"]
     assert tokenize("cafe\u0301 हिन्दी") == ["café", "हिन्दी"]
     assert tokenize("– … —") == []
+
+
+queries_of = st.lists(st.lists(terms, min_size=1, max_size=5), min_size=1, max_size=4)
+SEMANTICS = ["infini-gram", "window"]
+
+
+@given(documents_of, queries_of, st.integers(1, 40), st.sampled_from(SEMANTICS), st.integers(1, 30))
+@settings(max_examples=120, deadline=None)
+def test_a_bounded_count_is_the_smaller_of_bound_and_count(
+    documents: list[list[str]], queries: list[list[str]], window: int, semantics: str, most: int
+) -> None:
+    counts = [brute_count(documents, [[term.split("-")] for term in query], window, semantics) for query in queries]
+    for each in ("numpy", "numba") if has_numba() else ("numpy",):
+        index = memory_index(map(" ".join, documents), semantics=semantics, window=window, engine=each)
+        assert index.count_up_to(queries, most).tolist() == [min(count, most) for count in counts], each
+        assert index.count_many(queries).tolist() == counts, each
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_long_lists_are_read_in_growing_steps_to_the_bound(semantics: str, engine: str) -> None:
+    """Bounds below, at and above what the first step of anchors, the next ones and all of them find."""
+    index = memory_index(long_documents(11, 150_000), semantics=semantics, window=40, engine=engine)
+    words = sorted((f"w{i}" for i in range(60)), key=index.frequency)[-16:]
+    queries = [list(pair) for pair in itertools.combinations(words, 2)]
+    counts = index.count_many(queries)
+    assert counts.max() > 3000 > 700 > counts.min()
+    for most in (1, 20, 64, 700, int(np.median(counts)), int(counts.max()), 10**15):
+        assert np.array_equal(index.count_up_to(queries, most), np.minimum(counts, most)), most
+
+
+def test_phrases_of_every_frequency_are_those_of_the_text(engine: str) -> None:
+    """Pairs and triples of words that the engine finds by its filter, by search and in a last block, all at once."""
+    documents = long_documents(12, 60_000)
+    tokens = [text.split() for text in documents]
+    found: dict[str, int] = {}
+    for text in tokens:
+        for size in (2, 3):
+            for place in range(len(text) - size + 1):
+                phrase = "-".join(text[place : place + size])
+                found[phrase] = found.get(phrase, 0) + 1
+    phrases = sorted(found, key=lambda phrase: -found[phrase])
+    chosen = [*phrases[:80], *phrases[80 :: len(phrases) // 200], "w0-w0-w0-w0", "w2999-w0", "w0-w2999", "w0-nowhere"]
+    index = memory_index(documents, engine=engine, threads=2)
+    expected = [
+        brute_count(tokens, [[phrase.split("-")]]) if phrase.count("-") == 3 else found.get(phrase, 0)
+        for phrase in chosen
+    ]
+    assert index.count_many([[phrase] for phrase in chosen]).tolist() == expected
+    assert expected[0] > 500
+
+
+def test_what_the_kernels_remember_is_forgotten_beyond_the_memory() -> None:
+    pytest.importorskip("numba", reason="needs the extra 'counting'")
+    letters = "abcdefghij"
+    texts = [" ".join(letters) + " " + " ".join(letters[::2]) * 2] * 300
+    index, plain = (memory_index(texts, engine=each) for each in ("numba", "numpy"))
+    index._clauses._memory = 60_000
+    phrases = [f"{one}-{other}" for one, other in itertools.product(letters, letters)]
+    for phrase in phrases:
+        assert (
+            index.count_many([[phrase, "a"], [phrase]]).tolist()
+            == plain.count_many([[phrase, "a"], [phrase]]).tolist()
+        )
+        assert index._clauses.table().nbytes <= 30_000
+    with pytest.raises(ConfigError, match="larger memory_mb"):
+        index._clauses._memory = 1_000
+        index.count(["a-b-c"])
+
+
+@pytest.mark.parametrize("most", [0, -3])
+def test_a_bound_is_at_least_one(most: int) -> None:
+    with pytest.raises(ConfigError, match="1 or more"):
+        memory_index(["A"]).count_up_to([["A"]], most)
+
+
+needs_numba = pytest.mark.skipif(not has_numba(), reason="compiled kernels need the extra counting")
+
+SHARES = {"a": 0.3, "b": 0.1, "c": 0.02, "d": 0.004, "e": 0.0008, "f": 0.0001}
+"""Neighbours differ by factors of 3 to 8, others of up to 3,000."""
+
+
+def skewed_corpus() -> list[list[str]]:
+    rng = random.Random(3)
+    words, weights = [*SHARES, "z"], [*SHARES.values(), 1 - sum(SHARES.values())]
+    return [rng.choices(words, weights, k=rng.randrange(1, 400)) for _ in range(600)]
+
+
+DOCUMENTS = skewed_corpus()
+PAIRS = ["-".join(pair) for pair in itertools.product(SHARES, repeat=2)]
+
+
+@pytest.fixture(scope="module")
+def fast() -> CooccurrenceIndex:
+    return memory_index([" ".join(document) for document in DOCUMENTS], engine="numba")
+
+
+@needs_numba
+def test_phrases_occur_where_their_words_stand_side_by_side(fast: CooccurrenceIndex) -> None:
+    phrases = [*PAIRS, "a-b-a", "c-a-a", "a-a-d", "b-c-z", "e-a-b"]
+    for phrase in phrases:
+        parts = phrase.split("-")
+        by_hand = sum(document[i : i + len(parts)] == parts for document in DOCUMENTS for i in range(len(document)))
+        assert fast.count_many([[phrase]])[0] == by_hand, phrase
+        assert fast.count_up_to([[phrase]], 7)[0] == min(by_hand, 7)
+
+
+@needs_numba
+@pytest.mark.parametrize("semantics", ["infini-gram", "window"])
+def test_both_engines_count_alike_for_every_ratio_of_frequencies(semantics: str) -> None:
+    texts = [" ".join(document) for document in DOCUMENTS]
+    fast, plain = (
+        memory_index(texts, engine=engine, semantics=semantics, window=30)  # type: ignore[arg-type]
+        for engine in ("numba", "numpy")
+    )
+    rng = random.Random(5)
+    terms = [*SHARES, *PAIRS]
+    queries = [rng.sample(terms, rng.randrange(2, 5)) for _ in range(150)]
+    queries += [list(pair) for pair in itertools.permutations(SHARES, 2)]
+    for most in (1, 20, 1 << 40):
+        assert fast.count_up_to(queries, most).tolist() == plain.count_up_to(queries, most).tolist()

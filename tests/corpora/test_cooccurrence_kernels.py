@@ -1,4 +1,4 @@
-"""The compiled search in posting lists, against NumPy's `searchsorted` over the same positions."""
+"""The compiled search in posting lists against NumPy's `searchsorted` over the same positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from factgym.corpora.cooccurrence import postings as codec
+from factgym.corpora.cooccurrence.postings import block_counts, encode
 
 pytest.importorskip("numba", reason="needs the extra 'counting': pip install -e '.[counting]'")
 
@@ -20,32 +20,32 @@ I64 = NDArray[np.int64]
 def encoded(lists: list[I64]) -> tuple[tuple[NDArray[np.uint32], ...], I64]:
     """Lists as the kernels take them: firsts, offsets and data, and a row for each."""
     frequencies = np.array(list(map(len, lists)), np.int64)
-    made = codec.encode(np.concatenate(lists).astype(np.uint32), frequencies)
-    offsets = np.append(0, np.cumsum(made.sizes)).astype(np.uint32)
-    counts = codec.block_counts(frequencies)
+    blocks = encode(np.concatenate(lists).astype(np.uint32), frequencies)
+    offsets = np.append(0, np.cumsum(blocks.sizes)).astype(np.uint32)
+    counts = block_counts(frequencies)
     ends = np.cumsum(counts)
     rows = np.stack([ends - counts, ends, frequencies - (counts - 1) * BLOCK, frequencies, 0 * counts], axis=1)
-    arrays = (made.firsts, offsets, np.append(made.data, np.uint32(0)))
+    arrays = (blocks.firsts, offsets, np.append(blocks.data, np.uint32(0)))
     for array in arrays:
         array.setflags(write=False)
     return arrays, rows.astype(np.int64)
 
 
 def expected(positions: I64, points: I64) -> tuple[I64, I64]:
-    at = np.searchsorted(positions, points, "left")
-    return np.append(positions, -FAR)[at - 1], np.append(positions, FAR)[at]
+    index = np.searchsorted(positions, points, "left")
+    return np.append(positions, -FAR)[index - 1], np.append(positions, FAR)[index]
 
 
-def check(positions: I64, points: I64, beside: I64, hint: int = -1) -> None:
-    arrays, rows = encoded([beside, positions, beside])
+def check(positions: I64, points: I64, adjacent: I64, hint: int = -1) -> None:
+    arrays, rows = encoded([adjacent, positions, adjacent])
     row = rows[1]
     before, after = np.empty(ANCHORS, np.int64), np.empty(ANCHORS, np.int64)
-    room = np.empty(WORKSPACE * ANCHORS, np.int64)
+    workspace = np.empty(WORKSPACE * ANCHORS, np.int64)
     n = len(points)
     given_points = np.zeros(ANCHORS, np.int64)
     given_points[:n] = points
     block = neighbours(
-        arrays, row, max(row[0] - 1, min(row[0] + hint, row[1] - 1)), given_points, n, before, after, room
+        arrays, row, max(row[0] - 1, min(row[0] + hint, row[1] - 1)), given_points, n, before, after, workspace
     )
     assert row[0] - 1 <= block < row[1]
     left, right = expected(positions, points)
@@ -70,23 +70,23 @@ def drawn(rng: np.random.Generator, count: int, low: int, high: int) -> I64:
 def test_neighbours_are_those_of_searchsorted(
     seed: int, positions: int, points: int, spread: int, share: float, rising: bool, hint: int
 ) -> None:
-    """Dense lists, sparse ones and those between, points that rise or not, repeat, or all stand before or after."""
+    """Dense lists, sparse ones and those between, points that rise or not, repeat, or all lie before or after."""
     rng = np.random.default_rng(seed)
-    held = drawn(rng, positions, 1, spread)
-    begin = int(rng.integers(1, spread))
-    asked = rng.integers(begin, max(begin + 1, begin + int((spread - begin) * share)), points)
-    check(held, np.sort(asked) if rising else asked, drawn(rng, 200, 0, spread), hint)
+    listed = drawn(rng, positions, 1, spread)
+    start = int(rng.integers(1, spread))
+    queries = rng.integers(start, max(start + 1, start + int((spread - start) * share)), points)
+    check(listed, np.sort(queries) if rising else queries, drawn(rng, 200, 0, spread), hint)
 
 
 @pytest.mark.parametrize("ratio", [0.1, 1, DENSE - 1, DENSE + 1, 100])
 @pytest.mark.parametrize("points", [1, 2, 3, 4, 5, 127, ANCHORS])
 def test_neighbours_at_the_edges_of_each_way_to_search(ratio: float, points: int) -> None:
-    """Every position itself and those beside it, from the first to the last; the list fills its last block or does not."""
+    """Every position itself and its neighbours, from the first to the last; the list fills its last block or does not."""
     rng = np.random.default_rng(points)
     for count in (max(1, int(points * ratio)), BLOCK, 4 * BLOCK, 4 * BLOCK + 1):
-        held = np.cumsum(rng.integers(1, 9, count))
-        near = np.unique(np.concatenate([held - 1, held, held + 1, held[-1:] + 5000]))
-        asked = np.sort(rng.choice(near[near > 0], points))
-        check(held, asked, held)
+        listed = np.cumsum(rng.integers(1, 9, count))
+        near = np.unique(np.concatenate([listed - 1, listed, listed + 1, listed[-1:] + 5000]))
+        queries = np.sort(rng.choice(near[near > 0], points))
+        check(listed, queries, listed)
     check(np.array([7]), np.full(points, 7), np.array([7]))
     check(np.array([7]), np.full(points, 8), np.array([7]))

@@ -1,4 +1,4 @@
-"""The index as a file: whatever is not whole or not ours is refused with its name and what to do."""
+"""The file format and the block codec: an incomplete or foreign file is refused with its name and the remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_prefix_is_refused(whole: Path, tmp_path: Path) -> None:
     raw, cut = whole.read_bytes(), tmp_path / "cut.cooc"
-    lengths = {*range(0, 300), *range(300, len(raw), 97), len(raw) - 1}
+    lengths = {*range(0, 300), *range(300, len(raw), 197), len(raw) - 1}
     for length in sorted(lengths):
         cut.write_bytes(raw[:length])
         with pytest.raises(DataError, match=r"cut\.cooc .*(is empty|is no co-occurrence index|cut off).*again"):
@@ -52,9 +52,9 @@ def test_every_flipped_byte_of_the_header_is_seen(whole: Path, tmp_path: Path) -
 
 def test_every_flipped_byte_is_found_by_verify_and_small_sections_always(whole: Path, tmp_path: Path) -> None:
     raw, path = bytearray(whole.read_bytes()), tmp_path / "flipped.cooc"
-    says = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
-    for code, begin, items, _ in says["sections"].values():
-        at = begin + items * int(code[1:]) // 2
+    header = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
+    for dtype, start, items, _ in header["sections"].values():
+        at = start + items * int(dtype[1:]) // 2
         path.write_bytes(bytes(raw[:at]) + bytes([raw[at] ^ 1]) + bytes(raw[at + 1 :]))
         for verify in (False, True):
             with pytest.raises(DataError, match="checksum of its section"):
@@ -82,12 +82,12 @@ def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
     read: list[tuple[str, int]] = []
     touch = store.touch_pages
 
-    def noted(arrays: list[np.ndarray]) -> None:
+    def record(arrays: list[np.ndarray]) -> None:
         read.append((threading.current_thread().name, sum(array.nbytes for array in arrays)))
         touch(arrays)
 
-    monkeypatch.setattr(store, "touch_pages", noted)
-    monkeypatch.setattr("factgym.corpora.cooccurrence.index.touch_pages", noted)
+    monkeypatch.setattr(store, "touch_pages", record)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.index.touch_pages", record)
     main, size = threading.current_thread().name, whole.stat().st_size
     plain = open_index(whole, preload=False)
     assert not read
@@ -125,26 +125,26 @@ def test_damage_in_large_sections_is_an_error_or_a_wrong_count_never_a_crash(
         pytest.importorskip("numba", reason="needs the extra 'counting'")
     monkeypatch.setattr("factgym.corpora.cooccurrence.store._CHECKED_BYTES", 0)
     raw, path = whole.read_bytes(), tmp_path / "damaged.cooc"
-    says = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
+    header = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
     numbers = random.Random(1)
     words = [f"w{i}" for i in range(60)]
     queries = [numbers.sample(words, 3) for _ in range(40)]
-    told = 0
+    errors = 0
     for name in ("block_starts", "offsets", "firsts", "data", "frequencies"):
-        code, begin, items, _ = says["sections"][name]
+        dtype, start, items, _ = header["sections"][name]
         for _ in range(12):
             changed = bytearray(raw)
             for _ in range(200):
-                changed[begin + numbers.randrange(items * int(code[1:]))] = numbers.randrange(256)
+                changed[start + numbers.randrange(items * int(dtype[1:]))] = numbers.randrange(256)
             path.write_bytes(changed)
             try:
                 counts = open_index(path, engine=engine, window=20).count_many(queries)  # type: ignore[arg-type]
             except DataError as error:
-                told += 1
+                errors += 1
                 assert "damaged" in str(error)
             else:
                 assert counts.min() >= 0
-    assert told > 0
+    assert errors > 0
 
 
 def test_a_container_holds_what_was_written(tmp_path: Path) -> None:
