@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from factgym.benchmarks.statistics import bca_mean, bca_score, paired_bca
+from factgym.benchmarks.statistics.bootstrap import bca_mean, bca_score, paired_bca
 
 ITEMS = 1_590
 RESAMPLES = 10_000

@@ -66,12 +66,9 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/baselines",
         "factgym/benchmarks",
         "factgym/benchmarks/corver",
-        "factgym/benchmarks/corver/paper",
         "factgym/benchmarks/eve",
-        "factgym/benchmarks/papers",
         "factgym/benchmarks/profact",
         "factgym/benchmarks/seva",
-        "factgym/benchmarks/seva/paper",
         "factgym/benchmarks/statistics",
         "factgym/benchmarks/viewer",
         "factgym/cli",
@@ -201,11 +198,11 @@ def test_every_folder_of_the_package_is_a_layer() -> None:
 
 
 def test_imports_run_one_way() -> None:
-    """The package itself imports nothing but core and the list of environments, and exports the rest lazily."""
+    """The package itself imports nothing but core and the list of environments."""
     offences(
         f"{source.path}:{line} imports {module}"
         for source in sources()
-        for module, line in (source.imports if source.layer else source.runtime_imports)
+        for module, line in source.imports
         if (imported := layer(module)) in RANK
         and (imported not in ("core", "envs") if source.layer is None else RANK[imported] > source.rank)
     )

@@ -15,7 +15,7 @@ from typing import Any
 from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout import play_many, task_order
 from factgym.benchmarks.audit_table import AuditRow, Judgement, judge
-from factgym.benchmarks.intervals import Estimate, mean_interval
+from factgym.benchmarks.statistics.intervals import Estimate, mean_interval
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ScriptedAgent

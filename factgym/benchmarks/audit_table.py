@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from factgym.benchmarks.formats import decimal, interval, label, percent, printable
-from factgym.benchmarks.intervals import NO_DATA, Estimate
-from factgym.benchmarks.plain import add, number_columns, plain_table
+from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate
+from factgym.benchmarks.terminal import add, number_columns, plain_table
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.policy import Role
 

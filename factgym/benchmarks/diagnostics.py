@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.statistics.intervals import Estimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
-"""How numbers and foreign text are written wherever a person reads them: terminal tables and the HTML page."""
+"""How numbers, tokens, seconds, money and foreign text are written, on a terminal and on a page."""
 
 from __future__ import annotations
 
-from factgym.benchmarks.intervals import Estimate
+import math
+
+from factgym.benchmarks.statistics.intervals import Estimate
 
 ABSENT = "–"
 _SMALLEST_P = 0.0001
@@ -44,6 +46,70 @@ def label(name: str) -> str:
 
 def printable(text: str, limit: int) -> str:
     """Foreign text for a terminal: one line, no control or direction characters, at most `limit` characters."""
-    kept = "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text[: limit + 1])
-    folded = " ".join(kept.split())
+    visible = "".join(
+        char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text[: limit + 1]
+    )
+    folded = " ".join(visible.split())
     return folded if len(text) <= limit else folded[: limit - 1] + "…"
+
+
+def hundred(estimate: Estimate | float | None, places: int = 1) -> str:
+    """A share in percent, without the sign; a dash for None."""
+    value = estimate.value if isinstance(estimate, Estimate) else estimate
+    return ABSENT if value is None else decimal(100 * value, places)
+
+
+def hundred_interval(estimate: Estimate) -> str:
+    """The interval of a share in percent; a dash where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ABSENT
+    return f"[{hundred(estimate.low)}, {hundred(estimate.high)}]"
+
+
+def signed(value: float, places: int = 1) -> str:
+    """`+1.3`, `-0.7`, `0.0`."""
+    shown = f"{round(value, places) + 0.0:.{places}f}"
+    return shown if float(shown) <= 0 else f"+{shown}"
+
+
+_SMALL = 3
+"""Significant digits of an amount below one."""
+
+_MAX_PLACES = 9
+"""Decimal places of an amount; one that needs more is written with an exponent."""
+
+
+def whole(value: float | None) -> str:
+    """`4,213`; one decimal below ten, a dash for None."""
+    if value is None:
+        return ABSENT
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def whole_interval(estimate: Estimate) -> str:
+    """`[4,100, 4,326]`; a dash where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ABSENT
+    return f"[{whole(estimate.low)}, {whole(estimate.high)}]"
+
+
+def duration(seconds: float | None) -> str:
+    """`3 min 5 s`, `12.4 s`, `340 ms`, `0.2 ms`; a dash for None."""
+    if seconds is None:
+        return ABSENT
+    if seconds >= 60:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes:,} min {rest} s"
+    if seconds >= 1:
+        return f"{decimal(seconds, 1 if seconds >= 10 else 2)} s"
+    return f"{decimal(1000 * seconds, 0 if seconds >= 0.01 or seconds == 0 else 1)} ms"
+
+
+def amount(value: float | None) -> str:
+    """Money without its currency: `1,234.50`, and three significant digits below one: `0.00412`."""
+    if value is None:
+        return ABSENT
+    if value >= 1 or value == 0:
+        return f"{value:,.2f}"
+    places = _SMALL - 1 - math.floor(math.log10(value))
+    return f"{value:.{places}f}" if places < _MAX_PLACES else f"{value:.1e}"

@@ -12,8 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from factgym.benchmarks.clusters import UNIT
-from factgym.benchmarks.intervals import NO_DATA, Estimate, mean_interval
+from factgym.benchmarks.statistics.intervals import NO_DATA, UNIT, Estimate, mean_interval
 
 SAME = 1e-9
 """Rewards of a group that lie within this count as equal."""

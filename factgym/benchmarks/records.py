@@ -95,3 +95,8 @@ def shares(reward: Mapping[str, Any]) -> dict[str, float]:
             gate = number(gates.get(name))
             found[name] = float(weight) * value * (1.0 if gate is None else gate)
     return found
+
+
+def text_of(value: Any) -> str:
+    """A string, or an empty one."""
+    return value if isinstance(value, str) else ""

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from factgym.benchmarks.clusters import UNIT, Series
 from factgym.benchmarks.diagnostics import Surface, separate
 from factgym.benchmarks.groups import GroupSummary, GroupTally
-from factgym.benchmarks.intervals import Estimate, macro_interval
 from factgym.benchmarks.prices import PriceTable
 from factgym.benchmarks.records import (
     fault_of,
@@ -27,26 +25,15 @@ from factgym.benchmarks.records import (
     shares,
     verdict_of,
 )
+from factgym.benchmarks.statistics.classification import NO_VERDICT, Confusion, labels_in_order
+from factgym.benchmarks.statistics.intervals import UNIT, Estimate, Series, macro_interval
 from factgym.benchmarks.usage import UsageSummary, UsageTally
-from factgym.datasets.claims import VERDICTS
-
-NO_VERDICT = "none"
-"""How a missing verdict is written among the predictions: nothing valid was submitted."""
 
 HISTOGRAM_BINS = 20
 
 _SUPPORTED = frozenset({"supported", "Supported", "Attributable"})
 """The labels that let a claim pass, of every family."""
 _UNKNOWN_TOOL = "(no such tool)"
-
-
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """Counts of episodes, `counts[i][j]` with gold label `golds[i]` and submitted label `predictions[j]`."""
-
-    golds: tuple[str, ...]
-    predictions: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +110,6 @@ def summarise(
     for episode in episodes:
         tally.add(episode)
     return tally.summary()
-
-
-def labels_in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """The distinct labels: verdicts in their own order, others after them by name."""
-    found = set(labels)
-    known = [label for label in VERDICTS if label in found]
-    return (*known, *sorted(found.difference(known)))
 
 
 @dataclass(slots=True)

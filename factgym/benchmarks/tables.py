@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from factgym.benchmarks.bars import Meter
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, percent, printable
-from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.plain import add, number_columns, plain_table
-from factgym.benchmarks.summary import NO_VERDICT, RunSummary
+from factgym.benchmarks.statistics.classification import NO_VERDICT
+from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.benchmarks.summary import RunSummary
+from factgym.benchmarks.terminal import Meter, add, number_columns, plain_table
 from factgym.benchmarks.usage_table import render_groups, render_usage
 
 if TYPE_CHECKING:

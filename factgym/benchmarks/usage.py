@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from factgym.benchmarks.clusters import POSITIVE, Series
-from factgym.benchmarks.intervals import Estimate
 from factgym.benchmarks.prices import PriceTable, cost
 from factgym.benchmarks.records import has_fault, has_verdict, items, members, number
+from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate, Series
 
 TOKEN_KINDS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 """Cached tokens are a part of the prompt's, reasoning tokens a part of the completion's."""

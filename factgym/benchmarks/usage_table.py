@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from factgym.benchmarks.bars import Meter
-from factgym.benchmarks.formats import count, decimal, interval, percent, printable
+from factgym.benchmarks.formats import (
+    amount,
+    count,
+    decimal,
+    duration,
+    interval,
+    percent,
+    printable,
+    whole,
+    whole_interval,
+)
 from factgym.benchmarks.groups import GroupSummary
-from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.plain import add, number_columns, plain_table
-from factgym.benchmarks.units import amount, duration, whole, whole_interval
+from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.benchmarks.terminal import Meter, add, number_columns, plain_table
 from factgym.benchmarks.usage import TOKEN_KINDS, UNNAMED, Money, UsageSummary
 
 if TYPE_CHECKING:

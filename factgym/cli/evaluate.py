@@ -76,7 +76,7 @@ def evaluate(
     from factgym.agents.runs.collect import collect
     from factgym.agents.runs.read import read_run
     from factgym.agents.runs.write import free_folder, last_folder
-    from factgym.benchmarks.sweep import folder_name
+    from factgym.benchmarks.benchmark import folder_name
     from factgym.cli.display import Display
     from factgym.core.errors import FactgymError
 

@@ -180,7 +180,7 @@ def _scoring(solver: str, settings: list[str], auxiliary: str | None, cache: str
 
 
 def _show(console: Any, out: Path) -> None:
-    from factgym.benchmarks.eve.phases import render_phases
+    from factgym.benchmarks.eve.evolution import render_phases
     from factgym.training.eve import summary_of
 
     console.print(render_phases(summary_of(out)))

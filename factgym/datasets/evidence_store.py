@@ -13,7 +13,6 @@ import json
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -133,7 +132,7 @@ class GoldStore(SharedByArguments):
         self._corpus = EvidenceCorpus((pieces[key] for key in sorted(pieces)), counts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(GoldStore, max_chars=self.max_chars), (self._checks,)
+        return _gold_store, (self._checks, self.max_chars)
 
     @property
     def note(self) -> str:
@@ -166,6 +165,10 @@ class GoldStore(SharedByArguments):
             "passages": len(self._corpus),
             **self._corpus.counts,
         }
+
+
+def _gold_store(checks: tuple[FactCheck, ...], max_chars: int) -> GoldStore:
+    return GoldStore(checks, max_chars=max_chars)
 
 
 def _evidence_text(answer: GoldAnswer) -> str:
@@ -212,8 +215,7 @@ class FolderStore(SharedByArguments):
         self._fingerprint = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        make = partial(FolderStore, max_chars=self.max_chars, max_passages=self.max_passages, keep=self._cache.size)
-        return make, (str(self.path), self.split)
+        return _folder_store, (str(self.path), self.split, self.max_chars, self.max_passages, self._cache.size)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -305,6 +307,10 @@ class FolderStore(SharedByArguments):
                 else:
                     seen_ids.add(piece.id)
                     yield piece
+
+
+def _folder_store(path: str, split: str, max_chars: int, max_passages: int, keep: int) -> FolderStore:
+    return FolderStore(path, split, max_chars=max_chars, max_passages=max_passages, keep=keep)
 
 
 def claim_name(claim: ClaimKey) -> str:

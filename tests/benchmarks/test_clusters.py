@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from factgym.benchmarks.clusters import UNIT, Series
-from factgym.benchmarks.intervals import NO_DATA, mean_interval, ratio_interval, wilson
+from factgym.benchmarks.statistics.intervals import NO_DATA, UNIT, Series, mean_interval, ratio_interval, wilson
 
 
 def _series(groups: list[list[float]]) -> Series:

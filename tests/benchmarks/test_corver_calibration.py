@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from factgym.benchmarks.corver.annotations import read_annotations, sentence_counter
-from factgym.benchmarks.corver.calibration import EDGES, auc, calibrate, rise
-from factgym.benchmarks.intervals import wilson
+from factgym.benchmarks.corver.calibration import EDGES, auc, calibrate, read_annotations, sentence_counter
+from factgym.benchmarks.statistics.classification import share_difference
+from factgym.benchmarks.statistics.intervals import wilson
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import memory_index
 from factgym.rewards.corver import Triplet, find_extractor
@@ -60,10 +60,10 @@ def test_the_jumps_are_those_of_the_text_and_two_of_them_are_within_chance():
 
 def test_the_intervals_of_jumps_are_newcombes():
     """Newcombe 1998, table II, example (a): 56/70 against 48/80 gives .0524 to .3339 by method 10."""
-    found = rise(wilson(48, 80), wilson(56, 70))
+    found = share_difference(wilson(48, 80), wilson(56, 70))
     assert found.value == pytest.approx(0.2)
     assert (round(found.low, 4), round(found.high, 4)) == (0.0524, 0.3339)
-    back = rise(wilson(56, 70), wilson(48, 80))
+    back = share_difference(wilson(56, 70), wilson(48, 80))
     assert (back.low, back.high) == (-found.high, -found.low)
 
 

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from corver_runs import episode, random_episodes, write_run
 
-from factgym.benchmarks.averages import mean_of
-from factgym.benchmarks.corver.compare import compare
-from factgym.benchmarks.corver.refusals import decompose
+from factgym.benchmarks.corver.compare import compare, decompose
 from factgym.benchmarks.corver.report import evaluate_runs
-from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.statistics import mcnemar
+from factgym.benchmarks.statistics.classification import mcnemar
+from factgym.benchmarks.statistics.intervals import Estimate, mean_of
 from factgym.core.errors import ConfigError
 
 

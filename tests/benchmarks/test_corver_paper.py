@@ -10,11 +10,10 @@ from corver_runs import episode, random_episodes, write_run
 from rich.console import Console
 
 from factgym.agents.difficulty import Buckets
-from factgym.benchmarks.corver.facts import facts
-from factgym.benchmarks.corver.paper import paper_tables
-from factgym.benchmarks.corver.refusals import decompose
+from factgym.benchmarks.corver.compare import decompose
+from factgym.benchmarks.corver.paper import facts, paper_tables
 from factgym.benchmarks.corver.report import evaluate_runs
-from factgym.benchmarks.papers.terminal import render_paper
+from factgym.benchmarks.terminal import render_table
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def test_every_number_that_is_compared_agrees(tables):
 def test_the_tables_print_in_eighty_columns(tables):
     console = Console(width=80, record=True, file=io.StringIO())
     for one in tables:
-        console.print(render_paper(one))
+        console.print(render_table(one))
     lines = console.export_text().splitlines()
     assert all(len(line.rstrip()) <= 80 for line in lines)
     assert not [line for line in lines if "…" in line]
@@ -67,10 +66,19 @@ def test_ours_stand_beside_theirs_and_are_labelled(tmp_path):
     refusals = [("trained", one) for one in decompose(*reports[:2])]
     curve = reports[0].proxy
     tables = paper_tables(
-        reports, curves=[("mine", curve)], zones=[("mine", Buckets((5, 3, 2), 3))], refusals=refusals
+        reports, curves=[("mine", curve)], filters=[("mine", Buckets((5, 3, 2), 3))], refusals=refusals
     )
     first = by_title(tables, "Accuracy, %")
-    assert first.columns == ("model", "TrivQA", "NQ", "PopQA†", "SimpQA", "TruthQA", "synthetic", "Avg")
+    assert tuple(column.name for column in first.columns) == (
+        "model",
+        "TrivQA",
+        "NQ",
+        "PopQA†",
+        "SimpQA",
+        "TruthQA",
+        "synthetic",
+        "Avg",
+    )
     ours = {row.cells[0]: row.cells for row in first.rows if "(ours)" in row.cells[0]}
     value = 100 * reports[0].scores["popqa"].accuracy.value
     assert ours["mine (ours)"] == ("mine (ours)", "–", "–", f"{value:.1f}", "–", "–", "–", "–")

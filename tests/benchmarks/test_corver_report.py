@@ -11,11 +11,17 @@ import pytest
 from corver_runs import episode, random_episodes, write_run
 
 from factgym.agents.runs.read import read_run
-from factgym.benchmarks.corver.ablations import ABLATIONS, paid, variant_of
-from factgym.benchmarks.corver.label import NO_COUNTER, label_of
-from factgym.benchmarks.corver.popularity import by_popularity
-from factgym.benchmarks.corver.report import evaluate_runs, grouped
-from factgym.benchmarks.intervals import wilson
+from factgym.benchmarks.corver.report import (
+    ABLATIONS,
+    NO_COUNTER,
+    by_popularity,
+    evaluate_runs,
+    grouped,
+    label_of,
+    mean_reward,
+    variant_of,
+)
+from factgym.benchmarks.statistics.intervals import wilson
 from factgym.core.errors import DataError
 
 
@@ -187,7 +193,7 @@ def test_ablations_are_read_off_the_manifest(config, variant):
 def test_one_run_is_read_under_every_variant(tmp_path):
     rows = [episode("q-0", "good"), episode("q-1", "bad", format_ok=False)]
     answers = evaluate_runs(write_run(tmp_path, rows)).answers
-    found = {name: paid(answers, name).value for name in ("full", "A1", "A2", "A3")}
+    found = {name: mean_reward(answers, name).value for name in ("full", "A1", "A2", "A3")}
     assert found == {
         "full": pytest.approx((3.05 + -1.95) / 2),
         "A1": pytest.approx((3.0 + -2.0) / 2),

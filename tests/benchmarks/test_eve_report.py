@@ -5,22 +5,21 @@ The numbers are checked against a brute-force count over the same records, and t
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from pathlib import Path
 
 import pytest
 from eve_runs import episode, write_run
-from rich.console import Console
+from pages import checked, printed
 from scipy.stats import binomtest
 from typer.testing import CliRunner
 
 from factgym.agents.judges import Judge, JudgeError, Judgement
 from factgym.agents.judges.prompt import EVIDENCE_SUPPORT
-from factgym.benchmarks.eve import command, evaluate_runs
-from factgym.benchmarks.eve.judging import named_judge
-from factgym.benchmarks.eve.paper import paper_tables
+from factgym.benchmarks.benchmark import Request
+from factgym.benchmarks.eve.benchmark import BENCHMARK, paper_tables
+from factgym.benchmarks.eve.report import evaluate_runs, named_judge
 from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 
@@ -164,12 +163,10 @@ def test_hostile_records_break_nothing(tmp_path):
 def test_the_tables_fit_eighty_columns_and_mark_what_the_paper_says(tmp_path):
     one, _ = random_run(tmp_path / "a", 20, 1, "nq")
     other, _ = random_run(tmp_path / "b", 20, 2, "2wikimultihopqa")
-    found = command.read([one, other], tmp_path / "out", paper=True)
-    console = Console(width=80, record=True, file=io.StringIO(), highlight=False)
-    for part in found.render():
-        console.print(part)
-    said = console.export_text()
-    assert all(len(line.rstrip()) <= 80 for line in said.splitlines())
+    outcome = BENCHMARK.run(Request(runs=(one, other), out=tmp_path / "out", paper=True))
+    found = outcome.results
+    said = printed(outcome)
+    checked((tmp_path / "out" / "report.html").read_text("ascii"))
     for part in ("nq: 20 questions", "mean of the benchmarks", "Table 2", "Tables 1, 7", "EVE-Agent", "NOT judged"):
         assert part in said, part
     assert (tmp_path / "out" / "report.json").is_file()
@@ -204,7 +201,7 @@ def test_a_judge_of_ones_own_judges_at_the_command_line(tmp_path):
     spans = ("The capital is Paris.", "It rained in Rome.", "")
     run = write_run(tmp_path / "run", [episode(f"hotpotqa-{i}", evidence=one) for i, one in enumerate(spans)])
     given = ["benchmark", "eve", "--run", str(run), "--out", str(tmp_path / "out")]
-    judge = ["--judge", f"{tmp_path / 'judge.py'}:Strict", "--judge-set", "word=Rome"]
+    judge = ["--set", f"judge={tmp_path / 'judge.py'}:Strict", "--set", "judge_settings.word=Rome"]
     found = CliRunner().invoke(app, [*given, *judge])
     assert found.exit_code == 0, found.output
     (report,) = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["reports"]

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from factgym.benchmarks.intervals import NO_DATA, Estimate, macro_interval, mean_interval, ratio_interval, wilson
+from factgym.benchmarks.statistics.intervals import (
+    NO_DATA,
+    Estimate,
+    macro_interval,
+    mean_interval,
+    ratio_interval,
+    wilson,
+)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 50, 500, 5000])

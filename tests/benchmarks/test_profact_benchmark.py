@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from pages import checked
+from pages import printed as written
 from typer.testing import CliRunner
 
-from factgym.benchmarks.profact import evaluate_predictions, evaluate_run, read_predictions
-from factgym.benchmarks.profact.command import Outcome, play, read
-from factgym.benchmarks.profact.facts import facts
-from factgym.benchmarks.profact.paper import paper_tables
-from factgym.benchmarks.profact.suite import AVERITEC, GENERATED, DataSet, Plan, baselines, chosen_agents, data_set
+from factgym.benchmarks.benchmark import Outcome, Request, baselines, chosen_agents
+from factgym.benchmarks.page import report_page
+from factgym.benchmarks.profact.benchmark import AVERITEC, BENCHMARK, GENERATED, data_sets, facts, paper_tables
+from factgym.benchmarks.profact.predictions import read_predictions
+from factgym.benchmarks.profact.report import evaluate_predictions, evaluate_run
 from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.averitec import LABELS, FactChecks, read_fact_checks
@@ -30,19 +30,18 @@ def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
 
 
+def play(out: Path, *agents: str, **more: Any) -> Outcome:
+    return BENCHMARK.run(Request(agents=agents, out=out, **more))
+
+
+def read(*runs: Path, **more: Any) -> Outcome:
+    return BENCHMARK.run(Request(runs=runs, **more))
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
     out = tmp_path_factory.mktemp("profact")
-    plan = Plan(data_set=data_set(), agents=("oracle", "workflow"), n=8)
-    return play(plan, out, paper=True), out
-
-
-def written(outcome: Outcome, width: int = 80) -> str:
-    stream = StringIO()
-    console = Console(file=stream, width=width, highlight=False)
-    for part in outcome.render():
-        console.print(part)
-    return stream.getvalue()
+    return play(out, "oracle", "workflow", n=8, paper=True), out
 
 
 def gold_file(folder: Path, labels: tuple[str, ...] = LABELS) -> Path:
@@ -98,9 +97,9 @@ class TestPredictions:
         assert evaluate_predictions(predictions(tmp_path, *rows), checks(tmp_path)).accuracy.value == 1.0
 
     def test_a_score_at_the_cutoff_is_not_above_it(self, tmp_path, monkeypatch):
-        from factgym.benchmarks.profact import rows
+        from factgym.benchmarks.profact import report
 
-        monkeypatch.setattr(rows, "match_texts", lambda *_, **__: match_at(0.25))
+        monkeypatch.setattr(report, "match_texts", lambda *_, **__: match_at(0.25))
         found = evaluate_predictions(predictions(tmp_path, prediction(0, LABELS[0])), checks(tmp_path)[:1])
         assert [found.averitec[cutoff].value for cutoff in CUTOFFS] == [1, 1, 0, 0, 0, 0]
 
@@ -158,7 +157,7 @@ def match_at(score: float) -> Any:
 class TestRuns:
     def test_the_oracle_answers_everything(self, small):
         outcome, _ = small
-        report = outcome.results[0].report
+        report = outcome.results.results[0].report
         assert report.agent == "oracle"
         assert report.accuracy.value == report.macro_f1.value == 1.0
         assert report.qa.value > 0.95
@@ -169,7 +168,7 @@ class TestRuns:
 
     def test_scores_are_those_that_follow_from_the_record(self, small):
         outcome, _ = small
-        report = outcome.results[1].report
+        report = outcome.results.results[1].report
         lines = (Path(report.source) / "episodes.jsonl").read_text("utf-8").splitlines()
         found = []
         for line in lines:
@@ -181,7 +180,7 @@ class TestRuns:
 
     def test_faults_are_left_out_and_counted(self, small, tmp_path):
         outcome, _ = small
-        source = Path(outcome.results[1].report.source)
+        source = Path(outcome.results.results[1].report.source)
         lines = (source / "episodes.jsonl").read_text("utf-8").splitlines()
         broken = {
             **json.loads(lines[0]),
@@ -195,10 +194,10 @@ class TestRuns:
         (run / "episodes.jsonl").write_text("\n".join([json.dumps(broken), *lines[1:]]) + "\n", "utf-8")
         report = evaluate_run(run)
         assert (report.n, report.errors) == (7, 1)
-        assert "1 infrastructure error left out" in written(read([run]))
+        assert "1 infrastructure error left out" in written(read(run))
 
     def test_tokens_are_summed_and_shown_for_a_claim(self, small, tmp_path):
-        source = Path(small[0].results[1].report.source)
+        source = Path(small[0].results.results[1].report.source)
         lines = [json.loads(line) for line in (source / "episodes.jsonl").read_text("utf-8").splitlines()]
         for i, episode in enumerate(lines):
             episode |= {
@@ -215,18 +214,18 @@ class TestRuns:
 
     def test_hostile_metrics_do_no_harm(self, small, tmp_path):
         outcome, _ = small
-        source = Path(outcome.results[1].report.source)
+        source = Path(outcome.results.results[1].report.source)
         episode = json.loads((source / "episodes.jsonl").read_text("utf-8").splitlines()[0])
         metrics = episode["reward"]["metrics"]
         metrics |= {"questions": 3, "pairs": [["one"], None], "searches": ["x"], "store": 7, "verdict": "[red]\u202e"}
         (tmp_path / "episodes.jsonl").write_text(json.dumps(episode) + "\n", "utf-8")
         report = evaluate_run(tmp_path)
         assert (report.n, report.asked.value, report.no_label.value) == (1, 0.0, 1.0)
-        written(read([tmp_path]))
+        written(read(tmp_path))
 
     def test_a_run_of_another_environment_is_refused(self, small, tmp_path):
         episode = json.loads(
-            (Path(small[0].results[0].report.source) / "episodes.jsonl").read_text("utf-8").splitlines()[0]
+            (Path(small[0].results.results[0].report.source) / "episodes.jsonl").read_text("utf-8").splitlines()[0]
         )
         episode["reward"]["metrics"]["gold_verdict"] = "Attributable"
         (tmp_path / "episodes.jsonl").write_text(json.dumps(episode) + "\n", "utf-8")
@@ -235,10 +234,12 @@ class TestRuns:
 
     def test_a_run_scored_anew_against_its_gold_has_the_same_scores(self, tmp_path):
         gold = gold_file(tmp_path)
-        plan = Plan(data_set=data_set(gold), agents=("workflow",))
-        outcome = play(plan, tmp_path / "runs")
-        again = evaluate_run(outcome.results[0].report.source, checks=read_fact_checks(gold, "dev"))
-        assert (again.question, again.qa) == (outcome.results[0].report.question, outcome.results[0].report.qa)
+        outcome = play(tmp_path / "runs", "workflow", data=gold)
+        again = evaluate_run(outcome.results.results[0].report.source, checks=read_fact_checks(gold, "dev"))
+        assert (again.question, again.qa) == (
+            outcome.results.results[0].report.question,
+            outcome.results.results[0].report.qa,
+        )
         assert again.split == "dev"
         assert "gold haystack" in again.stores
 
@@ -254,7 +255,7 @@ class TestBenchmark:
     def test_it_goes_on_where_it_stopped(self, small):
         _, out = small
         before = (out / GENERATED / "workflow" / "episodes.jsonl").read_bytes()
-        play(Plan(data_set=data_set(), agents=("workflow",), n=8), out)
+        play(out, "workflow", n=8)
         assert (out / GENERATED / "workflow" / "episodes.jsonl").read_bytes() == before
 
     def test_what_ours_is_on_is_said(self, small):
@@ -265,32 +266,41 @@ class TestBenchmark:
         assert all(len(line) <= 80 for line in text.splitlines())
 
     def test_the_baselines_hold_no_exploiter(self):
-        assert {"oracle", "workflow"} <= set(baselines())
-        assert set(baselines()) < set(chosen_agents(["scripted"]))
+        assert {"oracle", "workflow"} <= set(baselines("profact"))
+        assert set(baselines("profact")) < set(chosen_agents("profact", ["scripted"]))
 
     def test_claims_are_found_by_path_or_variable(self, tmp_path, monkeypatch):
         gold = gold_file(tmp_path)
-        assert data_set() == DataSet(GENERATED)
-        assert data_set(gold) == DataSet(AVERITEC, gold, "dev")
-        assert data_set(tmp_path, env_settings={"split": "train"}).split == "train"
+        (generated,) = data_sets()
+        assert (generated.name, generated.path) == (GENERATED, None)
+        (named,) = data_sets(gold)
+        assert (named.name, named.path, named.config["split"]) == (AVERITEC, gold, "dev")
+        assert data_sets(tmp_path, settings={"split": "train"})[0].config["split"] == "train"
         (tmp_path / "averitec").mkdir()
         gold_file(tmp_path / "averitec")
         monkeypatch.setenv("FACTGYM_DATA", str(tmp_path))
-        assert data_set().path == tmp_path
-        assert data_set(only=[GENERATED]).path is None
+        assert data_sets()[0].path == tmp_path
+        assert data_sets(only=[GENERATED])[0].path is None
 
     def test_wrong_data_sets(self, tmp_path):
         with pytest.raises(ConfigError, match="Did you mean 'averitec'"):
-            data_set(only=["averitek"])
+            data_sets(only=["averitek"])
         with pytest.raises(ConfigError, match="plays no file"):
-            data_set(tmp_path, only=[GENERATED])
-        with pytest.raises(ConfigError, match="with --path"):
-            data_set(only=[AVERITEC])
+            data_sets(tmp_path, only=[GENERATED])
+        with pytest.raises(ConfigError, match="with --data"):
+            data_sets(only=[AVERITEC])
+
+    def test_the_page_is_whole(self, small):
+        text = checked(report_page(small[0].report)).text
+        for words in ("oracle", "workflow", "AVeriTeC score above 0.25", "not a reproduction", "seconds on the clock"):
+            assert words in text
 
     def test_the_command_scores_predictions(self, tmp_path):
         file = predictions(tmp_path, *(prediction(i, label) for i, label in enumerate(LABELS)))
         gold = str(gold_file(tmp_path))
-        done = CliRunner().invoke(app, ["benchmark", "profact", "--predictions", str(file), "--path", gold, "--paper"])
+        done = CliRunner().invoke(
+            app, ["benchmark", "profact", "--set", f"predictions={file}", "--data", gold, "--paper"]
+        )
         assert done.exit_code == 0, done.output
         assert "AVeriTeC score > 0.25" in done.output
         assert "mine, 5 questions" in " ".join(done.output.split())
@@ -298,7 +308,7 @@ class TestBenchmark:
     def test_the_command_names_what_is_missing(self, tmp_path):
         file = predictions(tmp_path, prediction(0, LABELS[0]))
         with pytest.raises(ConfigError, match="scored against gold claims"):
-            read(predictions=[file])
+            read(settings={"predictions": str(file)})
 
 
 class TestPaper:
@@ -309,7 +319,7 @@ class TestPaper:
                 assert all(len(value) == len(found["llms"]) for key, value in row.items() if key != "method")
 
     def test_both_tables_have_theirs_and_ours(self, small):
-        reports = {one.agent: one.report for one in small[0].results}
+        reports = {one.agent: one.report for one in small[0].results.results}
         first, second = paper_tables(reports)
         assert len(first.rows) == 5 * 4 + 2
         assert len(second.rows) == 2 * 4 + 2
@@ -326,9 +336,9 @@ class TestOptions:
         [
             (["profact", "--run", "runs/x", "--agent", "workflow"], "leave out --agent"),
             (["profact", "--run", "runs/x"], "is no run"),
-            (["profact", "--predictions", "none.json", "--path", "gone"], "does not exist"),
+            (["profact", "--set", "predictions=none.json", "--data", "gone"], "does not exist"),
             (["profact", "--set", "index=bm52", "-n", "1"], "bm52"),
-            (["seva", "--path", "dev.json"], "are for profact"),
+            (["seva", "--set", "predictions=dev.json"], "seva has no setting"),
         ],
     )
     def test_what_does_not_go_together_is_said(self, options, said, tmp_path, monkeypatch):

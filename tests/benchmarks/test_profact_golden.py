@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from profact_cases import FEW, cases
 
-from factgym.benchmarks.profact import ProFactReport, evaluate_predictions
+from factgym.benchmarks.profact.report import ProFactReport, evaluate_predictions
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.datasets.averitec import LABELS, read_fact_checks
 from factgym.rewards.profact.tokens import nltk_tokens, sentences, treebank_tokens

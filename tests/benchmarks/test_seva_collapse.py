@@ -8,15 +8,8 @@ from functools import cache
 
 import pytest
 
-from factgym.benchmarks.seva.collapse import (
-    PAPER,
-    RUNS,
-    CollapseRow,
-    PolicyRates,
-    collapse_table,
-    simulate_collapse,
-)
-from factgym.benchmarks.seva.collapse_chart import collapse_svg
+from factgym.benchmarks.report import paper_facts
+from factgym.benchmarks.seva.collapse import RUNS, CollapseRow, PolicyRates, collapse_chart, simulate_collapse
 from factgym.core.errors import ConfigError
 from factgym.rewards.seva import GROUNDED, PROCESS, read_output, reward_of, score_output
 from perf.seva import make_items, measure_seva_reward
@@ -34,20 +27,21 @@ def own(run: str) -> list[CollapseRow]:
 def test_binary_advantages_die_out_and_process_advantages_do_not():
     binary, process = own("binary"), own("process")
     assert [row.step for row in binary] == [row.step for row in process] == [0, 100, 200, 350]
-    assert binary[-1].found.zero_variance > binary[0].found.zero_variance > 0.75
-    assert all(row.found.zero_variance < 0.35 for row in process)
+    assert binary[-1].report.zero_variance > binary[0].report.zero_variance > 0.75
+    assert all(row.report.zero_variance < 0.35 for row in process)
     for row in binary:
-        low, high = PAPER["binary"][row.step][1:]
-        assert row.found.low_mean == pytest.approx(low, abs=0.08)
-        assert row.found.high_mean == pytest.approx(high, abs=0.08)
+        printed = next(one for one in paper_facts("seva", "table18")["binary"] if one["step"] == row.step)
+        low, high = printed["low"], printed["high"]
+        assert row.report.low_mean == pytest.approx(low, abs=0.08)
+        assert row.report.high_mean == pytest.approx(high, abs=0.08)
     for row in process:
-        assert row.found.high_mean - row.found.low_mean > 1.6
-    assert process[-1].found.reward > process[0].found.reward
+        assert row.report.high_mean - row.report.low_mean > 1.6
+    assert process[-1].report.reward > process[0].report.reward
 
 
 def test_the_same_samples_under_both_rewards():
     """Whichever policy wrote them: the reward makes the difference, not the run."""
-    found = {(row.run, row.step, row.reward): row.found for row in rows()}
+    found = {(row.run, row.step, row.reward): row.report for row in rows()}
     for run in RUNS:
         for step in (0, 100, 200, 350):
             binary, process = found[run, step, "binary"], found[run, step, "process"]
@@ -58,7 +52,7 @@ def test_the_same_samples_under_both_rewards():
 def test_independent_samples_at_the_papers_rates_do_not_collapse():
     """q = .72 · .65 = .468: a group of eight is all equal with probability q^8 + (1 − q)^8, under one in a hundred."""
     found = simulate_collapse(groups=600, runs={"binary": [PolicyRates(0, 0.28, 0.35, 0.917, 0.0)]})
-    binary = next(row.found for row in found if row.reward == "binary")
+    binary = next(row.report for row in found if row.reward == "binary")
     assert binary.reward == pytest.approx(0.468, abs=0.02)
     assert binary.zero_variance < 0.03
     assert binary.high_mean > 0.9
@@ -68,8 +62,8 @@ def test_rates_are_kept():
     sure = PolicyRates(0, 1.0, 0.0, 1.0, 0.0)
     right = PolicyRates(1, 0.0, 0.0, 1.0, 0.0)
     found = simulate_collapse(groups=20, runs={"process": [sure, right]})
-    assert [row.found.reward for row in found if row.step == 0] == [0.0, 0.0]
-    process, binary = (row.found.reward for row in found if row.step == 1)
+    assert [row.report.reward for row in found if row.step == 0] == [0.0, 0.0]
+    process, binary = (row.report.reward for row in found if row.step == 1)
     assert binary == 1.0
     # All perfect, confidence uniform on .6 to 1: 1 + .15 · .8.
     assert process == pytest.approx(1.12, abs=0.01)
@@ -90,32 +84,17 @@ def test_nonsense_is_refused():
         PolicyRates(0, 0.1, 1.1, 0.9, 0.0)
 
 
-def test_the_table_has_a_line_for_each_row_and_the_papers_numbers_beside():
-    lines = collapse_table(rows())
-    assert len(lines) == 1 + len(rows())
-    assert "1.01, -2.47 / +2.47" in lines[1]
-    assert "0.41, -0.05 / +0.04" in lines[8]
-    assert lines[9].endswith("–")
-
-
-def test_the_picture_is_one_svg_without_outside_parts():
-    text = collapse_svg(rows())
+def test_the_chart_is_one_svg_without_outside_parts_and_the_same_each_time():
+    pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
+    text = collapse_chart(rows())
     root = ET.fromstring(text)
-    space = "{http://www.w3.org/2000/svg}"
-    assert root.tag == f"{space}svg"
-    assert "href" not in text
-    assert "url(" not in text
-    # Two curves a run on the left, one on the right; two crosses a step and run, and one in the legend.
-    assert len(root.findall(f"{space}polyline")) == 6
-    assert len(root.findall(f"{space}path")) == 17
-    width, height = (float(one) for one in root.attrib["viewBox"].split()[2:])
-    for circle in root.findall(f"{space}circle"):
-        assert 0 < float(circle.attrib["cx"]) < width
-        assert 0 < float(circle.attrib["cy"]) < height
-
-
-def test_the_picture_of_nothing_is_still_a_picture():
-    assert ET.fromstring(collapse_svg(())).tag.endswith("svg")
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "<script" not in text and "<image" not in text
+    shown = " ".join("".join(one.itertext()) for one in root.iter("{http://www.w3.org/2000/svg}text"))
+    for words in ("binary reward, its own run", "process reward, its own run", "Groups of equal rewards"):
+        assert words in shown
+    assert collapse_chart(rows()) == text
+    assert ET.fromstring(collapse_chart(())).tag == root.tag
 
 
 def test_speed_is_measured_on_complete_outputs_of_about_700_characters():

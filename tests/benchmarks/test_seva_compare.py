@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from seva_runs import NEGATIVE, POSITIVE, episode, pairs, random_episodes, write_run
 
-from factgym.benchmarks.seva import compare
+from factgym.benchmarks.seva.report import compare
 from factgym.core.errors import ConfigError
 from factgym.rewards.seva import LABELS
 

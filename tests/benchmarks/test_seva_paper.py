@@ -12,18 +12,16 @@ from typing import Any
 
 import pytest
 
-from factgym.benchmarks.papers.table import same, signed
-from factgym.benchmarks.seva import collapse
-from factgym.benchmarks.seva.facts import facts
-from factgym.benchmarks.seva.paper import KINDS, PaperRow, PaperTable, paper_tables
-from factgym.benchmarks.seva.paper import data as data_tables
-from factgym.benchmarks.seva.paper.reward import EXAMPLES, reward
-from factgym.benchmarks.seva.suite import data_sets
+from factgym.benchmarks.formats import signed
+from factgym.benchmarks.report import KINDS, Row, Table, paper_table, same
+from factgym.benchmarks.seva import paper as tables_of
+from factgym.benchmarks.seva.benchmark import data_sets
+from factgym.benchmarks.seva.paper import facts, paper_outputs, paper_tables, reward
 from factgym.rewards.seva import LABELS, PROCESS, SevaGold, reward_of
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[tuple[str, str], PaperTable]:
+def tables() -> dict[tuple[str, str], Table]:
     """Without data: what needs none."""
     return {(one.source, one.kind): one for one in paper_tables()}
 
@@ -36,7 +34,7 @@ def paper(data_dir: Path) -> str:
     return file.read_text("utf-8")
 
 
-def row(table: PaperTable, name: str) -> PaperRow:
+def row(table: Table, name: str) -> Row:
     return next(one for one in table.rows if one.cells[0] == name)
 
 
@@ -84,14 +82,8 @@ def test_every_number_stands_in_its_section_of_the_paper(paper, name):
 
 
 def test_the_facts_are_the_keys_that_are_read():
-    text = resources.files("factgym.benchmarks.seva").joinpath("facts.toml").read_text("utf-8")
+    text = resources.files("factgym.benchmarks").joinpath("facts", "seva.toml").read_text("utf-8")
     assert {*SECTIONS, "table13", "table19", "table20"} == set(tomllib.loads(text))
-
-
-def test_the_simulation_is_laid_beside_the_same_numbers():
-    for run, steps in collapse.PAPER.items():
-        found = {one["step"]: (one["reward"], one["low"], one["high"]) for one in facts("table18")[run]}
-        assert found == steps
 
 
 def test_tables_say_what_kind_they_are(tables):
@@ -128,8 +120,8 @@ def test_the_range_says_where_the_formula_ends(tables):
     ],
 )
 def test_worked_examples(tables, name, expected):
-    data, gold = EXAMPLES[name]
-    assert reward(data, gold) == pytest.approx(expected)
+    example = next(one for one in paper_outputs()["examples"] if one["name"] == name)
+    assert reward(example["output"], SevaGold(example["gold"])) == pytest.approx(expected)
     assert row(tables["Algorithm 1", "computed"], name).cells[-1] == f"{expected:.3f}"
 
 
@@ -167,8 +159,8 @@ def test_without_data_the_tables_say_so(tables):
 
 
 def test_the_data_at_hand(data_dir):
-    claims = data_tables.claims_of(data_sets(data_dir))
-    table = data_tables.table_12(claims)
+    claims = tables_of.claims_of(data_sets(data_dir))
+    table = tables_of.table_12(claims)
     assert {one.cells[0]: (one.cells[1], one.cells[3], one.agrees) for one in table.rows} == {
         "clearfacts": ("159", "12.6 %", None),
         "fever": ("200", "32.5 %", False),
@@ -176,7 +168,7 @@ def test_the_data_at_hand(data_dir):
         "halueval": ("200", "50.0 %", True),
         "anli": ("1,198", "33.6 %", None),
     }
-    form = data_tables.shortcuts(claims)
+    form = tables_of.shortcuts(claims)
     assert row(form, "truthfulqa").cells[2] == "100.0 %"
     assert any("truthfulqa" in note and "question mark" in note for note in form.notes)
 
@@ -184,8 +176,8 @@ def test_the_data_at_hand(data_dir):
 def test_labels_at_hand_counted_without_our_reader(data_dir):
     lines = (data_dir / "seva_official" / "fever.jsonl").read_text("utf-8").splitlines()
     labels = [json.loads(line)["gold_label"] for line in lines]
-    claims = data_tables.claims_of(data_sets(data_dir, ["fever"]))["fever"]
-    assert 200 * data_tables.attributable(claims) == labels.count("Attributable") == 65
+    claims = tables_of.claims_of(data_sets(data_dir, ["fever"]))["fever"]
+    assert 200 * tables_of.attributable(claims) == labels.count("Attributable") == 65
     assert len(labels) == 200
 
 
@@ -197,4 +189,4 @@ def test_signed_and_same():
 
 def test_a_row_fits_its_columns():
     with pytest.raises(ValueError, match="2 cells for 1 columns"):
-        PaperTable("x", "y", "computed", ("a",), (PaperRow(("1", "2")),))
+        paper_table("x", "y", "computed", ("a",), (Row(("1", "2")),))

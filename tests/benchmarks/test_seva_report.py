@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from seva_runs import NEGATIVE, POSITIVE, episode, pairs, random_episodes, write_run
 
-from factgym.benchmarks.intervals import wilson
-from factgym.benchmarks.seva import evaluate_run
-from factgym.benchmarks.seva.report import NO_TYPE, SLICE
-from factgym.benchmarks.statistics import style_groups
+from factgym.benchmarks.seva.report import NO_TYPE, SLICE, evaluate_run
+from factgym.benchmarks.statistics.intervals import wilson
+from factgym.benchmarks.statistics.style import style_groups
 from factgym.core.errors import DataError
 from factgym.rewards.seva import LABELS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.core.errors import DataError
 from factgym.training.seva.rounds import Cell, Round, Rounds, read_rounds
 from factgym.training.seva.rounds_chart import rounds_svg

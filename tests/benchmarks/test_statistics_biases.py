@@ -13,18 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.benchmarks.intervals import NO_DATA, Estimate, wilson
-from factgym.benchmarks.statistics import (
-    STYLES,
-    bca_mean,
+from factgym.benchmarks.statistics.bootstrap import bca_mean
+from factgym.benchmarks.statistics.classification import (
     distribution,
     false_positive_rates,
     negative_bias,
     share_difference,
-    style_groups,
-    style_of,
     total_variation,
 )
+from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, wilson
+from factgym.benchmarks.statistics.style import STYLES, style_groups, style_of
 
 A, N = "Attributable", "Not Attributable"
 

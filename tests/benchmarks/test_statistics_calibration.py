@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.benchmarks.intervals import NO_DATA, wilson
-from factgym.benchmarks.statistics import Bin, Reliability, reliability
+from factgym.benchmarks.statistics.classification import Bin, Reliability, reliability
+from factgym.benchmarks.statistics.intervals import NO_DATA, wilson
 
 STATED = [(37 * i % 100) / 99 for i in range(120)]
 RIGHT = [i * i * 13 % 17 < 17 * one for i, one in enumerate(STATED)]

@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.benchmarks.intervals import NO_DATA, wilson
-from factgym.benchmarks.statistics import accuracy, balanced_accuracy, confusion, label_scores, macro_f1, matthews
-from factgym.benchmarks.statistics.counts import METRICS, counts_of
-from factgym.benchmarks.summary import Confusion, summarise
+from factgym.benchmarks.statistics.classification import (
+    METRICS,
+    Confusion,
+    accuracy,
+    balanced_accuracy,
+    confusion,
+    counts_of,
+    label_scores,
+    macro_f1,
+    matthews,
+)
+from factgym.benchmarks.statistics.intervals import NO_DATA, wilson
+from factgym.benchmarks.summary import summarise
 
 LABELS = ["false", "mixed", "true"]
 GOLDS = [LABELS[i * i % 7 % 3] for i in range(60)]

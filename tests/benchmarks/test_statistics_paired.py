@@ -11,13 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from factgym.benchmarks.statistics import (
-    confusion,
-    macro_f1,
-    mcnemar,
-    seed_variance,
-    stratified_slices,
-)
+from factgym.benchmarks.statistics.classification import confusion, macro_f1, mcnemar, seed_variance, stratified_slices
 
 A, N = "Attributable", "Not Attributable"
 

@@ -12,18 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from factgym.benchmarks.intervals import LEVEL, NO_DATA, Estimate
-from factgym.benchmarks.statistics import (
+from factgym.benchmarks.statistics.bootstrap import (
+    Bootstrap,
     bca,
     bca_mean,
     bca_score,
     bootstrap,
-    confusion,
-    macro_f1,
     paired_bca,
     sample_of,
 )
-from factgym.benchmarks.statistics.resampling import Bootstrap
+from factgym.benchmarks.statistics.classification import confusion, macro_f1
+from factgym.benchmarks.statistics.intervals import LEVEL, NO_DATA, Estimate
 from factgym.core.errors import ConfigError
 
 A, N = "Attributable", "Not Attributable"
@@ -207,7 +206,7 @@ def by_hand(units: Sequence[Sequence[int]], statistic: Callable[[Sequence[int]],
 
 @pytest.mark.parametrize("metric", ["macro_f1", "accuracy", "balanced_accuracy", "matthews"])
 def test_every_metric_against_a_bootstrap_by_hand(metric: str) -> None:
-    from factgym.benchmarks.statistics.counts import counts_of, find_metric
+    from factgym.benchmarks.statistics.classification import counts_of, find_metric
 
     golds, said = verifier(60, 0.36, 0.25, 4, missing=0.05)
 

@@ -12,8 +12,8 @@ import fake_runs
 import numpy as np
 import pytest
 
-from factgym.benchmarks.intervals import mean_interval, wilson
 from factgym.benchmarks.records import is_malformed
+from factgym.benchmarks.statistics.intervals import mean_interval, wilson
 from factgym.benchmarks.summary import histogram, summarise
 
 Json = dict[str, Any]

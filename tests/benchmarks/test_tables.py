@@ -11,11 +11,10 @@ import fake_runs
 import pytest
 from rich.console import Console
 
-from factgym.benchmarks.formats import decimal, percent, printable
+from factgym.benchmarks.formats import amount, decimal, duration, percent, printable
 from factgym.benchmarks.prices import Price, PriceTable
 from factgym.benchmarks.summary import summarise
 from factgym.benchmarks.tables import render_summary
-from factgym.benchmarks.units import amount, duration
 
 
 def _print(renderable: Any, encoding: str = "utf-8", **options: Any) -> str:

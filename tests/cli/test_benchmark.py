@@ -10,8 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from factgym.benchmarks.seva import evaluate_run
-from factgym.cli.benchmark import BENCHMARKS, benchmark
+from factgym.benchmarks.benchmark import BENCHMARKS, Benchmark
+from factgym.benchmarks.seva.report import evaluate_run
+from factgym.cli.benchmark import benchmark
 from factgym.core.errors import ConfigError, FactgymError
 
 SMALL = ("--only", "generated", "-n", "20")
@@ -117,18 +118,31 @@ def test_bad_input_names_the_fix(args, says):
     assert says in error(*args)
 
 
-def test_an_interrupt_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch):
-    from factgym.benchmarks.seva import command
-
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_an_interrupt_says_how_to_go_on(name, monkeypatch: pytest.MonkeyPatch):
     def interrupted(*args: Any, **kwargs: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "play", interrupted)
+    monkeypatch.setattr(Benchmark, "run", interrupted)
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(benchmark)
-    done = CliRunner().invoke(app, ["seva", *SMALL])
+    done = CliRunner().invoke(app, [name])
     assert done.exit_code == 130
     assert "the same command goes on" in done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "says"),
+    [
+        ("seva", "annotated=a.jsonl", "seva has no setting 'annotated'"),
+        ("corver", "predictions=x.json", "Its own: annotated"),
+        ("corver", "promt=eval", "Did you mean 'prompt'"),
+        ("eve", "judge_setting.word=1", "Did you mean 'judge_settings'"),
+        ("claimcheck", "rewrd=v2", "Did you mean 'reward'"),
+    ],
+)
+def test_an_unknown_setting_is_refused_and_the_others_are_named(name, setting, says):
+    assert says in error(name, "-n", "1", "--set", setting)
 
 
 def test_the_registry_names_every_benchmark_in_its_error():

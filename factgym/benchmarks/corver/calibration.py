@@ -2,19 +2,28 @@
 
 The paper's five buckets: 0, 1-4, 5-9, 10-19, 20 and more. A threshold of the reward belongs where the share jumps, and
 the jump of a boundary has an interval too: Newcombe's hybrid of the two Wilson intervals (1998, method 10).
+
+Annotated sentences come from a user's file, one JSON object a line. `correct` is true or false, 1 or 0, or one of the
+words "correct", "incorrect", "supported", "unsupported", "right", "wrong". `count` is the number of co-occurrences, null
+where there was no query. A line without `count` has a `sentence`, and is counted when a counter is given.
 """
 
 from __future__ import annotations
 
-import math
+import json
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from factgym.benchmarks.intervals import NO_DATA, Estimate, wilson
-from factgym.core.errors import ConfigError
+from factgym.benchmarks.statistics.classification import share_difference
+from factgym.benchmarks.statistics.intervals import Estimate, wilson
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.cooccurrence import Counter
+from factgym.rewards.corver import Extractor, Triplet, build_query
 
 EDGES = (0, 1, 5, 10, 20)
 """The lowest count of each bucket."""
@@ -62,16 +71,16 @@ class CountCalibration:
     @property
     def monotone(self) -> bool:
         """Whether no jump goes down."""
-        return all((one.rise.value or 0.0) >= 0 for one in self.jumps)
+        return all((jump.rise.value or 0.0) >= 0 for jump in self.jumps)
 
     @property
     def sure(self) -> bool:
         """Whether every jump is up by its whole interval."""
-        return bool(self.jumps) and all(one.rise.low is not None and one.rise.low > 0 for one in self.jumps)
+        return bool(self.jumps) and all(jump.rise.low is not None and jump.rise.low > 0 for jump in self.jumps)
 
-    def largest(self, most: int = 2) -> tuple[int, ...]:
+    def largest(self, n: int = 2) -> tuple[int, ...]:
         """The boundaries of the largest jumps, the largest first."""
-        return tuple(one.at for one in sorted(self.jumps, key=lambda one: -(one.rise.value or 0.0))[:most])
+        return tuple(jump.at for jump in sorted(self.jumps, key=lambda jump: -(jump.rise.value or 0.0))[:n])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -84,7 +93,7 @@ class CountCalibration:
                 {"low": b.low, "high": b.high, "n": b.n, "correct": b.correct, **_reach("share", b.share)}
                 for b in self.buckets
             ],
-            "jumps": [{"at": one.at, **_reach("rise", one.rise)} for one in self.jumps],
+            "jumps": [{"at": jump.at, **_reach("rise", jump.rise)} for jump in self.jumps],
         }
 
 
@@ -117,28 +126,17 @@ def _bucket(edges: Sequence[int], i: int, correct: int, n: int) -> CountBucket:
 
 def jumps(buckets: Sequence[CountBucket]) -> list[Jump]:
     """Between neighbours among the buckets that hold sentences."""
-    held = [one for one in buckets if one.n]
-    return [Jump(b.low, rise(a.share, b.share)) for a, b in pairwise(held)]
-
-
-def rise(first: Estimate, second: Estimate) -> Estimate:
-    """`second - first` of two independent proportions with Wilson intervals, by Newcombe's hybrid score method."""
-    if first.value is None or second.value is None:
-        return NO_DATA
-    assert first.low is not None and first.high is not None and second.low is not None and second.high is not None
-    found = second.value - first.value
-    down = math.hypot(second.value - second.low, first.high - first.value)
-    up = math.hypot(second.high - second.value, first.value - first.low)
-    return Estimate(found, max(-1.0, found - down), min(1.0, found + up), first.n + second.n)
+    held = [bucket for bucket in buckets if bucket.n]
+    return [Jump(b.low, share_difference(a.share, b.share)) for a, b in pairwise(held)]
 
 
 def auc(pairs: Iterable[Pair]) -> float | None:
-    """The chance that a right sentence has a higher count than a wrong one, ties by half; None without one of each."""
+    """The chance that a right sentence has a higher count than a wrong jump, ties by half; None without one of each."""
     tallies: dict[int, list[int]] = {}
     for count, correct in pairs:
         tallies.setdefault(count, [0, 0])[correct] += 1
-    right = sum(two[1] for two in tallies.values())
-    wrong = sum(two[0] for two in tallies.values())
+    right = sum(good for _, good in tallies.values())
+    wrong = sum(bad for bad, _ in tallies.values())
     if not right or not wrong:
         return None
     below, wins = 0, 0.0
@@ -151,3 +149,98 @@ def auc(pairs: Iterable[Pair]) -> float | None:
 
 def _reach(name: str, found: Estimate) -> dict[str, float | None]:
     return {name: found.value, "low_95": found.low, "high_95": found.high}
+
+
+CountSentences = Callable[[Sequence[str]], Sequence[int | None]]
+"""From sentences to their counts, None for one that gives no query."""
+
+_WORDS: Mapping[str, bool] = MappingProxyType(
+    {
+        "correct": True,
+        "supported": True,
+        "right": True,
+        "true": True,
+        "incorrect": False,
+        "unsupported": False,
+        "wrong": False,
+        "false": False,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One sentence. count: None where there was no query, or where it has yet to be counted."""
+
+    sentence: str
+    count: int | None
+    correct: bool
+    counted: bool
+
+
+def read_annotations(path: str | Path, count: CountSentences | None = None) -> list[tuple[int | None, bool]]:
+    """The pairs of a file, sentences without a count counted by `count`.
+
+    Raises DataError that names file, line and fault; also for a sentence without a count where `count` is None.
+    """
+    path = Path(path)
+    annotations = list(_annotations(path))
+    if not annotations:
+        raise DataError(f"{path} holds no annotated sentence")
+    missing = [row.sentence for row in annotations if not row.counted]
+    if missing and count is None:
+        raise DataError(
+            f"{path}: {len(missing)} of {len(annotations)} lines have no 'count': add it, or give the counter that counts them"
+        )
+    counts = iter(count(missing) if missing and count else ())
+    return [(row.count if row.counted else next(counts), row.correct) for row in annotations]
+
+
+def sentence_counter(counter: Counter, extractor: Extractor) -> CountSentences:
+    """Counts sentences as the reward does by its rule "first": the first valid triplet's query."""
+
+    def count(sentences: Sequence[str]) -> list[int | None]:
+        queries = [_query(triplets) for triplets in extractor.extract(sentences)]
+        distinct = list(dict.fromkeys(query for query in queries if query is not None))
+        counts = dict(zip(distinct, map(int, counter.count_many(distinct)), strict=True)) if distinct else {}
+        return [None if query is None else counts[query] for query in queries]
+
+    return count
+
+
+def _query(triplets: Sequence[Triplet]) -> tuple[str, ...] | None:
+    first = next((triplet for triplet in triplets if triplet.valid), None)
+    return None if first is None else build_query(first)
+
+
+def _annotations(path: Path) -> Iterator[Annotation]:
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield _annotation(line, f"{path} line {number}")
+
+
+def _annotation(line: str, where: str) -> Annotation:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise DataError(f"{where}: no valid JSON") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: an object is needed")
+    correct, count, sentence = _correct(row.get("correct"), where), row.get("count"), row.get("sentence")
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
+        raise DataError(f"{where}: 'count' is a whole number from 0, or null, not {count!r:.40}")
+    if "count" not in row and (not isinstance(sentence, str) or not sentence.strip()):
+        raise DataError(f"{where}: 'count' or 'sentence' is needed")
+    return Annotation(sentence if isinstance(sentence, str) else "", count, correct, "count" in row)
+
+
+def _correct(value: Any, where: str) -> bool:
+    if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    if isinstance(value, str) and value.strip().lower() in _WORDS:
+        return _WORDS[value.strip().lower()]
+    raise DataError(f"{where}: 'correct' is true or false, not {value!r:.40}")

@@ -1,7 +1,1 @@
-"""EVE's evaluation: `report` for recorded runs of `eve-solver`, `suite` and `command` for the benchmark, `paper` for the
-paper's tables with ours in them.
-"""
-
-from factgym.benchmarks.eve.report import EveReport, evaluate_runs
-
-__all__ = ["EveReport", "evaluate_runs"]
+"""EVE's evaluation: `report` for runs of `eve-solver`, `benchmark` with the paper's tables, `evolution` of both phases."""

@@ -27,11 +27,11 @@ _MAX_ITEMS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What was predicted for one claim.
+    """The prediction for one claim.
 
     claim: its text where the file has it, else empty. questions: as asked. pairs: "question answer", as the official
     scorer compares them, then the evidence without a question. answered: how many of the pairs have an answer. label:
-    one of the four letter by letter, else None, and `said` is what the file has.
+    one of the four letter by letter, else None; label_text: as in the file.
     """
 
     claim_id: int
@@ -40,7 +40,7 @@ class Prediction:
     pairs: tuple[str, ...]
     answered: int
     label: Label | None
-    said: str
+    label_text: str
 
 
 def read_predictions(path: str | Path) -> tuple[Prediction, ...]:
@@ -49,18 +49,18 @@ def read_predictions(path: str | Path) -> tuple[Prediction, ...]:
     Raises DataError, which names file and entry, for what is no prediction, and for a claim that is predicted twice.
     """
     file = Path(path)
-    found = tuple(_predictions(file))
-    if not found:
+    predictions = tuple(_predictions(file))
+    if not predictions:
         raise DataError(f"{file}: holds no prediction. {_EXPECTED}")
     seen: dict[int, int] = {}
-    for number, one in enumerate(found, 1):
-        if one.claim_id in seen:
+    for number, prediction in enumerate(predictions, 1):
+        if prediction.claim_id in seen:
             raise DataError(
-                f"{file} entry {number}: claim {one.claim_id} is predicted twice (entry {seen[one.claim_id]} too). "
+                f"{file} entry {number}: claim {prediction.claim_id} is predicted twice (entry {seen[prediction.claim_id]} too). "
                 "Remove one of them."
             )
-        seen[one.claim_id] = number
-    return found
+        seen[prediction.claim_id] = number
+    return predictions
 
 
 def is_answer(text: str) -> bool:
@@ -70,38 +70,38 @@ def is_answer(text: str) -> bool:
 
 def _predictions(file: Path) -> Iterator[Prediction]:
     numbered: bool | None = None
-    for position, row in enumerate(read_rows(file, suffixes=None)):
+    for index, row in enumerate(read_rows(file, suffixes=None)):
         try:
             has_id = "claim_id" in row.values
             if numbered is not None and numbered != has_id:
                 raise _UnusableError("some predictions have a claim_id and some have none")
             numbered = has_id
-            yield _prediction(row.values, position)
+            yield _prediction(row.values, index)
         except _UnusableError as problem:
             raise DataError(f"{file} entry {row.number}: {problem}. {_EXPECTED}") from None
 
 
 class _UnusableError(Exception):
-    """What is no prediction; the text says why."""
+    """A row is no prediction; the text says why."""
 
 
-def _prediction(row: Mapping[str, Any], place: int) -> Prediction:
-    said = row.get("pred_label", row.get("label"))
-    if said is not None and not isinstance(said, str):
-        raise _UnusableError(f"the label is {str(said)[:40]!r}, which is no text")
+def _prediction(row: Mapping[str, Any], index: int) -> Prediction:
+    label = row.get("pred_label", row.get("label"))
+    if label is not None and not isinstance(label, str):
+        raise _UnusableError(f"the label is {str(label)[:40]!r}, which is no text")
     questions, pairs, answered = _evidence(row)
-    loose = tuple(_text(one, "a string of evidence") for one in _items(row, "string_evidence"))
+    loose = tuple(_text(text, "a string of evidence") for text in _items(row, "string_evidence"))
     if "evidence" not in row and "questions" not in row:
         questions = loose
     claim = row.get("claim")
     return Prediction(
-        claim_id=_claim_id(row.get("claim_id", place)),
+        claim_id=_claim_id(row.get("claim_id", index)),
         claim=claim if isinstance(claim, str) else "",
         questions=questions,
         pairs=(*pairs, *loose),
         answered=answered + len(loose),
-        label=next((one for one in LABELS if one == said), None),
-        said=said or "",
+        label=next((name for name in LABELS if name == label), None),
+        label_text=label or "",
     )
 
 
@@ -110,10 +110,10 @@ def _evidence(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...],
     if "evidence" not in row and "questions" in row:
         return _older(row)
     questions, pairs, answered = [], [], 0
-    for one in _items(row, "evidence"):
-        if not isinstance(one, Mapping):
-            raise _UnusableError(f"a piece of evidence is {str(one)[:40]!r}, which is no object")
-        question, answer = _text(one.get("question"), "a question"), _text(one.get("answer"), "an answer")
+    for item in _items(row, "evidence"):
+        if not isinstance(item, Mapping):
+            raise _UnusableError(f"a piece of evidence is {str(item)[:40]!r}, which is no object")
+        question, answer = _text(item.get("question"), "a question"), _text(item.get("answer"), "an answer")
         questions.append(question)
         pairs.append(f"{question} {answer}")
         answered += is_answer(answer)
@@ -123,10 +123,10 @@ def _evidence(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...],
 def _older(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     asked = _items(row, "questions")
     try:
-        questions = tuple(_text(one["question"], "a question") for one in asked)
-        pairs = tuple(_text(one, "an answer") for one in comparison_strings(asked))
+        questions = tuple(_text(item["question"], "a question") for item in asked)
+        pairs = tuple(_text(text, "an answer") for text in comparison_strings(asked))
         answered = sum(
-            len(one["answers"]) if isinstance(one["answers"], list) else 1 for one in asked if one["answers"]
+            len(item["answers"]) if isinstance(item["answers"], list) else 1 for item in asked if item["answers"]
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise _UnusableError(f"'questions' is not as in AVeriTeC's files ({error!r:.60})") from None
@@ -140,9 +140,9 @@ def _items(row: Mapping[str, Any], key: str) -> list[Any]:
     return value
 
 
-def _text(value: object, what: str) -> str:
+def _text(value: object, name: str) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
-        raise _UnusableError(f"{what} must be a text of at most {_MAX_TEXT_CHARS:,} characters")
+        raise _UnusableError(f"{name} must be a text of at most {_MAX_TEXT_CHARS:,} characters")
     return clean_text(value)
 
 

@@ -24,11 +24,17 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
+from factgym.benchmarks.charts import COLOURS, panel_chart
+from factgym.benchmarks.report import paper_facts
 from factgym.core.errors import ConfigError
 from factgym.rewards.advantages import CollapseReport, collapse
 from factgym.rewards.seva import BINARY, ERROR_TYPES, LABELS, PROCESS, SevaGold, read_output, score_output
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Run = Literal["process", "binary"]
 
@@ -69,11 +75,8 @@ RUNS: Mapping[Run, tuple[PolicyRates, ...]] = {
 }
 """Rates over the steps of the two training runs: the paper's, but for `agreement` and the rates between the ends."""
 
-PAPER: Mapping[Run, Mapping[int, tuple[float, float, float]]] = {
-    "process": {0: (1.01, -2.47, 2.47), 100: (1.06, -2.10, 2.30), 200: (1.09, -1.85, 2.15), 350: (1.12, -1.60, 2.05)},
-    "binary": {0: (0.38, -0.15, 0.12), 100: (0.40, -0.10, 0.08), 200: (0.39, -0.08, 0.06), 350: (0.41, -0.05, 0.04)},
-}
-"""Table 18: reward, lowest and highest advantage by run and step."""
+SIMULATED = 300
+"""Groups at each step of the simulation beside Table 18."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class CollapseRow:
     run: Run
     step: int
     reward: Run
-    found: CollapseReport
+    report: CollapseReport
 
 
 def simulate_collapse(
@@ -100,43 +103,63 @@ def simulate_collapse(
         for rates in steps:
             rng = random.Random(f"{seed}/{run}/{rates.step}")
             scored = [_rewards(rates, size, rng) for _ in range(groups)]
-            for at, reward in enumerate(RUNS):
-                rows.append(CollapseRow(run, rates.step, reward, collapse([group[at] for group in scored])))
+            for i, reward in enumerate(RUNS):
+                rows.append(CollapseRow(run, rates.step, reward, collapse([group[i] for group in scored])))
     return tuple(rows)
 
 
-def collapse_table(rows: Sequence[CollapseRow]) -> list[str]:
-    """Lines of a table: each run under its own reward with the paper's numbers beside, then under the other."""
-    lines = [
-        "run      step  under    reward  equal groups  σ mean   A mean low/high   A min/max        paper: reward, A min/max",
-    ]
-    ordered = [row for row in rows if row.run == row.reward] + [row for row in rows if row.run != row.reward]
-    return lines + [_line(row) for row in ordered]
+@cache
+def simulated_rows() -> tuple[CollapseRow, ...]:
+    """Return the simulated groups beside Table 18, made once."""
+    return simulate_collapse(SIMULATED)
 
 
-def _line(row: CollapseRow) -> str:
-    one = row.found
-    theirs = PAPER.get(row.run, {}).get(row.step) if row.run == row.reward else None
-    beside = f"{theirs[0]:.2f}, {theirs[1]:+.2f} / {theirs[2]:+.2f}" if theirs else "–"
-    return (
-        f"{row.run:8} {row.step:4}  {row.reward:8} {one.reward:5.2f}  {one.zero_variance:11.1%}  {one.std_mean:6.3f}   "
-        f"{one.low_mean:+.2f} / {one.high_mean:+.2f}     {one.advantage_min:+.2f} / {one.advantage_max:+.2f}    {beside}"
-    )
+def collapse_chart(rows: Sequence[CollapseRow] | None = None) -> str:
+    """Return a chart of the rows in which a run is scored by its own reward, as SVG.
+
+    Left: the lowest and the highest advantage of a group, averaged over the groups, by training step, with the paper's
+    Table 18 as crosses. Right: the share of groups whose rewards are all equal.
+    """
+    own = [row for row in (simulated_rows() if rows is None else rows) if row.run == row.reward]
+    steps = {run: [row for row in own if row.run == run] for run in RUNS}
+
+    def advantages(axes: Axes) -> None:
+        for run, colour in zip(RUNS, COLOURS, strict=False):
+            xs = [row.step for row in steps[run]]
+            low, high = ([getattr(row.report, f"{end}_mean") for row in steps[run]] for end in ("low", "high"))
+            axes.fill_between(xs, low, high, color=colour, alpha=0.13)
+            axes.plot(xs, high, "o-", color=colour, markersize=3, label=f"{run} reward, its own run")
+            axes.plot(xs, low, "o-", color=colour, markersize=3)
+            theirs = paper_facts("seva", "table18")[run]
+            points = [(row["step"], row[end]) for row in theirs for end in ("low", "high") if row["step"] in xs]
+            axes.plot(*zip(*points, strict=True) if points else ((), ()), "x", color=colour)
+        axes.set(xlabel="training step", ylabel="advantage")
+        if own:
+            axes.legend()
+
+    def equal(axes: Axes) -> None:
+        for run, colour in zip(RUNS, COLOURS, strict=False):
+            shares = [row.report.zero_variance for row in steps[run]]
+            axes.plot([row.step for row in steps[run]], shares, "o-", color=colour, markersize=3)
+        axes.set(xlabel="training step", ylim=(0, 1))
+
+    panels = {"Worst and best sample of a group, mean (x: the paper)": advantages, "Groups of equal rewards": equal}
+    return panel_chart("Advantage collapse on simulated policies, binary against process reward", panels)
 
 
 def _rewards(rates: PolicyRates, size: int, rng: random.Random) -> tuple[list[float], list[float]]:
     """A group's rewards, process and binary."""
     gold = SevaGold(rng.choice(LABELS))
-    shared = _fate(rates, rng) if rng.random() < rates.agreement else None
+    shared = _draw_fate(rates, rng) if rng.random() < rates.agreement else None
     process, binary = [], []
     for _ in range(size):
-        score = score_output(read_output(_output(shared or _fate(rates, rng), gold, rates, rng)), gold)
+        score = score_output(read_output(_output(shared or _draw_fate(rates, rng), gold, rates, rng)), gold)
         process.append(PROCESS.total(score.components, score.gates))
         binary.append(BINARY.total(score.components, score.gates))
     return process, binary
 
 
-def _fate(rates: PolicyRates, rng: random.Random) -> tuple[bool, bool]:
+def _draw_fate(rates: PolicyRates, rng: random.Random) -> tuple[bool, bool]:
     """Whether an output parses, and whether its label is right."""
     return rng.random() >= rates.unparsed, rng.random() >= rates.wrong
 
@@ -158,17 +181,17 @@ def _output(fate: tuple[bool, bool], gold: SevaGold, rates: PolicyRates, rng: ra
 
 
 def _alignment(rates: PolicyRates, rng: random.Random) -> Iterator[tuple[str, str]]:
-    yield "claim_span", _kept("a part of the claim", rates, rng)
-    yield "source_span", _kept("a part of the source", rates, rng)
-    yield "status", _kept("match", rates, rng)
+    yield "claim_span", _blank_some("a part of the claim", rates, rng)
+    yield "source_span", _blank_some("a part of the source", rates, rng)
+    yield "status", _blank_some("match", rates, rng)
 
 
 def _step(rates: PolicyRates, rng: random.Random) -> Iterator[tuple[str, str]]:
-    yield "claim_part", _kept("a part of the claim", rates, rng)
-    yield "source_evidence", _kept("a part of the source", rates, rng)
-    yield "judgment", _kept("supported", rates, rng)
-    yield "explanation", _kept("Both say the same of it.", rates, rng)
+    yield "claim_part", _blank_some("a part of the claim", rates, rng)
+    yield "source_evidence", _blank_some("a part of the source", rates, rng)
+    yield "judgment", _blank_some("supported", rates, rng)
+    yield "explanation", _blank_some("Both say the same of it.", rates, rng)
 
 
-def _kept(text: str, rates: PolicyRates, rng: random.Random) -> str:
+def _blank_some(text: str, rates: PolicyRates, rng: random.Random) -> str:
     return text if rng.random() < rates.quality else ""

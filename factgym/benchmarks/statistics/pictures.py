@@ -12,10 +12,8 @@ import zlib
 from collections.abc import Sequence
 
 from factgym.benchmarks.formats import count, decimal, interval, percent
-from factgym.benchmarks.statistics.calibration import Bin, Reliability
-from factgym.benchmarks.statistics.counts import accuracy
-from factgym.benchmarks.summary import NO_VERDICT, Confusion
-from factgym.benchmarks.viewer.escape import text
+from factgym.benchmarks.page import escape as text
+from factgym.benchmarks.statistics.classification import NO_VERDICT, Bin, Confusion, Reliability, accuracy
 
 _LIGHT = {
     "ground": "#ffffff",

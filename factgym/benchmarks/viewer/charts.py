@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from factgym.benchmarks.formats import decimal
-from factgym.benchmarks.intervals import Estimate
+from factgym.benchmarks.page import escape as text
+from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.benchmarks.summary import Histogram
-from factgym.benchmarks.viewer.escape import text
 
 _HIGH = 100.0
 

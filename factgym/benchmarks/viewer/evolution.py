@@ -11,9 +11,16 @@ from typing import Any
 
 from factgym.agents.runs import EPISODES, EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS
 from factgym.agents.runs.artifacts import MANIFEST, read_json
-from factgym.benchmarks.eve.evolution import summary_of
-from factgym.benchmarks.eve.phases import LEGEND, PROPOSER, SOLVER, data_lines, proposer_cells, solver_cells
-from factgym.benchmarks.viewer.escape import text
+from factgym.benchmarks.eve.evolution import (
+    LEGEND,
+    PROPOSER,
+    SOLVER,
+    data_lines,
+    proposer_cells,
+    solver_cells,
+    summary_of,
+)
+from factgym.benchmarks.page import escape as text
 from factgym.benchmarks.viewer.overview import manifest_card, notes_list
 
 Cells = Callable[[Mapping[str, Any]], Sequence[str]]

@@ -7,11 +7,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval, label, percent
-from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.summary import NO_VERDICT, RunSummary
+from factgym.benchmarks.page import escape as text
+from factgym.benchmarks.statistics.classification import NO_VERDICT
+from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.benchmarks.summary import RunSummary
 from factgym.benchmarks.tables import fault_sentence
 from factgym.benchmarks.viewer import charts
-from factgym.benchmarks.viewer.escape import text
 from factgym.benchmarks.viewer.loose import as_text
 from factgym.benchmarks.viewer.spending import fact, groups_card, usage_card
 

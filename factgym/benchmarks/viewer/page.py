@@ -18,11 +18,13 @@ from typing import IO, TYPE_CHECKING, Any
 from factgym.agents.runs import EPISODES
 from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.formats import count
+from factgym.benchmarks.page import data_block
+from factgym.benchmarks.page import escape as text
 from factgym.benchmarks.prices import PriceTable
-from factgym.benchmarks.summary import RunSummary, labels_in_order, summarise
+from factgym.benchmarks.statistics.classification import labels_in_order
+from factgym.benchmarks.summary import RunSummary, summarise
 from factgym.benchmarks.usage import model_of
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
-from factgym.benchmarks.viewer.escape import data_block, text
 from factgym.benchmarks.viewer.overview import overview
 from factgym.core.errors import DataError
 
@@ -193,7 +195,7 @@ def _facts(run: Viewed, summary: RunSummary) -> str:
 
 
 def _asset(names: tuple[str, ...]) -> str:
-    folder = files("factgym.benchmarks.viewer") / "assets"
+    folder = files("factgym.benchmarks") / "templates"
     return "\n".join((folder / name).read_text(encoding="ascii") for name in names)
 
 

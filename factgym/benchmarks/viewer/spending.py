@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from factgym.benchmarks.formats import decimal, interval
+from factgym.benchmarks.formats import decimal, interval, whole, whole_interval
 from factgym.benchmarks.groups import GroupSummary
-from factgym.benchmarks.units import whole, whole_interval
+from factgym.benchmarks.page import escape as text
 from factgym.benchmarks.usage import TOKEN_KINDS, UsageSummary
 from factgym.benchmarks.usage_table import effort, measures, sizes
 from factgym.benchmarks.viewer import charts
-from factgym.benchmarks.viewer.escape import text
 
 _KIND_WORDS = {
     "prompt_tokens": ("prompt", ""),

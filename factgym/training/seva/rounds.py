@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from factgym.agents.runs.artifacts import ALLOCATION, MANIFEST, METRICS, read_json
-from factgym.benchmarks.intervals import Estimate
-from factgym.benchmarks.statistics import confusion, macro_f1, paired_bca
+from factgym.benchmarks.statistics.bootstrap import paired_bca
+from factgym.benchmarks.statistics.classification import confusion, macro_f1
+from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.core.errors import DataError
 from factgym.datasets.attribution import LABELS
 from factgym.training import ARMS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from factgym.benchmarks.viewer.escape import text
+from factgym.benchmarks.page import escape as text
 from factgym.training.seva.rounds import Round, Rounds
 from factgym.training.seva.rounds_table import short_name
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from factgym.benchmarks.formats import ABSENT, printable
-from factgym.benchmarks.plain import add, number_columns, plain_table
+from factgym.benchmarks.terminal import add, number_columns, plain_table
 from factgym.training.seva.rounds import Cell, Round, Rounds
 
 if TYPE_CHECKING:

@@ -1,0 +1,132 @@
+"""Charts of the pages, as SVG by Matplotlib (the extra `charts`): the same data give the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from factgym.benchmarks.formats import count, decimal
+from factgym.benchmarks.page import cut, visible
+from factgym.benchmarks.statistics.classification import Reliability
+from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#2f5b9e", "#ad3a2c", "#23744b", "#8a5a00", "#6b3fa0", "#00707a")
+MUTED = "#626873"
+_STYLE: Mapping[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "factgym",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": MUTED,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": "#e7e4de",
+    "legend.frameon": False,
+    "text.parse_math": False,
+}
+
+
+class _Figure:
+    """A figure under way: `axes`, and the SVG text when it is complete."""
+
+    axes: Sequence[Axes]
+    svg: str = ""
+
+
+@contextmanager
+def _figure(title: str, panels: int = 1, size: tuple[float, float] = (7.2, 3.6)) -> Iterator[_Figure]:
+    """Draw `panels` axes beside each other. Raises MissingExtraError without Matplotlib."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("a chart", "charts") from None
+    with matplotlib.rc_context(dict(_STYLE)):
+        drawn = _Figure()
+        figure = Figure(figsize=size, layout="constrained")
+        drawn.axes = [figure.add_subplot(1, panels, i + 1) for i in range(panels)]
+        figure.suptitle(label_text(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
+        yield drawn
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": label_text(title)})
+        drawn.svg = text.getvalue()
+
+
+def label_text(text: str, limit: int = 60) -> str:
+    """Return foreign text as a label: visible and short."""
+    return visible(cut(text, limit))
+
+
+def _whiskers(axes: Axes, xs: Sequence[float], shares: Sequence[Estimate], colour: str, name: str | None) -> None:
+    """Points at the shares' values with their intervals as error bars."""
+    values = [share.value or 0.0 for share in shares]
+    below = [value - (share.low or 0.0) for value, share in zip(values, shares, strict=True)]
+    above = [(1.0 if share.high is None else share.high) - value for value, share in zip(values, shares, strict=True)]
+    reach = [[max(0.0, one) for one in below], [max(0.0, one) for one in above]]
+    axes.errorbar(xs, values, yerr=reach, fmt="o", color=colour, capsize=3, label=name, linewidth=1.2, markersize=4)
+
+
+def reliability_chart(found: Reliability, title: str = "Calibration", *, mass: bool = False) -> str:
+    """Accuracy with its interval against mean confidence, bin by bin, over a histogram of the items.
+
+    mass: the bins of equal mass instead of those of equal width. Empty bins are left out.
+    """
+    bins = [bin_ for bin_ in (found.mass_bins if mass else found.bins) if bin_.n]
+    with _figure(title, 2, (8.4, 3.8)) as figure:
+        points, items = figure.axes
+        error = found.adaptive_ece if mass else found.ece
+        points.set_title(f"ECE {decimal(error)}, Brier {decimal(found.brier)}")
+        points.plot([0, 1], [0, 1], linestyle="--", color=MUTED, linewidth=1)
+        _whiskers(
+            points, [bin_.confidence or 0.0 for bin_ in bins], [bin_.accuracy for bin_ in bins], COLOURS[0], None
+        )
+        points.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
+        items.set_title(count(found.n, "item"))
+        widths = [max(0.004, bin_.high - bin_.low - 0.01) for bin_ in bins]
+        items.bar([bin_.low for bin_ in bins], [bin_.n for bin_ in bins], widths, align="edge", color=COLOURS[0])
+        items.set(xlim=(0, 1), xlabel="confidence", ylabel="items")
+    return figure.svg
+
+
+def share_curves(
+    curves: Sequence[tuple[str, Sequence[str], Sequence[Estimate]]],
+    title: str,
+    boundaries: Sequence[float] = (),
+    axis: str = "count",
+) -> str:
+    """Shares with their intervals by bucket. curves: name, names of the buckets, shares; boundaries: dashed lines."""
+    with _figure(title, 1, (7.6, 4.0)) as figure:
+        axes = figure.axes[0]
+        for i, (name, _, shares) in enumerate(curves):
+            held = [(j, share) for j, share in enumerate(shares) if share.n]
+            aside = 0.1 * (i - (len(curves) - 1) / 2)
+            xs = [j + aside for j, _ in held]
+            _whiskers(axes, xs, [share for _, share in held], COLOURS[i % len(COLOURS)], label_text(name))
+        for boundary in boundaries:
+            axes.axvline(boundary, linestyle="--", color=MUTED, linewidth=1)
+        names = curves[0][1] if curves else ()
+        axes.set_xticks(range(len(names)), list(names))
+        axes.set(ylim=(0, 1), xlabel=axis, ylabel="share")
+        if curves:
+            axes.legend(loc="lower right")
+    return figure.svg
+
+
+def panel_chart(
+    title: str, panels: Mapping[str, Callable[[Axes], None]], size: tuple[float, float] = (9.0, 4.2)
+) -> str:
+    """Panels by title, side by side, each drawn by its function."""
+    with _figure(title, max(1, len(panels)), size) as figure:
+        for axes, (name, draw) in zip(figure.axes, panels.items(), strict=False):
+            axes.set_title(label_text(name))
+            draw(axes)
+    return figure.svg

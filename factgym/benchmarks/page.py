@@ -1,0 +1,133 @@
+"""Self-contained HTML pages by Jinja2: foreign text is escaped, nothing is loaded from elsewhere, all is ASCII."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from factgym.benchmarks.report import KINDS, Bar, Chart, Note, Report, Strong, Table
+from factgym.core.errors import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_MAX_CHARS = 2000
+"""Of one text on a page."""
+_NO_CHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    f"\ud800-\udfff\ufdd0-\ufdef{_NO_CHARACTERS}\U000e0000-\U000e007f]"
+)
+"""Characters that change the display without being seen: controls, direction marks, tags, surrogates, non-characters."""
+_IN_SCRIPT = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"))
+
+
+def visible(text: str) -> str:
+    """Return the text with characters that hide or reorder others written as `[U+202E]`."""
+    return _INVISIBLE.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
+
+
+def escape(value: object, limit: int = 400) -> str:
+    """Return a value as HTML text or attribute value, in ASCII; cut after `limit` characters."""
+    shown = cut(str(value), limit)
+    return html.escape(visible(shown), quote=True).encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def cut(text: str, limit: int) -> str:
+    """Return at most `limit` characters of a text."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def data_block(element_id: str, value: Any) -> str:
+    """Return `value` as a JSON data block, which no browser runs; `element_id` is ours.
+
+    Nothing in it can end the block or open a comment: `<`, `>`, `&` and everything outside ASCII are escapes.
+    """
+    body = json.dumps(value, separators=(",", ":"))
+    for char, escaped in _IN_SCRIPT:
+        body = body.replace(char, escaped)
+    return f'<script type="application/json" id="{element_id}">{body}</script>\n'
+
+
+def asset(*names: str) -> str:
+    """Return the text of our own style sheets or scripts, one after another."""
+    folder = files("factgym.benchmarks") / "templates"
+    return "\n".join((folder / name).read_text("ascii") for name in names)
+
+
+def fill_template(name: str, values: Mapping[str, Any]) -> str:
+    """Return a template of ours filled with values, as ASCII text."""
+    text: str = templates().get_template(name).render(values)
+    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+@cache
+def templates() -> Environment:
+    """Return the environment of our templates: everything is escaped, cut and made visible unless it is `Markup`."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def finalize(value: Any) -> Any:
+        if isinstance(value, Markup) or not isinstance(value, str):
+            return value
+        return visible(cut(value, _MAX_CHARS))
+
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (files("factgym.benchmarks") / "templates" / name).read_text("utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["cut"] = cut
+    environment.filters["style"] = lambda names: Markup(asset(*names))
+    environment.tests["bar"] = lambda value: isinstance(value, Bar)
+    environment.tests["strong"] = lambda value: isinstance(value, Strong)
+    environment.tests["table"] = lambda value: isinstance(value, Table)
+    environment.tests["chart"] = lambda value: isinstance(value, Chart)
+    environment.tests["note"] = lambda value: isinstance(value, Note)
+    environment.filters["image"] = _image
+    environment.globals["kinds"] = KINDS
+    return environment
+
+
+def _image(chart: Chart) -> str | None:
+    """Return a chart as the address of an image, so that its style cannot reach the page; None without the library."""
+    try:
+        svg = chart.draw()
+    except MissingExtraError:
+        return None
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii")
+
+
+def report_page(report: Report) -> str:
+    """Return the page of a report as ASCII text."""
+    import factgym
+
+    return fill_template("report.html", {"report": report, "by": f"factgym {factgym.__version__}"})
+
+
+def write_page(text: str, path: Path) -> Path:
+    """Write a page and return its path; a page that is there is replaced only by a complete one.
+
+    Raises DataError when the file cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, "ascii")
+        part.replace(path)
+    except OSError as error:
+        raise DataError(f"cannot write {path} ({error.strerror}): name another file") from None
+    finally:
+        if part.parent.is_dir():
+            part.unlink(missing_ok=True)
+    return path

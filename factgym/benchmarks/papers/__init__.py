@@ -1,1 +1,0 @@
-"""What the papers print, and how our numbers are laid beside it."""

@@ -1,0 +1,372 @@
+"""The benchmark of ProFact: agents on AVeriTeC's claims or on generated ones, runs, and files of predictions.
+
+In the paper's tables theirs are trained models on AVeriTeC's knowledge store; ours are whoever was played, on the evidence
+at hand. The rows are never a reproduction, and each of ours names its claims and its evidence. Table 3 (training
+algorithms) has nothing of ours in it and is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import field_validator
+
+from factgym.benchmarks.benchmark import Benchmark, DataSet, Evaluation, Outcome, Request, check_names, data_place
+from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval, interval, percent
+from factgym.benchmarks.profact.report import ProFactReport, evaluate_predictions, evaluate_run
+from factgym.benchmarks.report import (
+    Bar,
+    Cell,
+    Note,
+    Part,
+    Report,
+    Row,
+    Section,
+    Strong,
+    Table,
+    make_table,
+    paper_facts,
+    paper_table,
+)
+from factgym.benchmarks.statistics.classification import NO_VERDICT
+from factgym.benchmarks.usage import UsageSummary
+from factgym.core.config import DATA_VARIABLE, Settings
+from factgym.core.errors import ConfigError
+from factgym.datasets.averitec import FactChecks, read_fact_checks
+from factgym.datasets.evidence_store import KNOWLEDGE_STORE
+
+ENV = "profact"
+GENERATED, AVERITEC = "generated", "averitec"
+"""The two data sets."""
+GENERATED_TASKS = 100
+_NAME, _AGENT = 24, 20
+_MILLION = 1e6
+_SHORT = {
+    "Supported": "Supp.",
+    "Refuted": "Ref.",
+    "Not Enough Evidence": "NEE",
+    "Conflicting Evidence/Cherrypicking": "Confl.",
+    NO_VERDICT: "none",
+}
+facts = partial(paper_facts, "profact")
+
+
+class ProFactOptions(Settings):
+    """Settings of the benchmark. predictions: files in AVeriTeC's submission layout to score, instead of playing."""
+
+    predictions: tuple[str, ...] = ()
+
+    @field_validator("predictions", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One agent, or one file of predictions. seconds: playing, on this machine, now."""
+
+    data_set: str
+    agent: str
+    report: ProFactReport
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProFactResults:
+    """Reports by agent, and the paper's tables."""
+
+    results: tuple[Result, ...]
+    tables: tuple[Table, ...]
+
+
+def data_sets(
+    data: str | Path | None = None, only: Sequence[str] = (), settings: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[DataSet, ...]:
+    """Return the claims of `data`, else of the folder in FACTGYM_DATA, else generated ones, as the only data set.
+
+    A file is a split of its own name; of a folder the split is `settings["split"]`, or dev. Raises ConfigError for unknown
+    names, and where AVeriTeC is requested and there is no path.
+    """
+    check_names(only, (GENERATED, AVERITEC))
+    if len(set(only)) > 1:
+        raise ConfigError("one data set at a time: give --only once")
+    place = Path(data) if data is not None else _public_data()
+    split = settings.get("split")
+    if GENERATED in only or (place is None and AVERITEC not in only):
+        if data is not None:
+            raise ConfigError(f"--only {GENERATED} plays no file: leave out the path")
+        return (DataSet(GENERATED, ENV, {"split": str(split)} if split else {}, limit=GENERATED_TASKS),)
+    if place is None:
+        raise ConfigError(f"no claims: give AVeriTeC's dev.json with --data, or set {DATA_VARIABLE}")
+    name = split or (place.stem if place.is_file() else "dev")
+    return (DataSet(AVERITEC, ENV, {"source": AVERITEC, "split": str(name)}, place),)
+
+
+def _public_data() -> Path | None:
+    """The folder that FACTGYM_DATA names, where it holds AVeriTeC."""
+    place = data_place(None)
+    return place if place is not None and (place / "averitec" / "dev.json").is_file() else None
+
+
+def gold_claims(
+    request: Request, options: ProFactOptions, settings: Mapping[str, Any]
+) -> AbstractContextManager[tuple[FactChecks | None, str]]:
+    """Return the gold claims and their split. Predictions need them; recorded runs are scored anew with them.
+
+    Raises ConfigError for predictions without gold claims.
+    """
+    if not options.predictions and not (request.runs and request.data):
+        return nullcontext((None, ""))
+    (data_set,) = data_sets(request.data, (), settings)
+    if data_set.path is None:
+        raise ConfigError(
+            f"predictions are scored against gold claims: give AVeriTeC's dev.json with --data, or set {DATA_VARIABLE}"
+        )
+    split = data_set.config["split"]
+    return nullcontext((read_fact_checks(data_set.path, split), split))
+
+
+def evaluate(evaluation: Evaluation) -> Outcome:
+    """Evaluate every run and every file of predictions, and lay the paper's tables beside them."""
+    checks, split = evaluation.resources
+    if evaluation.played:
+        results = [Result(one.data_set, one.agent, evaluate_run(one.run), one.seconds) for one in evaluation.runs]
+        first = evaluation.data_sets[0]
+        title = f"{first.name}, {first.config.get('split', 'dev')}: {count(results[0].report.tasks, 'claim')}"
+    else:
+        reports = [evaluate_run(one.run, checks=checks) for one in evaluation.runs]
+        files = evaluation.options.predictions
+        reports += [evaluate_predictions(file, checks or (), split=split) for file in files]
+        results, title = list(_named(reports)), "Runs and predictions"
+    tables: tuple[Table, ...] = ()
+    if evaluation.request.paper:
+        limit = facts("setting")["max_questions"]
+        # Predictions as the paper compares them: no more questions than its own policy may pose.
+        short = [
+            evaluate_predictions(file, checks or (), split=split, limit=limit)
+            for file in evaluation.options.predictions
+        ]
+        named = [*results, *(Result(split, f"{report.agent}, {limit} questions", report) for report in short)]
+        tables = paper_tables(_distinct([(one.agent, one.report) for one in named]))
+    return Outcome(
+        results=ProFactResults(tuple(results), tables),
+        report=Report(
+            "ProFact benchmark",
+            tuple(_sections(results, title, detailed=not evaluation.played)),
+            tables,
+            tuple(_notes(evaluation)),
+        ),
+        numbers=[
+            {"data_set": one.data_set, "agent": one.agent, "seconds": one.seconds, "report": one.report.to_dict()}
+            for one in results
+        ],
+        episodes=sum(one.report.n for one in results),
+        data_sets=len({one.data_set for one in results}),
+        agents=len(results),
+    )
+
+
+def _named(reports: Sequence[ProFactReport]) -> Iterator[Result]:
+    agents = Counter(report.agent for report in reports)
+    for report in reports:
+        name = report.agent if agents[report.agent] == 1 else f"{report.agent} ({report.source})"
+        yield Result(report.split or AVERITEC, name, report)
+
+
+def _distinct(reports: Sequence[tuple[str, ProFactReport]]) -> dict[str, ProFactReport]:
+    """Reports by name; where two have the same, their folders are named too."""
+    names = [name for name, _ in reports]
+    return {(name if names.count(name) == 1 else f"{name} ({one.source})"): one for name, one in reports}
+
+
+def _notes(evaluation: Evaluation) -> Iterator[str]:
+    if evaluation.generated_only:
+        yield (
+            "Played on generated claims, on which no score of the paper is. Give AVeriTeC's dev.json with --data, or set "
+            f"{DATA_VARIABLE}."
+        )
+    if evaluation.has_role("exploiter", "oracle"):
+        yield (
+            "The oracle is told the gold questions, answers and label, and some other scripts are told parts: their "
+            "scores are bounds, not results."
+        )
+
+
+def _sections(results: Sequence[Result], title: str, *, detailed: bool) -> Iterator[Section]:
+    if detailed:
+        yield from (_details(one, folded=False) for one in results)
+    if not detailed or len(results) > 1:
+        notes = dict.fromkeys(note for one in results for note in _report_notes(one.report))
+        yield Section(title, (_overview(results, title), *(Note(note) for note in notes)), in_navigation=True)
+    if not detailed:
+        yield from (_details(one, folded=True) for one in results)
+
+
+def _overview(results: Sequence[Result], title: str) -> Table:
+    cutoff = facts("setting")["cutoff"]
+    rows: list[Sequence[Cell]] = []
+    for one in results:
+        report, main = one.report, one.report.averitec[cutoff]
+        scores = (hundred(estimate) for estimate in (report.question, report.qa, report.accuracy))
+        rows.append((one.agent, *scores, Strong(hundred(main)), hundred_interval(main), hundred(report.macro_f1)))
+    heads = ("agent", "Q-only", "Q&A", "acc", "AVeriTeC", "95 %", "macro-F1")
+    heading = f"{title}, in percent; AVeriTeC score above {cutoff}"
+    return make_table(heading, heads, rows, name_limit=_AGENT, min_width=_AGENT)
+
+
+def _report_notes(report: ProFactReport) -> list[str]:
+    """The report's notes, and the episodes that were left out of its scores."""
+    excluded = []
+    if report.errors:
+        excluded.append(f"{count(report.errors, 'infrastructure error')} left out of all scores.")
+    if report.unscored:
+        excluded.append(f"{count(report.unscored, 'episode')} not scored.")
+    return [*excluded, *report.notes]
+
+
+def _details(one: Result, *, folded: bool) -> Section:
+    """Everything about one run or file of predictions."""
+    report = one.report
+    size = count(report.n, "claim" if report.n == report.tasks else "episode")
+    size += f" of {count(report.tasks, 'claim')}" if report.n != report.tasks else ""
+    size += f", split {report.split}" if report.split else ""
+    parts: tuple[Part, ...] = (
+        Note(f"{report.env or 'predictions'} of {report.agent}: {size}", fine=True),
+        *(Note(note) for note in _report_notes(report)),
+        _scores(report),
+        _labels(report),
+        _costs(report),
+    )
+    return Section(one.agent, parts, page_only=folded, folded=folded)
+
+
+def _scores(report: ProFactReport) -> Table:
+    estimates = {
+        "Q-only METEOR": report.question,
+        "Q&A METEOR": report.qa,
+        "accuracy": report.accuracy,
+        "macro-F1": report.macro_f1,
+        **{f"AVeriTeC score > {cutoff}": estimate for cutoff, estimate in report.averitec.items()},
+    }
+    rows = [(name, decimal(one.value), interval(one), Bar(one)) for name, one in estimates.items()]
+    return make_table("", ("score", "value", "95 % interval", ""), rows, min_width=_NAME)
+
+
+def _labels(report: ProFactReport) -> Table:
+    table = report.confusion
+    rows = []
+    for gold, counts in zip(table.golds, table.counts, strict=True):
+        f1 = report.f1[gold]
+        rows.append((gold, *(f"{n:,}" for n in counts), decimal(f1.value, 2), interval(f1, 2)))
+    heads = ("gold", *(_SHORT[label] for label in table.predictions), "F1", "95 % interval")
+    return make_table("Labels", heads, rows, name_limit=22, min_width=_NAME)
+
+
+def _costs(report: ProFactReport) -> Table:
+    rows = [
+        (name, decimal(one.value, 1), interval(one, 1), "")
+        for name, one in {"questions": report.asked, "searches": report.searches}.items()
+    ]
+    for name, share in {"questions unanswered": report.unanswered, "without a label": report.no_label}.items():
+        rows.append((name, percent(share.value), interval(share, 2), ""))
+    rows.append(("seconds on the clock", decimal(report.seconds.value, 2), interval(report.seconds, 2), ""))
+    for kind, name in (("prompt_tokens", "tokens in"), ("completion_tokens", "tokens out")):
+        used = report.usage.tokens.get(kind) if report.usage is not None else None
+        if used is not None:
+            mean = used.per_episode
+            rows.append((name, decimal(mean.value, 0), interval(mean, 0), f"{used.total:,}"))
+    return make_table("For a claim", ("", "mean", "95 % interval", "total"), rows, min_width=_NAME)
+
+
+def paper_tables(reports: Mapping[str, ProFactReport]) -> tuple[Table, Table]:
+    """Return Tables 1 and 2, theirs first in each, ours by name."""
+    return _table_1(reports), _table_2(reports)
+
+
+def _table_1(reports: Mapping[str, ProFactReport]) -> Table:
+    """METEOR, accuracy and the AVeriTeC score at .25, in percent."""
+    printed, cutoff = facts("table1"), facts("setting")["cutoff"]
+    rows = []
+    for row in printed["rows"]:
+        scores = (row[name] for name in ("question", "qa", "accuracy", "averitec"))
+        for llm, *values in zip(printed["llms"], *scores, strict=True):
+            rows.append(Row((f"{row['method']} (theirs)", llm, *(decimal(value, 2) for value in values))))
+    for name, one in reports.items():
+        estimates = (one.question, one.qa, one.accuracy, one.averitec[cutoff])
+        rows.append(Row((f"{name} (ours)", _setting(one), *(hundred(estimate, 2) for estimate in estimates))))
+    columns = ("Method", "LLM, or what ours is on", "Q-only", "Q&A", "Acc.", "AVeriTeC")
+    notes = (
+        *_evidence_notes(reports),
+        "The AVeriTeC score counts a claim whose Q&A score lies above the cutoff, as the paper’s text and the official "
+        f"scorer have it; which cutoff the paper does not say. Ours is at {cutoff}.",
+    )
+    return paper_table("Table 1", "METEOR, accuracy, AVeriTeC score", "theirs", columns, rows, notes)
+
+
+def _table_2(reports: Mapping[str, ProFactReport]) -> Table:
+    """Seconds and tokens: theirs in total over 500 claims, and for a claim."""
+    printed, claims = facts("table2"), facts("setting")["claims"]
+    rows = []
+    for row in printed["rows"]:
+        for llm, *values in zip(printed["llms"], row["seconds"], row["input"], row["output"], strict=True):
+            each = (f"{round(value * _MILLION / claims):,}" for value in values[1:])
+            rows.append(Row((f"{row['method']} (theirs)", llm, *(decimal(value, 2) for value in values), *each)))
+    for name, one in reports.items():
+        totals = [_total(one.usage, kind) for kind in ("prompt_tokens", "completion_tokens")]
+        millions = (ABSENT if total is None else decimal(total / _MILLION, 2) for total in totals)
+        each = (ABSENT if total is None else f"{round(total / one.n):,}" for total in totals)
+        rows.append(Row((f"{name} (ours)", _setting(one), decimal(one.seconds.value, 2), *millions, *each)))
+    columns = ("Method", "LLM, or what ours is on", "s/claim", "in, M", "out, M", "in/claim", "out/claim")
+    notes = (
+        f"Theirs are sums over {claims} claims; ours over the claims of the row. Our seconds are an episode's on the "
+        "clock, with others under way at the same time; the paper does not say how it took its own.",
+        "A scripted agent has no tokens.",
+    )
+    return paper_table("Table 2", "Time and tokens", "theirs", columns, rows, notes)
+
+
+def _total(usage: UsageSummary | None, kind: str) -> int | None:
+    tokens = usage.tokens.get(kind) if usage is not None else None
+    return None if tokens is None else tokens.total
+
+
+def _setting(report: ProFactReport) -> str:
+    """Split, evidence and number of claims, short enough for a column."""
+    return f"{report.split or '?'}, {' + '.join(report.stores) or 'as submitted'}, n {report.n}"
+
+
+def _evidence_notes(reports: Mapping[str, ProFactReport]) -> Iterator[str]:
+    """The differences between our setting and theirs."""
+    setting = facts("setting")
+    yield (
+        f"Theirs search AVeriTeC’s knowledge store, dense with {setting['encoder']}, top {setting['top_k']}, at most "
+        f"{setting['max_questions']} questions. Ours search by BM25 unless --set index says otherwise."
+    )
+    notes = {note for one in reports.values() for kind, note in one.stores.items() if note and kind != KNOWLEDGE_STORE}
+    yield from sorted(notes)
+    if any(not one.stores for one in reports.values()):
+        yield (
+            "“As submitted”: scored from a file of predictions. HerO’s published answers for dev, cut to five questions, "
+            "give Q-only 44.33 and Q&A 30.54, with NLTK 3.9 instead of 3.10 44.29 and 30.55; the paper has 44.29 and 30.54 "
+            "for HerO. All ten questions give 49.09 and 34.02."
+        )
+
+
+BENCHMARK = Benchmark(
+    name="profact",
+    env=ENV,
+    find_data=data_sets,
+    evaluate=evaluate,
+    options=ProFactOptions,
+    resources=gold_claims,
+    reads_without_runs=lambda options: bool(options.predictions),
+    gold_with_runs=True,
+)

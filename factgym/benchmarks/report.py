@@ -1,0 +1,213 @@
+"""An evaluation as data: sections of tables, charts and notes, which `terminal` and `page` draw alike.
+
+Strings are plain text, foreign text included: whoever draws them escapes them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from factgym.benchmarks.statistics.intervals import Estimate
+
+Kind = Literal["computed", "simulated", "data", "theirs"]
+KINDS: Mapping[Kind, str] = MappingProxyType(
+    {
+        "computed": "computed from the definitions",
+        "simulated": "simulated, not trained",
+        "data": "counted in the files at hand",
+        "theirs": "their trained models beside our scripts: not a reproduction",
+    }
+)
+"""Where the numbers of a paper's table come from, in words."""
+assert tuple(KINDS) == get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A share in [0, 1] as a bar; a page adds its interval as a whisker."""
+
+    estimate: Estimate
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    """Text that stands out."""
+
+    text: str
+
+
+Cell = str | Strong | Bar
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. limit: characters of a cell on a terminal. page_only: left out on a terminal, where it does not fit."""
+
+    name: str
+    left: bool = False
+    page_only: bool = False
+    limit: int = 400
+    min_width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line. agrees: whether ours is theirs to the digits that a paper prints; None where they cannot be compared."""
+
+    cells: tuple[Cell, ...]
+    agrees: bool | None = None
+    ends_group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table; the first column holds names.
+
+    source, kind: of a paper's table, such as "Table 14", and where ours in it comes from. wrap: long cells take several
+    lines on a terminal. Raises ValueError for a row that does not fit the columns.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    kind: Kind | None = None
+    wrap: bool = False
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row.cells) != len(self.columns):
+                raise ValueError(
+                    f"{self.source or self.title}: {len(row.cells)} cells for {len(self.columns)} columns: {row.cells}"
+                )
+
+    @property
+    def marked(self) -> bool:
+        """Whether any row says if ours agrees with theirs."""
+        return any(row.agrees is not None for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON data; only for tables of text."""
+        return {
+            "source": self.source,
+            "title": self.title,
+            "kind": self.kind,
+            "columns": [column.name for column in self.columns],
+            "rows": [{"cells": list(row.cells), "agrees": row.agrees} for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+
+def make_table(
+    title: str,
+    columns: Sequence[str | Column],
+    rows: Iterable[Sequence[Cell] | Row],
+    *,
+    notes: Iterable[str] = (),
+    name_limit: int = 40,
+    min_width: int = 0,
+) -> Table:
+    """Return a table whose first column holds names: left-aligned, `name_limit` characters wide at most on a terminal."""
+    heads = [
+        column
+        if isinstance(column, Column)
+        else Column(column, left=True, limit=name_limit, min_width=min_width)
+        if i == 0
+        else Column(column)
+        for i, column in enumerate(columns)
+    ]
+    lines = [row if isinstance(row, Row) else Row(tuple(row)) for row in rows]
+    return Table(title, tuple(heads), tuple(lines), tuple(notes))
+
+
+def paper_table(
+    source: str,
+    title: str,
+    kind: Kind,
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    notes: Iterable[str] = (),
+    *,
+    words: bool = False,
+) -> Table:
+    """Return a table of a paper with ours in it. words: all cells are text and left-aligned."""
+    heads = tuple(Column(name, left=words or i == 0) for i, name in enumerate(columns))
+    return Table(title, heads, tuple(rows), tuple(notes), source, kind, wrap=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart of a page. draw: returns it as SVG text; raises MissingExtraError without the chart library."""
+
+    title: str
+    draw: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence for people. fine: small print, such as a legend, and no warning. page: whether a page shows it."""
+
+    text: str
+    fine: bool = False
+
+
+Part = Table | Chart | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Parts under one heading. page_only: not on a terminal. folded: opened on demand on a page."""
+
+    title: str
+    parts: tuple[Part, ...]
+    about: str = ""
+    page_only: bool = False
+    folded: bool = False
+    in_navigation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole evaluation. notes come last on a terminal and first on a page; tables are those of the paper."""
+
+    title: str
+    sections: tuple[Section, ...]
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+    table_charts: Mapping[str, Chart] = field(default_factory=dict)
+
+
+def paper_facts(paper: str, table: str) -> Mapping[str, Any]:
+    """Return the numbers that a paper prints under a key of `facts/PAPER.toml`, such as "table14"; read-only.
+
+    Raises KeyError for an unknown key.
+    """
+    return MappingProxyType(_facts(paper)[table])
+
+
+@cache
+def _facts(paper: str) -> dict[str, Any]:
+    file = resources.files("factgym.benchmarks").joinpath("facts", f"{paper}.toml")
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+def same(ours: float, theirs: float, places: int) -> bool:
+    """Return whether a number is the printed one: within half a unit of its last digit, ties included."""
+    return abs(ours - theirs) <= 0.5 * 10.0**-places + 1e-9
+
+
+def notes_by_name(notes: Iterable[tuple[str, Iterable[str]]], everybody: int | None = None) -> list[str]:
+    """Return each note once, preceded by the names it is about; without names where it is about `everybody`."""
+    names: dict[str, list[str]] = {}
+    for name, own in notes:
+        for note in own:
+            names.setdefault(note, []).append(name)
+    return [note if len(who) == everybody else f"{', '.join(who)}: {note}" for note, who in names.items()]

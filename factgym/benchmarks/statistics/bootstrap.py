@@ -1,0 +1,360 @@
+"""Bias-corrected and accelerated (BCa) bootstrap intervals (Efron 1987), for statistics that are functions of sums.
+
+Means, shares, macro-F1 and their differences all depend on the items through sums alone. So equal items are kept once
+with their count, a resample is a draw of new counts (multinomial, which is exact), and ten thousand resamples are one
+matrix product. Items that are not independent (samples of one task) are resampled as whole clusters. The result depends
+on the multiset of items and on the seed, not on the order of the items; the same seed gives the same interval under
+one version of NumPy.
+
+Differences of two classifiers are taken on the same resampled items. Labels are fixed before resampling: one that a
+resample loses counts as 0 in its macro-F1 (scikit-learn's `zero_division=0` with `labels=`). A bootstrap knows only the
+sample: where every item agrees the interval has no length. For a single proportion near 0 or 1 use Wilson's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from factgym.benchmarks.statistics.classification import Counts, confusion, find_metric
+from factgym.benchmarks.statistics.intervals import LEVEL, NO_DATA, Estimate
+
+Floats = NDArray[np.float64]
+Statistic = Callable[[Floats], Floats]
+"""From sums of rows, shape (..., d), to values, shape (...)."""
+
+RESAMPLES = 10_000
+
+_NORMAL = NormalDist()
+_SAME = 1e-12
+"""Relative difference under which two values of a statistic are one: sums in another order round differently."""
+_AT_ONCE = 2**20
+"""Numbers of a kind that are held at a time: 8 MB."""
+_FEW_CELLS = 8
+"""Where there are this many times fewer distinct rows than units, their counts are drawn, else the units."""
+_NARROW = 4
+"""Columns up to which drawn units are added up directly."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sample:
+    """Independent units as distinct rows, shape (m, d), in ascending order, and how often each occurs, shape (m,)."""
+
+    rows: Floats
+    counts: NDArray[np.int64]
+
+    @property
+    def n(self) -> int:
+        """The number of units."""
+        return int(self.counts.sum())
+
+    def sums(self) -> Floats:
+        """The sum of all units, shape (d,)."""
+        return np.asarray(self.counts @ self.rows, np.float64)
+
+    def resampled(self, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
+        """The sums of samples of the same size drawn with replacement: arrays of shape (…, d), `resamples` rows in all."""
+        if _FEW_CELLS * len(self.counts) <= self.n:
+            draw, wide = self._by_cell, len(self.counts)
+        else:
+            draw, wide = (self._by_unit if self.rows.shape[1] <= _NARROW else self._by_tally), self.n
+        step = max(1, _AT_ONCE // max(wide, self.rows.shape[1]))
+        for at in range(0, resamples, step):
+            yield draw(min(step, resamples - at), rng)
+
+    def _by_cell(self, resamples: int, rng: np.random.Generator) -> Floats:
+        """Draw how often each distinct row comes."""
+        counts = rng.multinomial(self.n, self.counts / self.n, size=resamples)
+        return np.asarray(counts.astype(np.float64) @ self.rows, np.float64)
+
+    def _by_unit(self, resamples: int, rng: np.random.Generator) -> Floats:
+        """Draw units, and add up their columns; one that never varies needs no adding up."""
+        drawn = rng.integers(self.n, size=(resamples, self.n))
+        columns = np.repeat(self.rows, self.counts, axis=0).T
+        sums = [column[drawn].sum(1) if np.ptp(column) else np.full(resamples, column.sum()) for column in columns]
+        return np.stack(sums, axis=-1)
+
+    def _by_tally(self, resamples: int, rng: np.random.Generator) -> Floats:
+        """Draw units, and count how often each distinct row came: quicker for wide rows."""
+        drawn = np.repeat(np.arange(len(self.counts)), self.counts)[rng.integers(self.n, size=(resamples, self.n))]
+        drawn += np.arange(resamples)[:, None] * len(self.counts)
+        tally = np.bincount(drawn.ravel(), minlength=resamples * len(self.counts)).reshape(resamples, -1)
+        return np.asarray(tally.astype(np.float64) @ self.rows, np.float64)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bootstrap:
+    """A statistic on the sample, on resamples (any order) and without each unit (`left_out[i]` occurs `counts[i]` times)."""
+
+    observed: float
+    replicates: Floats
+    left_out: Floats
+    counts: NDArray[np.int64]
+
+    @property
+    def bias(self) -> float:
+        """z0: the normal quantile of the share of replicates below the value, equal ones by half.
+
+        Kept finite where all lie on one side: the share stays half a replicate away from 0 and 1.
+        """
+        return self._quantile(self.observed)
+
+    @property
+    def acceleration(self) -> float:
+        """a: a sixth of the skewness of the jackknife's influence values; 0 where they are all equal."""
+        away = np.average(self.left_out, weights=self.counts) - self.left_out
+        scale = float(np.abs(away).max(initial=0.0))
+        if scale <= self._tolerance:
+            return 0.0
+        away = away / scale
+        return float((self.counts * away**3).sum() / (6 * (self.counts * away**2).sum() ** 1.5))
+
+    @property
+    def constant(self) -> bool:
+        """Whether the statistic is the same on every resample."""
+        return float(np.ptp(self.replicates)) <= self._tolerance
+
+    def interval(self, level: float = LEVEL) -> Estimate:
+        """The BCa interval; `[value, value]` where the statistic is constant."""
+        n = int(self.counts.sum())
+        if self.constant:
+            return Estimate(self.observed, self.observed, self.observed, n)
+        tails = [self._adjusted(_NORMAL.inv_cdf(tail)) for tail in ((1 - level) / 2, (1 + level) / 2)]
+        low, high = np.quantile(self.replicates, tails)
+        return Estimate(self.observed, float(low), float(high), n)
+
+    def p_value(self, at: float = 0.0) -> float:
+        """Two-sided p of the hypothesis that the statistic is `at`: 1 - level of the BCa interval that ends there.
+
+        Not below 1 / resamples. 1 where the statistic is constant at `at`, and 1 / resamples where constant elsewhere.
+        """
+        floor = 1 / len(self.replicates)
+        if self.constant:
+            return 1.0 if abs(self.observed - at) <= self._tolerance else floor
+        past = self._quantile(at) - self.bias
+        bend = 1 + self.acceleration * past
+        if bend <= 0:
+            return floor
+        tail = _NORMAL.cdf(past / bend - self.bias)
+        return min(1.0, max(floor, 2 * min(tail, 1 - tail)))
+
+    @property
+    def _tolerance(self) -> float:
+        return _SAME * max(abs(self.observed), float(np.abs(self.replicates).max(initial=0.0)))
+
+    def _quantile(self, at: float) -> float:
+        size, slack = len(self.replicates), self._tolerance
+        below = np.count_nonzero(self.replicates < at - slack) + np.count_nonzero(self.replicates <= at + slack)
+        return _NORMAL.inv_cdf(min(max(int(below), 1), 2 * size - 1) / (2 * size))
+
+    def _adjusted(self, z: float) -> float:
+        """The level of the replicates' quantile that stands for the normal quantile `z`."""
+        shifted = self.bias + z
+        bend = 1 - self.acceleration * shifted
+        if bend <= 0:  # Past the pole of the correction: its limit.
+            return 1.0 if shifted > 0 else 0.0
+        return _NORMAL.cdf(self.bias + shifted / bend)
+
+
+def sample_of(rows: ArrayLike, clusters: Sequence[Hashable] | None = None) -> Sample:
+    """The units of a bootstrap: items, one row of finite numbers each, shape (n, d); or clusters, the sums of theirs.
+
+    clusters: the cluster of each item, such as its task. Raises ValueError for other shapes and for NaN or infinity.
+    """
+    given = np.asarray(rows, np.float64)
+    if given.ndim != 2:
+        raise ValueError(f"rows of shape (items, columns) are needed, not {given.shape}")
+    if not np.isfinite(given).all():
+        raise ValueError("a value is NaN or infinite")
+    distinct, counts = np.unique(given if clusters is None else _added_up(given, clusters), axis=0, return_counts=True)
+    return Sample(distinct, counts.astype(np.int64))
+
+
+def _added_up(rows: Floats, clusters: Sequence[Hashable]) -> Floats:
+    numbers: dict[Hashable, int] = {}
+    of_item = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
+    if len(of_item) != len(rows):
+        raise ValueError(f"{len(rows)} items, but clusters for {len(of_item)}")
+    sums = np.zeros((len(numbers), rows.shape[1]))
+    np.add.at(sums, of_item, rows)
+    return sums
+
+
+def bootstrap(sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLES, seed: int = 0) -> Bootstrap:
+    """Evaluate a statistic on a sample of at least two units, its resamples and its jackknife.
+
+    Raises ValueError for fewer units, for no resamples, and where the statistic is NaN or infinite: define its
+    limits instead.
+    """
+    if sample.n < 2 or resamples < 1:
+        raise ValueError(f"{sample.n} units and {resamples} resamples: at least 2 and 1 are needed")
+    sums = sample.sums()
+    rng = np.random.default_rng(seed)
+    replicates = np.concatenate(
+        [np.asarray(statistic(sums_of), np.float64) for sums_of in sample.resampled(resamples, rng)]
+    )
+    left_out = np.asarray(statistic(sums - sample.rows), np.float64)
+    observed = float(statistic(sums))
+    if not (np.isfinite(observed) and np.isfinite(replicates).all() and np.isfinite(left_out).all()):
+        raise ValueError("the statistic is NaN or infinite on a resample")
+    return Bootstrap(observed, replicates, left_out, sample.counts)
+
+
+def bca(
+    sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
+) -> Estimate:
+    """A statistic of the sums with its BCa interval; no interval for one unit, nothing for none."""
+    if sample.n == 0:
+        return NO_DATA
+    if sample.n == 1:
+        return Estimate(float(statistic(sample.sums())), None, None, 1)
+    return bootstrap(sample, statistic, resamples=resamples, seed=seed).interval(level)
+
+
+def bca_mean(
+    values: Sequence[float],
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> Estimate:
+    """The mean of all items with its BCa interval over items, or over clusters where items are not independent.
+
+    Clusters may differ in size: the mean is still that of the items, a ratio of two sums over clusters.
+    """
+    rows = np.column_stack([np.asarray(values, np.float64), np.ones(len(values))])
+    return bca(sample_of(rows, clusters), _mean, resamples=resamples, seed=seed, level=level)
+
+
+def _mean(sums: Floats) -> Floats:
+    return np.asarray(sums[..., 0] / sums[..., 1], np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two classifiers on the same items.
+
+    first, second: their scores. difference: second - first with its BCa interval. p: two-sided, of no difference, not
+    below 1 / resamples; None for fewer than two units.
+    """
+
+    first: float | None
+    second: float | None
+    difference: Estimate
+    p: float | None
+
+
+def bca_score(
+    golds: Sequence[str],
+    predictions: Sequence[str | None],
+    metric: str = "macro_f1",
+    *,
+    labels: Sequence[str] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> Estimate:
+    """A score of `counts.METRICS` with its BCa interval over items, or over clusters of items.
+
+    Raises ConfigError for an unknown metric, and ValueError as `confusion` does.
+    """
+    names = confusion(golds, predictions, labels).golds
+    sample = _sample([_codes(golds, predictions, names)], len(names), clusters)
+    return bca(sample, _on_tables(find_metric(metric), len(names)), resamples=resamples, seed=seed, level=level)
+
+
+def paired_bca(
+    golds: Sequence[str],
+    first: Sequence[str | None],
+    second: Sequence[str | None],
+    metric: str = "macro_f1",
+    *,
+    labels: Sequence[str] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> Comparison:
+    """The difference `second - first` of a score, with its BCa interval over items or clusters.
+
+    Exchanging the two classifiers changes the sign and nothing else. Labels are by default those that occur in any of
+    the three sequences. Raises ConfigError for an unknown metric, and ValueError as `confusion` does.
+    """
+    score = find_metric(metric)
+    if labels is None:
+        labels = confusion([*golds, *golds], [*first, *second]).golds
+    names = confusion(golds, first, labels).golds
+    confusion(golds, second, names)
+    codes = [_codes(golds, predictions, names) for predictions in (first, second)]
+    sample, other = _sample(codes, len(names), clusters), _sample(codes[::-1], len(names), clusters)
+    if sample.n == 0:
+        return Comparison(None, None, NO_DATA, None)
+    scores = [float(score_of) for score_of in _both(score, len(names))(sample.sums())]
+    if sample.n == 1:
+        return Comparison(scores[0], scores[1], Estimate(scores[1] - scores[0], None, None, 1), None)
+    resampled = _exchangeable(sample, other, _difference(score, len(names)), resamples, seed)
+    return Comparison(scores[0], scores[1], resampled.interval(level), resampled.p_value())
+
+
+def _exchangeable(
+    sample: Sample, other: Sample, statistic: Callable[[Floats], Floats], resamples: int, seed: int
+) -> Bootstrap:
+    """Resample always the same one of a sample and its mirror image, so that exchanging them is exact."""
+    key, mirror_key = _key(sample), _key(other)
+    resampled = bootstrap(sample if key <= mirror_key else other, statistic, resamples=resamples, seed=seed)
+    if key == mirror_key:
+        return replace(resampled, replicates=np.concatenate([resampled.replicates, -resampled.replicates]))
+    if key < mirror_key:
+        return resampled
+    return replace(
+        resampled, observed=-resampled.observed, replicates=-resampled.replicates, left_out=-resampled.left_out
+    )
+
+
+def _codes(golds: Sequence[str], predictions: Sequence[str | None], labels: Sequence[str]) -> NDArray[np.int64]:
+    """The cell of each item in a table of shape (K, K + 1), counted row by row."""
+    row = {label: i * (len(labels) + 1) for i, label in enumerate(labels)}
+    column: dict[str | None, int] = {label: i for i, label in enumerate(labels)}
+    column[None] = len(labels)
+    cells = [row[gold] + column[label] for gold, label in zip(golds, predictions, strict=True)]
+    return np.array(cells, np.int64)
+
+
+def _sample(codes: Sequence[NDArray[np.int64]], labels: int, clusters: Sequence[Hashable] | None) -> Sample:
+    """Items as rows that hold a 1 in their cell of each classifier's table."""
+    cells = labels * (labels + 1)
+    cells_of = np.stack([code + i * cells for i, code in enumerate(codes)], axis=-1)
+    if clusters is None:
+        kinds, counts = np.unique(cells_of, axis=0, return_counts=True)
+        return Sample(_one_hot(kinds, cells * len(codes)), counts.astype(np.int64))
+    return sample_of(_one_hot(cells_of, cells * len(codes)), clusters)
+
+
+def _one_hot(cells_of_items: NDArray[np.int64], width: int) -> Floats:
+    rows = np.zeros((len(cells_of_items), width))
+    np.put_along_axis(rows, cells_of_items, 1.0, axis=1)
+    return rows
+
+
+def _key(sample: Sample) -> bytes:
+    """What tells two samples apart; which of two comes first does not matter, only that it is always the same."""
+    return sample.rows.tobytes() + sample.counts.tobytes()
+
+
+def _on_tables(score: Callable[[Counts], Counts], labels: int) -> Callable[[Floats], Floats]:
+    return lambda sums: score(sums.reshape(*sums.shape[:-1], labels, labels + 1))
+
+
+def _both(score: Callable[[Counts], Counts], labels: int) -> Callable[[Floats], Floats]:
+    return lambda sums: score(sums.reshape(*sums.shape[:-1], 2, labels, labels + 1))
+
+
+def _difference(score: Callable[[Counts], Counts], labels: int) -> Callable[[Floats], Floats]:
+    both = _both(score, labels)
+    return lambda sums: np.asarray(both(sums)[..., 1] - both(sums)[..., 0], np.float64)

@@ -1,0 +1,494 @@
+"""From gold and predicted labels to the numbers of a classifier, all with intervals where there is one.
+
+Accuracy, F1, balanced accuracy and correlation are functions of the table of counts, so that one array function serves
+a single table and ten thousand resampled ones (see `bootstrap`). A missing prediction is wrong for every label: it has a
+column of its own, counts in accuracy and in the recall of its gold label, and in nobody's precision. Where a ratio has
+nothing to divide by it is 0, as with scikit-learn's `zero_division=0`: a label that is asked for but never occurs pulls
+macro-F1 down. Then McNemar's test, biases, calibration, and the spread of a score over stratified slices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from factgym.benchmarks.statistics.intervals import LEVEL, NO_DATA, Estimate, wilson
+from factgym.core.errors import ConfigError, did_you_mean
+from factgym.datasets.claims import VERDICTS
+
+NO_VERDICT = "none"
+"""How a missing verdict is written among the predictions: nothing valid was submitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Counts of episodes, `counts[i][j]` with gold label `golds[i]` and submitted label `predictions[j]`."""
+
+    golds: tuple[str, ...]
+    predictions: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+def labels_in_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """The distinct labels: verdicts in their own order, others after them by name."""
+    distinct = set(labels)
+    verdicts = [label for label in VERDICTS if label in distinct]
+    return (*verdicts, *sorted(distinct.difference(verdicts)))
+
+
+Counts = NDArray[np.float64]
+"""Tables of shape (..., K, K + 1): gold label, predicted label; the last column holds missing predictions."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScores:
+    """One label against the rest: precision, recall and F1 in [0, 1], 0 where undefined.
+
+    gold, predicted, right: items with this gold label, with this prediction, with both.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    gold: int
+    predicted: int
+    right: int
+
+
+def confusion(
+    golds: Sequence[str], predictions: Sequence[str | None], labels: Sequence[str] | None = None
+) -> Confusion:
+    """Counts of gold against predicted labels, in the order of `labels` (by default those that occur).
+
+    A prediction of None is counted in a last column, `none`, which is there only when one is missing. Raises
+    ValueError for sequences of different lengths, for repeated labels, and for a label that `labels` lacks: whoever
+    parses outputs decides what an unknown label means, None or an error.
+    """
+    names = _labels(golds, predictions, labels)
+    pairs = Counter(zip(golds, predictions, strict=True))
+    missing = any(label is None for label in predictions)
+    columns: tuple[str | None, ...] = (*names, None) if missing else names
+    counts = tuple(tuple(pairs[(gold, label)] for label in columns) for gold in names)
+    return Confusion(names, tuple(NO_VERDICT if label is None else label for label in columns), counts)
+
+
+def _labels(golds: Sequence[str], predictions: Sequence[str | None], labels: Sequence[str] | None) -> tuple[str, ...]:
+    occurring = {*golds, *(label for label in predictions if label is not None)}
+    names = labels_in_order(occurring) if labels is None else tuple(labels)
+    if len(set(names)) != len(names):
+        raise ValueError(f"a label is repeated in {names}")
+    for label in sorted(occurring.difference(names)):
+        raise ValueError(f"label {label!r} is none of {', '.join(names)}.{did_you_mean(label, names)}")
+    if NO_VERDICT in names:
+        raise ValueError(f"{NO_VERDICT!r} cannot be a label: it is how a missing prediction is written; use None")
+    return names
+
+
+def counts_of(table: Confusion) -> Counts:
+    """The table with the same labels on both sides, in the order of its columns, and a last column for the missing."""
+    labels = _table_labels(table)
+    numbers = {label: i for i, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels) + 1))
+    for gold, row in zip(table.golds, table.counts, strict=True):
+        for label, n in zip(table.predictions, row, strict=True):
+            counts[numbers[gold], numbers.get(label, len(labels))] = n
+    return counts
+
+
+def _table_labels(table: Confusion) -> list[str]:
+    labels = [label for label in table.predictions if label != NO_VERDICT]
+    return labels + [label for label in table.golds if label not in labels]
+
+
+def accuracy(table: Confusion) -> Estimate:
+    """The share of items whose prediction is the gold label, with Wilson's interval."""
+    counts = counts_of(table)
+    return wilson(round(float(np.trace(counts))), round(float(counts.sum())))
+
+
+def label_scores(table: Confusion) -> Mapping[str, LabelScores]:
+    """Precision, recall and F1 of every label of the table, in the order of its columns."""
+    counts = counts_of(table)
+    right, gold, predicted = _margins(counts)
+    columns = zip(
+        _table_labels(table),
+        _ratio(right, predicted),
+        _ratio(right, gold),
+        f1_counts(counts),
+        gold,
+        predicted,
+        right,
+        strict=True,
+    )
+    return {
+        label: LabelScores(float(p), float(r), float(f), int(g), int(n), int(hits))
+        for label, p, r, f, g, n, hits in columns
+    }
+
+
+def macro_f1(table: Confusion) -> float:
+    """The unweighted mean of the labels' F1 scores, in [0, 1]."""
+    return float(macro_f1_counts(counts_of(table)))
+
+
+def balanced_accuracy(table: Confusion) -> float:
+    """The unweighted mean recall of the labels that occur as gold, in [0, 1]; 0 for an empty table."""
+    return float(balanced_accuracy_counts(counts_of(table)))
+
+
+def matthews(table: Confusion) -> float:
+    """Matthews' correlation for any number of labels (Gorodkin 2004), in [-1, 1]; 0 where a side does not vary."""
+    return float(matthews_counts(counts_of(table)))
+
+
+def accuracy_counts(counts: Counts) -> Counts:
+    """Accuracy of each of a stack of tables."""
+    return _ratio(np.trace(counts, axis1=-2, axis2=-1), counts.sum((-2, -1)))
+
+
+def f1_counts(counts: Counts) -> Counts:
+    """F1 of each label of each table, shape (..., K)."""
+    right, gold, predicted = _margins(counts)
+    return _ratio(2 * right, gold + predicted)
+
+
+def macro_f1_counts(counts: Counts) -> Counts:
+    """Macro-F1 of each of a stack of tables; a label that a resample lost counts as 0 there."""
+    return _mean_over(f1_counts(counts), np.ones(counts.shape[-2], bool))
+
+
+def balanced_accuracy_counts(counts: Counts) -> Counts:
+    """Balanced accuracy of each of a stack of tables."""
+    right, gold, _ = _margins(counts)
+    return _mean_over(_ratio(right, gold), gold > 0)
+
+
+def matthews_counts(counts: Counts) -> Counts:
+    """Matthews' correlation of each of a stack of tables; missing predictions are one more predicted label."""
+    right, gold, _ = _margins(counts)
+    predicted, n = counts.sum(-2), counts.sum((-2, -1))
+    shared = right.sum(-1) * n - (predicted[..., :-1] * gold).sum(-1)
+    spread = (n**2 - (predicted**2).sum(-1)) * (n**2 - (gold**2).sum(-1))
+    return _ratio(shared, np.sqrt(spread))
+
+
+METRICS: Mapping[str, Callable[[Counts], Counts]] = MappingProxyType(
+    {
+        "accuracy": accuracy_counts,
+        "macro_f1": macro_f1_counts,
+        "balanced_accuracy": balanced_accuracy_counts,
+        "matthews": matthews_counts,
+    }
+)
+"""What can be resampled, by name."""
+
+
+def find_metric(name: str) -> Callable[[Counts], Counts]:
+    """The function behind a name in `METRICS`. Raises ConfigError for any other."""
+    if name not in METRICS:
+        raise ConfigError(f"no metric {name!r}; there are {', '.join(METRICS)}.{did_you_mean(name, METRICS)}")
+    return METRICS[name]
+
+
+def _margins(counts: Counts) -> tuple[Counts, Counts, Counts]:
+    """Right, gold and predicted counts of each label, shape (..., K)."""
+    square = counts[..., :-1]
+    return np.diagonal(square, axis1=-2, axis2=-1), counts.sum(-1), square.sum(-2)
+
+
+def _mean_over(values: Counts, where: NDArray[np.bool_]) -> Counts:
+    return _ratio((values * where).sum(-1), np.broadcast_to(where, values.shape).sum(-1).astype(float))
+
+
+def _ratio(top: Counts, bottom: Counts) -> Counts:
+    """`top / bottom`, 0 where there is nothing to divide by."""
+    return np.divide(top, bottom, out=np.zeros(np.broadcast_shapes(top.shape, bottom.shape)), where=bottom > 0)
+
+
+EXACT_BELOW = 25
+"""Discordant items under which the chi-square approximation is not trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """The outcome of the test.
+
+    first_only, second_only: items that this one alone has right. statistic: the smaller of the two (exact), or
+    chi-square with one degree of freedom and continuity correction. p: two-sided, in [0, 1].
+    """
+
+    first_only: int
+    second_only: int
+    statistic: float
+    p: float
+    exact: bool
+
+
+def mcnemar(first: Sequence[bool], second: Sequence[bool], *, exact: bool | None = None) -> McNemar:
+    """Test whether two classifiers are right equally often, from their correctness on the same items in order.
+
+    exact: the binomial test, or the chi-square test with continuity correction; by default exact under 25 discordant
+    items. Equal counts give p = 1 either way. Raises ValueError for sequences of different lengths.
+    """
+    pairs = [(bool(a), bool(b)) for a, b in zip(first, second, strict=True)]
+    first_only, second_only = pairs.count((True, False)), pairs.count((False, True))
+    discordant = first_only + second_only
+    if exact is None:
+        exact = discordant < EXACT_BELOW
+    if exact:
+        fewer = min(first_only, second_only)
+        return McNemar(first_only, second_only, float(fewer), _binomial(fewer, discordant), True)
+    statistic = max(0, abs(first_only - second_only) - 1) ** 2 / discordant if discordant else 0.0
+    return McNemar(first_only, second_only, statistic, math.erfc(math.sqrt(statistic / 2)), False)
+
+
+def _binomial(fewer: int, n: int) -> float:
+    """Twice the chance of at most `fewer` heads in `n` throws."""
+    # scipy.stats would cost most of a second to import.
+    from scipy.special import bdtr
+
+    return min(1.0, 2 * float(bdtr(fewer, n, 0.5))) if n else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How often each kind occurs: counts from the most frequent down, and shares with Wilson's intervals.
+
+    distance: total variation distance to the reference, in [0, 1]; None without a reference or without items.
+    """
+
+    counts: Mapping[str, int]
+    shares: Mapping[str, Estimate]
+    distance: float | None
+
+
+def false_positive_rates(
+    golds: Sequence[str], predictions: Sequence[str | None], positive: str, groups: Sequence[str]
+) -> dict[str, Estimate]:
+    """For each group by name, the share of its items without gold `positive` that are predicted `positive`.
+
+    With Wilson's intervals; a missing prediction is no false positive, but its item counts. A group without such items
+    has no value. Raises ValueError for sequences of different lengths.
+    """
+    totals, false = Counter[str](), Counter[str]()
+    for gold, label, group in zip(golds, predictions, groups, strict=True):
+        totals[group] += gold != positive
+        false[group] += gold != positive and label == positive
+    return {group: wilson(false[group], totals[group]) for group in sorted(totals)}
+
+
+def share_difference(first: Estimate, second: Estimate) -> Estimate:
+    """`second - first` of two independent proportions with Wilson's intervals, in [-1, 1].
+
+    The interval is Newcombe's hybrid score (1998, method 10), at the level of the two; NO_DATA where one has no value.
+    """
+    if any(share.value is None or share.low is None or share.high is None for share in (first, second)):
+        return NO_DATA
+    (a, a_low, a_high), (b, b_low, b_high) = (
+        (share.value or 0.0, share.low or 0.0, share.high or 0.0) for share in (first, second)
+    )
+    down, up = math.hypot(b - b_low, a_high - a), math.hypot(b_high - b, a - a_low)
+    return Estimate(b - a, max(-1.0, b - a - down), min(1.0, b - a + up), first.n + second.n)
+
+
+def negative_bias(
+    golds: Sequence[str], predictions: Sequence[str | None], negative: str, *, level: float = LEVEL
+) -> Estimate:
+    """The share predicted `negative` minus the share that is, in [-1, 1]: above 0 it is predicted too often.
+
+    A missing prediction is not `negative`. The interval is Bonett and Price's adjusted Wald (2012) for a difference of
+    paired proportions, which keeps a length where every prediction is right.
+    """
+    over = under = n = 0
+    for gold, label in zip(golds, predictions, strict=True):
+        over += label == negative and gold != negative
+        under += label != negative and gold == negative
+        n += 1
+    if n == 0:
+        return NO_DATA
+    value, (up, down) = (over - under) / n, ((over + 1) / (n + 2), (under + 1) / (n + 2))
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
+    low, high = max(-1.0, up - down - reach), min(1.0, up - down + reach)
+    return Estimate(value, min(low, value), max(high, value), n)
+
+
+def distribution(kinds: Iterable[str], reference: Iterable[str] | None = None) -> Distribution:
+    """Count kinds, such as the error types that were diagnosed, against those of the gold items."""
+    counts = Counter(kinds)
+    ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    shares = {kind: wilson(n, counts.total()) for kind, n in ordered.items()}
+    return Distribution(ordered, shares, None if reference is None else total_variation(counts, Counter(reference)))
+
+
+def total_variation(first: Mapping[str, int], second: Mapping[str, int]) -> float | None:
+    """Half the sum of the differences between two distributions' shares, in [0, 1]; None where one has no items."""
+    a, b = sum(first.values()), sum(second.values())
+    if not a or not b:
+        return None
+    gaps = (abs(first.get(kind, 0) * b - second.get(kind, 0) * a) for kind in {*first, *second})
+    return sum(gaps) / (2 * a * b)
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The items with a confidence in (low, high], in the first bin also those at `low`.
+
+    confidence: their mean confidence, None in an empty bin. accuracy: the share of them that is right, with Wilson's
+    interval; its `n` is their number.
+    """
+
+    low: float
+    high: float
+    confidence: float | None
+    accuracy: Estimate
+
+    @property
+    def n(self) -> int:
+        """The number of items in the bin."""
+        return self.accuracy.n
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """How confidence and accuracy go together over `n` items.
+
+    bins: of equal width over [0, 1]. mass_bins: between quantiles of the confidences (the strategy "quantile" of
+    scikit-learn's `calibration_curve`); where many are equal some are empty. ece and adaptive_ece: the mean over items of |accuracy - confidence| of their bin, for the two kinds of bins
+    (Naeini et al. 2015; Nguyen and O'Connor 2015), in [0, 1]; both are biased upwards when bins hold few items. brier:
+    the mean squared difference between confidence and correctness, in [0, 1]. confidence and accuracy: over all items;
+    their difference is the overconfidence. All are None without items.
+    """
+
+    n: int
+    bins: tuple[Bin, ...]
+    mass_bins: tuple[Bin, ...]
+    ece: float | None
+    adaptive_ece: float | None
+    brier: float | None
+    confidence: float | None
+    accuracy: Estimate
+
+
+def reliability(confidences: Sequence[float], correct: Sequence[bool], bins: int = 10) -> Reliability:
+    """Compare confidences, cut to [0, 1], with correctness.
+
+    Raises ValueError for sequences of different lengths, for NaN or infinity, and for fewer than bin_ bin.
+    """
+    if len(confidences) != len(correct):
+        raise ValueError(f"{len(confidences)} confidences for {len(correct)} items")
+    if bins < 1:
+        raise ValueError(f"{bins} bins: at least one is needed")
+    for i, confidence in enumerate(confidences):
+        if not math.isfinite(confidence):
+            raise ValueError(f"confidence {confidence} of item {i}: leave the item out, or say what it counts as")
+    stated = np.clip(np.asarray(confidences, np.float64), 0.0, 1.0)
+    right = np.asarray(correct, bool)
+    even = _bins(np.arange(bins + 1) / bins, stated, right)
+    mass = _bins(_quantiles(np.sort(stated), bins), stated, right) if len(stated) else ()
+    return Reliability(
+        n=len(stated),
+        bins=even,
+        mass_bins=mass,
+        ece=calibration_error(even),
+        adaptive_ece=calibration_error(mass),
+        brier=_mean((stated - right) ** 2),
+        confidence=_mean(stated),
+        accuracy=wilson(int(right.sum()), len(right)),
+    )
+
+
+def calibration_error(bins: Sequence[Bin]) -> float | None:
+    """The mean of |accuracy - confidence| over bins, weighted by their items; None when all are empty."""
+    gaps = [
+        (abs(bin_.accuracy.value - bin_.confidence), bin_.n)
+        for bin_ in bins
+        if bin_.confidence is not None and bin_.accuracy.value is not None
+    ]
+    return math.fsum(gap * n for gap, n in gaps) / sum(n for _, n in gaps) if gaps else None
+
+
+def _quantiles(ordered: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
+    """The edges between `parts` equal parts, interpolated; in whole numbers, so that an edge that is an item is exact."""
+    index, remainder = np.divmod(np.arange(parts + 1) * (len(ordered) - 1), parts)
+    after = ordered[np.minimum(index + 1, len(ordered) - 1)]
+    return np.asarray(ordered[index] + (after - ordered[index]) * remainder / parts, np.float64)
+
+
+def _bins(edges: NDArray[np.float64], stated: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[Bin, ...]:
+    index = np.searchsorted(edges[1:-1], stated, side="left")
+    bins = []
+    for i in range(len(edges) - 1):
+        members = index == i
+        accuracy = wilson(int(right[members].sum()), int(members.sum()))
+        bins.append(Bin(float(edges[i]), float(edges[i + 1]), _mean(stated[members]), accuracy))
+    return tuple(bins)
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    return math.fsum(values) / len(values) if len(values) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SeedVariance:
+    """A score over slices, in their order; std is the sample standard deviation (n - 1), None for one slice."""
+
+    values: tuple[float, ...]
+    mean: float
+    std: float | None
+    low: float
+    high: float
+
+
+def stratified_slices(labels: Sequence[str], n: int, seeds: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """For each seed, ascending indices of `n` items whose labels have the same shares as all items.
+
+    A label's number is its share of `n`, rounded by largest remainders: within one of the exact share and the same for
+    every seed. Which items of a label are drawn depends on the seed and on that label's items alone. Raises ValueError
+    unless 0 <= n <= items, and for a negative seed.
+    """
+    if not 0 <= n <= len(labels):
+        raise ValueError(f"{n} of {len(labels)} items")
+    by_label: dict[str, list[int]] = {}
+    for i, label in enumerate(labels):
+        by_label.setdefault(label, []).append(i)
+    sizes = allocation(Counter(labels), n)
+    return tuple(_slice(by_label, sizes, seed) for seed in seeds)
+
+
+def allocation(counts: Counter[str], n: int) -> dict[str, int]:
+    """`n` divided in proportion to `counts` by largest remainders; equal ones go to the larger label, then by name."""
+    total = counts.total()
+    if not total:
+        return {}
+    # Whole numbers: a remainder must not depend on rounding.
+    sizes = {label: count * n // total for label, count in counts.items()}
+    order = sorted(counts, key=lambda label: (-(counts[label] * n % total), -counts[label], label))
+    for label in order[: n - sum(sizes.values())]:
+        sizes[label] += 1
+    return sizes
+
+
+def _slice(by_label: dict[str, list[int]], sizes: dict[str, int], seed: int) -> tuple[int, ...]:
+    drawn: list[int] = []
+    for label in by_label:
+        rng = np.random.default_rng([seed, *label.encode("utf-8", "surrogatepass")])
+        drawn += rng.choice(by_label[label], sizes[label], replace=False).tolist()
+    return tuple(sorted(drawn))
+
+
+def seed_variance(metric: Callable[[Sequence[int]], float], slices: Sequence[Sequence[int]]) -> SeedVariance:
+    """Evaluate `metric` on the indices of each slice. Raises ValueError without slices."""
+    if not slices:
+        raise ValueError("no slices to evaluate")
+    values = tuple(float(metric(indices)) for indices in slices)
+    mean = math.fsum(values) / len(values)
+    spread = math.fsum((value - mean) ** 2 for value in values)
+    std = math.sqrt(spread / (len(values) - 1)) if len(values) > 1 else None
+    return SeedVariance(values, mean, std, min(values), max(values))
