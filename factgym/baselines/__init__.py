@@ -1,1 +1,5 @@
-"""The NLI-style verifier and the text features that scripted agents of all families share."""
+"""An NLI-style verifier without a model, and the text features that scripted agents of all families share.
+
+`evidence.build_evidence` and `evidence.parse_statement` tokenize; `nli.predict_entailment` verifies a statement;
+`premise`, `semantics` and `tokens` are its parts; `fitting` trains linear verifiers.
+"""

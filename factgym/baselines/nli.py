@@ -124,8 +124,8 @@ def _set_quantities(features: Features, statement: Statement, premise: Premise) 
         "missing_value": comparison.missing,
         "superseded_value": former_values,
     }
-    for name, found in by_name.items():
-        features.set(name, float(bool(found)), (found[0].start, found[0].end) if found else None)
+    for name, group in by_name.items():
+        features.set(name, float(bool(group)), (group[0].start, group[0].end) if group else None)
     copied = features.values["coverage"] > 0.8
     features.set("conflict_copy", float(bool(comparison.conflicts) and copied))
     features.set("agreed", float(bool(comparison.agreed) and not comparison.conflicts and not comparison.missing))
@@ -170,7 +170,7 @@ def _set_generality(features: Features, statement: Statement, premise: Premise) 
 
 def _set_clauses(features: Features, statement: Statement, premise: Premise, evidence: Evidence) -> None:
     """Limits, times and reasons that the statement adds, swaps, matches or drops."""
-    own = clauses(statement.text)
+    claimed = clauses(statement.text)
 
     def drops(sentence: Sentence, kind: str) -> bool:
         """Whether the sentence has a clause of this kind that the statement lacks."""
@@ -181,7 +181,7 @@ def _set_clauses(features: Features, statement: Statement, premise: Premise, evi
 
     near = (premise.main, *premise.followers)
     for kind in ("limit", "time", "reason"):
-        of_kind = [clause for clause in own if clause.kind == kind]
+        of_kind = [clause for clause in claimed if clause.kind == kind]
         added = [clause for clause in of_kind if not _is_covered(statement.text, clause, premise.keys, evidence)]
         dropped = any(drops(sentence, kind) for sentence in near)
         span = (added[0].start, added[0].end) if added else None
@@ -196,7 +196,7 @@ def _set_clauses(features: Features, statement: Statement, premise: Premise, evi
         "limit_follows": premise.followers,
         "limit_elsewhere": premise.linked,
     }
-    has_limit = any(clause.kind == "limit" for clause in own)
+    has_limit = any(clause.kind == "limit" for clause in claimed)
     copied = features.values["coverage"] > 0.9
     for name, sentences in sources.items():
         dropped = not has_limit and any(drops(sentence, "limit") for sentence in sentences)

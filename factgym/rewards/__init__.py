@@ -1,1 +1,1 @@
-"""Pure functions from what was submitted to components, and rubrics that combine them."""
+"""Pure functions from a submission to reward components, and rubrics that combine them."""

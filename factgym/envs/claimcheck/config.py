@@ -13,20 +13,20 @@ from factgym.rewards.rubric import Rubric
 
 Source = Literal["mixed", "hard", "ood", "multihop", "docs", "contracts"]
 
-_OTHER_SEED = 1_000_000_007
+_STREAM_OFFSET = 1_000_000_007
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where a synthetic split comes from: the generator's kind, its number of examples, and its own seed stream."""
+    """A synthetic split: the generator's kind, the number of examples, and the seed stream."""
 
     kind: str
     size: int
     stream: int = 0
 
     def seed(self, seed: int) -> int:
-        """The generator's seed: streams of one kind share no example."""
-        return seed + self.stream * _OTHER_SEED
+        """Return the generator's seed; streams of one kind share no example."""
+        return seed + self.stream * _STREAM_OFFSET
 
 
 SYNTHETIC: Mapping[str, Mapping[str, Split]] = {
@@ -48,22 +48,15 @@ SYNTHETIC: Mapping[str, Mapping[str, Split]] = {
 REAL: Mapping[str, tuple[str, ...]] = {"docs": ("test",), "contracts": ("dev",)}
 
 
-def splits(source: str) -> tuple[str, ...]:
-    """The splits of a source; the first is the default."""
-    if source == "mixed":
-        return ("validation", "train", "ood", "hard", "multihop")
-    return tuple(SYNTHETIC[source]) if source in SYNTHETIC else REAL[source]
-
-
 class ClaimCheckConfig(DataConfig):
     """Settings of `claimcheck*`.
 
-    source: where the examples come from. split: which part of the data, default the first of Splits. size: how
-    many examples, default all. path: the folder (`docs`) or file (`contracts`) of a source that is not generated.
-    reward: "r0", "gated", "v2" or a `Rubric` over the same components. index: "bm25", "dense", "hybrid", "rank-bm25",
-    or an object with `search(queries, k)`. index_options: arguments of the index. haystack: search the
-    passages of the whole split rather than the episode's own. offline: all evidence is in the prompt and there is
-    one submission. rules: what counts as a quote.
+    source: origin of the examples. split: part of the data, by default the first of Splits. size: number of examples,
+    all by default. path: the folder (`docs`) or file (`contracts`) of a source that is not generated. reward: "r0",
+    "gated", "v2" or a `Rubric` over the same components. index: "bm25", "dense", "hybrid", "rank-bm25", or an object
+    with `search(queries, k)`. index_options: arguments of the index. haystack: search the passages of the whole split
+    rather than the episode's own. offline: all evidence is in the prompt and there is one submission. rules: the
+    definition of a quote.
     """
 
     source: Source = "mixed"
@@ -84,11 +77,13 @@ class ClaimCheckConfig(DataConfig):
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that can be chosen; the first is the default."""
-        return splits(self.source)
+        if self.source == "mixed":
+            return ("validation", "train", "ood", "hard", "multihop")
+        return tuple(SYNTHETIC[self.source]) if self.source in SYNTHETIC else REAL[self.source]
 
     @property
     def scoring_rules(self) -> QuoteRules:
-        """`rules`; but one passage shows a silence where the instructions do not ask for more (see `env`)."""
+        """`rules`, with one passage as evidence of silence unless the instructions ask for more (see `env`)."""
         return self.rules if self.source == "contracts" else replace(self.rules, silence_passages=1)
 
     @property

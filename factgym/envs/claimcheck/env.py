@@ -29,28 +29,28 @@ class ClaimCheckEnv(Env[ClaimTask]):
     """Check an answer against documents, and prove it.
 
     ## What it is
-    An answer to a question about policies, contracts or regulations is to be judged by the text of documents that the
-    agent cannot see at first. A correct verdict is not enough: it counts as far as its evidence was read, cited and
-    quoted word for word. After "A Correct Verdict Is Not Enough: RL for Evidence-Grounded Claim Verification".
+    The agent judges an answer to a question about policies, contracts or regulations by documents that it has to search
+    and read. A correct verdict is not enough: it counts as far as its evidence was read, cited and quoted word for
+    word. After "A Correct Verdict Is Not Enough: RL for Evidence-Grounded Claim Verification".
 
     ## Task
     A question and an answer of one or more statements. Each statement is supported, contradicted, unsupported or an
     overclaim; the answer as a whole may also be partially supported. Synthetic answers were corrupted on purpose
     (number, date, entity, party, cause, scope, condition, exception, version, irrelevant citation, addition), so the
-    gold evidence and the part that is not carried are known.
+    gold evidence and the unsupported part are known.
 
     ## Tools
     `list`, `search`, `read`, `submit`. Offline there is `submit` only, and a bare JSON object is a submission too.
 
     ## Turn protocol
-    At most `max_turns` actions; `submit` ends the episode. An invalid action costs a turn
-    and is answered with an error. Without a submission the reward is 0.
+    At most `max_turns` actions; `submit` ends the episode. An invalid action costs a turn and is answered with an error.
+    Without a submission the reward is 0.
 
     ## Rewards
     Seven components in [0, 1], scored once: json, verdict, evidence (F1 of cited against gold passages), quote (share
     that is verbatim in its passage), coverage (share of gold facts quoted), span (F1 over the characters marked as
-    unsupported), guard (no false "supported"). `reward="v2"` (default) gives the verdict its credit only as far as
-    evidence, quote and coverage are right; "gated" uses the mean of the evidence checks; "r0" has no gate and shows
+    unsupported), guard (no false "supported"). `reward="v2"` (default) multiplies the verdict by
+    evidence, quote and coverage; "gated" multiplies it by the mean of the evidence checks; "r0" has no gate and shows
     why one is needed. A quote has at least 12 characters and at most two sentences, counts once however often it is
     given, and quoting far more than the gold facts hold shrinks coverage. Over ContractNLI, whose labels of silence
     carry no evidence, silence is shown by three of the nearest passages and a sentence that comes closest.

@@ -13,18 +13,18 @@ from factgym.rewards.seva import find_rubric
 Source = Literal["synthetic", "fever", "truthfulqa", "halueval", "clearfacts", "anli"]
 
 REWARD = "grounded"
-"""The reward by default; the card says why it is not the paper's own."""
+"""The default reward; the card explains why it is not the paper's own."""
 
 
 class SevaConfig(DataConfig):
     """Settings of `seva*`.
 
-    source: where the claims come from. split: which part of generated claims ("validation", "train", "test", "ood");
-    a file has "test" only. size: how many claims: of generated ones the first, of a file's a stratified slice drawn
-    by `seed`, all by default. path: file or folder of a source that is not generated. reward: the name of a preset
-    ("process", "grounded", "binary", "50/50" …) or a `Rubric` over the same components. repair: the first submission
-    is a draft, which is answered with what was noticed, and the second one counts. max_source_chars: of a longer
-    source the beginning is shown, and the cut is marked.
+    source: origin of the claims. split: part of generated claims ("validation", "train", "test", "ood"); a file has
+    "test" only. size: number of claims: of generated ones the first, of a file's a stratified slice drawn by `seed`,
+    all by default. path: file or folder of a source that is not generated. reward: the name of a preset ("process",
+    "grounded", "binary", "50/50" …) or a `Rubric` over the same components. repair: the first submission is a draft,
+    which is answered with a review, and the second one counts. max_source_chars: a longer source is cut there, with a
+    mark.
     """
 
     max_turns: AtLeastOne = 1
@@ -49,5 +49,5 @@ class SevaConfig(DataConfig):
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` names. Raises ConfigError for a name that there is not."""
+        """The rubric that `reward` names. Raises ConfigError for an unknown name."""
         return self.reward if isinstance(self.reward, Rubric) else find_rubric(self.reward)

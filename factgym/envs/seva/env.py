@@ -66,15 +66,15 @@ class Submission:
 
 
 class SevaEnv(Env[SevaTask]):
-    """Decide whether a claim follows from its source, and show the work.
+    """Decide whether a claim follows from its source, and give the grounds.
 
     ## What it is
-    One claim, one source, one structured verdict: which parts of the claim stand where in the source, a chain of
-    judged steps, a label with a confidence, and for a claim that does not follow the kind of error and a fix. After
+    One claim, one source, one structured verdict: an alignment of the claim's parts with spans of the source, a chain
+    of judged steps, a label with a confidence, and for a claim that does not follow the type of error and a fix. After
     "SEVA: Self-Evolving Verification Agent with Process Reward for Fact Attribution".
 
     ## Task
-    Attributable or Not Attributable: does the source alone carry the whole claim? Generated claims retell a rule of
+    Attributable or Not Attributable: does the source alone support the whole claim? Generated claims retell a rule of
     their document faithfully or with one known error out of six categories; labels and categories are balanced. The
     environments over files read public benchmarks, and files of yours with claims, sources and labels.
 
@@ -82,17 +82,17 @@ class SevaEnv(Env[SevaTask]):
     `submit`. A JSON object in the text is a submission too: bare, fenced, tagged or among prose.
 
     ## Turn protocol
-    One response. What cannot be read scores 0; an incomplete verdict is scored as it is. `seva-repair` has two: the
-    first verdict is a draft, answered with what a validator noticed (form, spans that are not verbatim,
-    contradictions) or, where it noticed nothing, with the draft's own diagnosis. The second is the one that is
-    scored, and `metrics["draft"]` holds what the first would have earned. No answer depends on the gold.
+    One response. An unreadable response scores 0; an incomplete verdict is scored as it is. `seva-repair` has two: the
+    first verdict is a draft, answered with the faults that a validator found (form, spans that are not verbatim,
+    contradictions) or, if it found none, with the draft's own diagnosis. The second verdict is scored, and
+    `metrics["draft"]` holds the score of the first. No answer depends on the gold.
 
     ## Rewards
     The paper's components, scored once: format, alignment, chain, label, diagnosis in [0, 1] and calibration in
-    [-0.10, 0.15] (as a proper score in [-0.15, 0.15]). `reward="process"` is the paper's 70/30 sum, "binary" the label alone, "50/50" and the like are
-    other splits. The default, "grounded", has the same weights, but alignments and steps count only when their spans
-    stand in claim and source, the outcome only when the label follows from them, and the calibration term is a proper
-    score, which pays most for the true chance. The highest reward is 1.15.
+    [-0.10, 0.15] (as a proper score in [-0.15, 0.15]). `reward="process"` is the paper's 70/30 sum, "binary" the label
+    alone, "50/50" and the like are other splits. The default, "grounded", has the same weights, but alignments and
+    steps count only if their spans occur in claim and source, the outcome only if the label follows from them, and the
+    calibration term is a proper score, which is highest for the true probability. The highest reward is 1.15.
 
     ## Splits and licences
     Generated: validation 1,000, train 5,000, test 1,000, ood 1,000; no licence attaches. Files have one split, "test";
@@ -104,11 +104,11 @@ class SevaEnv(Env[SevaTask]):
     same bytes and the same reward.
 
     ## Known exploits
-    `factgym audit` runs them. The paper's reward looks at form alone: invented spans under a right label earn all of
-    it, and naming an error always is worth more than naming none (R_d). The grounded reward pays for neither, but it
-    does not ask whether a verbatim span is the right one. Under the paper's reward a confidence of 1 earns more than an
-    honest one whenever the label is right more than two times in five; under the grounded one it does not. Over files with unequal labels the frequent one earns
-    its share. In TruthfulQA's slices a question mark tells the label.
+    `factgym audit` runs them. The paper's reward tests form alone: invented spans under a right label earn all of it, and
+    always naming an error earns more than naming none (R_d). The grounded reward pays for neither, but it does not test
+    whether a verbatim span is the right one. Under the paper's reward a confidence of 1 earns more than an honest one
+    whenever the label is right more than two times in five; under the grounded one it does not. Over files with
+    unequal labels the frequent one earns its share. In TruthfulQA's slices a question mark reveals the label.
 
     ## Versions
     v1: first version.

@@ -248,10 +248,10 @@ def _choose_reads(
     frequency = SentenceFrequency(content_keys(f"{hit.title} {hit.text}") for hits in results for hit in hits)
     queues = []
     for statement, hits in zip(statements, results, strict=False):
-        wanted = frozenset(content_keys(statement))
+        statement_keys = frozenset(content_keys(statement))
 
-        def shared(hit: Passage, wanted: frozenset[str] = wanted) -> float:
-            return frequency.total(key for key in content_keys(f"{hit.title} {hit.text}") if key in wanted)
+        def shared(hit: Passage, statement_keys: frozenset[str] = statement_keys) -> float:
+            return frequency.total(key for key in content_keys(f"{hit.title} {hit.text}") if key in statement_keys)
 
         new = [hit for hit in hits if hit.id not in opened]
         queues.append([*new[:1], *sorted(new[1:], key=shared, reverse=True)])
@@ -265,15 +265,15 @@ def _second_queries(question: str, statements: Sequence[str], opened: Sequence[P
     frequency = SentenceFrequency(content_keys(text) for text in read)
     queries = []
     for statement in statements:
-        wanted = frozenset(content_keys(statement))
+        statement_keys = frozenset(content_keys(statement))
 
-        def shared(text: str, wanted: frozenset[str] = wanted) -> float:
-            return frequency.total(key for key in content_keys(text) if key in wanted)
+        def shared(text: str, statement_keys: frozenset[str] = statement_keys) -> float:
+            return frequency.total(key for key in content_keys(text) if key in statement_keys)
 
         nearest = max(read, key=shared, default="")
         covered = frozenset(content_keys(nearest))
         missing = [token.lower for token in tokenize(statement) if token.is_content and token.key not in covered]
-        added = [token for token in tokenize(nearest) if token.is_content and token.key not in wanted]
+        added = [token for token in tokenize(nearest) if token.is_content and token.key not in statement_keys]
         added = sorted(added, key=lambda token: -frequency.weight(token.key))[:_HOP_WORDS]
         terms = [term for term in terms_of(nearest) for _ in range(2)]  # twice, for their weight in the query
         query = " ".join([*terms, *dict.fromkeys([*missing, *(token.lower for token in added)])])
