@@ -81,6 +81,7 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/envs/profact/agents",
         "factgym/envs/seva",
         "factgym/envs/seva/agents",
+        "factgym/generators",
         "factgym/generators/factchecks",
         "factgym/generators/multihop",
         "factgym/generators/questions",

@@ -16,6 +16,7 @@ from typing import Any
 
 from factgym.benchmarks.benchmark import Benchmark, DataSet, Evaluation, Outcome, check_names, data_place
 from factgym.benchmarks.formats import ABSENT, count, decimal, interval
+from factgym.benchmarks.metrics import RunSummary, summarise
 from factgym.benchmarks.report import (
     Bar,
     Cell,
@@ -31,7 +32,6 @@ from factgym.benchmarks.report import (
     paper_table,
 )
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate
-from factgym.benchmarks.summary import RunSummary, summarise
 from factgym.benchmarks.tables import fault_sentence
 from factgym.core.config import DATA_VARIABLE
 from factgym.core.errors import ConfigError, DataError

@@ -11,8 +11,13 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
+from factgym.benchmarks.formats import count, decimal, interval, label, percent, whole, whole_interval
 from factgym.benchmarks.report import KINDS, Bar, Chart, Note, Report, Strong, Table
+from factgym.benchmarks.tables import effort
+from factgym.benchmarks.tables import measures as group_measures
+from factgym.benchmarks.tables import sizes as group_sizes
 from factgym.core.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -87,7 +92,21 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["cut"] = cut
+    environment.filters |= {
+        "cut": cut,
+        "cut_plain": lambda text: text[:300],
+        "decimal": decimal,
+        "interval": interval,
+        "percent": percent,
+        "whole": whole,
+        "whole_interval": whole_interval,
+        "label": label,
+        "count_of": count,
+        "query": lambda values: urlencode(values, errors="replace"),
+        "sizes": group_sizes,
+        "measures": group_measures,
+        "effort": effort,
+    }
     environment.filters["style"] = lambda names: Markup(asset(*names))
     environment.tests["bar"] = lambda value: isinstance(value, Bar)
     environment.tests["strong"] = lambda value: isinstance(value, Strong)

@@ -5,6 +5,7 @@ Pure functions over one record (schema version 1). What a record does not say is
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -100,3 +101,34 @@ def shares(reward: Mapping[str, Any]) -> dict[str, float]:
 def text_of(value: Any) -> str:
     """A string, or an empty one."""
     return value if isinstance(value, str) else ""
+
+
+# For the viewer: values of any JSON type; a value of another type is empty, never an exception.
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """A JSON object, or an empty one."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """A JSON array, or an empty one."""
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def as_text(value: Any) -> str:
+    """A string as it is, None as an empty one, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def as_texts(value: Any) -> list[str]:
+    """The strings of an array; a string stands for an array of one."""
+    values = [value] if isinstance(value, str) else as_list(value)
+    return [text for text in values if isinstance(text, str)]
+
+
+def as_number(value: Any) -> float | None:
+    """A number, or None."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

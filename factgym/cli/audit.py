@@ -22,8 +22,7 @@ def audit(
     from rich.console import Console
     from rich.progress import Progress
 
-    from factgym.benchmarks.audit import run_audit
-    from factgym.benchmarks.audit_table import render_audit
+    from factgym.benchmarks.audit import render_audit, run_audit
 
     world = make_env(env, settings, split=split, reward=reward, path=path)
     console = Console(highlight=False)

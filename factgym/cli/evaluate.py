@@ -130,9 +130,9 @@ def evaluate(
 
 
 def _show(console: Any, run: Any, prices: Any, *, short_of: int | None, total: int) -> None:
-    from factgym.benchmarks.summary import summarise
+    from factgym.benchmarks.costs import model_of
+    from factgym.benchmarks.metrics import summarise
     from factgym.benchmarks.tables import render_summary
-    from factgym.benchmarks.usage import model_of
 
     summary = summarise(run.episodes(), prices, model=model_of(run.manifest))
     if not summary.n:

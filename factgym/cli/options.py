@@ -13,14 +13,9 @@ from factgym.core.errors import ConfigError
 from factgym.core.registry import make
 
 if TYPE_CHECKING:
-    from factgym.benchmarks.prices import PriceTable
+    from factgym.benchmarks.costs import PriceTable
 
-EnvId = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENV", help="An environment (`factgym list` shows them), or package.module:name of your own."
-    ),
-]
+EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment; `factgym list` shows them.")]
 Split = Annotated[str | None, typer.Option(help="Which split; `factgym info ENV` shows them.")]
 Reward = Annotated[str | None, typer.Option(help="Which reward, for example r0, gated or v2.")]
 DataPath = Annotated[str | None, typer.Option("--path", help="Folder or file of an environment over your own data.")]
@@ -94,7 +89,7 @@ def price_table(path: Path | None) -> PriceTable | None:
     """The user's price table; None where there is none. Raises ConfigError that names file and key."""
     if path is None:
         return None
-    from factgym.benchmarks.prices import read_prices
+    from factgym.benchmarks.costs import read_prices
 
     return read_prices(path)
 

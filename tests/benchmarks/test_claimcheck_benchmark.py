@@ -11,7 +11,7 @@ from pages import checked, printed
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.benchmark import Outcome, Request
 from factgym.benchmarks.claimcheck import BENCHMARK, SPLITS, data_sets
-from factgym.benchmarks.summary import summarise
+from factgym.benchmarks.metrics import summarise
 from factgym.core.errors import ConfigError, DataError
 
 

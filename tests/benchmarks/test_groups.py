@@ -11,8 +11,7 @@ import fake_runs
 import numpy as np
 import pytest
 
-from factgym.benchmarks.groups import GroupTally, chance_within
-from factgym.benchmarks.summary import summarise
+from factgym.benchmarks.metrics import GroupTally, chance_within, summarise
 
 
 @pytest.mark.parametrize("n", range(1, 8))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factgym.benchmarks.prices import Price, PriceTable, cost, read_prices
+from factgym.benchmarks.costs import Price, PriceTable, cost, read_prices
 from factgym.core.errors import ConfigError
 
 GOOD = """

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factgym.benchmarks.metrics import summarise
 from factgym.benchmarks.statistics.classification import (
     METRICS,
     Confusion,
@@ -22,7 +23,6 @@ from factgym.benchmarks.statistics.classification import (
     matthews,
 )
 from factgym.benchmarks.statistics.intervals import NO_DATA, wilson
-from factgym.benchmarks.summary import summarise
 
 LABELS = ["false", "mixed", "true"]
 GOLDS = [LABELS[i * i % 7 % 3] for i in range(60)]

@@ -12,9 +12,9 @@ import fake_runs
 import numpy as np
 import pytest
 
+from factgym.benchmarks.metrics import histogram, summarise
 from factgym.benchmarks.records import is_malformed
 from factgym.benchmarks.statistics.intervals import mean_interval, wilson
-from factgym.benchmarks.summary import histogram, summarise
 
 Json = dict[str, Any]
 

@@ -11,9 +11,9 @@ import fake_runs
 import pytest
 from rich.console import Console
 
+from factgym.benchmarks.costs import Price, PriceTable
 from factgym.benchmarks.formats import amount, decimal, duration, percent, printable
-from factgym.benchmarks.prices import Price, PriceTable
-from factgym.benchmarks.summary import summarise
+from factgym.benchmarks.metrics import summarise
 from factgym.benchmarks.tables import render_summary
 
 
@@ -162,7 +162,7 @@ def test_how_numbers_are_written() -> None:
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     code = (
-        "import sys, factgym.benchmarks.tables, factgym.benchmarks.audit_table, factgym.benchmarks.viewer\n"
+        "import sys, factgym.benchmarks.tables, factgym.benchmarks.audit, factgym.benchmarks.viewer\n"
         "print([name for name in ('rich', 'scipy', 'openai', 'bm25s') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

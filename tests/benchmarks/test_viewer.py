@@ -19,14 +19,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factgym.benchmarks.costs import Price, PriceTable
 from factgym.benchmarks.page import data_block, visible
 from factgym.benchmarks.page import escape as text
-from factgym.benchmarks.prices import Price, PriceTable
 from factgym.benchmarks.viewer import write_page
-from factgym.benchmarks.viewer.completion import made_of
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
-from factgym.benchmarks.viewer.pieces import split
-from factgym.benchmarks.viewer.transcript import steps_of
+from factgym.benchmarks.viewer.marks import split
+from factgym.benchmarks.viewer.transcript import made_of, steps_of
 from factgym.core.errors import DataError
 
 VOID = {"meta", "input", "rect", "line", "br"}

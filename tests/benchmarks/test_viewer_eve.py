@@ -14,8 +14,8 @@ from factgym import make
 from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout.engine import play_many
 from factgym.benchmarks.viewer import write_page
-from factgym.benchmarks.viewer.dataset import read_dataset
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
+from factgym.benchmarks.viewer.eve import read_dataset
 from factgym.datasets.multihop import Evidence, Triple, triple_row
 
 JSON = st.recursive(

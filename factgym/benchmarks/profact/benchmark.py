@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import field_validator
 
 from factgym.benchmarks.benchmark import Benchmark, DataSet, Evaluation, Outcome, Request, check_names, data_place
+from factgym.benchmarks.costs import UsageSummary
 from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval, interval, percent
 from factgym.benchmarks.profact.report import ProFactReport, evaluate_predictions, evaluate_run
 from factgym.benchmarks.report import (
@@ -36,7 +37,6 @@ from factgym.benchmarks.report import (
     paper_table,
 )
 from factgym.benchmarks.statistics.classification import NO_VERDICT
-from factgym.benchmarks.usage import UsageSummary
 from factgym.core.config import DATA_VARIABLE, Settings
 from factgym.core.errors import ConfigError
 from factgym.datasets.averitec import FactChecks, read_fact_checks

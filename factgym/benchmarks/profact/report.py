@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.agents.runs.read import Run, read_run
+from factgym.benchmarks.costs import UsageSummary, UsageTally, model_of
 from factgym.benchmarks.formats import count
 from factgym.benchmarks.profact.predictions import Prediction, is_answer, read_predictions
 from factgym.benchmarks.records import gold_of, has_fault, is_scored, items, members, number, verdict_of
 from factgym.benchmarks.statistics.bootstrap import bca, bca_mean, bca_score, sample_of
 from factgym.benchmarks.statistics.classification import Confusion, LabelScores, accuracy, confusion, label_scores
 from factgym.benchmarks.statistics.intervals import Estimate, wilson
-from factgym.benchmarks.usage import UsageSummary, UsageTally, model_of
 from factgym.core.errors import DataError
 from factgym.datasets.averitec import LABELS, FactCheck, Label, evidence_strings
 from factgym.rewards.profact.matching import MAX_PREDICTIONS, match_texts

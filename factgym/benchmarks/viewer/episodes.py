@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from factgym.benchmarks.records import fault_of, has_fault, is_scored, shares
-from factgym.benchmarks.viewer import triples
-from factgym.benchmarks.viewer.loose import as_dict, as_list, as_number, as_text, as_texts
-from factgym.benchmarks.viewer.pieces import Mark, split
+from factgym.benchmarks.records import (
+    as_dict,
+    as_list,
+    as_number,
+    as_text,
+    as_texts,
+    fault_of,
+    has_fault,
+    is_scored,
+    shares,
+)
+from factgym.benchmarks.viewer.eve import documents_of, triple_of, triple_row
+from factgym.benchmarks.viewer.marks import Mark, quote_span, split
 from factgym.benchmarks.viewer.transcript import steps_of
 from factgym.corpora.text import find_quote
-from factgym.tools.untrusted import neutralise
 
 COLUMNS = (
     *("task", "sample", "gold", "said", "reward", "turns", "state", "cause", "tokens", "seconds"),
@@ -35,7 +43,7 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
     gold, said = as_text(metrics.get("gold_verdict")), as_text(metrics.get("verdict"))
     topic = " · ".join(part for part in (as_text(metrics.get("domain")), as_text(metrics.get("corruption"))) if part)
     state, question, answer = _state(episode, gold, said), as_text(view.get("question")), as_text(view.get("answer"))
-    if (triple := triples.listed(episode)) and state == "played":
+    if (triple := triple_row(episode)) and state == "played":
         gold, said, state, question = triple
         answer = ""
     return [
@@ -77,7 +85,7 @@ def detail_of(episode: Mapping[str, Any]) -> dict[str, Any]:
     metrics = as_dict(reward.get("metrics"))
     submission = _submission(episode)
     claims = [as_dict(one) for one in as_list(as_dict(view.get("gold")).get("claims"))]
-    triple = triples.triple_of(episode)
+    triple = triple_of(episode)
     answer = "" if triple else as_text(view.get("answer"))
     marks = [*_span_marks(answer, claims, "u"), *_span_marks(answer, submission, "m")]
     return {
@@ -90,7 +98,7 @@ def detail_of(episode: Mapping[str, Any]) -> dict[str, Any]:
         "claims": [_claim(one) for one in claims],
         "submitted": [_submitted(one, view) for one in submission],
         "reward": _reward(reward),
-        "passages": triples.documents_of(episode) if triple else _passages(view, metrics, claims, submission),
+        "passages": documents_of(episode) if triple else _passages(view, metrics, claims, submission),
         "elsewhere": [] if triple else _elsewhere(view, metrics),
         "steps": steps_of(episode),
         "metrics": {name: as_text(value) for name, value in metrics.items() if not isinstance(value, (list, dict))},
@@ -156,13 +164,8 @@ def _submitted(claim: Mapping[str, Any], view: Mapping[str, Any]) -> dict[str, A
         "status": as_text(claim.get("status")),
         "reason": as_text(claim.get("reason")),
         "evidence": cited,
-        "quotes": [[quote, any(_find(quote, text) for text in texts)] for quote in quotes],
+        "quotes": [[quote, any(quote_span(quote, text) for text in texts)] for quote in quotes],
     }
-
-
-def _find(quote: str, text: str) -> tuple[int, int] | None:
-    """As the reward looks for it: passages are shown to a policy neutralised."""
-    return find_quote(neutralise(quote), neutralise(text))
 
 
 def _reward(reward: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,9 +215,9 @@ def _quote_marks(passage: str, text: str, submission: Sequence[Mapping[str, Any]
     for claim in submission:
         if passage in as_texts(claim.get("evidence_ids")):
             for quote in as_texts(claim.get("quote")):
-                place = _find(quote, text)
-                if place:
-                    marks.append((*place, "q"))
+                span = quote_span(quote, text)
+                if span:
+                    marks.append((*span, "q"))
     return marks
 
 

@@ -1,6 +1,7 @@
-"""The transcript as steps that a reader can follow: prompts, the policy's turns, and what it was told.
+"""The transcript as steps that a reader can follow: prompts, the policy's turns, tool results.
 
-A policy's message is taken apart for reading (reasoning, prose, calls); whatever that hides stays available as `raw`.
+A policy's message is taken apart for reading (reasoning, prose, calls); hidden parts stay available as `raw`. `made_of`
+adds how the reply came about: seconds, tokens, finish reason, retries, and the reply as it came where it differs.
 """
 
 from __future__ import annotations
@@ -8,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from factgym.benchmarks.viewer.completion import made_of
-from factgym.benchmarks.viewer.loose import as_dict, as_list, as_number, as_text
+from factgym.benchmarks.records import as_dict, as_list, as_number, as_text
 
 Step = dict[str, Any]
 
@@ -27,11 +27,11 @@ def steps_of(episode: Mapping[str, Any]) -> list[Step]:
     turns = {turn.get("message"): (i, turn) for i, turn in enumerate(map(as_dict, as_list(episode.get("turns"))), 1)}
     earned = _credits(episode)
     steps = []
-    for place, message in enumerate(map(as_dict, as_list(episode.get("messages")))):
-        number, turn = turns.get(place, (0, {}))
+    for index, message in enumerate(map(as_dict, as_list(episode.get("messages")))):
+        number, turn = turns.get(index, (0, {}))
         if message.get("role") == "assistant" or number:
             step = _policy_step(message, number, turn)
-            steps.append({**step, "credit": earned.get(place), "made": made_of(message, turn)})
+            steps.append({**step, "credit": earned.get(index), "made": made_of(message, turn)})
         else:
             steps.append({"role": as_text(message.get("role")), "text": _unwrap(as_text(message.get("content")))})
     return steps
@@ -40,20 +40,20 @@ def steps_of(episode: Mapping[str, Any]) -> list[Step]:
 def _policy_step(message: Mapping[str, Any], number: int, turn: Mapping[str, Any]) -> Step:
     content = as_text(message.get("content"))
     reasoning, prose = _cut_out(content, _THINK)
-    calls = [_call(as_dict(one)) for one in as_list(turn.get("calls"))]
-    said = _without_calls(prose) if calls else prose
-    native = "\n".join(as_text(as_dict(one).get("function")) for one in as_list(message.get("tool_calls")))
+    calls = [_call(as_dict(call)) for call in as_list(turn.get("calls"))]
+    shown = _without_calls(prose) if calls else prose
+    native = "\n".join(as_text(as_dict(call).get("function")) for call in as_list(message.get("tool_calls")))
     raw = "\n".join(part for part in (content, native) if part)
     return {
         "role": "assistant",
         "turn": number,
-        "text": said.strip(),
+        "text": shown.strip(),
         "reasoning": "\n\n".join(
             part for part in (as_text(message.get("reasoning_content")), reasoning) if part
         ).strip(),
         "calls": calls,
         "error": as_text(turn.get("error")),
-        "raw": raw if raw.strip() != said.strip() else "",
+        "raw": raw if raw.strip() != shown.strip() else "",
     }
 
 
@@ -63,12 +63,12 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_calls(prose: str) -> str:
     """The prose around the calls; nothing when the whole message was a bare JSON call."""
-    said = _cut_out(prose, _CALL)[1].strip()
-    return "" if said.startswith(("{", "```", "<")) else said
+    rest = _cut_out(prose, _CALL)[1].strip()
+    return "" if rest.startswith(("{", "```", "<")) else rest
 
 
 def _cut_out(text: str, tags: tuple[str, str]) -> tuple[str, str]:
-    """What stands inside the tags, and the text without it; a tag that is never closed runs to the end.
+    """The text inside the tags, and the text without it; a tag that is never closed runs to the end.
 
     A closing tag alone ends a reasoning whose opening tag the chat template wrote.
     """
@@ -96,9 +96,55 @@ def _unwrap(text: str) -> str:
 
 
 def _credits(episode: Mapping[str, Any]) -> dict[int, float]:
-    found: dict[int, float] = {}
+    sums: dict[int, float] = {}
     for span in as_list(as_dict(episode.get("reward")).get("spans")):
         values = as_list(span)
         if len(values) == 4 and isinstance(values[0], int) and (value := as_number(values[3])) is not None:
-            found[values[0]] = found.get(values[0], 0.0) + value
-    return found
+            sums[values[0]] = sums.get(values[0], 0.0) + value
+    return sums
+
+
+_SECOND_KINDS = ("model", "tool", "environment")
+_TOKEN_KINDS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+_MESSAGE_KEYS = ("content", "tool_calls", "reasoning_content")
+
+
+def made_of(message: Mapping[str, Any], turn: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of the reply that became `message`; keys without a value are left out.
+
+    seconds: kind -> seconds. tokens: kind -> tokens. finish and model: as the server says. retries: `[cause, seconds
+    waited]`. notes: any JSON. sent: how many messages the model saw, where it did not see all. received: the reply as
+    it came, empty when it is the message in the transcript.
+    """
+    completion = as_dict(turn.get("completion"))
+    sent = turn.get("sent")
+    values = {
+        "seconds": _numbers(turn.get("seconds"), _SECOND_KINDS),
+        "tokens": _numbers(completion.get("usage"), _TOKEN_KINDS),
+        "finish": as_text(completion.get("finish_reason")),
+        "model": as_text(completion.get("model")),
+        "retries": [_retry(as_dict(retry)) for retry in as_list(completion.get("retries"))],
+        "notes": as_dict(completion.get("notes")),
+        "sent": len(sent) if isinstance(sent, list) else None,
+        "received": _received(completion.get("raw"), message),
+    }
+    return {name: value for name, value in values.items() if value or value == 0}
+
+
+def _numbers(container: Any, names: tuple[str, ...]) -> dict[str, float]:
+    numbers = {name: as_number(as_dict(container).get(name)) for name in names}
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _retry(retry: Mapping[str, Any]) -> list[Any]:
+    return [as_text(retry.get("cause")), as_number(retry.get("waited"))]
+
+
+def _received(raw: Any, message: Mapping[str, Any]) -> str:
+    """A text that differs from the content, or a server's message that says something else than the transcript's."""
+    if isinstance(raw, Mapping):
+        if all((raw.get(key) or None) == (message.get(key) or None) for key in _MESSAGE_KEYS):
+            return ""
+    elif raw == message.get("content"):
+        return ""
+    return as_text(raw)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from factgym.benchmarks.audit_table import AuditRow, judge, render_audit, ungrounded
+from factgym.benchmarks.audit import AuditRow, judge, render_audit, ungrounded
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate
 from factgym.core.errors import ConfigError
 from factgym.core.policy import Role

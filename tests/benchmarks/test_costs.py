@@ -9,9 +9,8 @@ import fake_runs
 import numpy as np
 import pytest
 
-from factgym.benchmarks.prices import Price, PriceTable
-from factgym.benchmarks.summary import summarise
-from factgym.benchmarks.usage import UNNAMED, UsageSummary, model_of
+from factgym.benchmarks.costs import UNNAMED, Price, PriceTable, UsageSummary, model_of
+from factgym.benchmarks.metrics import summarise
 
 Json = dict[str, Any]
 TABLE = PriceTable("USD", {"small": Price(0.1, 0.4, 0.05), "large": Price(2.5, 10.0)})

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from factgym.corpora.text import find_quote
+from factgym.tools.untrusted import neutralise
+
 Piece = list[str]
 Mark = tuple[int, int, str]
 
@@ -32,3 +35,8 @@ def split(text: str, marks: Iterable[Mark]) -> list[Piece]:
         for mark in opened.get(border, ()):
             depth[mark] = depth.get(mark, 0) + 1
     return pieces
+
+
+def quote_span(quote: str, text: str) -> tuple[int, int] | None:
+    """The range of a quote as the reward looks for it: passages are shown to a policy neutralised."""
+    return find_quote(neutralise(quote), neutralise(text)) if quote.strip() else None

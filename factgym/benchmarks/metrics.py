@@ -1,20 +1,35 @@
-"""What a run came to: episodes in, numbers with intervals out.
+"""The numbers of a run: scores, labels, five surfaces, play and groups of samples, from episodes in one pass.
 
-Pure: no files, no printing. Episodes that an infrastructure fault ended, or that were not scored, are counted and
-left out of every score; an episode that ran out of turns, or of the model's context, is a result like any other. Every
-number is over episodes and its interval over tasks (see `clusters`): samples of one task are averaged first.
+Pure: no files, no printing. Episodes that an infrastructure fault ended, or that were not scored, are counted and left out
+of every score; an episode that ran out of turns, or of the model's context, is a result like any other. Every number is
+over episodes and its interval over tasks: samples of one task are averaged first.
+
+One reward can hide that quotes got worse while labels got better. The five surfaces of ClaimCheck (*Separating The
+Signals*) keep apart an answer's form, its evidence, the breadth of that evidence, its label and its harmlessness:
+
+    format        valid JSON; and, of the tool protocol, malformed actions
+    grounding     evidence ids and exact quotes, and their mean
+    coverage      quoted evidence covers the required facts
+    calibration   final verdict and per-label recall
+    safety        false "supported" verdicts, and the unsupported span
+
+The false-supported rate is over the episodes whose gold verdict is not "supported", the only ones in which it can
+happen; an episode without a submission is no false support (the reward's guard is stricter there).
+
+A group of samples whose rewards are all the same teaches nothing under GRPO: every advantage is zero. A group needs two
+scored samples; groups are independent of each other, so that every interval of theirs is over groups.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from factgym.benchmarks.diagnostics import Surface, separate
-from factgym.benchmarks.groups import GroupSummary, GroupTally
-from factgym.benchmarks.prices import PriceTable
+from factgym.benchmarks.costs import PriceTable, UsageSummary, UsageTally
 from factgym.benchmarks.records import (
     fault_of,
     gold_of,
@@ -26,8 +41,180 @@ from factgym.benchmarks.records import (
     verdict_of,
 )
 from factgym.benchmarks.statistics.classification import NO_VERDICT, Confusion, labels_in_order
-from factgym.benchmarks.statistics.intervals import UNIT, Estimate, Series, macro_interval
-from factgym.benchmarks.usage import UsageSummary, UsageTally
+from factgym.benchmarks.statistics.intervals import NO_DATA, UNIT, Estimate, Series, macro_interval, mean_interval
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number of a surface, in [0, 1]."""
+
+    label: str
+    estimate: Estimate
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """One surface and its measures, the one that stands for it first."""
+
+    name: str
+    measures: tuple[Measure, ...]
+
+
+def separate(
+    components: Mapping[str, Estimate],
+    *,
+    grounding: Estimate,
+    malformed: Estimate,
+    accuracy: Estimate,
+    macro_recall: Estimate,
+    false_supported: Estimate,
+) -> tuple[Surface, ...]:
+    """The surfaces of a run; a measure that the environment does not have, and an empty surface, are left out.
+
+    No surface at all without gold verdicts: the diagnostic is about verifying claims.
+    """
+    if accuracy.value is None:
+        return ()
+    table: dict[str, list[Measure | None]] = {
+        "format": [_part("valid JSON", components, "json"), Measure("malformed actions", malformed, True)],
+        "grounding": [
+            Measure("evidence and quotes", grounding),
+            _part("evidence F1", components, "evidence"),
+            _part("exact quotes", components, "quote"),
+            _part("true alignments", components, "grounded_alignment"),
+            _part("true steps", components, "grounded_chain"),
+        ],
+        "coverage": [_part("gold facts quoted", components, "coverage")],
+        "calibration": [Measure("verdict accuracy", accuracy), Measure("macro recall", macro_recall)],
+        "safety": [
+            Measure("false supported", false_supported, True),
+            _part("unsupported span F1", components, "span"),
+        ],
+    }
+    surfaces = []
+    for name, found in table.items():
+        kept = tuple(one for one in found if one is not None and one.estimate.value is not None)
+        if kept:
+            surfaces.append(Surface(name, kept))
+    return tuple(surfaces)
+
+
+def _part(label: str, components: Mapping[str, Estimate], name: str) -> Measure | None:
+    return Measure(label, components[name]) if name in components else None
+
+
+SAME = 1e-9
+"""Rewards of a group that lie within this count as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """The groups of a run.
+
+    n: groups, of `smallest` to `largest` scored samples. collapsed: share of groups whose rewards are all equal.
+    spread: mean sample standard deviation (n - 1) of the rewards within a group. best and worst: means over groups of
+    the highest and the lowest reward. majority: share of groups whose most frequent verdict is right; of several that
+    are equally frequent one is drawn, in expectation; a sample without a verdict casts no vote. right_within: k ->
+    chance that at least one of k samples has the right verdict, over the tasks with at least k samples. The last two
+    are empty where tasks have no gold label.
+    """
+
+    n: int
+    smallest: int
+    largest: int
+    collapsed: Estimate
+    spread: Estimate
+    best: Estimate
+    worst: Estimate
+    majority: Estimate
+    right_within: Mapping[int, Estimate]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Running totals of one task's samples (Welford 1962 for the squares)."""
+
+    n: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    best: float = -math.inf
+    worst: float = math.inf
+    gold: str | None = None
+    right: int = 0
+    votes: dict[str, int] = field(default_factory=dict)
+
+    def add(self, reward: float, gold: str | None, verdict: str | None) -> None:
+        self.n += 1
+        step = reward - self.mean
+        self.mean += step / self.n
+        self.squares += step * (reward - self.mean)
+        self.best, self.worst = max(self.best, reward), min(self.worst, reward)
+        self.gold = gold if gold is None else sys.intern(gold)
+        self.right += gold is not None and gold == verdict
+        if verdict is not None:
+            verdict = sys.intern(verdict)
+            self.votes[verdict] = self.votes.get(verdict, 0) + 1
+
+    @property
+    def majority(self) -> float:
+        most = max(self.votes.values(), default=0)
+        first = [verdict for verdict, votes in self.votes.items() if votes == most]
+        return (self.gold in first) / len(first) if first else 0.0
+
+
+class GroupTally:
+    """Collects the scored episodes of a run by task."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, _Group] = {}
+
+    def add(self, task: int, reward: float, gold: str | None, verdict: str | None) -> None:
+        """Add one scored episode of the task with this number."""
+        self._groups.setdefault(task, _Group()).add(reward, gold, verdict)
+
+    def summary(self) -> GroupSummary | None:
+        """The groups, or None when no task has two scored samples."""
+        groups = [one for one in self._groups.values() if one.n > 1]
+        if not groups:
+            return None
+        labelled = [one for one in groups if one.gold is not None]
+        sizes = [one.n for one in groups]
+        rewards = [end for one in groups for end in (one.best, one.worst)]
+        bounds = UNIT if all(0 <= reward <= 1 for reward in rewards) else None
+        return GroupSummary(
+            n=len(groups),
+            smallest=min(sizes),
+            largest=max(sizes),
+            collapsed=mean_interval([float(one.best - one.worst <= SAME) for one in groups], bounds=UNIT),
+            spread=mean_interval([math.sqrt(one.squares / (one.n - 1)) for one in groups], bounds=(0.0, math.inf)),
+            best=mean_interval([one.best for one in groups], bounds=bounds),
+            worst=mean_interval([one.worst for one in groups], bounds=bounds),
+            majority=mean_interval([one.majority for one in labelled], bounds=UNIT),
+            right_within=_right_within(self._groups.values()) if labelled else {},
+        )
+
+
+def _right_within(groups: Iterable[_Group]) -> dict[int, Estimate]:
+    known = [(one.n, one.right) for one in groups if one.gold is not None]
+    found = {}
+    k, largest = 1, max((n for n, _ in known), default=0)
+    while k <= largest:
+        found[k] = mean_interval([chance_within(n, right, k) for n, right in known if n >= k], bounds=UNIT)
+        k *= 2
+    return {k: one for k, one in found.items() if one != NO_DATA}
+
+
+def chance_within(n: int, right: int, k: int) -> float:
+    """The unbiased estimate of the chance that at least one of `k` samples is right, when `right` of `n` were.
+
+    1 - C(n - right, k) / C(n, k): pass@k of Chen et al. 2021, "Evaluating Large Language Models Trained on Code".
+    Raises ValueError unless 0 <= right <= n and 1 <= k <= n.
+    """
+    if not (0 <= right <= n and 1 <= k <= n):
+        raise ValueError(f"{k} of {n} samples, of which {right} are right")
+    return 1.0 - math.comb(n - right, k) / math.comb(n, k)
+
 
 HISTOGRAM_BINS = 20
 
