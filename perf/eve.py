@@ -99,12 +99,12 @@ def make_samples(passages: Sequence[Passage], count: int, seed: int = 0) -> list
 
 def _sample(passages: Sequence[Passage], rng: random.Random) -> Sample:
     hops = rng.choices(range(1, len(DEFAULT_RULES.hop_pmf) + 1), DEFAULT_RULES.hop_pmf)[0]
-    shown = rng.sample(passages, 1 + _TOP * (hops - 1))
+    retrieved = rng.sample(passages, 1 + _TOP * (hops - 1))
     searches = tuple(
-        Search((shown[i].title,), "\n\n".join(passage.text for passage in shown[i : i + _TOP]))
-        for i in range(1, len(shown), _TOP)
+        Search((retrieved[i].title,), "\n\n".join(passage.text for passage in retrieved[i : i + _TOP]))
+        for i in range(1, len(retrieved), _TOP)
     )
-    last = shown[-1]
+    last = retrieved[-1]
     start, end = next(iter(sentences(last.text)), (0, len(last.text)))
     words = last.text[start:end].split()
     thought = "<think>The source leads to {}, which I search for next, since the question needs it.</think>"
@@ -113,9 +113,9 @@ def _sample(passages: Sequence[Passage], rng: random.Random) -> Sample:
         f"<answer>{' '.join(words[-2:])}</answer>\n<evidence>{last.text[start:end]}</evidence>"
     )
     turns = tuple(thought.format(search.queries[0]) for search in searches)
-    texts = tuple((passage.id, passage.text) for passage in shown)
+    texts = tuple((passage.id, passage.text) for passage in retrieved)
     answers = [tuple(rng.random() < p for _ in range(5)) for p in (0.4, 0.9, 0.1)]
-    return Sample(message, Rollout(hops, shown[0].text, (*turns, message), searches), texts, *answers)
+    return Sample(message, Rollout(hops, retrieved[0].text, (*turns, message), searches), texts, *answers)
 
 
 def _check(sample: Sample) -> CheckedProposal:

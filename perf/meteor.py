@@ -73,13 +73,13 @@ def measure_meteor(repeats: int, pairs: Sequence[tuple[str, str]] | None = None)
     ]
     jobs: dict[str, tuple[Job, Job, int]] = {
         "pairs": (
-            lambda: [meteor_prepared(prepare_tokens(left), prepare_tokens(right)) for left, right in tokens],
-            lambda: [_nltk_meteor(left, right) for left, right in tokens],
+            lambda: [meteor_prepared(prepare_tokens(text), prepare_tokens(gold)) for text, gold in tokens],
+            lambda: [_nltk_meteor(text, gold) for text, gold in tokens],
             len(tokens),
         ),
         "sets": (
-            lambda: [match_texts(left, right, tokenize=treebank_tokens) for left, right in sets],
-            lambda: [_nltk_set(left, right) for left, right in sets],
+            lambda: [match_texts(texts, golds, tokenize=treebank_tokens) for texts, golds in sets],
+            lambda: [_nltk_set(texts, golds) for texts, golds in sets],
             len(sets),
         ),
     }

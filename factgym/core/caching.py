@@ -101,8 +101,8 @@ class SqliteCache:
     damaged, not ours or cannot be used.
     """
 
-    what: ClassVar[str]
-    """What the file is, in errors: "judgement cache"."""
+    content: ClassVar[str]
+    """Name of the content in errors, such as "judgement cache"."""
     table: ClassVar[str]
     application: ClassVar[int]
     """SQLite's "application id" of our files of this kind, so that somebody else's is never written to."""
@@ -112,7 +112,7 @@ class SqliteCache:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DataError(f"{self.file}: the folder of the {self.what} cannot be made ({error})") from error
+            raise DataError(f"{self.file}: the folder of the {self.content} cannot be made ({error})") from error
         self._set_up()
         self._prepare()
 
@@ -213,4 +213,6 @@ class SqliteCache:
             db.execute(f"PRAGMA application_id = {self.application}")
 
     def _unusable(self, why: str) -> DataError:
-        return DataError(f"{self.file}: the {self.what} cannot be used ({why}); move it away or name another folder")
+        return DataError(
+            f"{self.file}: the {self.content} cannot be used ({why}); move it away or name another folder"
+        )

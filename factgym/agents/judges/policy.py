@@ -44,7 +44,7 @@ class JudgeCache(SqliteCache):
     Raises DataError, here and in every method, that names the file when it is damaged, not ours or cannot be used.
     """
 
-    what: ClassVar[str] = "judgement cache"
+    content: ClassVar[str] = "judgement cache"
     table: ClassVar[str] = "judgements"
     application: ClassVar[int] = 0x46474A31
 

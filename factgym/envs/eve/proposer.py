@@ -251,8 +251,8 @@ class EveProposerEnv(Env[ProposerTask]):
         if self.task.hops == 1 or not proposal.evidence:
             return False
         title, library = self.task.document.title, self.tasks.library
-        for known in (f"{title}\n{source}", title):
-            query = words_outside(proposal.question, known)
+        for source_words in (f"{title}\n{source}", title):
+            query = words_outside(proposal.question, source_words)
             hits = library.search(query, 1) if query else []
             passages = [library.find(hit.id) for hit in hits]
             if any(passage and find_quote(proposal.evidence, neutralise(passage.text)) for passage in passages):
@@ -317,7 +317,7 @@ class EveProposerEnv(Env[ProposerTask]):
         policies = {"solver": rollouts.solver, "auxiliary": rollouts.auxiliary}
         if rollouts.auxiliary is rollouts.solver:
             del policies["auxiliary"]
-        return {role: {"name": one.name, "details": dict(one.describe())} for role, one in policies.items()}
+        return {role: {"name": policy.name, "details": dict(policy.describe())} for role, policy in policies.items()}
 
     def prompt_hashes(self) -> dict[str, str]:
         """Return the hashes of the proposer's prompts and of those under which its solver answers."""

@@ -152,14 +152,14 @@ def search(
     return results
 
 
-def fit_results(found: Sequence[tuple[str, Sequence[Passage]]], max_tokens: int) -> tuple[SearchResult, ...]:
+def fit_results(retrieved: Sequence[tuple[str, Sequence[Passage]]], max_tokens: int) -> tuple[SearchResult, ...]:
     """Return the results of each query, cut to `max_tokens` together."""
-    several = len(found) > 1
+    several = len(retrieved) > 1
     results = [
         SearchResult(
             query, tuple(Snippet(passage.id, passage.title, neutralise(passage.text)) for passage in passages)
         )
-        for query, passages in found
+        for query, passages in retrieved
     ]
     costs = [count_tokens(_render_result(result, "Query 1: " if several else "")) for result in results]
     fair = max_tokens // len(results)
@@ -172,20 +172,20 @@ def fit_results(found: Sequence[tuple[str, Sequence[Passage]]], max_tokens: int)
     return tuple(fitted)
 
 
-def _cut_result(result: SearchResult, room: int, several: bool) -> SearchResult:
-    """Return the part of a result that fits into `room` tokens; at least the beginning of the first passage."""
-    room -= _CUT_MARK_TOKENS + (count_tokens(_query_line(result.query)) + 3 if several else 0)
+def _cut_result(result: SearchResult, budget: int, several: bool) -> SearchResult:
+    """Return the part of a result that fits into `budget` tokens; at least the beginning of the first passage."""
+    budget -= _CUT_MARK_TOKENS + (count_tokens(_query_line(result.query)) + 3 if several else 0)
     snippets: list[Snippet] = []
     for snippet in result.snippets:
         frame = count_tokens(_opening_tag(snippet)) + 4
         size = count_tokens(snippet.text)
-        if frame + size > room:
-            text = first_tokens(snippet.text, room - frame - _CUT_MARK_TOKENS)
+        if frame + size > budget:
+            text = first_tokens(snippet.text, budget - frame - _CUT_MARK_TOKENS)
             if text:
                 snippets.append(Snippet(snippet.document, snippet.title, text, size - count_tokens(text)))
             break
         snippets.append(snippet)
-        room -= frame + size
+        budget -= frame + size
     return SearchResult(result.query, tuple(snippets), len(result.snippets) - len(snippets))
 
 

@@ -111,7 +111,7 @@ class _Request:
 class AnswerFile(SqliteCache):
     """Answers in a SQLite file, shared by processes."""
 
-    what: ClassVar[str] = "answer cache"
+    content: ClassVar[str] = "answer cache"
     table: ClassVar[str] = "answers"
     application: ClassVar[int] = 0x46474A32
 
@@ -214,8 +214,8 @@ class SolverRollouts:
         elif evidence is not None:
             plan += [("with", self.solver, evidence, self._m), ("without", self.auxiliary, None, self._m)]
         requests = [
-            _Request(protocol, policy, question, answer, shown, number)
-            for protocol, policy, shown, count in plan
+            _Request(protocol, policy, question, answer, span, number)
+            for protocol, policy, span, count in plan
             for number in range(count)
         ]
         entries = await gather_all(self._cached_answer(request) for request in requests)

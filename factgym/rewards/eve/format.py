@@ -169,13 +169,13 @@ def _used_searches(proposal: Proposal, rollout: Rollout) -> int:
     added (a repeated search adds none), then backwards from the end of the chain.
     """
     queries = [frozenset(terms(" ".join(search.queries))) for search in rollout.searches]
-    known = frozenset(terms(rollout.source))
+    earlier = frozenset(terms(rollout.source))
     seen: set[object] = set()
     added: list[frozenset[str]] = []
     for query, search in zip(queries, rollout.searches, strict=True):
-        known |= query
+        earlier |= query
         repeated = query in seen or search.text in seen
-        added.append(frozenset() if repeated else frozenset(terms(search.text)) - known)
+        added.append(frozenset() if repeated else frozenset(terms(search.text)) - earlier)
         seen |= {query, search.text}
     needed = frozenset(terms(f"{proposal.answer}\n{proposal.evidence}"))
     used = 0
@@ -188,5 +188,5 @@ def _used_searches(proposal: Proposal, rollout: Rollout) -> int:
 
 def words_outside(question: str, source: str) -> str:
     """Return the words of a question that share no term with the source, as a query of somebody without the source."""
-    known = frozenset(terms(source))
-    return " ".join(word for word in question.split() if known.isdisjoint(terms(word)))
+    source_terms = frozenset(terms(source))
+    return " ".join(word for word in question.split() if source_terms.isdisjoint(terms(word)))

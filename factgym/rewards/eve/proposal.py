@@ -183,8 +183,8 @@ def check_proposal(
     question, answer = proposal.question, proposal.answer
     valid, leak = is_valid(question, answer), is_leak(question, answer)
     reached = hops_reached(proposal, rollout, direct)
-    found = find_span(proposal.evidence, texts) if valid else None
-    span, text = found or (None, "")
+    match = find_span(proposal.evidence, texts) if valid else None
+    span, text = match or (None, "")
     queries = [query for search in rollout.searches for query in search.queries]
     return CheckedProposal(
         proposal,

@@ -87,12 +87,12 @@ def score_solution(
     gold = " ".join(span for span in spans if span.strip())
     answer = solution.answer
     evidence_f1 = token_f1(solution.evidence, gold) if gold else 0.0
-    found = find_span(solution.evidence, texts)
-    span = None if found is None else found[0]
+    match = find_span(solution.evidence, texts)
+    span = None if match is None else match[0]
     focused = anchored = backed = False
-    if found is not None:
-        quote = found[0].text
-        focused = is_focused(*found, rules)
+    if match is not None:
+        quote = match[0].text
+        focused = is_focused(*match, rules)
         if gold:
             # More than the answer, but no more than the gold evidence says beside it.
             needed = min(rules.min_evidence_terms, len(stems_beyond(answer, gold)))

@@ -139,7 +139,7 @@ def meteor_prepared(hypothesis: MeteorText, reference: MeteorText, settings: Met
     mean = (precision * recall) / (settings.alpha * precision + (1 - settings.alpha) * recall)
     # A run continues while both positions go up by one; each match that continues none begins one.
     previous = alignment.get
-    runs = sum(previous(left - 1, -2) != right - 1 for left, right in alignment.items())
+    runs = sum(previous(position - 1, -2) != gold - 1 for position, gold in alignment.items())
     penalty: float = settings.gamma * (runs / count) ** settings.beta
     return (1 - penalty) * mean
 
@@ -150,25 +150,24 @@ def align(hypothesis: MeteorText, reference: MeteorText) -> dict[int, int]:
     A stage matches the last occurrences of each common word, as many as both sides have, and hands on the rest.
     """
     alignment: dict[int, int] = {}
-    left, right = hypothesis.positions, reference.positions
-    common = left.keys() & right.keys()
-    _match_common(left, right, common, alignment)
+    words, gold = hypothesis.positions, reference.positions
+    common = words.keys() & gold.keys()
+    _match_common(words, gold, common, alignment)
     if len(alignment) == hypothesis.length or len(alignment) == reference.length:
         return alignment
-    left, right = _stem_rest(left, right, common), _stem_rest(right, left, common)
-    common = left.keys() & right.keys()
+    stems, gold_stems = _stem_rest(words, gold, common), _stem_rest(gold, words, common)
+    common = stems.keys() & gold_stems.keys()
     if common:
-        _match_common(left, right, common, alignment)
-        left, right = _rest(left, right, common), _rest(right, left, common)
-    _match_synonyms(left, right, alignment)
+        _match_common(stems, gold_stems, common, alignment)
+        stems, gold_stems = _rest(stems, gold_stems, common), _rest(gold_stems, stems, common)
+    _match_synonyms(stems, gold_stems, alignment)
     return alignment
 
 
-def _match_common(left: Positions, right: Positions, common: set[str], alignment: dict[int, int]) -> None:
+def _match_common(words: Positions, gold: Positions, common: set[str], alignment: dict[int, int]) -> None:
     for word in common:
-        hypothesis, reference = left[word], right[word]
-        count = min(len(hypothesis), len(reference))
-        alignment.update(zip(hypothesis[-count:], reference[-count:], strict=True))
+        count = min(len(words[word]), len(gold[word]))
+        alignment.update(zip(words[word][-count:], gold[word][-count:], strict=True))
 
 
 def _rest(positions: Positions, other: Positions, common: set[str]) -> Positions:
@@ -188,17 +187,17 @@ def _stem_rest(positions: Positions, other: Positions, common: set[str]) -> Posi
     return stems
 
 
-def _match_synonyms(left: Positions, right: Positions, alignment: dict[int, int]) -> None:
+def _match_synonyms(stems: Positions, gold: Positions, alignment: dict[int, int]) -> None:
     """From the last word of the hypothesis back, match the last free word of the reference that is its synonym."""
     offers: dict[str, list[str]] = {}
-    for stem in left:
-        known = _SYNONYMS[stem]
-        if not known.isdisjoint(right):
-            offers[stem] = [other for other in right if other in known]
+    for stem in stems:
+        related = _SYNONYMS[stem]
+        if not related.isdisjoint(gold):
+            offers[stem] = [other for other in gold if other in related]
     if not offers:
         return
-    free = {other: list(right[other]) for others in offers.values() for other in others}
-    for position, others in sorted(((at, offers[stem]) for stem in offers for at in left[stem]), reverse=True):
+    free = {other: list(gold[other]) for others in offers.values() for other in others}
+    for position, others in sorted(((at, offers[stem]) for stem in offers for at in stems[stem]), reverse=True):
         candidates = [free[other] for other in others if free[other]]
         if candidates:
             alignment[position] = max(candidates, key=_last).pop()

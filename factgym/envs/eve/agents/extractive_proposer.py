@@ -187,13 +187,13 @@ def _make_draft(chain: Chain, thin: bool) -> Draft | None:
 def _gapped(fact: Fact, thin: bool) -> str:
     """Return the sentence with a gap for its object. thin: without the words beside the gap."""
     start, end = fact.span
-    left, right = fact.sentence[:start], fact.sentence[end:]
+    before, after = fact.sentence[:start], fact.sentence[end:]
     if thin:
-        starts = [match.start() for match in _WORD.finditer(left)]
-        left = left[: starts[-_THIN_WORDS]] if len(starts) > _THIN_WORDS else ""
-        ends = [match.end() for match in _WORD.finditer(right)]
-        right = right[ends[_THIN_WORDS - 1] :] if len(ends) > _THIN_WORDS else ""
-    return f"{left.rstrip()} {GAP}{'' if right[:1] in ',.;:' else ' '}{right.lstrip()}".strip()
+        starts = [match.start() for match in _WORD.finditer(before)]
+        before = before[: starts[-_THIN_WORDS]] if len(starts) > _THIN_WORDS else ""
+        ends = [match.end() for match in _WORD.finditer(after)]
+        after = after[ends[_THIN_WORDS - 1] :] if len(ends) > _THIN_WORDS else ""
+    return f"{before.rstrip()} {GAP}{'' if after[:1] in ',.;:' else ' '}{after.lstrip()}".strip()
 
 
 def _replaced(fact: Fact) -> str:

@@ -230,9 +230,9 @@ def read_question(text: str) -> Question:
 def _choices(text: str) -> tuple[str, ...]:
     """Return the names on either side of an "or"."""
     names = [(start, end) for start, end, kind in entities(text) if kind == "name"]
-    for left, right in pairwise(names):
-        if re.fullmatch(r",? or (?:the )?", text[left[1] : right[0]]):
-            return text[slice(*left)], text[slice(*right)]
+    for first, second in pairwise(names):
+        if re.fullmatch(r",? or (?:the )?", text[first[1] : second[0]]):
+            return text[slice(*first)], text[slice(*second)]
     return ()
 
 
@@ -365,8 +365,8 @@ def _gap_overlap(blank: tuple[tuple[str, ...], tuple[str, ...]], sentence: Sente
     """Return the share of the words around a gap that are around an entity in the same order."""
     before, after = blank
     first, size = entity.position, len(_WORD.findall(entity.text))
-    left = sentence.words[max(0, first - len(before)) : max(0, first)]
-    right = sentence.words[first + size : first + size + len(after)]
-    same = sum(a == b for a, b in zip(reversed(before), reversed(left), strict=False))
-    same += sum(a == b for a, b in zip(after, right, strict=False))
+    preceding = sentence.words[max(0, first - len(before)) : max(0, first)]
+    following = sentence.words[first + size : first + size + len(after)]
+    same = sum(a == b for a, b in zip(reversed(before), reversed(preceding), strict=False))
+    same += sum(a == b for a, b in zip(after, following, strict=False))
     return same / max(1, len(before) + len(after))

@@ -318,10 +318,10 @@ def _without_evidence(extraction: Extraction) -> str:
 
 TRICKS: Mapping[str, tuple[WriteAnswer, str]] = {
     "answer-dump": (_answer_dump, "Every candidate as the answer."),
-    "whole-passage": (_with_evidence(lambda found: found.passage), "The whole passage as evidence."),
+    "whole-passage": (_with_evidence(lambda extraction: extraction.passage), "The whole passage as evidence."),
     "made-up": (_with_evidence(_invented_sentence), "Evidence in words of its own."),
-    "question-echo": (_with_evidence(lambda found: found.question), "The question as evidence."),
-    "answer-only": (_with_evidence(lambda found: found.answer or ""), "The answer itself as evidence."),
+    "question-echo": (_with_evidence(lambda extraction: extraction.question), "The question as evidence."),
+    "answer-only": (_with_evidence(lambda extraction: extraction.answer or ""), "The answer itself as evidence."),
     "bag": (_with_evidence(_word_bag), "A bag of likely words as evidence."),
     "to-the-grader": (_to_the_grader, "Tells the grader what to award."),
 }
