@@ -85,13 +85,13 @@ def _entries(values: object) -> Iterator[object]:
 
 def _joined(parts: Iterator[object], limits: Limits) -> str:
     texts: list[str] = []
-    left = limits.max_chars + 1
+    budget = limits.max_chars + 1
     for part in islice(parts, limits.max_chars):
         text = part if issubclass(type(part), str) else string_keyed(part).get("text")
         if issubclass(type(text), str):
-            texts.append(str.__str__(cast(str, text))[:left])
-            left -= len(texts[-1])
-            if not left:
+            texts.append(str.__str__(cast(str, text))[:budget])
+            budget -= len(texts[-1])
+            if not budget:
                 break
     return "".join(texts)
 
@@ -117,20 +117,20 @@ def native_calls(
     reader = _NativeCalls(content, limits)
     for entry in islice(_entries(calls), limits.max_calls + 1):
         reader.read(entry)
-    return tuple(reader.items), reader.kept
+    return tuple(reader.items), reader.transcript_calls
 
 
 class _NativeCalls:
     """One list of calls under way; `offset` is where the next arguments begin in `message_text`."""
 
-    __slots__ = ("copier", "items", "kept", "limits", "offset", "seen")
+    __slots__ = ("copier", "items", "limits", "offset", "seen", "transcript_calls")
 
     def __init__(self, content: str, limits: Limits) -> None:
         self.limits = limits
         self.copier = Copier(limits, limits.max_chars - len(content))
         self.offset = len(content) + 1
         self.items: list[ToolCall | CallError] = []
-        self.kept: list[ToolCallMessage] = []
+        self.transcript_calls: list[ToolCallMessage] = []
         self.seen: set[str] = set()
 
     def read(self, entry: object) -> None:
@@ -140,7 +140,7 @@ class _NativeCalls:
         text, arguments = self._arguments(function.get("arguments"))
         name = self._name(function.get("name"))
         self.items.append(replace(self._item(entry, name, text, arguments), id=call_id))
-        self.kept.append(
+        self.transcript_calls.append(
             {"id": call_id, "type": "function", "function": {"name": _server_name(name), "arguments": text}}
         )
         self.offset += len(text) + 1
@@ -159,10 +159,10 @@ class _NativeCalls:
             return name
         if isinstance(arguments, StrictJsonError):
             return json_error(f"The arguments of {name} were not read", arguments, name=name)
-        found = arguments_from_text(text, name, self.limits, self.offset) if arguments is None else arguments
-        if isinstance(found, CallError):
-            return found
-        return ToolCall(name, found, None, self.offset, self.offset + len(text))
+        parsed = arguments_from_text(text, name, self.limits, self.offset) if arguments is None else arguments
+        if isinstance(parsed, CallError):
+            return parsed
+        return ToolCall(name, parsed, None, self.offset, self.offset + len(text))
 
     def _id(self, given: object) -> str:
         call_id = (
@@ -188,12 +188,12 @@ class _NativeCalls:
             return "{}", StrictJsonError(
                 "bad_shape", f"they must be a JSON text of an object, not {kind_of(given)}", None
             )
-        before = self.copier.left
+        before = self.copier.budget
         try:
             plain = self.copier.copy(given)
             text = encode_json(plain)
             # Escapes make the text longer than what was counted.
-            self.copier.spend(max(0, len(text) - (before - self.copier.left)))
+            self.copier.spend(max(0, len(text) - (before - self.copier.budget)))
         except StrictJsonError as error:
             return "{}", error
         return text, plain
@@ -297,15 +297,15 @@ def _from_dict(
 ) -> ParsedAction:
     if dict.__len__(action) > limits.max_chars:
         return _refused(call_error("too_long", f"The action is a dict of more than {limits.max_chars} entries."))
-    known: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for key, value in dict.items(action):
         if type(key) is not str:
             message = f"An action has a key of type {type_name(key)}; keys must be strings."
             return _refused(call_error("bad_shape", message))
-        known[key] = value
-    if "role" in known or "tool_calls" in known or ("content" in known and not known.keys() & {"name", "tool"}):
-        return _from_message(known, limits, tags, implicit)
-    return _from_call_dict(known, limits, implicit)
+        fields[key] = value
+    if "role" in fields or "tool_calls" in fields or ("content" in fields and not fields.keys() & {"name", "tool"}):
+        return _from_message(fields, limits, tags, implicit)
+    return _from_call_dict(fields, limits, implicit)
 
 
 def _from_call_dict(action: dict[str, object], limits: Limits, implicit: Mapping[str, str]) -> ParsedAction:
@@ -345,11 +345,11 @@ def _from_message(
     calls = message.get("tool_calls")
     if calls is None or (type(calls) in (list, tuple) and not calls):
         return _from_text(content or "", limits, tags, implicit, reasoning)
-    found = native_calls(calls, clean_text(content or ""), limits)
-    if isinstance(found, CallError):
-        return _refused(found, clean_text(content or ""))
-    kept: Message = {"role": "assistant", "content": content if content is None else clean_text(content)}
-    kept["tool_calls"] = found[1]
+    parsed = native_calls(calls, clean_text(content or ""), limits)
+    if isinstance(parsed, CallError):
+        return _refused(parsed, clean_text(content or ""))
+    transcript: Message = {"role": "assistant", "content": content if content is None else clean_text(content)}
+    transcript["tool_calls"] = parsed[1]
     if reasoning:
-        kept["reasoning_content"] = reasoning
-    return ParsedAction(found[0], visible_text(kept["content"] or "", limits), True, kept)
+        transcript["reasoning_content"] = reasoning
+    return ParsedAction(parsed[0], visible_text(transcript["content"] or "", limits), True, transcript)

@@ -231,8 +231,8 @@ class _Scan:
         if following is not None and following[0] == _CALL:
             self._keep(*match.span())
             return match.end()
-        found = excerpt(self.text[at : at + 20]) if at < len(self.text) else "the end of the message"
-        message = f"{_CALL} must be followed by a JSON object {EXAMPLE} and {_CALL_END}; found {found}."
+        excerpted = excerpt(self.text[at : at + 20]) if at < len(self.text) else "the end of the message"
+        message = f"{_CALL} must be followed by a JSON object {EXAMPLE} and {_CALL_END}; found {excerpted}."
         return self._broken(call_error("invalid_json", message, at), at)
 
     def _broken(self, error: CallError, at: int, tag: str = _CALL_TAG) -> int:
@@ -267,9 +267,9 @@ class _Scan:
                 looked_at += 1
                 end = self.reader.span(at, stop)
                 rank, item = self._bare(at, stop if end is None else end)
-                place = rank, _FENCED_BEFORE.search(self.text, max(0, at - 32), at) is not None
-                if best is None or place >= best[0]:
-                    best = place, item, (at, stop if end is None else end)
+                fit = rank, _FENCED_BEFORE.search(self.text, max(0, at - 32), at) is not None
+                if best is None or fit >= best[0]:
+                    best = fit, item, (at, stop if end is None else end)
                 start = stop if end is None else end
         if best is None:
             self.items.append(self._nothing_found())

@@ -63,9 +63,9 @@ def call_error(code: ErrorCode, message: str, position: int | None = None, *, na
     return CallError(code, message, position, None, name)
 
 
-def json_error(what: str, error: StrictJsonError, name: str | None = None) -> CallError:
-    """`error` as the policy reads it; `what` names the text that is wrong."""
-    return call_error(error.code, f"{what}: {error.message}.", error.position, name=name)
+def json_error(subject: str, error: StrictJsonError, name: str | None = None) -> CallError:
+    """`error` as the policy reads it; `subject` names the text that is wrong."""
+    return call_error(error.code, f"{subject}: {error.message}.", error.position, name=name)
 
 
 def looks_like_call(value: Mapping[str, Any], implicit: Mapping[str, str]) -> bool:
@@ -161,8 +161,8 @@ def arguments_from_text(text: str, name: str, limits: Limits, offset: int | None
         value = loads(text, limits)
     except StrictJsonError as error:
         position = None if offset is None or error.position is None else offset + error.position
-        found = StrictJsonError(error.code, error.message, position)
-        return json_error(f"The arguments of {name} are not valid JSON", found, name=name)
+        moved = StrictJsonError(error.code, error.message, position)
+        return json_error(f"The arguments of {name} are not valid JSON", moved, name=name)
     if type(value) is dict:
         return value
     message = f"The arguments of {name} must be a JSON object, not {kind_of(value)}."

@@ -31,13 +31,13 @@ class DataError(FactgymError, ValueError):
 class MissingExtraError(FactgymError, ImportError):
     """An optional dependency is absent; the message names the extra that brings it."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the extra '{extra}': pip install 'factgym[{extra}]'")
-        self.what = what
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the extra '{extra}': pip install 'factgym[{extra}]'")
+        self.feature = feature
         self.extra = extra
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what, self.extra)
+        return type(self), (self.feature, self.extra)
 
 
 class EpisodeOverError(FactgymError, RuntimeError):

@@ -47,7 +47,7 @@ class UnicodeText(Space[str]):
 
     def from_jsonable(self, sample_n: list[Any]) -> list[str]:
         """Strings are JSON already."""
-        return [str(one) for one in sample_n]
+        return [str(text) for text in sample_n]
 
     def __repr__(self) -> str:
         return "UnicodeText()" if self.max_chars is None else f"UnicodeText({self.max_chars})"
@@ -149,17 +149,17 @@ def _sample_integer(schema: dict[str, Any], rng: np.random.Generator) -> int:
     return _sample_whole(schema.get("minimum"), schema.get("maximum"), 10, rng)
 
 
-def _sample_whole(least: float | None, most: float | None, width: int, rng: np.random.Generator) -> int:
-    """A whole number from `least` (0 where that is allowed) to `most`, at most `width` above its start."""
-    start = math.ceil(least) if least is not None else min(0, math.floor(most or 0))
-    stop = start + width if most is None else min(math.floor(most), start + width)
+def _sample_whole(minimum: float | None, maximum: float | None, width: int, rng: np.random.Generator) -> int:
+    """A whole number from `minimum` (0 where that is allowed) to `maximum`, at most `width` above its start."""
+    start = math.ceil(minimum) if minimum is not None else min(0, math.floor(maximum or 0))
+    stop = start + width if maximum is None else min(math.floor(maximum), start + width)
     return start + int(rng.integers(0, stop - start + 1))
 
 
 def _sample_number(schema: dict[str, Any], rng: np.random.Generator) -> float:
-    most = schema.get("maximum")
-    least = schema.get("minimum", 0.0 if most is None or most >= 0 else most - 1.0)
-    return float(rng.uniform(least, least + 1.0 if most is None else most))
+    maximum = schema.get("maximum")
+    minimum = schema.get("minimum", 0.0 if maximum is None or maximum >= 0 else maximum - 1.0)
+    return float(rng.uniform(minimum, minimum + 1.0 if maximum is None else maximum))
 
 
 _SAMPLERS: dict[str, Callable[[dict[str, Any], np.random.Generator], Any]] = {

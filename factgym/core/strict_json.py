@@ -87,8 +87,8 @@ def clean_text(text: str) -> str:
 
 def excerpt(text: str) -> str:
     """A quoted, escaped beginning of a text, at most 80 characters."""
-    shown = repr(text[:_EXCERPT_CHARS])
-    return shown if len(shown) <= _EXCERPT_CHARS else shown[: _EXCERPT_CHARS - 1] + "…"
+    quoted = repr(text[:_EXCERPT_CHARS])
+    return quoted if len(quoted) <= _EXCERPT_CHARS else quoted[: _EXCERPT_CHARS - 1] + "…"
 
 
 def plain_json(value: object, limits: Limits = DEFAULT_LIMITS) -> Any:
@@ -102,13 +102,13 @@ def plain_json(value: object, limits: Limits = DEFAULT_LIMITS) -> Any:
 
 
 class Copier:
-    """Makes plain copies against one budget: `left` counts the characters and values that may still come."""
+    """Makes plain copies against one budget: `budget` is the number of characters and values that may still come."""
 
-    __slots__ = ("left", "limits", "path")
+    __slots__ = ("budget", "limits", "path")
 
-    def __init__(self, limits: Limits, left: int) -> None:
+    def __init__(self, limits: Limits, budget: int) -> None:
         self.limits = limits
-        self.left = left
+        self.budget = budget
         self.path: list[str] = []
         """Where a failure lies, innermost step first."""
 
@@ -125,10 +125,10 @@ class Copier:
 
     def spend(self, amount: int) -> None:
         """Take from the budget. Raises StrictJsonError too_long when it does not suffice; what is left stays."""
-        if amount > self.left:
+        if amount > self.budget:
             message = f"the message has more than {self.limits.max_chars} characters and values"
             raise StrictJsonError("too_long", message, None)
-        self.left -= amount
+        self.budget -= amount
 
     def _copy(self, value: object, depth: int) -> Any:
         kind = type(value)
@@ -160,9 +160,9 @@ class Copier:
 
     def _integer(self, value: int) -> int:
         # Digits are counted only near the bound: an integer may be a megabyte long.
-        bits, most = value.bit_length(), self.limits.max_number_chars
-        if bits > 3 * most - 6 and (bits > 4 * most or len(str(value)) > most):
-            raise StrictJsonError("number_too_long", f"a number of more than {most} characters", None)
+        bits, max_chars = value.bit_length(), self.limits.max_number_chars
+        if bits > 3 * max_chars - 6 and (bits > 4 * max_chars or len(str(value)) > max_chars):
+            raise StrictJsonError("number_too_long", f"a number of more than {max_chars} characters", None)
         return value
 
     def _float(self, value: float) -> float:
@@ -313,24 +313,26 @@ class Reader:
                     return match.end()
         return None
 
-    def error(self, code: JsonErrorCode, what: str, position: int, start: int) -> StrictJsonError:
-        """`what` with the place where it was seen: line and column from `start`, and an escaped excerpt."""
+    def error(self, code: JsonErrorCode, problem: str, position: int, start: int) -> StrictJsonError:
+        """`problem` with the place where it was seen: line and column from `start`, and an escaped excerpt."""
         line = self.text.count("\n", start, position) + 1
         column = position - max(self.text.rfind("\n", start, position) + 1, start) + 1
         near = excerpt(self.text[max(start, position - 24) : position + 24])
-        place = f"line {line}, column {column} (character {position - start})"
-        return StrictJsonError(code, f"{what}, at {place}, near {near}", position)
+        location = f"line {line}, column {column} (character {position - start})"
+        return StrictJsonError(code, f"{problem}, at {location}, near {near}", position)
 
     def _syntax_error(self, cause: str, position: int, start: int) -> StrictJsonError:
         if cause.startswith("Illegal trailing comma"):  # Python 3.13 points at the comma, 3.12 at what follows it
             cause, position = "Expecting value", skip_space(self.text, position + 1)
-        found = self.text[position : position + 1]
-        what = next((ours for theirs, ours in _EXPECTED if cause.startswith(theirs)), cause)
-        if found in ("}", "]") and self.text[max(start, position - 80) : position].rstrip().endswith(","):
-            what = f"remove the trailing comma before {found!r}"
+        character = self.text[position : position + 1]
+        problem = next((ours for theirs, ours in _EXPECTED if cause.startswith(theirs)), cause)
+        if character in ("}", "]") and self.text[max(start, position - 80) : position].rstrip().endswith(","):
+            problem = f"remove the trailing comma before {character!r}"
         elif cause.startswith("Expecting"):
-            what += f", found {excerpt(found) if found else 'the end of the text'}{_HINTS.get(found, '')}"
-        return self.error("invalid_json", what, position, start)
+            problem += (
+                f", found {excerpt(character) if character else 'the end of the text'}{_HINTS.get(character, '')}"
+            )
+        return self.error("invalid_json", problem, position, start)
 
     def _check_depth(self, start: int) -> int:
         """Where the brackets are balanced; before the scanner runs, because it recurses as deep as the text says."""
@@ -449,9 +451,9 @@ def _string_value(token: str) -> str:
     return str(_decoder(1).raw_decode(token)[0]) if "\\" in token else token[1:-1]
 
 
-def in_json(wanted: str, text: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
+def in_json(target: str, text: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
     """The range of a text in `text[start:end]`: plain, or escaped in either of the two usual ways; None if neither."""
-    for form in (wanted, json.dumps(wanted)[1:-1], json.dumps(wanted, ensure_ascii=False)[1:-1]):
+    for form in (target, json.dumps(target)[1:-1], json.dumps(target, ensure_ascii=False)[1:-1]):
         at = text.find(form, start, len(text) if end is None else end) if form else -1
         if at >= 0:
             return at, at + len(form)

@@ -42,31 +42,31 @@ def _compile(schema: Mapping[str, Any]) -> Check:
     return _COMPILERS[kind](schema)
 
 
-def _only(schema: Mapping[str, Any], known: set[str]) -> None:
-    if not schema.keys() <= known | _NOTES:
+def _only(schema: Mapping[str, Any], supported: set[str]) -> None:
+    if not schema.keys() <= supported | _NOTES:
         raise Unsupported
 
 
 def _string(schema: Mapping[str, Any]) -> Check:
     if "enum" in schema:
         _only(schema, {"type", "enum"})
-        allowed = frozenset(one for one in schema["enum"] if isinstance(one, str))
+        allowed = frozenset(value for value in schema["enum"] if isinstance(value, str))
         return lambda value: type(value) is str and value in allowed
     _only(schema, {"type", "minLength", "maxLength"})
-    least, most = schema.get("minLength", 0), schema.get("maxLength", float("inf"))
-    return lambda value: type(value) is str and least <= len(value) <= most
+    lower, upper = schema.get("minLength", 0), schema.get("maxLength", float("inf"))
+    return lambda value: type(value) is str and lower <= len(value) <= upper
 
 
 def _integer(schema: Mapping[str, Any]) -> Check:
     _only(schema, {"type", "minimum", "maximum"})
-    least, most = schema.get("minimum", float("-inf")), schema.get("maximum", float("inf"))
-    return lambda value: type(value) is int and least <= value <= most
+    lower, upper = schema.get("minimum", float("-inf")), schema.get("maximum", float("inf"))
+    return lambda value: type(value) is int and lower <= value <= upper
 
 
 def _number(schema: Mapping[str, Any]) -> Check:
     _only(schema, {"type", "minimum", "maximum"})
-    least, most = schema.get("minimum", float("-inf")), schema.get("maximum", float("inf"))
-    return lambda value: type(value) in (int, float) and least <= value <= most
+    lower, upper = schema.get("minimum", float("-inf")), schema.get("maximum", float("inf"))
+    return lambda value: type(value) in (int, float) and lower <= value <= upper
 
 
 def _boolean(schema: Mapping[str, Any]) -> Check:
@@ -82,8 +82,8 @@ def _null(schema: Mapping[str, Any]) -> Check:
 def _array(schema: Mapping[str, Any]) -> Check:
     _only(schema, {"type", "items", "minItems", "maxItems"})
     item = _compile(schema["items"])
-    least, most = schema.get("minItems", 0), schema.get("maxItems", float("inf"))
-    return lambda value: type(value) is list and least <= len(value) <= most and all(map(item, value))
+    lower, upper = schema.get("minItems", 0), schema.get("maxItems", float("inf"))
+    return lambda value: type(value) is list and lower <= len(value) <= upper and all(map(item, value))
 
 
 def _object(schema: Mapping[str, Any]) -> Check:

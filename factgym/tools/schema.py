@@ -82,10 +82,10 @@ def type_schema(hint: Any) -> JsonSchema:
     origin = get_origin(hint)
     if origin is Annotated:
         inner, *notes = get_args(hint)
-        found = type_schema(inner)
+        schema = type_schema(inner)
         for note in notes:
-            found |= _note_keywords(note, found)
-        return found
+            schema |= _note_keywords(note, schema)
+        return schema
     if origin in (Required, NotRequired):
         return type_schema(get_args(hint)[0])
     if origin is Literal:
@@ -101,13 +101,13 @@ def type_schema(hint: Any) -> JsonSchema:
     raise TypeError(f"no JSON Schema for {hint!r}: use str, int, float, bool, Literal, list, a union or a TypedDict")
 
 
-def _note_keywords(note: Any, found: JsonSchema) -> JsonSchema:
+def _note_keywords(note: Any, schema: JsonSchema) -> JsonSchema:
     if isinstance(note, str):
         return {"description": note}
     if not isinstance(note, (Text, Number, Items)):
         raise TypeError(f"{note!r} is no bound of ours: annotate with Text, Number, Items or a description")
-    if found.get("type") not in note.types:
-        raise TypeError(f"{note!r} does not bound {found}: write it inside the union, or use the bound of that type")
+    if schema.get("type") not in note.types:
+        raise TypeError(f"{note!r} does not bound {schema}: write it inside the union, or use the bound of that type")
     return note.keywords()
 
 
@@ -169,13 +169,13 @@ def summary_text(doc: str) -> str:
 def argument_docs(doc: str) -> dict[str, str]:
     """Parameter name -> description, from the `Args:` section of a Google-style docstring."""
     section = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)+)", doc, re.MULTILINE)
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     name = ""
     for line in section[1].splitlines() if section else []:
         entry = re.match(r"    (\w+)(?: \([^)]*\))?:(?: (.*)|$)", line)
         if entry:
             name = entry[1]
-            found[name] = (entry[2] or "").strip()
+            descriptions[name] = (entry[2] or "").strip()
         elif name and line.strip():
-            found[name] = f"{found[name]} {line.strip()}".lstrip()
-    return found
+            descriptions[name] = f"{descriptions[name]} {line.strip()}".lstrip()
+    return descriptions
