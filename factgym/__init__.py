@@ -4,7 +4,8 @@
 >>> env = factgym.make("claimcheck-multihop")
 >>> obs, info = env.reset(seed=7)
 
-Importing this package registers every environment with Gymnasium and loads none of them.
+Importing this package registers every environment with Gymnasium and loads none of them. It exports what an author of
+an environment needs, each name imported on first use; `docs/guides/custom_environment.md` builds one step by step.
 """
 
 from __future__ import annotations
@@ -16,46 +17,81 @@ import factgym.envs  # noqa: F401 - fills the registry
 from factgym.core.registry import EnvSpec, list_envs, make, register, set_policy_resolver, spec
 
 if TYPE_CHECKING:
+    from factgym.agents.agent import Agent
+    from factgym.core.config import DataConfig, EnvConfig
     from factgym.core.env import Env
-    from factgym.core.episode import RewardReport, SpanCredit
-    from factgym.core.policy import Policy, ScriptedAgent
-    from factgym.core.tasks import Task, TaskSet
+    from factgym.core.episode import EpisodeState, RewardReport, SpanCredit, ToolResult
+    from factgym.core.errors import ToolError
+    from factgym.core.policy import GeneratorPolicy, Policy, ScriptedAgent
+    from factgym.core.tasks import SimpleTask, Task, TaskList, TaskSet
+    from factgym.corpora.corpus import Corpus, Passage
+    from factgym.rewards.rubric import Rubric
+    from factgym.tools.toolbox import Toolbox, tool
 
 __version__ = "0.1.0"
 
 set_policy_resolver("factgym.agents.resolve:agent_from")
 
-_LAZY = {
+_EXPORTS = {
+    "Agent": "factgym.agents.agent",
+    "Corpus": "factgym.corpora.corpus",
+    "DataConfig": "factgym.core.config",
     "Env": "factgym.core.env",
-    "ScriptedAgent": "factgym.core.policy",
+    "EnvConfig": "factgym.core.config",
+    "EpisodeState": "factgym.core.episode",
+    "GeneratorPolicy": "factgym.core.policy",
+    "Passage": "factgym.corpora.corpus",
     "Policy": "factgym.core.policy",
     "RewardReport": "factgym.core.episode",
+    "Rubric": "factgym.rewards.rubric",
+    "ScriptedAgent": "factgym.core.policy",
+    "SimpleTask": "factgym.core.tasks",
     "SpanCredit": "factgym.core.episode",
     "Task": "factgym.core.tasks",
+    "TaskList": "factgym.core.tasks",
     "TaskSet": "factgym.core.tasks",
+    "ToolError": "factgym.core.errors",
+    "ToolResult": "factgym.core.episode",
+    "Toolbox": "factgym.tools.toolbox",
+    "tool": "factgym.tools.toolbox",
 }
+"""Name -> the module that defines it, imported on first use."""
 
 __all__ = [
+    "Agent",
+    "Corpus",
+    "DataConfig",
     "Env",
+    "EnvConfig",
     "EnvSpec",
+    "EpisodeState",
+    "GeneratorPolicy",
+    "Passage",
     "Policy",
     "RewardReport",
+    "Rubric",
     "ScriptedAgent",
+    "SimpleTask",
     "SpanCredit",
     "Task",
+    "TaskList",
     "TaskSet",
+    "ToolError",
+    "ToolResult",
+    "Toolbox",
     "__version__",
     "list_envs",
     "make",
     "register",
     "spec",
+    "tool",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _EXPORTS:
         raise AttributeError(f"module 'factgym' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    return getattr(importlib.import_module(_EXPORTS[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -24,8 +24,8 @@ from factgym.core.registry import make
 _PARTS = {
     "parse the action": "factgym.core.env.parse_action",
     "schema checks": "factgym.tools.toolbox.Tool.check",
-    "search": "factgym.tools.library.PassageLibrary.search",
-    "condense snippets": "factgym.tools.library.PassageLibrary.condense",
+    "search": "factgym.tools.evidence.PassageLibrary.search",
+    "condense snippets": "factgym.tools.evidence.PassageLibrary.condense",
     "score": "factgym.envs.claimcheck.env.ClaimCheckEnv.score",
     "reset": "factgym.core.env.Env.reset",
     "policy (oracle)": "factgym.core.env.Env.policy_prompt",

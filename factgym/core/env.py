@@ -23,10 +23,11 @@ import numpy as np
 from factgym.core.action import ParsedAction, parse_action
 from factgym.core.calls import CallError, ToolCall
 from factgym.core.config import EnvConfig
-from factgym.core.episode import Episode, RewardReport, Stop, TaskT, ToolResult, Turn
+from factgym.core.episode import Episode, RewardReport, SpanCredit, Stop, TaskT, ToolResult, Turn
 from factgym.core.errors import ConfigError, EpisodeOverError, ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.policy import PolicyError
+from factgym.core.prompts import prompt_hash
 from factgym.core.registry import EnvSpec
 from factgym.core.spaces import ActionSpace, UnicodeText
 from factgym.core.tasks import TaskSet
@@ -74,6 +75,14 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """`<tag>text</tag>` in a completion -> (tool, argument)."""
     implicit: ClassVar[Mapping[str, str]] = {}
     """Key of a bare JSON object -> the tool that it submits to."""
+    task_set: ClassVar[TaskSet[Any] | None] = None
+    """The tasks of an environment that has the same in every configuration."""
+    prompt: ClassVar[str] = ""
+    """The instructions of an environment that has no prompt files."""
+    rubric: ClassVar[Any] = None
+    """The reward of an environment whose configuration has no `rubric`."""
+    presets: ClassVar[Mapping[str, Any]] = {}
+    """Published rewards by name, as rubrics, for an audit to compare."""
     toolbox: ClassVar[Tools | None] = None
     """The tools; None where `available_tools` and `call_tool` are the environment's own."""
     state: Any
@@ -102,13 +111,22 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         new.action_space.tools = new.available_tools
         return new
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A task is pickled as its index in the task set, which is itself pickled by its arguments.
+        episode = self._episode
+        return {**vars(self), "_episode": episode and replace(episode, task=None)}  # type: ignore[arg-type]
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        if self._episode is not None:
+            self._episode.task = self.tasks[self._episode.index]
         self.action_space.tools = self.available_tools
 
-    @abstractmethod
     def load_tasks(self) -> TaskSet[TaskT]:
-        """The shared task set of this configuration."""
+        """The shared task set of this configuration; by default `task_set`."""
+        if self.task_set is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither a task_set nor load_tasks()")
+        return self.task_set
 
     @abstractmethod
     def initial_messages(self, task: TaskT) -> list[Message]:
@@ -155,11 +173,16 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         return 0.0, 1.0
 
     def rubrics(self) -> tuple[Mapping[str, Any], str]:
-        """The rewards that an audit compares, by name, and the name of the environment's own; none by default.
+        """The rewards that an audit compares, by name, and the name of the environment's own.
 
-        Each is a `factgym.rewards.rubric.Rubric` over the components and `metrics["gates"]` of a report.
+        Each is a `factgym.rewards.rubric.Rubric` over the components and `metrics["gates"]` of a report. By default
+        `presets`, and the configuration's `rubric` where it has one, as "NAME (own)" if it differs from the preset.
         """
-        return {}, ""
+        own = getattr(self.config, "rubric", self.rubric)
+        if own is None:
+            return {}, ""
+        name = own.name if self.presets.get(own.name, own) == own else f"{own.name} (own)"
+        return {**self.presets, name: own}, name
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> Any:
         """A submission asked for part by part, for a person who plays; None where there is no such form.
@@ -186,7 +209,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
     def prompt_hashes(self) -> dict[str, str]:
         """Name -> SHA-256 of every prompt that this configuration uses."""
-        return {}
+        return {"prompt": prompt_hash(self.prompt)} if self.prompt else {}
 
     @property
     def stage(self) -> str:
@@ -204,6 +227,30 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     def task(self) -> TaskT:
         """The task being played."""
         return self.episode.task
+
+    @property
+    def submission(self) -> ToolResult | None:
+        """The result of the call that ended the episode; None when no call did."""
+        turns = self._episode.turns if self._episode is not None else []
+        if self.toolbox is None or not turns:
+            return None
+        ending = (r for r in turns[-1].results if r.error is None and self.toolbox.ends_episode(r.tool))
+        return next(ending, None)
+
+    def report(
+        self,
+        components: Mapping[str, float],
+        gates: Mapping[str, float] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> RewardReport:
+        """Combine scored components under the environment's rubric; the total is credited to the last message."""
+        rubric = getattr(self.config, "rubric", self.rubric)
+        report: RewardReport = rubric.report(components, gates or {}, metrics=metrics or {})
+        if not self.episode.turns or not report.total:
+            return report
+        index = self.episode.turns[-1].message
+        credit = SpanCredit(index, 0, len(message_text(self.episode.messages[index])), report.total)
+        return replace(report, spans=(credit,))
 
     def policy_prompt(self) -> list[Message]:
         """The chat messages that a policy sees now."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from factgym.core.action import parse_action
@@ -77,6 +78,26 @@ class ContextOverflowError(FactgymError):
     """The prompt no longer fits the model's context. A limit of the policy's own: the episode ends and is scored."""
 
 
+Script = Generator[Any, str, None]
+
+
+class GeneratorPolicy:
+    """A scripted policy: a generator that yields actions and receives the observation that follows each.
+
+    An action is a completion, a message or a tool-call dict. The first message it is asked for starts the generator.
+    """
+
+    def __init__(self, actions: Script) -> None:
+        self._actions = actions
+        self._started = False
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
+        """The next action."""
+        action = self._actions.send((messages[-1]["content"] or "") if self._started else None)  # type: ignore[arg-type]
+        self._started = True
+        return as_message(action)
+
+
 Role = Literal["oracle", "honest", "baseline", "exploiter", "random"]
 
 
@@ -92,6 +113,19 @@ class ScriptedAgent:
     role: Role
     summary: str
     start: Callable[[Any, int], Policy]
+
+    @classmethod
+    def from_script(cls, script: Callable[[str, Any], Script], *roles: Role) -> dict[str, ScriptedAgent]:
+        """Make an agent for each role, named after it, of a generator function of (role, environment).
+
+        The docstring of the function is the summary.
+        """
+        summary = inspect.getdoc(script) or ""
+        return {role: cls(role, role, summary, partial(_start_script, script, role)) for role in roles}
+
+
+def _start_script(script: Callable[[str, Any], Script], role: str, env: Any, seed: int) -> Policy:
+    return GeneratorPolicy(script(role, env))
 
 
 class AuxiliaryPolicy(Protocol):

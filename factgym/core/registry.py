@@ -1,12 +1,14 @@
 """The registry: ids to environment classes, imported only when made.
 
 An id is `name` or `name-vN`; `factgym/name-vN`, the form that Gymnasium uses, is accepted too. Every entry is also
-registered with Gymnasium under that form.
+registered with Gymnasium under that form. `package.module:name` imports the module, which registers `name`; installed
+packages register theirs through the entry-point group `factgym.environments`.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +22,12 @@ from factgym.core.errors import ConfigError, UnknownEnvError, did_you_mean
 if TYPE_CHECKING:
     from factgym.core.env import Env
 
+_log = logging.getLogger(__name__)
+
 NAMESPACE = "factgym"
+PLUGIN_GROUP = "factgym.environments"
+"""Entry points of this group name a module that registers environments on import, or a function that registers them."""
+
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _VERSION = re.compile(r"-v(\d{1,4})\Z")
 _ENTRY_POINT = "factgym.core.registry:_make_for_gymnasium"
@@ -30,7 +37,7 @@ _ENTRY_POINT = "factgym.core.registry:_make_for_gymnasium"
 class EnvSpec:
     """One registered environment.
 
-    id: the name without a version. entry_point and players: `"module:attribute"`, imported on use; `agents` names a
+    id: the name without a version. entry_point and agents: `"module:attribute"`, imported on use; `agents` names a
     mapping from a scripted agent's name to a `factgym.core.policy.ScriptedAgent`. kwargs: this id's own defaults, which a
     caller may override unless they are `fixed`. Immutable: copies are the entry itself.
     """
@@ -70,6 +77,8 @@ class EnvSpec:
 
 _specs: dict[str, EnvSpec] = {}
 _policy_resolver: str | None = None
+_plugin_errors: list[str] | None = None
+"""What went wrong with plugins, a line each; None before they were loaded."""
 
 
 def register(
@@ -114,30 +123,68 @@ def _make_for_gymnasium(env_id: str, render_mode: str | None = None, **config: A
 
 
 def list_envs() -> list[str]:
-    """The ids of all registered environments, sorted."""
+    """The ids of all registered environments, those of installed plugins included, sorted."""
+    load_plugins()
     return sorted(_specs)
 
 
 def spec(id: str) -> EnvSpec:
-    """The entry of an id (with or without version and namespace). Raises UnknownEnvError."""
+    """The entry of an id: `name`, with or without version and namespace, or `package.module:name`.
+
+    Raises UnknownEnvError for an id that nothing registers, ConfigError for a module that cannot be imported.
+    """
     if not isinstance(id, str):
         raise UnknownEnvError(
             f"an environment id is a string, not {type(id).__name__}; factgym.list_envs() lists them"
         )
-    name, version = _split_id(id)
-    found = _specs.get(name)
-    if found is None:
+    module, _, local_id = id.rpartition(":")
+    if module:
+        _import_environments(module)
+    name, version = _split_id(local_id)
+    if name not in _specs:
+        load_plugins()
+    entry = _specs.get(name)
+    if entry is None:
         hint = did_you_mean(name, _specs) or " factgym.list_envs() lists them."
-        raise UnknownEnvError(f"there is no environment {id[:80]!r}.{hint}")
-    if version is not None and version != found.version:
-        raise UnknownEnvError(f"{name!r} is at version {found.version}, not {version}: use {found.versioned!r}")
-    return found
+        where = f"; {module[:80]!r} registers none of this id" if module else ""
+        broken = "".join(f" {line}" for line in _plugin_errors or ())
+        raise UnknownEnvError(f"there is no environment {id[:80]!r}{where}.{hint}{broken[:400]}")
+    if version is not None and version != entry.version:
+        raise UnknownEnvError(f"{name!r} is at version {entry.version}, not {version}: use {entry.versioned!r}")
+    return entry
 
 
 def _split_id(id: str) -> tuple[str, int | None]:
-    bare = id.removeprefix(f"{NAMESPACE}/")
-    match = _VERSION.search(bare)
-    return (bare[: match.start()], int(match[1])) if match else (bare, None)
+    name = id.removeprefix(f"{NAMESPACE}/")
+    match = _VERSION.search(name)
+    return (name[: match.start()], int(match[1])) if match else (name, None)
+
+
+def _import_environments(module: str) -> None:
+    """Import a user's module for the environments that it registers."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        raise ConfigError(f"{module[:80]!r} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def load_plugins() -> None:
+    """Let installed packages register their environments, once a process; a broken one is one line in the log."""
+    global _plugin_errors
+    if _plugin_errors is not None:
+        return
+    _plugin_errors = []
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=PLUGIN_GROUP):
+        try:
+            register_environments = entry.load()
+            if callable(register_environments):
+                register_environments()
+        except Exception as error:  # noqa: BLE001 - the boundary to other packages: a broken one hides no other
+            line = f"The plugin {entry.name!r} ({entry.value}) could not be loaded: {type(error).__name__}: {error}"
+            _plugin_errors.append(line)
+            _log.warning("%s", line)
 
 
 def make(id: str, *, render_mode: str | None = None, **config: Any) -> Env[Any]:
@@ -180,8 +227,8 @@ def policy_resolver() -> Callable[..., Any]:
 def load_attribute(reference: str) -> Any:
     """The object that `"module:attribute"` names."""
     module, _, attribute = reference.partition(":")
-    found = importlib.import_module(module)
+    loaded = importlib.import_module(module)
     try:
-        return getattr(found, attribute)
+        return getattr(loaded, attribute)
     except AttributeError:
-        raise ConfigError(f"{module!r} has no {attribute!r}.{did_you_mean(attribute, dir(found))}") from None
+        raise ConfigError(f"{module!r} has no {attribute!r}.{did_you_mean(attribute, dir(loaded))}") from None

@@ -1,11 +1,14 @@
-"""Tasks, task sets, and the cache of what is built once a process."""
+"""Tasks, task sets, and the process-wide cache of what is heavy to build."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -21,20 +24,20 @@ _building: dict[Hashable, threading.RLock] = {}
 
 
 def shared(key: Hashable, build: Callable[[], T]) -> T:
-    """The value of `key`, built by the first caller while others of the same key wait.
+    """Return the value of `key`, built by the first caller while others of the same key wait.
 
-    When `build` raises, nothing is kept and the next caller tries again.
+    When `build` raises, nothing is stored and the next caller tries again.
     """
-    found: T = _values.get(key, _MISSING)
-    if found is not _MISSING:
-        return found
+    value: T = _values.get(key, _MISSING)
+    if value is not _MISSING:
+        return value
     with _lock:
-        own = _building.setdefault(key, threading.RLock())
-    with own:
-        found = _values.get(key, _MISSING)
-        if found is _MISSING:
-            found = _values[key] = build()
-        return found
+        build_lock = _building.setdefault(key, threading.RLock())
+    with build_lock:
+        value = _values.get(key, _MISSING)
+        if value is _MISSING:
+            value = _values[key] = build()
+        return value
 
 
 def clear_shared() -> None:
@@ -42,6 +45,17 @@ def clear_shared() -> None:
     with _lock:
         _values.clear()
         _building.clear()
+
+
+def content_key(value: object) -> str:
+    """A part of a key of `shared`: JSON data counts by its content, any other object as itself alone.
+
+    The shared value must hold such an object, which keeps its id from being used again.
+    """
+    try:
+        return json.dumps(value, sort_keys=True)
+    except (TypeError, ValueError):
+        return f"object {id(value)}"
 
 
 class SharedByArguments:
@@ -57,12 +71,21 @@ class SharedByArguments:
 
 
 class Task(Protocol):
-    """One thing to do: immutable, and named uniquely within its set."""
+    """One item of a task set: immutable, with an id that is unique within its set."""
 
     @property
     def id(self) -> str:
-        """The name."""
+        """The id."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleTask(SharedByArguments):
+    """A task that is a prompt and its gold answer, plain data of any shape."""
+
+    id: str
+    prompt: str
+    gold: Any
 
 
 TaskT_co = TypeVar("TaskT_co", bound=Task, covariant=True)
@@ -76,7 +99,7 @@ class TaskSet(Protocol[TaskT_co]):
     def __getitem__(self, index: int) -> TaskT_co: ...
 
     def index_of(self, task_id: str) -> int:
-        """The position of a task id. Raises ConfigError for an id that is not in the set."""
+        """The index of a task id. Raises ConfigError for an id that is not in the set."""
         ...
 
     def fingerprint(self) -> str:
@@ -84,16 +107,16 @@ class TaskSet(Protocol[TaskT_co]):
         ...
 
 
-KEPT = 8192
+MAX_CACHED_TASKS = 8192
 """Tasks that stay in memory once made; beyond that the oldest are made anew."""
 
-_HINTS = 2000
+_MAX_HINTS = 2000
 
 MadeT = TypeVar("MadeT", bound=Task)
 
 
 class LazyTaskSet(SharedByArguments, ABC, Generic[MadeT]):
-    """Base of task sets: thread-safe, and without making a task for a look at its id."""
+    """Base of task sets that make a task on first access. Thread-safe; an id is read without making its task."""
 
     def __init__(self) -> None:
         self._made: dict[int, MadeT] = {}
@@ -108,40 +131,80 @@ class LazyTaskSet(SharedByArguments, ABC, Generic[MadeT]):
 
     @abstractmethod
     def make(self, index: int) -> MadeT:
-        """A task of the set, made anew."""
+        """Make a task of the set."""
 
     def __getitem__(self, index: int) -> MadeT:
         task = self._made.get(index)
-        return task if task is not None else self._keep(index)
+        return task if task is not None else self._cached(index)
 
-    def _keep(self, index: int) -> MadeT:
+    def _cached(self, index: int) -> MadeT:
         if not 0 <= index < len(self):
             raise IndexError(f"there is no task {index}: the set has {len(self)}")
         task = self.make(index)
         with self._lock:
-            while len(self._made) >= KEPT:
+            while len(self._made) >= MAX_CACHED_TASKS:
                 del self._made[next(iter(self._made))]
             return self._made.setdefault(index, task)
 
     def index_of(self, task_id: str) -> int:
-        """The position of a task id. Raises ConfigError for an id that is not in the set."""
+        """The index of a task id. Raises ConfigError for an id that is not in the set.
+
+        Ids that end in their index are not listed for that, neither to find one nor to refuse one.
+        """
         number = _final_number(task_id)
         if number is not None and number < len(self) and self.id_at(number) == task_id:
             return number
         first, last = (self.id_at(0), self.id_at(len(self) - 1)) if len(self) else ("", "")
-        if _final_number(first) == 0 and _final_number(last) == len(self) - 1:  # numbered: no need to see them all
+        if _final_number(first) == 0 and _final_number(last) == len(self) - 1:
             raise ConfigError(f"there is no task {task_id[:80]!r} in this split: ids run from {first!r} to {last!r}")
         try:
-            return self._positions[task_id]
+            return self._indices[task_id]
         except KeyError:
-            hint = did_you_mean(task_id, list(self._positions)[:_HINTS])
+            hint = did_you_mean(task_id, list(self._indices)[:_MAX_HINTS])
             raise ConfigError(f"there is no task {task_id[:80]!r} here.{hint}") from None
 
     @cached_property
-    def _positions(self) -> dict[str, int]:
+    def _indices(self) -> dict[str, int]:
         return {self.id_at(index): index for index in range(len(self))}
 
 
 def _final_number(text: str) -> int | None:
     match = re.search(r"[0-9]{1,9}\Z", text[-9:])
     return int(match[0]) if match else None
+
+
+class TaskList(LazyTaskSet[MadeT]):
+    """A task set of tasks that exist already, for small sets. Raises ConfigError for a repeated id.
+
+    Tasks are dataclasses of plain data: the fingerprint is taken from their `repr`. It pickles by value, and is the same
+    object again in a process that has a list of the same content.
+    """
+
+    def __init__(self, tasks: Iterable[MadeT]) -> None:
+        super().__init__()
+        self._tasks = tuple(tasks)
+        shared(("task list", self.fingerprint()), lambda: self)
+        if len(self._indices) != len(self._tasks):
+            raise ConfigError("two tasks share an id: ids are unique in a task set")
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def id_at(self, index: int) -> str:
+        """The id of a task."""
+        return self._tasks[index].id
+
+    def make(self, index: int) -> MadeT:
+        """The task itself."""
+        return self._tasks[index]
+
+    def fingerprint(self) -> str:
+        """A short text that differs whenever the content differs."""
+        return hashlib.sha256("\n".join(map(repr, self._tasks)).encode()).hexdigest()[:16]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _task_list, (self.fingerprint(), self._tasks)
+
+
+def _task_list(fingerprint: str, tasks: tuple[Any, ...]) -> TaskList[Any]:
+    return shared(("task list", fingerprint), lambda: TaskList(tasks))

@@ -1,6 +1,6 @@
 """The environment families. This module holds their one list; importing it imports none of them.
 
-To add an environment: a folder here, and a `register` call below.
+To add an environment: a file here, `toy.py` is the shortest example, and a `register` call below.
 """
 
 from factgym.core.registry import register
@@ -98,4 +98,11 @@ register(
     "factgym.envs.eve.proposer:EveProposerEnv",
     "Questions with their evidence, written for a solver to learn from; the solver is any policy (solver=…).",
     agents="factgym.envs.eve.agents.proposer_agents:PROPOSER_AGENTS",
+)
+
+register(
+    "toy",
+    "factgym.envs.toy:ToyEnv",
+    "A dozen passages, true and false claims: a whole environment in one short file, to learn from.",
+    agents="factgym.envs.toy:AGENTS",
 )

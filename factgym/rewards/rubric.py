@@ -9,7 +9,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.errors import ConfigError, did_you_mean
 
 
@@ -49,6 +51,24 @@ class Rubric:
     def total(self, components: Mapping[str, float], gates: Mapping[str, float]) -> float:
         """Return the combined reward."""
         return math.fsum(self.shares(components, gates).values())
+
+    def report(
+        self,
+        components: Mapping[str, float],
+        gates: Mapping[str, float] = MappingProxyType({}),
+        *,
+        spans: tuple[SpanCredit, ...] = (),
+        metrics: Mapping[str, Any] = MappingProxyType({}),
+    ) -> RewardReport:
+        """Return the report of scored components; `metrics["gates"]` holds the gates, for other rubrics."""
+        return RewardReport(
+            total=self.total(components, gates),
+            components=dict(components),
+            weights=dict(self.weights),
+            gates=self.gate_factors(gates),
+            spans=spans,
+            metrics={**metrics, "gates": dict(gates)},
+        )
 
     def __reduce__(self) -> tuple[type[Rubric], tuple[str, dict[str, float], dict[str, str]]]:
         return Rubric, (self.name, dict(self.weights), dict(self.gated))

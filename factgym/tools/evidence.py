@@ -1,59 +1,76 @@
 """`list`, `search` and `read` over a library of passages.
 
-The state remembers what was read; a search shows condensed sentences only (Baleen-style), so that evidence can be
-cited only after it was opened. All text that comes from passages is delimited and neutralised.
+The state records the passages that were read; a search shows condensed sentences only (Baleen-style), so that evidence
+can be cited only after it was opened. All text that comes from passages is delimited and neutralised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 from factgym.core.episode import EpisodeState
-from factgym.core.errors import ToolError
-from factgym.corpora.corpus import Passage
-from factgym.corpora.index import Hit
+from factgym.core.errors import ToolError, did_you_mean
+from factgym.core.tasks import SharedByArguments
+from factgym.corpora.condense import condense, query_weights
+from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.index import Hit, Index, build_index
 from factgym.tools.schema import Number, Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import attribute, neutralise
 
 PAGE_SIZE = 20
 MAX_ID_CHARS = 80
+_MAX_SUGGESTION_IDS = 5_000
 
 
-class Library(Protocol):
-    """What the tools need of a collection of passages; shared between episodes and immutable."""
+class PassageLibrary(SharedByArguments):
+    """A corpus with an index and condensed sentences. Immutable: threads and episodes share it.
 
-    def __len__(self) -> int: ...
+    index, options: as in `factgym.corpora.index.build_index`.
+    """
+
+    def __init__(self, passages: Sequence[Passage], index: Any = "bm25", **options: Any) -> None:
+        self.corpus = Corpus.of(passages)
+        self._by_id = {passage.id: passage for passage in self.corpus}
+        self._index: Index = build_index(self.corpus, index, **options)
+
+    def __len__(self) -> int:
+        return len(self.corpus)
 
     def page(self, start: int, stop: int) -> Sequence[Passage]:
         """Passages `start` to `stop` in corpus order."""
-        ...
+        return self.corpus.passages[start:stop]
 
     def find(self, passage_id: str) -> Passage | None:
         """The passage of this id, or None."""
-        ...
+        return self._by_id.get(passage_id)
 
     def suggest(self, passage_id: str) -> str:
-        """A hint for an id that does not exist (may be empty)."""
-        ...
+        """Return a hint with the nearest id; empty in a large library."""
+        return did_you_mean(passage_id, self._by_id) if len(self._by_id) <= _MAX_SUGGESTION_IDS else ""
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
         """At most `k` hits, best first."""
-        ...
+        return self._index.search([query], k)[0]
 
-    def condense(self, passages: Sequence[Passage], query: str) -> Sequence[str]:
-        """Of each passage the sentences that matter for the query."""
-        ...
+    def condense(self, passages: Sequence[Passage], query: str) -> list[str]:
+        """Return of each passage the sentences that matter for the query."""
+        weights = query_weights(query, self._index)
+        return [condense(passage, weights) for passage in passages]
 
 
 @dataclass(slots=True)
 class EvidenceState(EpisodeState):
-    """What an episode's tools work on. `read` maps each opened passage to the turn (from 0) that opened it first."""
+    """State of an episode over a library. read: id of each opened passage -> the turn (from 0) that opened it first."""
 
-    library: Library
+    library: PassageLibrary
     read: dict[str, int] = field(default_factory=dict)
+
+    def was_read(self, passage_id: str) -> bool:
+        """Whether the policy has seen the text of a passage: it was opened in an earlier turn."""
+        return self.read.get(passage_id, self.turn) < self.turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +123,7 @@ def list_passages(state: EvidenceState, page: Annotated[int, Number(1, 1_000_000
     if page > pages:
         raise ToolError("no_such_page", f"There is no page {page}; the last one is {pages}.")
     entries = state.library.page((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
-    return Page(page, pages, total, tuple((one.id, one.title) for one in entries))
+    return Page(page, pages, total, tuple((passage.id, passage.title) for passage in entries))
 
 
 @tool(render=_render_results, tags=("query",))
@@ -121,8 +138,8 @@ def search(
     """
     library = state.library
     passages = [passage for hit in library.search(query, k) if (passage := library.find(hit.id)) is not None]
-    shown = map(neutralise, library.condense(passages, query))
-    entries = ((passage.id, passage.title, text) for passage, text in zip(passages, shown, strict=True))
+    texts = map(neutralise, library.condense(passages, query))
+    entries = ((passage.id, passage.title, text) for passage, text in zip(passages, texts, strict=True))
     return SearchResult(len(library), tuple(entries))
 
 

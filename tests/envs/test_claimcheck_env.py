@@ -23,7 +23,7 @@ from factgym.envs.claimcheck import tasks as module
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.submission import SCHEMA_FILE, ClaimCheckState, submit, verdict_schema, write_schema
 from factgym.rewards.claimcheck import QuoteRules
-from factgym.tools.library import PassageLibrary
+from factgym.tools.evidence import PassageLibrary
 from factgym.tools.toolbox import Toolbox
 
 GOLD = {

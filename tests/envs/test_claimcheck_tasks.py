@@ -140,7 +140,7 @@ def test_the_haystack_holds_shared_passages_once_and_keeps_the_gold(source: Sour
 
 
 def test_old_tasks_are_evicted_and_made_again(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.core.tasks.KEPT", 2)
+    monkeypatch.setattr("factgym.core.tasks.MAX_CACHED_TASKS", 2)
     tasks = claimcheck().tasks
     first = tasks[0]
     assert tasks[0] is first

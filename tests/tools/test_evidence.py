@@ -19,8 +19,7 @@ from factgym.core.action import parse_action
 from factgym.core.calls import CallError, ToolCall
 from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
-from factgym.tools.evidence import PAGE_SIZE, EvidenceState, list_passages, read, search
-from factgym.tools.library import PassageLibrary
+from factgym.tools.evidence import PAGE_SIZE, EvidenceState, PassageLibrary, list_passages, read, search
 from factgym.tools.toolbox import Toolbox, ToolResult
 from factgym.tools.untrusted import attribute, neutralise
 

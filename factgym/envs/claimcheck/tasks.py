@@ -16,7 +16,7 @@ from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 from factgym.envs.claimcheck.config import REAL, SYNTHETIC, ClaimCheckConfig
 from factgym.rewards.claimcheck import ClaimGold, gold_of
-from factgym.tools.library import PassageLibrary
+from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from factgym.envs.corver.config import CorverConfig
 from factgym.envs.corver.tasks import CorverTask, CorverTaskSet, corver_tasks
 from factgym.rewards.corver import RUBRICS, CorverScore, reward_report, score_completion
 from factgym.rewards.rubric import Rubric
-from factgym.tools.library import PassageLibrary
+from factgym.tools.evidence import PassageLibrary
 from factgym.tools.schema import Number, Text
 from factgym.tools.toolbox import Toolbox, tool
 from factgym.tools.untrusted import attribute, neutralise

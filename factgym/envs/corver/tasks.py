@@ -21,7 +21,7 @@ from factgym.envs.corver.config import CorverConfig
 from factgym.generators.questions.generated import GeneratedQuestions
 from factgym.generators.questions.world import World, question_world
 from factgym.rewards.corver import Extractor, cached_extractor, find_extractor
-from factgym.tools.library import PassageLibrary
+from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
 
 NO_COUNTER = "none"

@@ -21,7 +21,7 @@ from factgym.core.episode import EpisodeState
 from factgym.core.strict_json import StrictJsonError, loads
 from factgym.corpora.corpus import Passage
 from factgym.rewards.eve.proposal import TOKEN, count_tokens
-from factgym.tools.library import PassageLibrary
+from factgym.tools.evidence import PassageLibrary
 from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import attribute, neutralise
