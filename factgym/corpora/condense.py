@@ -115,20 +115,11 @@ def _window(table: Sequence[Sentence], best: int, weights: Mapping[str, float], 
     budget = max_chars - _MARKS
     start = max(0, min(first - budget // 4, len(text) - budget))
     if start:
-        start = _after_space(text, start, max(first, start))
+        start = text.find(" ", start - 1, max(first, start)) + 1 or start
     end = start + budget
     if end < len(text):
-        end = _before_space(text, start, end)
+        space = text.rfind(" ", start + 1, end + 1)
+        end = end if space < 0 else space
     before = f"{_CUT} " if start or best else ""
     after = f" {_CUT}" if end < len(text) or best + 1 < len(table) else ""
     return before + text[start:end] + after
-
-
-def _after_space(text: str, start: int, last: int) -> int:
-    space = text.find(" ", start - 1, last)
-    return start if space < 0 else space + 1
-
-
-def _before_space(text: str, start: int, end: int) -> int:
-    space = text.rfind(" ", start + 1, end + 1)
-    return end if space < 0 else space

@@ -14,7 +14,7 @@ import json
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -112,7 +112,8 @@ class Encoder(SharedByArguments):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle_encoder, (self.source, self.preset, self.device, self.batch_size)
+        make: Any = shared_encoder if isinstance(self.source, str) else Encoder
+        return partial(make, device=self.device, batch_size=self.batch_size), (self.source, self.preset)
 
     @cached_property
     def name(self) -> str:
@@ -158,12 +159,6 @@ class Encoder(SharedByArguments):
                 f" ({' '.join(str(error).split())[:200]})"
             ) from error
         return model  # type: ignore[no-any-return]
-
-
-def _unpickle_encoder(source: Any, preset: EncoderPreset, device: str | None, batch_size: int) -> Encoder:
-    if isinstance(source, str):
-        return shared_encoder(source, preset, device=device, batch_size=batch_size)
-    return Encoder(source, preset, device=device, batch_size=batch_size)
 
 
 def shared_encoder(
@@ -212,7 +207,10 @@ class DenseIndex(SharedByArguments):
         self._corpus = Corpus.of(passages)
         self._ids = self._corpus.ids
         self._encoder = encoder
-        faiss = _import_faiss()
+        try:
+            import faiss
+        except ImportError as error:
+            raise MissingExtraError("index='dense'", "dense") from error
         self._faiss: Any = None
         if len(self._corpus):
             rows = encoder.passages(self._corpus) if vectors is None else vectors
@@ -222,7 +220,7 @@ class DenseIndex(SharedByArguments):
             self._faiss.add(np.ascontiguousarray(rows, dtype=np.float32))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle_index, (self._corpus, self._encoder, self.vectors)
+        return partial(DenseIndex, vectors=self.vectors), (self._corpus, self._encoder)
 
     @property
     def vectors(self) -> Vectors | None:
@@ -250,18 +248,6 @@ class DenseIndex(SharedByArguments):
     def _hits(self, scores: Vectors, rows: NDArray[np.int64]) -> list[Hit]:
         ranked = sorted((-round(float(s), SCORE_DIGITS), int(row)) for s, row in zip(scores, rows, strict=True))
         return [Hit(self._ids[row], -score) for score, row in ranked]
-
-
-def _import_faiss() -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("index='dense'", "dense") from error
-    return faiss
-
-
-def _unpickle_index(corpus: Corpus, encoder: Encoder, vectors: Vectors | None) -> DenseIndex:
-    return DenseIndex(corpus, encoder, vectors=vectors)
 
 
 def build_dense(corpus: Corpus, encoder: Any = None, vectors: Vectors | None = None, **options: Any) -> DenseIndex:

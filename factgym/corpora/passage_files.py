@@ -89,14 +89,11 @@ def _row_files(path: Path) -> list[Path]:
     """Return the files of rows; none where the path is a folder of texts, or a text."""
     if path.is_file():
         return [path] if suffix_of(path) in SUFFIXES else []
-    files = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
+    visible = (file for file in path.rglob("*") if not any(part[0] == "." for part in file.relative_to(path).parts))
+    files = sorted(file for file in visible if file.is_file())
     if any(file.suffix.lower() in (".md", ".markdown", ".txt") for file in files):
         return []
     return [file for file in files if suffix_of(file) in SUFFIXES]
-
-
-def _is_hidden(relative: Path) -> bool:
-    return any(part.startswith(".") for part in relative.parts)
 
 
 def _passages_of(files: list[Path], layout_name: str) -> Iterator[Passage]:

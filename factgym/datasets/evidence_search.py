@@ -14,8 +14,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -42,7 +43,7 @@ _ENCODING = ("dense", "hybrid")
 
 _DIGESTS = "digests.json"
 _WORDS = "words.json"
-_DIGEST_BYTES = 32
+_VECTORS = "vectors.f32"
 
 
 class EvidenceHit(NamedTuple):
@@ -94,8 +95,16 @@ class EvidenceSearch(SharedByArguments):
         self._keep = keep
 
     def __reduce__(self) -> tuple[Any, ...]:
-        settings = {"scope": self.scope, "index": self.index, "cache_dir": self._cache_dir, "keep": self._keep}
-        return _evidence_search, (self.store, {**settings, "max_global": self._max_global, **self._options})
+        make = partial(
+            EvidenceSearch,
+            scope=self.scope,
+            index=self.index,
+            cache_dir=self._cache_dir,
+            keep=self._keep,
+            max_global=self._max_global,
+            **self._options,
+        )
+        return make, (self.store,)
 
     def search(
         self, claim: ClaimKey, queries: Sequence[str], k: int = 3, *, before: dt.date | None = None
@@ -165,10 +174,6 @@ class EvidenceSearch(SharedByArguments):
         return EvidenceCorpus(pieces)
 
 
-def _evidence_search(store: KnowledgeStore, options: dict[str, Any]) -> EvidenceSearch:
-    return EvidenceSearch(store, **options)
-
-
 def _is_in_time(evidence: Evidence, before: dt.date | None) -> bool:
     return before is None or evidence.date is None or evidence.date <= before
 
@@ -187,8 +192,8 @@ def _json_option(value: Any) -> Any:
 class CachedBm25(Bm25sIndex):
     """`Bm25sIndex` over `corpus`, read from a folder inside `cache_dir` or written there; scores are the same.
 
-    A folder holds the index as bm25s writes it, without pickled objects and memory-mapped when read, and the digests of
-    its files; passages are not written. loaded: whether it was read. Raises ConfigError where it cannot be written.
+    A folder holds the index as bm25s writes it, without pickled objects and memory-mapped when read; passages are not
+    written. loaded: whether it was read. Raises ConfigError where it cannot be written.
     """
 
     __slots__ = ("loaded",)
@@ -205,45 +210,11 @@ class CachedBm25(Bm25sIndex):
             self._engine = bm25s.BM25.load(str(folder), mmap=True, load_vocab=False)
             self._vocabulary = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
         elif self._engine is not None:
-            self._save(folder)
+            _write_folder(folder, self._write)
 
-    def _save(self, folder: Path) -> None:
-        """Write to a temporary folder and rename it, so that readers never see a part; the first writer wins."""
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.part-"))
-        except OSError as error:
-            raise ConfigError(f"{folder.parent}: an index cannot be stored there ({error.strerror})") from None
-        try:
-            self._engine.save(str(part), show_progress=False)
-            (part / _WORDS).write_text(json.dumps(self._vocabulary), encoding="utf-8")
-            digests = {file.name: _file_digest(file) for file in sorted(part.iterdir())}
-            (part / _DIGESTS).write_text(json.dumps(digests), encoding="utf-8")
-            if folder.exists() and not _is_intact(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-            if not folder.exists():
-                part.rename(folder)
-        except OSError as error:
-            if not _is_intact(folder):
-                raise ConfigError(f"{folder}: an index cannot be stored there ({error.strerror})") from None
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-
-
-def _is_intact(folder: Path) -> bool:
-    """Whether the folder's files have the digests that were written with them."""
-    try:
-        digests = json.loads((folder / _DIGESTS).read_text(encoding="utf-8"))
-        if not isinstance(digests, dict) or _WORDS not in digests:
-            return False
-        return all(os.sep not in name and _file_digest(folder / name) == digest for name, digest in digests.items())
-    except (OSError, ValueError):
-        return False
-
-
-def _file_digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    def _write(self, folder: Path) -> None:
+        self._engine.save(str(folder), show_progress=False)
+        (folder / _WORDS).write_text(json.dumps(self._vocabulary), encoding="utf-8")
 
 
 def dense_index(corpus: EvidenceCorpus, cache_dir: Path | None, encoder: Any = None, **options: Any) -> Index:
@@ -260,47 +231,52 @@ def dense_index(corpus: EvidenceCorpus, cache_dir: Path | None, encoder: Any = N
     return build_index(corpus, "dense", encoder=model, vectors=cached_vectors(corpus, model, cache_dir))
 
 
-def cached_vectors(corpus: EvidenceCorpus, encoder: Encoder, folder: Path) -> Any:
-    """Return the vectors of `corpus`, float32 of shape (passages, dimension), read from `folder` or written there.
-
-    A file is the SHA-256 of its numbers and then the numbers, little-endian float32 row by row.
-    """
+def cached_vectors(corpus: EvidenceCorpus, encoder: Encoder, cache_dir: Path) -> Any:
+    """Return the vectors of `corpus`, float32 of shape (passages, dimension), read from `cache_dir` or written there."""
     settings = {"preset": asdict(encoder.preset), "encoder": encoder.name}
-    key = index_fingerprint("averitec-vectors-1", settings, [corpus.fingerprint()])
-    file = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.f32"
-    vectors = _load_vectors(file, len(corpus))
-    if vectors is None:
-        vectors = np.ascontiguousarray(encoder.passages(corpus), dtype=np.float32)
-        _save_vectors(file, vectors)
+    folder = cache_dir / f"dense-{index_fingerprint('averitec-vectors-2', settings, [corpus.fingerprint()])[:32]}"
+    if _is_intact(folder):
+        return np.fromfile(folder / _VECTORS, dtype="<f4").reshape(len(corpus), -1)
+    vectors = np.ascontiguousarray(encoder.passages(corpus), dtype=np.float32)
+    _write_folder(folder, lambda part: vectors.astype("<f4").tofile(part / _VECTORS))
     return vectors
 
 
-def _load_vectors(file: Path, rows: int) -> Any:
-    """Return the vectors of a file as a read-only array, None where it is missing or damaged."""
-    try:
-        content = memoryview(file.read_bytes())
-    except OSError:
-        return None
-    digest, numbers = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    if not len(numbers) or len(numbers) % (4 * rows) or hashlib.sha256(numbers).digest() != digest:
-        return None
-    return np.frombuffer(numbers, dtype="<f4").reshape(rows, -1)
+def _write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Write to a temporary folder and rename it, so that readers never see a part; the first writer wins.
 
-
-def _save_vectors(file: Path, vectors: Any) -> None:
-    """Write to a temporary file and rename it, so that a reader never sees half a file."""
-    numbers = np.ascontiguousarray(vectors, dtype="<f4").tobytes()
+    The digests of the files are written with them. Raises ConfigError.
+    """
     part: Path | None = None
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
-        part = Path(name)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(hashlib.sha256(numbers).digest())
-            stream.write(numbers)
-        part.replace(file)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.part-"))
+        write(part)
+        digests = {file.name: _file_digest(file) for file in sorted(part.iterdir())}
+        (part / _DIGESTS).write_text(json.dumps(digests), encoding="utf-8")
+        if folder.exists() and not _is_intact(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            part.rename(folder)
     except OSError as error:
-        raise ConfigError(f"{file.parent}: vectors cannot be stored there ({error.strerror})") from None
+        if not _is_intact(folder):
+            raise ConfigError(f"{folder}: an index cannot be stored there ({error.strerror})") from None
     finally:
         if part is not None:
-            part.unlink(missing_ok=True)
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def _is_intact(folder: Path) -> bool:
+    """Whether the folder's files have the digests that were written with them."""
+    try:
+        digests = json.loads((folder / _DIGESTS).read_text(encoding="utf-8"))
+        if not isinstance(digests, dict) or not digests:
+            return False
+        return all(os.sep not in name and _file_digest(folder / name) == digest for name, digest in digests.items())
+    except (OSError, ValueError):
+        return False
+
+
+def _file_digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -13,6 +13,7 @@ import json
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -132,7 +133,7 @@ class GoldStore(SharedByArguments):
         self._corpus = EvidenceCorpus((pieces[key] for key in sorted(pieces)), counts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _gold_store, (self._checks, self.max_chars)
+        return partial(GoldStore, max_chars=self.max_chars), (self._checks,)
 
     @property
     def note(self) -> str:
@@ -165,10 +166,6 @@ class GoldStore(SharedByArguments):
             "passages": len(self._corpus),
             **self._corpus.counts,
         }
-
-
-def _gold_store(checks: tuple[FactCheck, ...], max_chars: int) -> GoldStore:
-    return GoldStore(checks, max_chars=max_chars)
 
 
 def _evidence_text(answer: GoldAnswer) -> str:
@@ -215,7 +212,8 @@ class FolderStore(SharedByArguments):
         self._fingerprint = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _folder_store, (str(self.path), self.split, self.max_chars, self.max_passages, self._cache.size)
+        make = partial(FolderStore, max_chars=self.max_chars, max_passages=self.max_passages, keep=self._cache.size)
+        return make, (str(self.path), self.split)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -307,10 +305,6 @@ class FolderStore(SharedByArguments):
                 else:
                     seen_ids.add(piece.id)
                     yield piece
-
-
-def _folder_store(path: str, split: str, max_chars: int, max_passages: int, keep: int) -> FolderStore:
-    return FolderStore(path, split, max_chars=max_chars, max_passages=max_passages, keep=keep)
 
 
 def claim_name(claim: ClaimKey) -> str:

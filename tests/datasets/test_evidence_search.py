@@ -228,23 +228,19 @@ def test_vectors_are_computed_once_and_a_damaged_file_is_replaced(tmp_path: Path
     encoder.source = "named-model"
     first = cached_vectors(corpus, encoder, tmp_path / "v")
     assert model.encoded == 2
-    (file,) = (tmp_path / "v").iterdir()
+    (folder,) = (tmp_path / "v").iterdir()
     assert np.array_equal(cached_vectors(corpus, encoder, tmp_path / "v"), first) and model.encoded == 2
-    for damaged in (
-        b"",
-        file.read_bytes()[:-8],
-        b"no array",
-        file.read_bytes()[:32] + b"\0" * 40,
-        pickle.dumps({"a": 1}),
-    ):
-        file.write_bytes(damaged)
+    content = (folder / "vectors.f32").read_bytes()
+    damages = (b"", content[:-8], b"no array", content[:-4] + b"\0" * 4, pickle.dumps({"a": 1}))
+    for name, damaged in [*(("vectors.f32", bytes_) for bytes_ in damages), ("digests.json", b"{}")]:
+        (folder / name).write_bytes(damaged)
         assert np.array_equal(cached_vectors(corpus, encoder, tmp_path / "v"), first)
-    assert model.encoded == 12
+    assert model.encoded == 14
     cached_vectors(EvidenceCorpus([Evidence("1", "t", "other")]), encoder, tmp_path / "v")
     assert len(list((tmp_path / "v").iterdir())) == 2
-    file.with_name("taken").write_text("")
+    (tmp_path / "taken").write_text("")
     with pytest.raises(ConfigError, match="cannot be stored"):
-        cached_vectors(corpus, encoder, file.with_name("taken"))
+        cached_vectors(corpus, encoder, tmp_path / "taken")
 
 
 def test_a_dense_search_by_a_real_encoder_is_the_same_from_disk(data_dir: Path, tmp_path: Path) -> None:

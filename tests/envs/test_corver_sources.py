@@ -77,8 +77,8 @@ def test_search_can_be_called_natively_and_its_errors_are_answers(path: str, cor
 
 def test_an_episode_that_ends_on_a_search_has_no_answer(path: str, corpus: str) -> None:
     env = started(path, "corver-qa-search", corpus=corpus, max_turns=1)
-    found = env.step({"tool": "search", "arguments": {"query": "Marek Dolvin"}})[4]["reward"]
-    assert (found.total, found.metrics["label"]) == (-2.0, "na")
+    result = env.step({"tool": "search", "arguments": {"query": "Marek Dolvin"}})[4]["reward"]
+    assert (result.total, result.metrics["label"]) == (-2.0, "na")
 
 
 def test_settings_that_do_not_fit_are_refused(path: str, corpus: str) -> None:
@@ -116,23 +116,23 @@ def test_real_files_are_named_by_folder_and_drawn_by_seed(data_dir: Path, monkey
     assert len(some.tasks) == 20
     assert [task.id for task in some.tasks] != [task.id for task in again.tasks]
     some.reset(seed=0)
-    found = some.step("<think>unknown</think><answer>I dont know</answer>")[4]["reward"]
-    assert found.metrics["popularity"] > 0 and found.metrics["benchmark"] == "popqa"
+    result = some.step("<think>unknown</think><answer>I dont know</answer>")[4]["reward"]
+    assert result.metrics["popularity"] > 0 and result.metrics["benchmark"] == "popqa"
     assert "Right answers: " in some.gold_lines()[0]
 
 
-def test_the_generated_world_counts_what_it_states() -> None:
+def test_the_generated_world_counts_its_statements() -> None:
     env = factgym.make("corver-qa", split="test")
     for index in range(40):
         env.reset(options={"task": index})
         item = env.task.item
-        said = f"<think>{item.meta['statement']}</think><answer>{item.aliases[0]}</answer>"
-        counts = env.step(said)[4]["reward"].metrics["counts"]
+        text = f"<think>{item.meta['statement']}</think><answer>{item.aliases[0]}</answer>"
+        counts = env.step(text)[4]["reward"].metrics["counts"]
         assert counts[0] == item.popularity
         assert f"{item.popularity:g} (sentences of the corpus state it)" in env.gold_lines()[1]
 
 
-def test_copies_and_pickles_share_what_is_heavy() -> None:
+def test_copies_and_pickles_share_heavy_data() -> None:
     env = factgym.make("corver-qa-search")
     env.reset(seed=1)
     twin, again = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
@@ -144,18 +144,19 @@ def test_copies_and_pickles_share_what_is_heavy() -> None:
 
 
 def test_an_index_on_disk_counts_as_the_world_in_memory_does(tmp_path: Path) -> None:
-    documents = [(one.id, one.text) for one in factgym.make("corver-qa").tasks.world.corpus]
+    documents = [(passage.id, passage.text) for passage in factgym.make("corver-qa").tasks.world.corpus]
     build_index(documents, tmp_path / "world.cooc", workers=1)
     where = str(tmp_path / "world.cooc")
     env = factgym.make("corver-qa", counter=where, counter_options={"semantics": "window"})
     plain = factgym.make("corver-qa")
     assert env.tasks is not plain.tasks and env.slow_steps is True
     for index in range(20):
-        found = []
-        for one in (env, plain):
-            one.reset(options={"task": index})
-            found.append(one.step(f"<think>{one.task.item.meta['statement']}</think><answer>x</answer>")[4]["reward"])
-        assert found[0] == found[1]
+        reports = []
+        for each in (env, plain):
+            each.reset(options={"task": index})
+            completion_ = f"<think>{each.task.item.meta['statement']}</think><answer>x</answer>"
+            reports.append(each.step(completion_)[4]["reward"])
+        assert reports[0] == reports[1]
     assert len(pickle.dumps(env)) < 20_000
     assert pickle.loads(pickle.dumps(env)).tasks is env.tasks
     with pytest.raises(DataError):
@@ -166,7 +167,7 @@ class First:
     """An index of one's own: the first passages, whatever is asked."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        self.ids = [one.id for one in passages]
+        self.ids = [passage.id for passage in passages]
 
     def search(self, queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         return [[(id_, 1.0) for id_ in self.ids[:k]] for _ in queries]
@@ -192,8 +193,8 @@ class Answering(ScriptServer):
 
     def chat(self, connection: Connection, request: Request) -> None:
         self.bodies.append(json.loads(request.body))
-        said = completion({"role": "assistant", "content": self.text})
-        connection.send(200, said, b"", b"application/json")
+        message = completion({"role": "assistant", "content": self.text})
+        connection.send(200, message, b"", b"application/json")
 
 
 @pytest.mark.parametrize("reasoning", ["split", "keep"])
@@ -206,19 +207,19 @@ def test_a_served_model_is_asked_without_tools_and_scored_alike_however_its_reas
     async def play() -> Any:
         async with server as url:
             endpoint = Endpoint("m", url, reasoning=reasoning)
-            said = await endpoint.act(env.policy_prompt(), env.available_tools())
+            message = await endpoint.act(env.policy_prompt(), env.available_tools())
             await endpoint.close()
-            return said
+            return message
 
-    said = asyncio.run(play())
-    assert ("reasoning_content" in said) == (reasoning == "split")
-    assert env.step(said)[1] == pytest.approx(3.1)
+    message = asyncio.run(play())
+    assert ("reasoning_content" in message) == (reasoning == "split")
+    assert env.step(message)[1] == pytest.approx(3.1)
     (body,) = server.bodies
     assert "tools" not in body
     assert [message["content"] for message in body["messages"]][1:] == [QUESTIONS[0]["question"]]
 
 
 def test_results_without_a_counter_carry_a_caveat(path: str) -> None:
-    (said,) = factgym.make("corver-qa", source="file", path=path).warnings()
-    assert "No counter" in said
+    (warning,) = factgym.make("corver-qa", source="file", path=path).warnings()
+    assert "No counter" in warning
     assert factgym.make("corver-qa").warnings() == []

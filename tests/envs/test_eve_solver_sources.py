@@ -29,15 +29,15 @@ def played(env: Env[Any], index: int, name: str = "oracle") -> Any:
 
 @pytest.fixture
 def triples_file(tmp_path: Path) -> str:
-    for one in (AUTHOR, TOWN, BARE):
-        write_triple(tmp_path / "triples.jsonl", one, value=0.6)
+    for triple in (AUTHOR, TOWN, BARE):
+        write_triple(tmp_path / "triples.jsonl", triple, value=0.6)
     return str(tmp_path / "triples.jsonl")
 
 
 @pytest.fixture
 def corpus_file(tmp_path: Path) -> str:
     """The layout of FlashRAG and Search-R1: the title on the first line of the contents."""
-    rows = [{"id": one.id, "contents": f'"{one.title}"\n{one.text}'} for one in PASSAGES]
+    rows = [{"id": passage.id, "contents": f'"{passage.title}"\n{passage.text}'} for passage in PASSAGES]
     (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     return str(tmp_path / "corpus.jsonl")
 
@@ -57,12 +57,12 @@ def test_the_generated_splits_have_their_sizes_and_share_nothing() -> None:
     assert factgym.make("eve-solver", seed=5).tasks[0].triple != default.tasks[0].triple
 
 
-def test_every_generated_question_has_gold_evidence_that_stands_in_the_corpus() -> None:
+def test_every_generated_question_has_gold_evidence_in_the_corpus() -> None:
     tasks = factgym.make("eve-solver", split="train").tasks
     for index in range(len(tasks)):
         triple = tasks[index].triple
         assert len(triple.evidence) == triple.hops
-        assert all(one.matches(tasks.corpus) for one in triple.evidence)
+        assert all(span.matches(tasks.corpus) for span in triple.evidence)
 
 
 def test_a_data_set_as_the_loop_writes_it_over_a_corpus_as_search_r1_has_it(
@@ -72,8 +72,8 @@ def test_a_data_set_as_the_loop_writes_it_over_a_corpus_as_search_r1_has_it(
     env.reset(options={"task": "author"})
     assert env.task.triple.meta["V"] == 0.6
     env.step(call("search", query_list="Crimson Orvessa"))
-    found = report(env, blocks("Dolvin", WRITTEN))
-    assert found.total == pytest.approx(1.3) and found.metrics["evidence_span"]["document"] == "novel"
+    result = report(env, blocks("Dolvin", WRITTEN))
+    assert result.total == pytest.approx(1.3) and result.metrics["evidence_span"]["document"] == "novel"
     assert "1 of 3 questions have no gold evidence" in env.warnings()[0]
     again = factgym.make("eve-solver", source="triples", path=triples_file, corpus=corpus_file)
     assert again.tasks is env.tasks
@@ -103,14 +103,14 @@ def test_the_benchmarks_have_the_questions_of_their_files(data_dir: Path) -> Non
 def test_hotpotqas_paragraphs_are_searched_and_its_supporting_facts_are_the_gold(data_dir: Path) -> None:
     env = factgym.make("eve-solver", source="hotpotqa", path=str(data_dir))
     assert len(env.tasks.corpus) == 1971
-    assert all(one.matches(env.tasks.corpus) for i in range(200) for one in env.tasks[i].triple.evidence)
+    assert all(span.matches(env.tasks.corpus) for i in range(200) for span in env.tasks[i].triple.evidence)
     assert env.warnings() == [
         "The 1971 passages that come with the questions are all that is searched, which is easier than an encyclopedia."
     ]
     assert sum(played(env, index).total for index in range(0, 200, 5)) / 40 > 1.25
 
 
-def test_other_passages_can_be_searched_and_a_missing_gold_is_told(data_dir: Path) -> None:
+def test_other_passages_can_be_searched_and_missing_gold_is_reported(data_dir: Path) -> None:
     wiki = str(data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json")
     env = factgym.make("eve-solver", source="2wikimultihopqa", path=str(data_dir), corpus=wiki)
     assert len(env.tasks.corpus) == 6119
@@ -127,9 +127,9 @@ def test_a_slice_is_drawn_by_the_seed_and_keeps_the_order(data_dir: Path) -> Non
         tasks = factgym.make("eve-solver", source="nq", path=str(data_dir), search=False, **config).tasks
         return [tasks.id_at(index) for index in range(len(tasks))]
 
-    one = ids(size=50)
-    assert one == ids(size=50) != ids(size=50, seed=1)
-    assert one == sorted(one) and len(set(one)) == 50
+    drawn = ids(size=50)
+    assert drawn == ids(size=50) != ids(size=50, seed=1)
+    assert drawn == sorted(drawn) and len(set(drawn)) == 50
 
 
 def test_the_folder_of_public_data_is_found_by_its_variable(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_squad_answers_are_compared_as_the_benchmarks_are() -> None:
     assert exact_match("the  Eiffel-Tower!", ["Eiffeltower"]) and not exact_match("tower", ["Eiffel tower"])
 
 
-def test_what_cannot_be_read_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_errors_that_name_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
     with pytest.raises(ConfigError, match="needs a file or folder of questions: give its path"):
         factgym.make("eve-solver", source="hotpotqa")
@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_said_with_what_to_do(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"corpus": "no/such/passages.jsonl"}, "does not exist: give a file or folder of passages"),
         ({"index": "bm26"}, "Did you mean 'bm25'"),
@@ -172,8 +172,10 @@ def test_what_cannot_be_read_is_said_with_what_to_do(tmp_path: Path, monkeypatch
         ({"triples": ["Who?"]}, "triples is a sequence of factgym.*, at least one"),
     ],
 )
-def test_what_cannot_be_played_is_said_by_make_and_not_by_every_episode(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_impossible_settings_are_refused_by_make_and_not_in_every_episode(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
         factgym.make("eve-solver", **settings)
 
 
@@ -185,13 +187,13 @@ def test_both_environments_share_their_settings() -> None:
     assert BORN in CORPUS.get("dolvin").text
 
 
-def test_gold_evidence_is_placed_in_the_corpus_that_is_searched(data_dir: Path) -> None:
+def test_gold_evidence_is_located_in_the_corpus_that_is_searched(data_dir: Path) -> None:
     """A benchmark's places are those of its own documents: in another corpus they are looked up, or left open."""
     corpus = data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json"
     path = str(data_dir / "2wikimultihopqa" / "2wiki_dev_sample_migres.json")
     env = factgym.make("eve-solver", source="2wikimultihopqa", path=path, corpus=str(corpus))
-    evidence = [one for index in range(60) for one in env.tasks[index].triple.evidence]
-    placed = [one for one in evidence if one.is_placed]
+    evidence = [span for index in range(60) for span in env.tasks[index].triple.evidence]
+    placed = [span for span in evidence if span.is_placed]
     assert placed and len(placed) < len(evidence)
-    assert all(one.matches(env.tasks.corpus) for one in placed)
-    assert all(one.text and not one.document for one in evidence if not one.is_placed)
+    assert all(span.matches(env.tasks.corpus) for span in placed)
+    assert all(span.text and not span.document for span in evidence if not span.is_placed)
