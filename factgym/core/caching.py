@@ -23,7 +23,7 @@ ResultT = TypeVar("ResultT")
 
 async def gather_all(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
     """The results in order; the first exception is raised after what is still under way was cancelled."""
-    tasks = [asyncio.ensure_future(one) for one in coroutines]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -66,25 +66,25 @@ class Flights(Generic[ResultT]):
 
     async def share(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, ResultT]]) -> tuple[ResultT, bool]:
         """The result of `work` and whether it was started by this call. Raises what `work` raises, for all."""
-        place = (asyncio.get_running_loop(), key)
-        flight = self._flights.get(place)
-        mine = flight is None
+        flight_key = (asyncio.get_running_loop(), key)
+        flight = self._flights.get(flight_key)
+        is_first = flight is None
         if flight is None:
-            flight = self._flights[place] = _Flight(asyncio.ensure_future(work()))
-            flight.task.add_done_callback(lambda task: self._land(place, task))
+            flight = self._flights[flight_key] = _Flight(asyncio.ensure_future(work()))
+            flight.task.add_done_callback(lambda task: self._land(flight_key, task))
         flight.waiting += 1
         try:
-            return await asyncio.shield(flight.task), mine
+            return await asyncio.shield(flight.task), is_first
         finally:
             flight.waiting -= 1
             if not flight.waiting and not flight.task.done():
-                self._land(place, flight.task)
+                self._land(flight_key, flight.task)
                 flight.task.cancel()
 
-    def _land(self, place: Hashable, task: asyncio.Task[ResultT]) -> None:
-        flight = self._flights.get(place)
+    def _land(self, flight_key: Hashable, task: asyncio.Task[ResultT]) -> None:
+        flight = self._flights.get(flight_key)
         if flight is not None and flight.task is task:
-            del self._flights[place]
+            del self._flights[flight_key]
 
 
 _WAIT_SECONDS = 30.0
@@ -185,13 +185,13 @@ class SqliteCache:
     def _prepare(self) -> None:
         """Make the table where the file is new; several processes may do so at once."""
         with self._open() as db:
-            for left in reversed(range(_TRIES)):
+            for tries_left in reversed(range(_TRIES)):
                 try:
                     self._initialise(db)
                     return
                 except sqlite3.OperationalError as error:
                     # Switching to the write-ahead log answers "locked" at once, whatever the timeout is.
-                    if not left or "locked" not in str(error):
+                    if not tries_left or "locked" not in str(error):
                         raise
                     time.sleep(_PAUSE_SECONDS)
 
