@@ -2,7 +2,7 @@
 
 Condensed retrieval after Baleen (Khattab et al., NeurIPS 2021), with term overlap in place of its trained
 sentence selector: sentences that share terms with the query are selected, best first, as long as they fit. Of a passage
-that matches by its title alone the first sentences are shown. A snippet is for deciding what to read; evidence is quoted
+that matches by its title alone the first sentences are shown. A snippet helps to decide which passage to read; evidence is quoted
 from the passage, and a cut is always marked with `…`.
 """
 

@@ -177,7 +177,7 @@ def _drafts(name: str, text: str) -> Iterator[_Draft]:
         title, blocks = read_markdown(text)
     else:
         title, blocks = read_plain(text)
-        # A file name of several words says more than the first line of a plain text.
+        # A file name of several words is a better title than the first line of a plain text.
         title = "" if len(title_from_name(name).split()) > 2 else title
     title = title[:MAX_TITLE_CHARS] or title_from_name(name)
     yield _Draft(title, title, tuple(_name_words(name)), tuple(blocks))
@@ -289,6 +289,8 @@ def cut(paragraph: str, limit: int) -> Iterator[str]:
     if len(paragraph) <= limit:
         yield paragraph
         return
+    # Greedy: `text[start:end]` are whole sentences that fit; one that does not begins a new piece, and is itself split
+    # between words while it is too long.
     start = end = 0
     for sentence_end in [*(stop for _, stop in sentences(paragraph)), len(paragraph)]:
         if sentence_end - start > limit and end > start:

@@ -121,6 +121,7 @@ def _context_pairs(value: Any, row: Row) -> Iterator[Paragraph]:
 
 def _join_sentences(title: str, sentences: list[Any], row: Row) -> Paragraph:
     """Join sentences to one text: as they are where they bring their spaces, else with a space between them."""
+    # Invariant: `text[start:end]` of every range is the stripped sentence, also when `text` is stripped at the end.
     text, ranges = "", []
     for sentence in sentences:
         piece = clean_text(sentence) if isinstance(sentence, str) else text_of(sentence, row)

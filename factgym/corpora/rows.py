@@ -47,7 +47,7 @@ class Row:
     values: Values
 
     def error(self, problem: str) -> DataError:
-        """Return the error that says where the problem is and how to go on."""
+        """Return an error with the location, the problem and the fix."""
         return DataError(f"{self.location}: {problem}. Fix the row or remove it.")
 
     def text(self, key: str, max_chars: int) -> str:

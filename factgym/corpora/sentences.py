@@ -1,8 +1,8 @@
-"""Where sentences begin and end in policies, contracts and their Markdown: rules, no model, no data.
+"""Sentence segmentation of policies, contracts and their Markdown: rules, no model, no data.
 
-A sentence ends at `.`, `!`, `?` or `…` before white space except after an abbreviation or
-a list number, or before a lower-case continuation, and at a line break unless the line is plainly a wrapped one. Headings,
-list items and table rows are sentences of their own. Every scan is one pass over the text; nothing backtracks.
+A sentence ends at `.`, `!`, `?` or `…` before white space, except after an abbreviation or a list number or before a
+lower-case continuation, and at a line break unless the line is plainly a wrapped one. Headings, list items and table rows
+are sentences of their own. Every scan is one pass over the text; nothing backtracks.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ def _split_block(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _is_end(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     """Whether the punctuation `mark` closes the sentence that began at `start`."""
+    # From the certain cases to the doubtful ones: the end of the block and unambiguous marks; no white space behind or a
+    # dotted leader; a lower-case continuation; "!", "?" and "…"; at last the word before a single full stop.
     marks = mark.group()
     if mark.end() == end or marks[0] in "。！？" or (marks == "." and _is_plain_end(text, start, mark.start())):
         return True

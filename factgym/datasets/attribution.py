@@ -20,7 +20,6 @@ Choices of the data sets that matter to readers of scores:
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +39,7 @@ from factgym.datasets.base import (
     check_benchmark,
     detect_layout,
     largest_remainder,
+    sample_strata,
 )
 
 Label = Literal["Attributable", "Not Attributable"]
@@ -359,7 +359,8 @@ def stratified(claims: Claims, size: int, seed: int = 0) -> RecordSlice[Attribut
         raise ConfigError(f"a slice has 1 to {len(claims)} claims here, not {size}")
     pools = _indices_by_label(claims)
     sizes = {str(label): len(pool) for label, pool in pools.items()}
-    return _sample(claims, pools, largest_remainder(sizes, size, lambda _, remainder: remainder), seed)
+    counts = largest_remainder(sizes, size, lambda _, remainder: remainder)
+    return sample_strata(claims, pools, counts, f"factgym attribution slice {seed}")
 
 
 def balanced(claims: Claims, per_label: int, seed: int = 0) -> RecordSlice[AttributionClaim]:
@@ -368,7 +369,7 @@ def balanced(claims: Claims, per_label: int, seed: int = 0) -> RecordSlice[Attri
     for label in LABELS:
         if not 1 <= per_label <= len(pools[label]):
             raise ConfigError(f"there are {len(pools[label])} claims that are {label}; {per_label} were asked for")
-    return _sample(claims, pools, dict.fromkeys(LABELS, per_label), seed)
+    return sample_strata(claims, pools, dict.fromkeys(LABELS, per_label), f"factgym attribution slice {seed}")
 
 
 def _indices_by_label(claims: Claims) -> dict[Label, list[int]]:
@@ -376,12 +377,3 @@ def _indices_by_label(claims: Claims) -> dict[Label, list[int]]:
     for index in range(len(claims)):
         pools[claims[index].label].append(index)
     return pools
-
-
-def _sample(
-    claims: Claims, pools: Mapping[Label, list[int]], counts: Mapping[Any, int], seed: int
-) -> RecordSlice[AttributionClaim]:
-    indices = []
-    for label, pool in pools.items():
-        indices += random.Random(f"factgym attribution slice {seed} {label}").sample(pool, counts[label])
-    return RecordSlice(claims, indices)

@@ -7,6 +7,7 @@ identify one, and the function that turns a row into records). No data is part o
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -185,6 +186,16 @@ class RecordSlice(SharedByArguments, Sequence[T]):
     def fingerprint(self) -> str:
         """SHA-256 in hex over the fingerprint of the whole and the indices."""
         return hashlib.sha256(f"{self._whole.fingerprint()}:{self._indices}".encode()).hexdigest()
+
+
+def sample_strata(
+    whole: RecordSet[T], strata: Mapping[Any, Sequence[int]], counts: Mapping[Any, int], seed: str
+) -> RecordSlice[T]:
+    """Draw `counts[name]` of the indices of each stratum, without replacement, by a seed text and the stratum's name."""
+    indices: list[int] = []
+    for name, members in strata.items():
+        indices += random.Random(f"{seed} {name}").sample(members, counts[name])
+    return RecordSlice(whole, indices)
 
 
 def largest_remainder(sizes: Mapping[str, int], total: int, key: Callable[[str, float], Any]) -> dict[str, int]:

@@ -115,6 +115,7 @@ class EvidenceSearch(SharedByArguments):
         """
         check_request(queries, k)
         corpus, engine = self._searchable(claim)
+        # Hits are filtered by date after the search: search deeper, four times as deep each round, until enough are left.
         depth = k
         while True:
             rows = [

@@ -2,7 +2,7 @@
 
 The knowledge store has tens of gigabytes of pages and is no part of the package (`FolderStore`). Without it, `GoldStore`
 makes one haystack of the gold evidence of a whole split. That is another and an easier task than searching the web's
-pages; its `note` says so, and every report has to show it.
+pages; its `note` is shown in every report.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Questions whose answers need one fact or several, with gold evidence: EVE's seven benchmarks and users' own data sets.
 
-All are read into `Triple` records: question, answers and gold `Evidence`, verbatim spans of documents. Evidence is what
-the data set marks, nothing finer: sentences in HotpotQA and 2WikiMultiHopQA, paragraphs in MuSiQue, PopQA and Natural
+All are read into `Triple` records: question, answers and gold `Evidence`, verbatim spans of documents. Evidence has
+the granularity of the data set: sentences in HotpotQA and 2WikiMultiHopQA, paragraphs in MuSiQue, PopQA and Natural
 Questions. NQ, TriviaQA and PopQA have several answers a question and are read as `factgym.datasets.questions` reads
 them; in the multi-hop sets a `;` belongs to the answer.
 

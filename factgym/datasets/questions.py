@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from factgym.datasets.base import (
     check_benchmark,
     detect_layout,
     largest_remainder,
+    sample_strata,
 )
 
 BENCHMARKS = by_name(
@@ -388,7 +388,4 @@ def stratified_questions(questions: Questions, size: int, seed: int = 0) -> Reco
         strata.setdefault(name, []).append(index)
     sizes = {name: len(indices) for name, indices in strata.items()}
     counts = largest_remainder(sizes, size, lambda name, remainder: (remainder, name))
-    chosen: list[int] = []
-    for name, indices in strata.items():
-        chosen += random.Random(f"factgym question slice {seed} {name}").sample(indices, counts[name])
-    return RecordSlice(questions, chosen)
+    return sample_strata(questions, strata, counts, f"factgym question slice {seed}")
