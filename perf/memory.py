@@ -1,4 +1,4 @@
-"""Memory over a long run: resident size while episodes stream to the disk, beside the size of what they come to."""
+"""Memory over a long run: resident size while episodes stream to the disk, compared with the size of their records."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _POINTS = 10
 
 
 def measure_memory(env_id: str, episodes: int, concurrency: int) -> Iterator[str]:
-    """Lines of a report, as they are found: resident megabytes after each tenth of the episodes."""
+    """Yield the lines of a report: resident megabytes after each tenth of the episodes."""
     env = make(env_id)
     agent = agent_from_script(find_scripted_agent(env_id, "oracle"))
     order = task_order(len(env.tasks), None, 0)
     every = jobs_of(order, -(-episodes // len(order)), 0)
-    # Task after task, then the next sample: the first tenth meets every task, with what is kept of each.
+    # Sample after sample: the first tenth plays every task, so that its caches are filled.
     jobs = sorted(every, key=lambda job: job.sample)[:episodes]
     sizes: list[float] = []
     with tempfile.TemporaryDirectory() as folder, RunWriter(Path(folder), {}) as writer:
         done = itertools.count(1)
 
-        def keep(one: Record) -> None:
-            writer.add(one)
+        def keep(episode: Record) -> None:
+            writer.add(episode)
             if next(done) % max(episodes // _POINTS, 1) == 0:
                 sizes.append(_resident())
 
@@ -48,9 +48,9 @@ def measure_memory(env_id: str, episodes: int, concurrency: int) -> Iterator[str
 
 
 def _resident() -> float:
-    """Megabytes: now where the system tells (Linux), else the most so far."""
+    """Megabytes: the current size where the system reports it (Linux), else the peak."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / 2**20 if sys.platform == "darwin" else most / 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

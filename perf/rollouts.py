@@ -1,8 +1,8 @@
-"""Many episodes against a server that answers after a fixed delay: how near the harness comes to the delay alone.
+"""Many episodes against a server that answers after a fixed delay: the overhead of the harness over the delay alone.
 
 The ideal is turns x delay x waves, waves being episodes over concurrency. Three ways over the same episodes: the harness
 with a policy that only waits, the harness with the endpoint policy and a server in a process of its own, and, as the
-peer, the bare `openai` client sending the very same requests to that server with nothing around it.
+peer, the bare `openai` client that sends the same requests to that server.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Timing:
 def measure_rollouts(
     env_id: str, episodes: int, delay: float, concurrencies: Sequence[int], repeats: int
 ) -> Iterator[str]:
-    """Lines of a report, as they are found. delay: of the server, in seconds."""
+    """Yield the lines of a report. delay: of the server, in seconds."""
     env = make(env_id)
     order = task_order(len(env.tasks), episodes, 0)
     jobs = list(jobs_of(order, -(-episodes // len(order)), 0))[:episodes]
@@ -50,7 +50,7 @@ def measure_rollouts(
         env.tasks[index]
     with _server(delay) as url:
         replies = asyncio.run(_recorded(env, url, jobs))
-        turns = sum(len(said) for said in replies.values()) / len(jobs)
+        turns = sum(len(episode) for episode in replies.values()) / len(jobs)
         yield (
             f"{env_id}: {episodes} episodes of {turns:.1f} turns, replies after {delay * 1e3:g} ms, {repeats} repeats,"
             " median of wall / ideal (CPU ms a turn of this process, episodes written to disk)"
@@ -60,16 +60,16 @@ def measure_rollouts(
             ideal = turns * delay * -(-episodes // concurrency)
             ways: dict[str, list[_Timing]] = {"harness": [], "endpoint": [], "client": []}
             for _ in range(repeats):
-                ways["harness"].append(_play(env, _waiting(replies, delay), jobs, concurrency))
+                ways["harness"].append(_play(env, _waiting_agent(replies, delay), jobs, concurrency))
                 ways["endpoint"].append(_play(env, _endpoint(url), jobs, concurrency))
                 ways["client"].append(_bare(env, url, jobs, concurrency, replies))
-            cells = [_cell(found, ideal, turns * episodes) for found in ways.values()]
+            cells = [_cell(timings, ideal, turns * episodes) for timings in ways.values()]
             yield f"  {concurrency:9,}  {ideal:8.2f}  " + "  ".join(f"{cell:>20}" for cell in cells)
 
 
-def _cell(found: Sequence[_Timing], ideal: float, turns: float) -> str:
-    wall = statistics.median(one.wall for one in found)
-    cpu = statistics.median(one.cpu for one in found)
+def _cell(timings: Sequence[_Timing], ideal: float, turns: float) -> str:
+    wall = statistics.median(timing.wall for timing in timings)
+    cpu = statistics.median(timing.cpu for timing in timings)
     return f"{wall / ideal:.2f} ({cpu / turns * 1e3:.2f} ms)"
 
 
@@ -95,33 +95,35 @@ _Replies = dict[tuple[int, int], list[tuple[list[Message], Sequence[ToolSchema],
 
 
 async def _recorded(env: Env[Any], url: str, jobs: Sequence[Job]) -> _Replies:
-    """What the server says in every episode, so that the other two ways play the same."""
-    found: _Replies = {}
+    """The server's replies in every episode, so that the other two ways play the same."""
+    replies: _Replies = {}
 
-    def keep(one: Record) -> None:
-        messages = one["messages"]
-        places = [turn["message"] for turn in one["turns"]]
-        found[one["index"], one["sample"]] = [(messages[:at], one["tools"], messages[at]) for at in places]
+    def keep(episode: Record) -> None:
+        messages = episode["messages"]
+        indices = [turn["message"] for turn in episode["turns"]]
+        replies[episode["index"], episode["sample"]] = [
+            (messages[:index], episode["tools"], messages[index]) for index in indices
+        ]
 
     agent = _endpoint(url)
     await run_jobs(env, agent, jobs, keep, limits=Limits(concurrency=32))
     await agent.close()
-    return found
+    return replies
 
 
-class _Waiting:
-    def __init__(self, said: list[Message], delay: float) -> None:
-        self._said = iter(said)
+class _WaitingPolicy:
+    def __init__(self, replies: list[Message], delay: float) -> None:
+        self._replies = iter(replies)
         self._delay = delay
 
     async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
         await asyncio.sleep(self._delay)
-        return next(self._said)
+        return next(self._replies)
 
 
-def _waiting(replies: _Replies, delay: float) -> Agent:
-    by_index = {index: [reply for _, _, reply in said] for (index, _), said in replies.items()}
-    return Agent("waiting", lambda env, seed: _Waiting(by_index[env.episode.index], delay))
+def _waiting_agent(replies: _Replies, delay: float) -> Agent:
+    by_index = {index: [reply for _, _, reply in episode] for (index, _), episode in replies.items()}
+    return Agent("waiting", lambda env, seed: _WaitingPolicy(by_index[env.episode.index], delay))
 
 
 def _play(env: Env[Any], agent: Agent, jobs: Sequence[Job], concurrency: int) -> _Timing:
@@ -138,13 +140,13 @@ def _bare(env: Env[Any], url: str, jobs: Sequence[Job], concurrency: int, replie
 
     async def run() -> None:
         async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
-            (model,) = [one.id async for one in client.models.list()]
-            left = iter(jobs)
+            (model,) = [model.id async for model in client.models.list()]
+            remaining = iter(jobs)
 
             async def work() -> None:
-                for job in left:
-                    for prompt, tools, _ in replies[job.index, job.sample]:
-                        request: Any = {"model": model, "messages": prompt, "tools": tools}
+                for job in remaining:
+                    for messages, tools, _ in replies[job.index, job.sample]:
+                        request: Any = {"model": model, "messages": messages, "tools": tools}
                         await client.chat.completions.create(**request)
 
             await asyncio.gather(*(work() for _ in range(concurrency)))

@@ -1,4 +1,4 @@
-"""Two thousand episodes against a server that fails on a seeded schedule: every one of them is accounted for."""
+"""A thousand episodes against a server that fails on a seeded schedule: every one of them is accounted for."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from factgym.agents.runs.collect import collect_async
 from factgym.agents.runs.schema import validate
 from factgym.benchmarks.metrics import summarise
 
-RATES = dict.fromkeys(sorted(INFRASTRUCTURE | POLICY), 0.012) | {"huge": 0.0005, "huge_chunked": 0.0005, "slow": 0.002}
+RATES = dict.fromkeys(sorted(INFRASTRUCTURE | POLICY), 0.012) | {"huge": 0.001, "huge_chunked": 0.001, "slow": 0.002}
 CAUSES = {"rate_limit", "server", "connection", "timeout", "bad_reply", "empty_reply"}
-PLAN = {"n": 500, "k": 4, "limits": Limits(concurrency=200, max_errors=0)}
+PLAN = {"n": 250, "k": 4, "limits": Limits(concurrency=200, max_errors=0)}
 
 
 def endpoint(url, retries, timeout=3.0):
@@ -50,18 +50,18 @@ def played(tmp_path_factory):
 
 def test_every_episode_is_there_once_and_every_error_has_a_cause(played):
     calm, first, _, server = played
-    assert len(first) == len(by_job(first)) == 2000
+    assert len(first) == len(by_job(first)) == 1000
     assert set(by_job(first)) == {(one["index"], sample) for one in calm for sample in range(4)}
     errors = Counter(one["error"]["cause"] for one in first if one["error"])
     # On a busy machine calm requests time out as well; most episodes end all the same.
-    assert 20 < errors.total() < 1000
+    assert 10 < errors.total() < 500
     assert set(errors) <= CAUSES
     assert set(server.counts) == {*RATES, "ok"}, "every fault was met"
     for one in first:
         validate(one)
         assert (one["reward"]["status"] == "error") == (one["error"] is not None)
     summary = summarise(first)
-    assert (summary.n, summary.errors, summary.scored) == (2000, errors.total(), 2000 - errors.total())
+    assert (summary.n, summary.errors, summary.scored) == (1000, errors.total(), 1000 - errors.total())
 
 
 def test_what_was_asked_again_leaves_no_trace_in_the_episode(played):
@@ -79,9 +79,9 @@ def test_what_was_asked_again_leaves_no_trace_in_the_episode(played):
         else:
             other += 1
             assert one["stop"] == "context_limit" or any(_policy_fault(turn) for turn in one["turns"]), key
-    assert retried > 200
-    assert same > 1000
-    assert other > 50
+    assert retried > 100
+    assert same > 500
+    assert other > 25
 
 
 def _policy_fault(turn):
@@ -93,7 +93,7 @@ def _policy_fault(turn):
 def test_a_run_is_continued_until_no_error_is_left(played):
     _, first, run, _ = played
     last = list(run.episodes())
-    assert len(last) == len(by_job(last)) == 2000
+    assert len(last) == len(by_job(last)) == 1000
     assert not [one["error"] for one in last if one["error"]]
     attempts = Counter(one["attempt"] for one in last)
     assert attempts[1] == sum(one["error"] is None for one in first)

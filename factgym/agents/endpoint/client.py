@@ -196,14 +196,14 @@ def _bound_body(httpx: Any, limit: int = MAX_BODY) -> Callable[[Any], Awaitable[
     return bound
 
 
-def backoff(jitter: Random, attempt: int, max_wait: float, asked: float | None) -> float:
+def backoff(jitter: Random, attempt: int, max_wait: float, retry_after: float | None) -> float:
     """Seconds to wait before the request after `attempt` (from 0): exponential backoff with full jitter.
 
-    jitter: seeded by the episode, so that a run waits the same way twice. asked: seconds that the server asks for;
+    jitter: seeded by the episode, so that a run waits the same way twice. retry_after: seconds that the server asks for;
     the wait is not shorter, but at most `max_wait`.
     """
-    if asked is not None:
-        return min(max_wait, asked + jitter.uniform(0, 0.1 * asked))
+    if retry_after is not None:
+        return min(max_wait, retry_after + jitter.uniform(0, 0.1 * retry_after))
     return jitter.uniform(0, min(max_wait, _FIRST_WAIT * 2 ** min(attempt, 30)))
 
 
@@ -236,8 +236,8 @@ class Exchange:
                     return outcome
                 self.notes["empty_reply"] = "asked again"
                 await self._wait(_EMPTY)
-            elif outcome.room is not None and limit is None:
-                limit = self.notes["max_tokens"] = outcome.room
+            elif outcome.reply_tokens is not None and limit is None:
+                limit = self.notes["max_tokens"] = outcome.reply_tokens
             elif self._may_retry(outcome):
                 await self._wait(outcome)
             else:
@@ -267,18 +267,20 @@ class Exchange:
     def _may_retry(self, fault: Fault) -> bool:
         if not fault.again or len(self.retries) >= self._settings.max_retries:
             return False
-        return fault.asked is None or fault.asked <= self._settings.max_wait
+        return fault.retry_after is None or fault.retry_after <= self._settings.max_wait
 
     async def _wait(self, fault: Fault) -> None:
-        waited = backoff(self._random(), len(self.retries), self._settings.max_wait, fault.asked)
+        waited = backoff(self._random(), len(self.retries), self._settings.max_wait, fault.retry_after)
         self.retries.append({"cause": fault.cause, "waited": round(waited, 4)})
         await asyncio.sleep(waited)
 
     def _final(self, fault: Fault) -> Fault:
         """The fault with its history."""
         parts = [fault.message]
-        if fault.asked is not None and fault.asked > self._settings.max_wait:
-            parts.append(f"; it asks to wait {fault.asked:.0f} s, above max_wait ({self._settings.max_wait:g} s)")
+        if fault.retry_after is not None and fault.retry_after > self._settings.max_wait:
+            parts.append(
+                f"; it asks to wait {fault.retry_after:.0f} s, above max_wait ({self._settings.max_wait:g} s)"
+            )
         if self.requests > 1:
             parts.append(f" (after {self.requests} requests)")
         return replace(fault, message="".join(parts))

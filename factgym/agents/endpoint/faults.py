@@ -53,17 +53,17 @@ class Fault:
     """One failed request.
 
     cause: a code of `PolicyError`, or "overflow" where the prompt does not fit. message: the server's words. again:
-    whether a retry can help. asked: seconds that the server asks to wait. room: tokens that the reply may have so that
-    the prompt fits (0: unknown, leave `max_tokens` out); None where the prompt itself is too long. about_tools: the
-    server cannot take tools.
+    whether a retry can help. retry_after: seconds that the server asks to wait. reply_tokens: tokens that the reply may
+    have so that the prompt fits (0: unknown, leave `max_tokens` out); None where the prompt itself is too long.
+    about_tools: the server cannot take tools.
     """
 
     cause: str
     message: str
     again: bool = False
     fatal: bool = False
-    asked: float | None = None
-    room: int | None = None
+    retry_after: float | None = None
+    reply_tokens: int | None = None
     about_tools: bool = field(default=False, compare=False)
 
 
@@ -72,7 +72,7 @@ def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fau
     text, codes = _read_error(body)
     message = f"HTTP {status}: {text or 'no explanation'}"
     if codes & _OVERFLOW_CODES or (status in _OVERFLOW_STATUS and _OVERFLOW.search(text)):
-        return Fault("overflow", message, room=_room_for_reply(text))
+        return Fault("overflow", message, reply_tokens=_room_for_reply(text))
     if "insufficient_quota" in codes or status == 402:
         return Fault("quota", message, fatal=True)
     about_tools = bool(

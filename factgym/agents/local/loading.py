@@ -39,8 +39,8 @@ class LocalSettings(Sampling):
     revision: branch, tag or commit of a hub model. dtype: "auto" is bfloat16 on a CUDA device that has it, otherwise
     float32. device: such as "cuda:1", "mps" or "cpu"; None takes CUDA, then MPS, then the CPU. batch_size: rows of a
     batch, at most. batch_wait: seconds that a batch which is not full waits for more rows. max_batch_tokens: tokens of
-    a batch, at most, prompts and replies, with padding; one row alone may have more. context_length: tokens of prompt and
-    reply; None takes the model's. chat_template: a file with a Jinja template that replaces the tokenizer's.
+    a batch, at most, prompts and replies, with padding; a single row may have more. context_length: tokens of prompt
+    and reply; None takes the model's. chat_template: a file with a Jinja template that replaces the tokenizer's.
     template_options: further variables of the template, such as `{"enable_thinking": False}`. trust_remote_code: run
     code that the model's repository brings; off unless asked for.
     """

@@ -117,7 +117,7 @@ def _read_episode(line: bytes, where: str) -> dict[str, Any]:
         _check_objects(episode.get(name), f"{where}: {name!r}")
     for turn in episode["turns"]:
         if not isinstance(turn.get("message"), int):
-            raise DataError(f"{where}: a turn's 'message' must be a number, its place in 'messages'")
+            raise DataError(f"{where}: a turn's 'message' must be a number, its index in 'messages'")
         _check_objects(turn.get("calls"), f"{where}: a turn's 'calls'")
         for call in [turn, *turn["calls"]]:
             if not isinstance(call.get("error"), (str, NoneType)):
