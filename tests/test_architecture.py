@@ -76,7 +76,6 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/envs/claimcheck/agents",
         "factgym/envs/seva",
         "factgym/envs/seva/agents",
-        "factgym/generators",
         "factgym/generators/factchecks",
         "factgym/generators/multihop",
         "factgym/generators/questions",

@@ -1,4 +1,4 @@
-"""Claims with sources that need no data: rules of generated documents, told faithfully or with one known error.
+"""Claims with sources that need no data: rules of generated documents, stated faithfully or with one known error.
 
 Documents and claims are those of the synthetic ClaimCheck data; one statement is one claim here, and its document is
 the source. Each way of corruption is one category of SEVA's error taxonomy. Labels are balanced and so are the six
@@ -12,10 +12,9 @@ import hashlib
 import operator
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, overload
+from typing import overload
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import SharedByArguments
@@ -61,35 +60,19 @@ _QUANTITY = re.compile(r"\d|\b(?:hours?|days?|weeks?|months?|years?|percent)\b",
 
 
 def error_type_of(claim: GoldClaim) -> str | None:
-    """The category of a corrupted claim; None where it is faithful or could be argued to be of two categories."""
-    found = _CORRUPTION.get(claim.corruption)
+    """The category of a corrupted claim; None where it is faithful or could belong to two categories."""
     span = claim.unsupported_span
     if claim.corruption == "number" and _FREQUENCY.search(span):
         return "temporal_shift"
     if claim.corruption == "party" and _QUANTITY.search(span):
         return None
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What item i is to be: None for an attributable claim, else the category of its error."""
-
-    error_type: str | None
-
-    def verdict(self, rng: random.Random) -> Verdict:
-        return rng.choice(_VERDICTS[self.error_type]) if self.error_type else "supported"
-
-    def among(self, claims: Sequence[GoldClaim]) -> list[GoldClaim]:
-        if self.error_type is None:
-            return [claim for claim in claims if claim.status == "supported"]
-        return [claim for claim in claims if error_type_of(claim) == self.error_type]
+    return _CORRUPTION.get(claim.corruption)
 
 
 class SyntheticAttribution(SharedByArguments, Sequence[AttributionClaim]):
-    """A split of generated claims: immutable, each item made when it is asked for (a few milliseconds).
+    """A split of generated claims: immutable, each item made on demand (a few milliseconds).
 
-    `meta` of an item holds "evidence" (ranges of the source that decide, [start, end]), "span" (the part of the claim
+    `meta` of an item holds "evidence" (deciding spans of the source, [start, end]), "span" (the part of the claim
     that is wrong, empty for a faithful one) and "reason". A smaller set is a prefix of a larger one.
     Raises ConfigError for an unknown split or a size below 1.
     """
@@ -98,7 +81,7 @@ class SyntheticAttribution(SharedByArguments, Sequence[AttributionClaim]):
         if split not in SPLITS:
             raise ConfigError(f"unknown split {split!r}; there are {', '.join(SPLITS)}.{did_you_mean(split, SPLITS)}")
         if size is not None and size < 1:
-            raise ConfigError(f"size is the number of claims wanted, at least 1, not {size!r}")
+            raise ConfigError(f"size is the number of claims, at least 1, not {size!r}")
         self.split, self.seed = split, seed
         self._size = size or SPLITS[split]
 
@@ -111,53 +94,62 @@ class SyntheticAttribution(SharedByArguments, Sequence[AttributionClaim]):
     def __getitem__(self, index: slice) -> tuple[AttributionClaim, ...]: ...
     def __getitem__(self, index: int | slice) -> AttributionClaim | tuple[AttributionClaim, ...]:
         if isinstance(index, slice):
-            return tuple(self[at] for at in range(*index.indices(self._size)))
-        at = operator.index(index)
-        at += self._size if at < 0 else 0
-        if not 0 <= at < self._size:
+            return tuple(self[number] for number in range(*index.indices(self._size)))
+        number = operator.index(index)
+        number += self._size if number < 0 else 0
+        if not 0 <= number < self._size:
             raise IndexError(f"claim {index} of {self._size}")
-        return self._make(at)
+        return self._make(number)
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over the version, split, seed and size; nothing is generated for it."""
         record = f"factgym synthetic attribution {_VERSION} {self.split} {self.seed} {self._size}"
         return hashlib.sha256(record.encode()).hexdigest()
 
-    def _make(self, at: int) -> AttributionClaim:
-        wanted = self._wanted(at)
-        rng = random.Random(f"factgym attribution {self.seed} {self.split} {at}")
-        example, claim = next(self._found(at, wanted, rng))
+    def _make(self, number: int) -> AttributionClaim:
+        block, position = divmod(number, _BLOCK)
+        order: list[str | None] = [*ERROR_TYPES, *[None] * len(ERROR_TYPES)]
+        random.Random(f"factgym attribution labels {self.seed} {self.split} {block}").shuffle(order)
+        rng = random.Random(f"factgym attribution {self.seed} {self.split} {number}")
+        example, claim = self._draw(number, order[position], rng)
         source, starts = _source(example)
-        places = {passage.id: start for passage, start in zip(example.passages, starts, strict=True)}
-        evidence = [[places[f.passage] + f.start, places[f.passage] + f.end] for f in claim.facts]
+        start_of = {passage.id: start for passage, start in zip(example.passages, starts, strict=True)}
+        evidence = [[start_of[f.passage] + f.start, start_of[f.passage] + f.end] for f in claim.facts]
         return AttributionClaim(
-            id=f"seva-{self.split}-{self.seed}-{at:05d}",
+            id=f"seva-{self.split}-{self.seed}-{number:05d}",
             claim=claim.text,
             source=source,
             label=ATTRIBUTABLE if claim.status == "supported" else NOT_ATTRIBUTABLE,
             error_type=error_type_of(claim),
             benchmark="synthetic",
-            meta=_meta(example, claim, evidence),
+            meta={
+                "domain": example.domain,
+                "corruption": claim.corruption,
+                "span": claim.unsupported_span,
+                "reason": claim.reason,
+                "evidence": evidence,
+            },
         )
 
-    def _wanted(self, at: int) -> _Wanted:
-        block, place = divmod(at, _BLOCK)
-        order: list[str | None] = [*ERROR_TYPES, *[None] * len(ERROR_TYPES)]
-        random.Random(f"factgym attribution labels {self.seed} {self.split} {block}").shuffle(order)
-        return _Wanted(order[place])
+    def _draw(self, number: int, error_type: str | None, rng: random.Random) -> tuple[ClaimExample, GoldClaim]:
+        """The first generated example with a claim of this category (None: attributable), and one such claim.
 
-    def _found(self, at: int, wanted: _Wanted, rng: random.Random) -> Iterator[tuple[ClaimExample, GoldClaim]]:
-        """Examples with a claim that is wanted: of some errors, only one document in ten has one."""
+        Rejection sampling: of some errors, only one document in ten has a claim.
+        """
         from factgym.generators.synthetic.scenario import build
 
         kind = "ood" if self.split == "ood" else f"attribution {self.split}"
-        number = at * _TRIES
+        attempt = number * _TRIES
         while True:
-            example = build(kind, self.seed, number, wanted.verdict(rng)).example
-            number += 1
-            claims = wanted.among(example.claims)
+            verdict = rng.choice(_VERDICTS[error_type]) if error_type else "supported"
+            example = build(kind, self.seed, attempt, verdict).example
+            if error_type is None:
+                claims = [claim for claim in example.claims if claim.status == "supported"]
+            else:
+                claims = [claim for claim in example.claims if error_type_of(claim) == error_type]
             if claims:
-                yield example, rng.choice(claims)
+                return example, rng.choice(claims)
+            attempt += 1
 
 
 def _source(example: ClaimExample) -> tuple[str, list[int]]:
@@ -171,13 +163,3 @@ def _source(example: ClaimExample) -> tuple[str, list[int]]:
         parts.append(head + passage.text)
         length += len(parts[-1]) + 2
     return "\n\n".join(parts), starts
-
-
-def _meta(example: ClaimExample, claim: GoldClaim, evidence: list[list[int]]) -> dict[str, Any]:
-    return {
-        "domain": example.domain,
-        "corruption": claim.corruption,
-        "span": claim.unsupported_span,
-        "reason": claim.reason,
-        "evidence": evidence,
-    }

@@ -147,20 +147,34 @@ _NEGATORS = frozenset(
 _NAME_PARTICLES = frozenset(listed("of the de la von van del der da di al"))
 _SUPPORT = frozenset(listed("do does did can has have had be is are was were will"))
 _NEGATING_PREFIX = re.compile(r"(?:un|in|im|il|ir|dis|non)-?(?=\w{3})")
-_OPPOSITES = (
-    "first|last", "large big high long great major heavy upper old strong increase increased increases rose rise more"
-    " most best better up above expensive|small little low short minor light lower young new weak decrease decreased"
-    " decreases fell fall less fewer least worst worse down below cheap", "earlier early before earliest ancient"
-    "|later late after latest modern", "won wins win accepted accepts opened opens began begins started allowed allows"
-    " supported supports arrived gained passed praised loved loves always inside alive|lost loses lose rejected"
-    " rejects closed closes ended ends stopped banned bans opposed opposes left failed criticized hated hates never"
-    " outside dead",
-    "north northern northeast northwest|south southern southwest southeast", "east eastern|west western",
-    "public professional famous safe positive fictional male retired domestic rich cold wet indoor internal permanent"
-    " empty easy rural natural true active|private amateur unknown dangerous negative real female active foreign poor"
-    " hot"
-    " dry outdoor external temporary full difficult urban artificial false retired", "announced confirmed|denied refuted",
-)  # fmt: skip
+_OPPOSITES = tuple(
+    (frozenset(listed(first)), frozenset(listed(second)))
+    for first, second in (
+        ("first", "last"),
+        (
+            "large big high long great major heavy upper old strong increase increased increases rose rise more"
+            " most best better up above expensive",
+            "small little low short minor light lower young new weak decrease decreased decreases fell fall less"
+            " fewer least worst worse down below cheap",
+        ),
+        ("earlier early before earliest ancient", "later late after latest modern"),
+        (
+            "won wins win accepted accepts opened opens began begins started allowed allows supported supports"
+            " arrived gained passed praised loved loves always inside alive",
+            "lost loses lose rejected rejects closed closes ended ends stopped banned bans opposed opposes left"
+            " failed criticized hated hates never outside dead",
+        ),
+        ("north northern northeast northwest", "south southern southwest southeast"),
+        ("east eastern", "west western"),
+        (
+            "public professional famous safe positive fictional male retired domestic rich cold wet indoor internal"
+            " permanent empty easy rural natural true active",
+            "private amateur unknown dangerous negative real female active foreign poor hot dry outdoor external"
+            " temporary full difficult urban artificial false retired",
+        ),
+        ("announced confirmed", "denied refuted"),
+    )
+)
 _DEGREE_STEMS = {
     "bigg": "big",
     "larg": "large",
@@ -192,9 +206,6 @@ _PRESUPPOSES = re.compile(
 _JOINING_WORDS = re.compile(r"\b(?:who|which|whose|where|and|that|not|in the)\b", re.I)
 _STEM = 5
 _NEW_SHARE = 0.6
-_OPPOSITE_SETS = [
-    (frozenset(first.split()), frozenset(second.split())) for first, second in (line.split("|") for line in _OPPOSITES)
-]
 
 
 def aim_faults(
@@ -328,7 +339,7 @@ def _are_opposites(first: str, second: str) -> bool:
     if _NEGATING_PREFIX.sub("", first) == second or _NEGATING_PREFIX.sub("", second) == first:
         return True
     forms, others = {first, _positive_degree(first)}, {second, _positive_degree(second)}
-    return any((forms & a and others & b) or (forms & b and others & a) for a, b in _OPPOSITE_SETS)
+    return any((forms & a and others & b) or (forms & b and others & a) for a, b in _OPPOSITES)
 
 
 def _positive_degree(word: str) -> str:
