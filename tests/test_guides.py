@@ -12,6 +12,8 @@ from test_readme import factgym, run
 
 GUIDES = sorted((Path(__file__).resolve().parents[1] / "docs" / "guides").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"# file: (\S+\.py)\n")
+"""First line of a block that is a part of a file; the parts are joined in their order."""
 NEEDS_MORE = re.compile(r"pip install|vllm serve|sglang|hf:path|--ray|-m perf")
 
 
@@ -24,6 +26,11 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
                 for line in code.strip().splitlines():
                     done = factgym(line.replace(ADDRESS, url), tmp_path)
                     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+            elif language == "python" and (named := FILE.match(code)):
+                file = tmp_path / named[1]
+                file.parent.mkdir(exist_ok=True)
+                with file.open("a", encoding="utf-8") as out:
+                    out.write(code)
             elif language == "python":
                 (tmp_path / "mine.py").write_text(code, "utf-8")
                 done = run([sys.executable, "-W", "error", "-c", code], tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import typer
 
@@ -52,7 +53,9 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 
 def main() -> None:
-    """Entry point of the `factgym` command."""
+    """Entry point of the `factgym` command. Modules of the working directory can be named, as in `module:env-id`."""
+    if str(Path.cwd()) not in sys.path and "" not in sys.path:
+        sys.path.append(str(Path.cwd()))
     try:
         app()
     except FactgymError as error:

@@ -15,7 +15,12 @@ from factgym.core.registry import make
 if TYPE_CHECKING:
     from factgym.benchmarks.costs import PriceTable
 
-EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment; `factgym list` shows them.")]
+EnvId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ENV", help="An environment (`factgym list` shows them), or package.module:name of your own."
+    ),
+]
 Split = Annotated[str | None, typer.Option(help="Which split; `factgym info ENV` shows them.")]
 Reward = Annotated[str | None, typer.Option(help="Which reward, for example r0, gated or v2.")]
 DataPath = Annotated[str | None, typer.Option("--path", help="Folder or file of an environment over your own data.")]

@@ -7,6 +7,7 @@ import inspect
 import pickle
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -210,3 +211,49 @@ def test_the_package_exports_what_it_says() -> None:
     assert dir(factgym) == sorted(factgym.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         factgym.nothing  # noqa: B018
+
+
+MODULE = """
+from factgym import register
+
+register("hours", "tiny_env:TinyEnv", "An environment of another package.")
+"""
+
+
+def test_a_module_that_registers_an_environment_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_hours.py").write_text(MODULE, "utf-8")
+    (tmp_path / "broken_hours.py").write_text("1 / 0", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert spec("my_hours:hours").id == "hours"
+    assert spec("my_hours:hours-v1") is spec("hours")
+    with pytest.raises(UnknownEnvError, match=r"'my_hours' registers none of this id. Did you mean 'hours'\?"):
+        make("my_hours:hour")
+    with pytest.raises(ConfigError, match="'broken_hours' could not be imported: ZeroDivisionError"):
+        make("broken_hours:hours")
+    with pytest.raises(ConfigError, match="'no_such_module' could not be imported: ModuleNotFoundError"):
+        make("no_such_module:hours")
+
+
+def test_installed_packages_register_environments_and_a_broken_one_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "plugin_hours.py").write_text(MODULE, "utf-8")
+    (tmp_path / "plugin_calls.py").write_text(
+        "import factgym\ndef add():\n    factgym.register('called', 'tiny_env:TinyEnv', 'x')", "utf-8"
+    )
+    folder = tmp_path / "plugins-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: plugins\nVersion: 1.0\n", "utf-8")
+    (folder / "entry_points.txt").write_text(
+        f"[{registry.PLUGIN_GROUP}]\nbroken = no_such_plugin\ncalled = plugin_calls:add\nhours = plugin_hours\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_plugin_errors", None)
+    assert spec("claimcheck").id == "claimcheck" and registry._plugin_errors is None, "known ids load no plugins"
+    assert {"called", "hours"} <= set(list_envs())
+    assert [record.message for record in caplog.records] == [
+        "The plugin 'broken' (no_such_plugin) could not be loaded: ModuleNotFoundError: No module named 'no_such_plugin'"
+    ]
+    with pytest.raises(UnknownEnvError, match=r"there is no environment 'zzzz'.*The plugin 'broken'"):
+        make("zzzz")
