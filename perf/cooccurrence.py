@@ -7,8 +7,8 @@ after others of its kind; of each row first ours, then theirs, so that neither w
 processor time of all threads of the process (infini-gram starts several a query), which other work on the machine hardly
 disturbs, or the wall's. Counts are compared where infini-gram is exact: where no word is over its cap.
 
-Both indexes are in memory: infini-gram is told to load its files, ours are read by `preload`, again before every row, as
-a system may drop what was not used for some seconds. With `--mapped` neither is: files are in the system's cache, and
+Both indexes are in memory: infini-gram loads its files, ours are read by `preload`, again before every row, as
+a system may drop pages that were not used for some seconds. With `--mapped` neither is: files are in the system's cache, and
 queries pay for the pages that they touch first.
 """
 
@@ -41,10 +41,10 @@ _CLOCKS: Mapping[str, Clock] = {"cpu": time.process_time, "wall": time.perf_coun
 WORDS = (2, 3, 4, 5)
 CAP = 500_000
 _PEER_BATCH = 48
-_WARM = 4
-_PATIENCE = 15.0
-"""Seconds of infini-gram's after which a row has queries enough, when it has `_LEAST` of them."""
-_LEAST = 8
+_WARM_UP_QUERIES = 4
+_MAX_SECONDS = 15.0
+"""Seconds of infini-gram's after which a row has queries enough, when it has `_MIN_QUERIES` of them."""
+_MIN_QUERIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def measure_cooccurrence(plan: Plan) -> Iterator[str]:
 def _measure(plan: Plan, text: Text, folder: Path) -> Iterator[str]:
     draw = Draw(text, plan.tokens)
     path, peer_path = folder / "corpus.cooc", folder / "infinigram"
-    yield f"{text.what}: {len(text.sentences):,} sentences, {text.vocabulary:,} words; {draw.documents:,} documents"
+    yield f"{text.description}: {len(text.sentences):,} sentences, {text.vocabulary:,} words; {draw.documents:,} documents"
     seconds = _build_ours(plan, draw, folder, path)
     with_peer = plan.peer and find_spec("infini_gram") is not None
     peer_seconds = _build_theirs(plan, draw, peer_path) if with_peer else None
@@ -98,14 +98,14 @@ def _measure(plan: Plan, text: Text, folder: Path) -> Iterator[str]:
     yield from _sizes(ours, path, seconds, theirs, peer_seconds)
     queries = _queries(draw, plan.queries)
 
-    def bring() -> None:
+    def warm_up() -> None:
         for file in (path, *(peer_path.glob("*.0") if with_peer and plan.mapped else ())):
             _warm(file)
         if not plan.mapped:
             ours.preload()
 
-    yield from _latencies(ours, theirs, queries, _CLOCKS[plan.clock], bring)
-    bring()
+    yield from _latencies(ours, theirs, queries, _CLOCKS[plan.clock], warm_up)
+    warm_up()
     yield from _batches(path, ours, theirs, queries)
     yield from _first_query(path, queries)
     if plan.peer and theirs is None:
@@ -168,7 +168,7 @@ def _queries(draw: Draw, count: int) -> Queries:
     for number, times in drawn.items():
         for word in draw.text.tokens[number]:
             tally[word] += times
-    found: Queries = {}
+    by_band: Queries = {}
     for band, (low, high) in enumerate(BANDS):
         words = sorted(word for word, frequency in tally.items() if low <= frequency < high)
         inside = set(words)
@@ -178,8 +178,8 @@ def _queries(draw: Draw, count: int) -> Queries:
             if len(words) < 2 * size:
                 continue
             made = [_query(rng, words, places if n % 2 else [], size) for n in range(2 * count)]
-            found[band, size] = made[:count], made[count:]
-    return found
+            by_band[band, size] = made[:count], made[count:]
+    return by_band
 
 
 def _query(rng: random.Random, words: Sequence[str], places: Sequence[Sequence[str]], size: int) -> list[str]:
@@ -197,22 +197,22 @@ def _latencies(
     theirs: InfinigramCounter | None,
     queries: Queries,
     clock: Clock,
-    bring: Callable[[], None],
+    warm_up: Callable[[], None],
 ) -> Iterator[str]:
     yield "  occurrences of each word   words   ours p50 / p95 ms     infini-gram p50 / p95 ms    ratios      n   equal of exact"
     for (band, size), (warm, measured) in queries.items():
-        bring()
-        mine = _ask(ours, warm, measured, clock, float("inf"))
-        other = [] if theirs is None else _ask(theirs, warm, measured, clock, _PATIENCE)
-        exact = [theirs.is_exact(query) for query in measured[: len(other)]] if theirs is not None else []
-        yield _row(band, size, mine[: len(other) or None], other, exact)
+        warm_up()
+        our_rows = _ask(ours, warm, measured, clock, float("inf"))
+        their_rows = [] if theirs is None else _ask(theirs, warm, measured, clock, _MAX_SECONDS)
+        exact = [theirs.is_exact(query) for query in measured[: len(their_rows)]] if theirs is not None else []
+        yield _row(band, size, our_rows[: len(their_rows) or None], their_rows, exact)
 
 
-class Asked(NamedTuple):
-    """One query: milliseconds, and the count found."""
+class Measurement(NamedTuple):
+    """A query: milliseconds, and its count."""
 
-    took: float
-    found: int
+    milliseconds: float
+    result: int
 
 
 def _ask(
@@ -220,49 +220,55 @@ def _ask(
     warm: Sequence[list[str]],
     measured: Sequence[list[str]],
     clock: Clock,
-    patience: float,
-) -> list[Asked]:
-    """Each query once, after some others; it ends before the last when `patience` seconds are over."""
-    for query in warm[:_WARM]:
+    max_seconds: float,
+) -> list[Measurement]:
+    """Each query once, after some others; it ends before the last when `max_seconds` seconds are over."""
+    for query in warm[:_WARM_UP_QUERIES]:
         counter.count(query)
-    rows: list[Asked] = []
+    rows: list[Measurement] = []
     for query in measured:
         started = clock()
-        found = counter.count(query)
-        rows.append(Asked((clock() - started) * 1e3, found))
-        if len(rows) >= _LEAST and sum(one.took for one in rows) > patience * 1e3:
+        count = counter.count(query)
+        rows.append(Measurement((clock() - started) * 1e3, count))
+        if len(rows) >= _MIN_QUERIES and sum(row.milliseconds for row in rows) > max_seconds * 1e3:
             break
     return rows
 
 
-def _row(band: int, size: int, ours: Sequence[Asked], theirs: Sequence[Asked], exact: Sequence[bool]) -> str:
+def _row(
+    band: int, size: int, ours: Sequence[Measurement], theirs: Sequence[Measurement], exact: Sequence[bool]
+) -> str:
     low, high = BANDS[band]
-    what = f"{low:,} – {high:,}" if high < 1 << 40 else f"over {low:,}"
-    mine, other = [one.took for one in ours], [one.took for one in theirs]
-    line = f"  {what:25} {size:6}   {_p(mine, 50):9.4f} / {_p(mine, 95):9.4f}"
+    label = f"{low:,} – {high:,}" if high < 1 << 40 else f"over {low:,}"
+    our_times, their_times = [row.milliseconds for row in ours], [row.milliseconds for row in theirs]
+    line = f"  {label:25} {size:6}   {_percentile(our_times, 50):9.4f} / {_percentile(our_times, 95):9.4f}"
     if not theirs:
         return line
-    ratios = f"{_p(other, 50) / _p(mine, 50):5.0f} / {_p(other, 95) / _p(mine, 95):4.0f} ×"
-    equal = [one.found == peer.found for one, peer, known in zip(ours, theirs, exact, strict=True) if known]
-    told = f"{len(theirs):4}   {sum(equal)} of {len(equal)}"
-    return f"{line}   {_p(other, 50):9.2f} / {_p(other, 95):9.2f}     {ratios} {told}"
+    ratios = f"{_percentile(their_times, 50) / _percentile(our_times, 50):5.0f} / {_percentile(their_times, 95) / _percentile(our_times, 95):4.0f} ×"
+    equal = [row.result == peer.result for row, peer, is_exact in zip(ours, theirs, exact, strict=True) if is_exact]
+    agreement = f"{len(theirs):4}   {sum(equal)} of {len(equal)}"
+    return (
+        f"{line}   {_percentile(their_times, 50):9.2f} / {_percentile(their_times, 95):9.2f}     {ratios} {agreement}"
+    )
 
 
-def _p(values: Sequence[float], percent: int) -> float:
+def _percentile(values: Sequence[float], percent: int) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, round(percent / 100 * (len(ordered) - 1)))]
 
 
-def _batches(path: Path, one: CooccurrenceIndex, theirs: InfinigramCounter | None, queries: Queries) -> Iterator[str]:
-    """Queries a second of `count_many`, over every band and number of words, on one thread and on two."""
+def _batches(
+    path: Path, single: CooccurrenceIndex, theirs: InfinigramCounter | None, queries: Queries
+) -> Iterator[str]:
+    """Queries a second of `count_many`, over every band and number of words, on one thread and on double."""
     rng = random.Random(1)
     batch = [query for _, measured in queries.values() for query in measured]
     rng.shuffle(batch)
-    two = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=2, preload=False)
-    two.preload()
-    two.count_many(batch[:2])
-    found = [statistics.median(_seconds(index, batch) for _ in range(3)) for index in (one, two)]
-    rates = [len(batch) / seconds for seconds in found]
+    double = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=2, preload=False)
+    double.preload()
+    double.count_many(batch[:2])
+    seconds = [statistics.median(_seconds(index, batch) for _ in range(3)) for index in (single, double)]
+    rates = [len(batch) / spent for spent in seconds]
     yield f"  count_many of {len(batch):,}: {rates[0]:,.0f} queries/s on one thread, {rates[1]:,.0f} on two, {rates[1] / rates[0]:.2f} ×"
     if theirs is not None:
         some = batch[:_PEER_BATCH]
@@ -299,13 +305,13 @@ print(t1 - t0, t2 - t1, t3 - t2, before, held())
 
 def _first_query(path: Path, queries: Queries) -> Iterator[str]:
     """In a fresh process with the default engine: import, open and the first query, milliseconds; memory of its own."""
-    asked = json.dumps([next(iter(queries.values()))[0][0], [measured[0] for _, measured in queries.values()]])
+    queries_json = json.dumps([next(iter(queries.values()))[0][0], [measured[0] for _, measured in queries.values()]])
     rows = []
     for _ in range(3):
         done = subprocess.run(
-            [sys.executable, "-c", _FRESH, str(path), asked], capture_output=True, text=True, check=True
+            [sys.executable, "-c", _FRESH, str(path), queries_json], capture_output=True, text=True, check=True
         )
-        rows.append([float(one) for one in done.stdout.split()])
-    start, opened, first, one, many = (statistics.median(column) for column in zip(*rows, strict=True))
+        rows.append([float(value) for value in done.stdout.split()])
+    start, opened, first, memory_first, memory_all = (statistics.median(column) for column in zip(*rows, strict=True))
     yield f"  fresh process: import {start * 1e3:,.0f} ms, open {opened * 1e3:,.1f} ms, first query {first * 1e3:,.1f} ms"
-    yield f"  memory of its own: {one / 1024:,.0f} MB after it, {many / 1024:,.0f} MB after a query of every row above"
+    yield f"  memory of its own: {memory_first / 1024:,.0f} MB after it, {memory_all / 1024:,.0f} MB after a query of every row above"

@@ -24,7 +24,7 @@ _BATCH_TOKENS = 1 << 20
 _LEAST_PART = 1 << 19
 """Bytes of tokens for each thread of the indexer: it sorts parts that overlap by 100,000 bytes, and repeats what lies in
 two overlaps when they are not much longer than that."""
-_SAYS_WHY = re.compile(r"memory|error|panicked|wrong|No space", re.I)
+_ERROR_LINE = re.compile(r"memory|error|panicked|wrong|No space", re.I)
 
 
 def write_infinigram(
@@ -45,30 +45,30 @@ def write_infinigram(
     """
     if find_spec("infini_gram") is None:
         raise MissingExtraError("writing an infini-gram index", "infini-gram")
-    place = Path(folder).absolute()
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise ConfigError(f"{place} exists and is not an empty folder: name another one")
-    place.mkdir(parents=True, exist_ok=True)
-    tell = progress or (lambda line: None)
-    tell("writing tokens")
-    words = _write_tokens(documents, place)
-    width = _narrow(place, len(words))
-    tokens = (place / "tokenized.0").stat().st_size // width - (place / "offset.0").stat().st_size // 8
+    target = Path(folder).absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"{target} exists and is not an empty folder: name another one")
+    target.mkdir(parents=True, exist_ok=True)
+    report = progress or (lambda line: None)
+    report("writing tokens")
+    words = _write_tokens(documents, target)
+    width = _narrow(target, len(words))
+    tokens = (target / "tokenized.0").stat().st_size // width - (target / "offset.0").stat().st_size // 8
     if not tokens:
-        raise DataError(f"the documents for {place} hold no token")
-    (place / WORDS).write_text("".join(f"{word}\n" for word in words), "utf-8", newline="\n")
-    says = {"format": FORMAT, "version": VERSION, "words": len(words), "tokens": tokens, "case": case}
-    (place / LISTING).write_text(json.dumps(says), "utf-8")
-    tell("sorting suffixes")
-    run_indexer(place, width, memory_gb, threads)
-    return place
+        raise DataError(f"the documents for {target} hold no token")
+    (target / WORDS).write_text("".join(f"{word}\n" for word in words), "utf-8", newline="\n")
+    listing = {"format": FORMAT, "version": VERSION, "words": len(words), "tokens": tokens, "case": case}
+    (target / LISTING).write_text(json.dumps(listing), "utf-8")
+    report("sorting suffixes")
+    run_indexer(target, width, memory_gb, threads)
+    return target
 
 
-def _write_tokens(documents: Iterable[Sequence[str]], place: Path) -> list[str]:
+def _write_tokens(documents: Iterable[Sequence[str]], target: Path) -> list[str]:
     """Writes 4-byte tokens and where each document begins, in tokens for now; the words in order of their numbers."""
     ids: dict[str, int] = {}
     separator = np.iinfo("<u4").max
-    at = 0
+    position = 0
     pending: list[int] = []
     starts: list[int] = []
 
@@ -78,12 +78,12 @@ def _write_tokens(documents: Iterable[Sequence[str]], place: Path) -> list[str]:
         pending.clear()
         starts.clear()
 
-    with (place / "tokenized.0").open("wb") as tokens, (place / "offset.0").open("wb") as offsets:
+    with (target / "tokenized.0").open("wb") as tokens, (target / "offset.0").open("wb") as offsets:
         for document in documents:
-            starts.append(at)
+            starts.append(position)
             pending.append(int(separator))
             pending.extend([ids.setdefault(token, len(ids)) for token in document])
-            at += 1 + len(document)
+            position += 1 + len(document)
             if len(pending) > _BATCH_TOKENS:
                 flush()
         flush()
@@ -92,12 +92,12 @@ def _write_tokens(documents: Iterable[Sequence[str]], place: Path) -> list[str]:
     return list(ids)
 
 
-def _narrow(place: Path, words: int) -> int:
+def _narrow(target: Path, words: int) -> int:
     """Makes tokens of 2 bytes where the words are few enough, and offsets of tokens into offsets of bytes."""
     width = 2 if words <= MAX_SHORT else 4
     if width == 2:
-        _convert(place / "tokenized.0", "<u4", "<u2", 1)
-    _convert(place / "offset.0", "<u8", "<u8", width)
+        _convert(target / "tokenized.0", "<u4", "<u2", 1)
+    _convert(target / "offset.0", "<u8", "<u8", width)
     return width
 
 
@@ -110,20 +110,20 @@ def _convert(file: Path, old: str, new: str, factor: int) -> None:
     beside.replace(file)
 
 
-def run_indexer(place: Path, width: int, memory_gb: int, threads: int) -> None:
+def run_indexer(target: Path, width: int, memory_gb: int, threads: int) -> None:
     """Sort the suffixes of `tokenized.0`, whose tokens have `width` bytes, into `table.0`."""
     if min(memory_gb, threads) < 1:
         raise ConfigError(f"memory_gb ({memory_gb}) and threads ({threads}) must be at least 1")
-    threads = max(1, min(threads, (place / "tokenized.0").stat().st_size // _LEAST_PART))
-    command = [sys.executable, "-m", "infini_gram.indexing", "--data_dir", str(place), "--save_dir", str(place)]
+    threads = max(1, min(threads, (target / "tokenized.0").stat().st_size // _LEAST_PART))
+    command = [sys.executable, "-m", "infini_gram.indexing", "--data_dir", str(target), "--save_dir", str(target)]
     command += ["--token_dtype", f"u{8 * width}", "--cpus", str(threads), "--mem", str(memory_gb)]
     command += ["--ulimit", str(_open_files())]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode or not (place / "table.0").is_file():
-        said = [line for line in (done.stdout + done.stderr).splitlines() if _SAYS_WHY.search(line)]
-        why = " ".join(said[-2:])[:300] or "it says no more"
+    if done.returncode or not (target / "table.0").is_file():
+        errors = [line for line in (done.stdout + done.stderr).splitlines() if _ERROR_LINE.search(line)]
+        reason = " ".join(errors[-2:])[:300] or "no further message"
         raise DataError(
-            f"infini-gram's indexer failed on {place} (exit {done.returncode}): {why}. For words of more than "
+            f"infini-gram's indexer failed on {target} (exit {done.returncode}): {reason}. For words of more than "
             f"{MAX_SHORT:,} kinds it needs over 32 GiB of memory."
         )
 

@@ -36,7 +36,7 @@ class Text:
 
     sentences: Sequence[str]
     tokens: Sequence[list[str]]
-    what: str
+    description: str
 
     @property
     def vocabulary(self) -> int:
@@ -51,18 +51,18 @@ def read_text(path: Path | None, vocabulary: int, seed: int = 0) -> Text:
     """
     if path is None:
         return _generate(seed)
-    found: dict[str, list[str]] = {}
+    sentences: dict[str, list[str]] = {}
     for _, text in open_source(path, unit="paragraph"):
         for sentence in _SENTENCE.split(text):
             plain = " ".join(sentence.split())
-            if plain not in found and _LENGTHS[0] <= len(words := tokenize(plain)) <= _LENGTHS[1]:
-                found[plain] = words
-    common = {word for word, _ in Counter(w for words in found.values() for w in words).most_common(vocabulary)}
-    kept = {one: words for one, words in found.items() if common.issuperset(words)}
-    if not kept:
+            if plain not in sentences and _LENGTHS[0] <= len(words := tokenize(plain)) <= _LENGTHS[1]:
+                sentences[plain] = words
+    common = {word for word, _ in Counter(w for words in sentences.values() for w in words).most_common(vocabulary)}
+    common_sentences = {text: words for text, words in sentences.items() if common.issuperset(words)}
+    if not common_sentences:
         raise ConfigError(f"{path} holds no sentence of {_LENGTHS[0]} to {_LENGTHS[1]} words")
-    chosen = np.random.default_rng(seed).permutation(len(kept))[:_SENTENCES]
-    rows = list(kept.items())
+    chosen = np.random.default_rng(seed).permutation(len(common_sentences))[:_SENTENCES]
+    rows = list(common_sentences.items())
     return Text([rows[n][0] for n in chosen], [rows[n][1] for n in chosen], f"the sentences of {path.name}")
 
 

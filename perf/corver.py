@@ -13,7 +13,7 @@ reward" are what a run sees, batch after batch over one index, every sentence ne
 themselves come after the whole of the same batch.
 
 The rows of one core are medians over batches of the processor time of one thread, counting included, which is pinned to
-one core; beside them stands the wall's time. What the process held before is left out of garbage collection (a trainer
+one core; the wall's time is next to them. Objects of the process are excluded from garbage collection (a trainer
 that holds millions of objects pays for walking over them). The last row is the wall's, with two processes at a time that
 share the index's file. Without an index a corpus is made of the text and held in memory; with one (`python -m
 perf cooccurrence --text TEXT --keep FOLDER` leaves FOLDER/corpus.cooc), give the text that it was
@@ -53,11 +53,11 @@ from perf.cooccurrence_text import read_text
 _QUESTIONS, _GROUP, _SENTENCES = 24, 16, 4
 _POOL = 16
 _TOKEN_CHARS = 4
-_OTHERS = 1_000_000
+_OTHER_SEEDS = 1_000_000
 """Seeds of further batches begin here."""
 _PER_DOCUMENT = 25
 _TARGET = 20_000
-_PATIENCE = 600.0
+_TIMEOUT_SECONDS = 600.0
 _TRAINING = CorverRules(exact_counts=False)
 _FORMS = (
     "{a} directed {b} in {year}.",
@@ -100,29 +100,29 @@ def measure_corver(plan: Plan) -> Iterator[str]:
     sentences = _sentences(plan.text)
     counter = _counter(plan.index, sentences)
     batches = [_batch(sentences, seed) for seed in range(plan.batches + 1)]
-    sizes = [one.sentences for one in batches]
+    sizes = [batch.sentences for batch in batches]
     yield (
         f"CorVer's sentence reward: {plan.batches} batches of {_QUESTIONS * _GROUP} completions, "
-        f"{statistics.mean(sizes):,.0f} sentences each; {_what(counter)}"
+        f"{statistics.mean(sizes):,.0f} sentences each; {_describe(counter)}"
     )
-    found: dict[str, list[Rate]] = {}
-    with _one_core():
+    measured_rates: dict[str, list[Rate]] = {}
+    with _single_core():
         for number, batch in enumerate(batches):
             fresh = counter if plan.index is None else _counter(plan.index, sentences)
-            grouped, other = _batch(sentences, -1 - number, _POOL), _batch(sentences, _OTHERS + number)
+            grouped, other = _batch(sentences, -1 - number, _POOL), _batch(sentences, _OTHER_SEEDS + number)
             rates = _rates(batch, grouped, other, counter, fresh)
             for name, rate in (
                 rates.items() if number else ()
             ):  # the first one warms up what is mapped at its first use
-                found.setdefault(name, []).append(rate)
-    for name, measured in found.items():
+                measured_rates.setdefault(name, []).append(rate)
+    for name, measured in measured_rates.items():
         yield _line(name, measured)
     if plan.index is not None and plan.processes > 1:
-        yield _both(plan, statistics.mean(sizes))
+        yield _measure_processes(plan, statistics.mean(sizes))
 
 
 @contextlib.contextmanager
-def _one_core() -> Iterator[None]:
+def _single_core() -> Iterator[None]:
     """The thread on one core, where the system can do that, and what is there left out of garbage collection."""
     pins = hasattr(os, "sched_setaffinity")
     allowed = os.sched_getaffinity(0) if pins else set()
@@ -170,9 +170,9 @@ def _engine() -> Literal["numba", "numpy"]:
     return "numba" if find_spec("numba") else "numpy"
 
 
-def _what(counter: Counter) -> str:
-    known = counter.describe()
-    return f"an index of {known['tokens']:,} tokens, {known['words']:,} words, counted with {_engine()}"
+def _describe(counter: Counter) -> str:
+    description = counter.describe()
+    return f"an index of {description['tokens']:,} tokens, {description['words']:,} words, counted with {_engine()}"
 
 
 def _batch(sentences: Sequence[str], seed: int, pool: int | None = None) -> Batch:
@@ -192,12 +192,8 @@ def _offsets(text: str) -> np.ndarray:
     return np.stack([starts, np.minimum(starts + _TOKEN_CHARS, len(text))], axis=1)
 
 
-def _extractor() -> RuleExtractor:
-    return RuleExtractor()
-
-
 def _reward(batch: Batch, counter: Counter, rules: CorverRules = _TRAINING) -> None:
-    token_returns_many(score_many(batch.texts, batch.aliases, counter, _extractor(), rules), batch.offsets)
+    token_returns_many(score_many(batch.texts, batch.aliases, counter, RuleExtractor(), rules), batch.offsets)
 
 
 class Rate(NamedTuple):
@@ -209,16 +205,16 @@ class Rate(NamedTuple):
 
 def _sentence_part(batch: Batch, counter: CooccurrenceIndex) -> Rate:
     """Seconds of a batch that is new: split, extract, count; and align, for which it is scored in between."""
-    looked_up = _seconds(lambda: _looked_up(batch, counter))
-    scores = score_many(batch.texts, batch.aliases, counter, _extractor(), _TRAINING)
+    counted = _seconds(lambda: _count_sentences(batch, counter))
+    scores = score_many(batch.texts, batch.aliases, counter, RuleExtractor(), _TRAINING)
     aligned = _seconds(lambda: token_returns_many(scores, batch.offsets))
-    return Rate(*(sum(both) for both in zip(looked_up, aligned, strict=True)))
+    return Rate(*(sum(pair) for pair in zip(counted, aligned, strict=True)))
 
 
-def _looked_up(batch: Batch, counter: CooccurrenceIndex) -> object:
-    texts = list(dict.fromkeys(one.text for text in batch.texts for one in split_sentences(text)))
-    found = _extractor().extract_first(texts)
-    queries = [query for one in found for triplet in one if triplet.valid and (query := build_query(triplet))]
+def _count_sentences(batch: Batch, counter: CooccurrenceIndex) -> object:
+    texts = list(dict.fromkeys(sentence.text for text in batch.texts for sentence in split_sentences(text)))
+    triplets = RuleExtractor().extract_first(texts)
+    queries = [query for group in triplets for triplet in group if triplet.valid and (query := build_query(triplet))]
     return counter.count_up_to(queries, _TRAINING.high_count)
 
 
@@ -226,10 +222,10 @@ def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) 
     """Seconds of each stage by itself, and of the whole. fresh: a counter that knows no word yet."""
     first = _seconds(lambda: _reward(batch, fresh))
     whole = _seconds(lambda: _reward(batch, counter))
-    extractor = _extractor()
-    texts = [one.text for text in batch.texts for one in split_sentences(text)]
-    valid = [next((one for one in found if one.valid), None) for found in extractor.extract(texts)]
-    queries = [query for one in valid if one is not None and (query := build_query(one)) is not None]
+    extractor = RuleExtractor()
+    texts = [sentence.text for text in batch.texts for sentence in split_sentences(text)]
+    triplets = extractor.extract_first(texts)
+    queries = [query for group in triplets for triplet in group if (query := build_query(triplet)) is not None]
     scores = score_many(batch.texts, batch.aliases, counter, extractor)
     return {
         "first batch": first,
@@ -251,7 +247,10 @@ def _rates(
     seconds = {"sentences, new": (other.sentences, _sentence_part(other, counter))}
     seconds |= {name: (batch.sentences, spent) for name, spent in _stages(batch, counter, fresh).items()}
     seconds["whole, groups"] = grouped.sentences, _seconds(lambda: _reward(grouped, counter))
-    return {name: Rate(*(size / max(one, 1e-9) for one in spent)) for name, (size, spent) in seconds.items()}
+    return {
+        name: Rate(*(size / max(seconds_spent, 1e-9) for seconds_spent in spent))
+        for name, (size, spent) in seconds.items()
+    }
 
 
 def _seconds(work: Callable[[], object]) -> Rate:
@@ -262,7 +261,7 @@ def _seconds(work: Callable[[], object]) -> Rate:
 
 def _line(name: str, rates: Sequence[Rate]) -> str:
     cpu, wall = (statistics.median(column) for column in zip(*rates, strict=True))
-    slowest, fastest = min(one.cpu for one in rates), max(one.cpu for one in rates)
+    slowest, fastest = min(rate.cpu for rate in rates), max(rate.cpu for rate in rates)
     goal = (
         f"   {cpu / _TARGET:.2f} × the {_TARGET:,} wanted" if name.startswith(("sentences", "whole", "first")) else ""
     )
@@ -270,16 +269,16 @@ def _line(name: str, rates: Sequence[Rate]) -> str:
     return f"  {name:14} {cpu:12,.0f} sentences/s on one core  {spread}, wall time {wall:,.0f}{goal}"
 
 
-def _both(plan: Plan, size: float) -> str:
+def _measure_processes(plan: Plan, size: float) -> str:
     """The wall's time of the same batches in several processes, which start together once all have read their text."""
     context = get_context("spawn")
     barrier, results = context.Barrier(plan.processes), context.Queue()
     workers = [context.Process(target=_work, args=(plan, seed, barrier, results)) for seed in range(plan.processes)]
-    for one in workers:
-        one.start()
-    spans = [results.get(timeout=_PATIENCE) for _ in workers]
-    for one in workers:
-        one.join()
+    for worker in workers:
+        worker.start()
+    spans = [results.get(timeout=_TIMEOUT_SECONDS) for _ in workers]
+    for worker in workers:
+        worker.join()
     wall = max(end for _, end in spans) - min(start for start, _ in spans)
     rate = plan.processes * plan.batches * size / wall
     return f"  {f'{plan.processes} processes':14} {rate:12,.0f} sentences/s, wall time"
@@ -290,7 +289,7 @@ def _work(plan: Plan, seed: int, barrier: Any, results: Any) -> None:
     counter = _counter(plan.index, sentences)
     batches = [_batch(sentences, 1_000 * (seed + 1) + number) for number in range(plan.batches + 1)]
     _reward(batches[0], counter)
-    barrier.wait(_PATIENCE)
+    barrier.wait(_TIMEOUT_SECONDS)
     start = time.time()
     for batch in batches[1:]:
         _reward(batch, counter)
