@@ -90,9 +90,6 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/rewards",
         "factgym/rewards/seva",
         "factgym/training",
-        "factgym/training/eve",
-        "factgym/training/eve/selector",
-        "factgym/training/filtering",
         "factgym/training/seva",
     ]
 )

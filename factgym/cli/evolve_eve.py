@@ -103,7 +103,7 @@ def eve(
     from rich.console import Console
 
     from factgym.agents.rollout.engine import Limits
-    from factgym.training import Watch
+    from factgym.training import Callbacks
     from factgym.training.eve import EveEvolution
 
     settings = _built(
@@ -138,7 +138,7 @@ def eve(
         _learner("solver", solver, solver_set or [], solver_trainer or trainer, {} if solver_trainer else own),
         _scoring(solver, solver_set or [], auxiliary, cache),
         Limits(concurrency=concurrency),
-        Watch(lambda said: console.print(said, markup=False, style="dim")),
+        Callbacks(lambda said: console.print(said, markup=False, style="dim")),
     )
     with kept(console, out):
         evolution.run(iterations, iterations if solver_iterations is None else solver_iterations, resume=resume)

@@ -81,7 +81,7 @@ def seva(
 
     from factgym.agents.models import find_model
     from factgym.agents.rollout.engine import Limits
-    from factgym.training import Evolution, Watch, find_trainer
+    from factgym.training import Callbacks, Evolution, find_trainer
 
     settings = _settings(benchmarks, source, mix, budget, path) | {
         "size": size,
@@ -102,7 +102,7 @@ def seva(
         _judge(judge, out),
         _proposer(proposer, seed),
         Limits(concurrency=concurrency),
-        Watch(lambda said: console.print(said, markup=False, style="dim")),
+        Callbacks(lambda said: console.print(said, markup=False, style="dim")),
     )
     with kept(console, out):
         evolution.run(_arms(arms, probes, mix), rounds, resume=resume)

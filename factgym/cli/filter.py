@@ -119,7 +119,7 @@ def _run(
     console: Console, world: Env[Any], agent: Any, out: Path, zone: DifficultyBand, rule: Rule, **options: Any
 ) -> None:
     from factgym.cli.display import Display
-    from factgym.training.filtering import filter_tasks
+    from factgym.training.difficulty_filter import filter_tasks
 
     stopped: FactgymError | None = None
     interrupted = False
@@ -173,6 +173,6 @@ def _show_partial(console: Console, world: Env[Any], agent: Any, out: Path, zone
 
 
 def _closing(out: Path, selection: Any) -> str:
-    from factgym.training.filtering import KEPT, TASKS
+    from factgym.training.difficulty_filter import KEPT, TASKS
 
     return f"Kept:    {len(selection.retained):,} questions in {out / KEPT}, their ids in {out / TASKS}\nSamples: factgym view {out}"

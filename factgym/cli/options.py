@@ -63,7 +63,7 @@ def chosen_tasks(env: Env[Any], tasks: Path | None, ray: str | None) -> Env[Any]
         return env
     if ray is not None:
         raise ConfigError("--tasks chooses tasks on this machine, and a cluster's build their own: leave out --ray")
-    from factgym.training.filtering import only, read_tasks
+    from factgym.training.difficulty_filter import only, read_tasks
 
     return only(env, read_tasks(tasks))
 

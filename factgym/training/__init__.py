@@ -1,6 +1,6 @@
 """Self-evolution of verifiers: SEVA's loop, its controls, and the trainers that refine a verifier between rounds."""
 
-from factgym.training.playing import Watch
+from factgym.training.rollouts import Callbacks, RolloutError
 from factgym.training.seva.allocation import ceiling_allocation, random_allocation, weakness_weights
 from factgym.training.seva.loop import Evolution
 from factgym.training.seva.profile import Profile, profile_of
@@ -11,12 +11,13 @@ __all__ = [
     "ARMS",
     "TRAINERS",
     "Arm",
+    "Callbacks",
     "Dataset",
     "Evolution",
     "EvolveSettings",
     "Profile",
+    "RolloutError",
     "Trainer",
-    "Watch",
     "ceiling_allocation",
     "find_trainer",
     "profile_of",

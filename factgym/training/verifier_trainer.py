@@ -20,6 +20,8 @@ class FeatureTrainer:
     pull: strength of the old weights, see `fine_tune`. Raises ConfigError for a pull that is not above 0.
     """
 
+    identity = "factgym.agents.evolve.verifier.trainer.FeatureTrainer"
+
     def __init__(self, pull: float = 2.0) -> None:
         if not pull > 0:
             raise ConfigError(f"pull must be above 0, not {pull}")

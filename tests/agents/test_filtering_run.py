@@ -23,7 +23,7 @@ from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import EPISODES
 from factgym.agents.runs.read import read_run
 from factgym.core.errors import ConfigError
-from factgym.training.filtering import KEPT, SUMMARY, TASKS, filter_tasks, only, read_tasks
+from factgym.training.difficulty_filter import KEPT, SUMMARY, TASKS, filter_tasks, only, read_tasks
 
 POLICY = Path(__file__).parent / "forgetful.py"
 G = 8

@@ -15,7 +15,7 @@ from factgym.benchmarks.benchmark import Outcome, Request, baselines, chosen_age
 from factgym.benchmarks.corver.benchmark import BENCHMARK, QUESTIONS
 from factgym.benchmarks.question_sets import SYNTHETIC
 from factgym.core.errors import ConfigError, DataError
-from factgym.training.filtering import write_selection
+from factgym.training.difficulty_filter import write_selection
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,8 @@
 """EVE's self-evolution: a proposer and a solver that learn, one after the other, from evidence that can be checked."""
 
 from factgym.benchmarks.eve.evolution import summary_of
-from factgym.training.eve.learner import Learner
 from factgym.training.eve.loop import EveEvolution
 from factgym.training.eve.settings import DRAWS, EveSettings
-from factgym.training.eve.trainers import EVE_TRAINERS, Checked, Untrained
+from factgym.training.eve.trainers import EVE_TRAINERS, Checked, Learner, Untrained
 
 __all__ = ["DRAWS", "EVE_TRAINERS", "Checked", "EveEvolution", "EveSettings", "Learner", "Untrained", "summary_of"]

@@ -1,15 +1,15 @@
 """EVE's two phases (section 3.4): the proposer learns against a fixed solver, writes a data set, and the solver learns.
 
 ```
-OUT/manifest.json              what, settings, who plays, fingerprints
+OUT/manifest.json              kind, settings, learners, fingerprints
 OUT/proposer/iteration-T/      Phase A: drawn passages, scored rollouts, HRPO advantages, the proposer after it
 OUT/data/                      the frozen proposer's data set, from passages that it was not trained on
 OUT/solver/iteration-T/        Phase B: groups of episodes over rows of the data set, GRPO advantages, the solver after it
-OUT/summary.json               what every part amounts to
+OUT/summary.json               metrics of every part
 ```
 
-`phase.py` and `dataset.py` say what is in each folder. An evolution that was killed at any point goes on where it was,
-and ends as one that was not.
+`phases.py` and `dataset.py` describe the folders. An evolution that was killed at any point continues where it stopped,
+and ends with the same files.
 """
 
 from __future__ import annotations
@@ -31,13 +31,10 @@ from factgym.core.errors import ConfigError
 from factgym.core.seeds import derive
 from factgym.datasets.multihop import Triple, read_triples
 from factgym.training.eve.dataset import write_triples
-from factgym.training.eve.learner import Learner
-from factgym.training.eve.material import Material, open_material
-from factgym.training.eve.phase import Iterations
-from factgym.training.eve.proposing import Proposing
-from factgym.training.eve.settings import EveSettings
-from factgym.training.eve.solving import Solving
-from factgym.training.playing import UNWATCHED, Watch, play_run
+from factgym.training.eve.phases import PhaseRunner, ProposerPhase, SolverPhase
+from factgym.training.eve.settings import EveSettings, PassageSplits, open_passages
+from factgym.training.eve.trainers import Learner
+from factgym.training.rollouts import SILENT, Callbacks, collect_rollouts
 
 VERSION = 1
 SUMMARY = "summary.json"
@@ -47,8 +44,8 @@ SUMMARY = "summary.json"
 class EveEvolution:
     """An evolution on disk.
 
-    proposer, solver: who learns. scoring: what `eve-proposer` scores proposals with, as it takes it: "solver" (the
-    solver as it begins, for it is fixed through Phase A) and "auxiliary" as text, their settings, "cache".
+    proposer, solver: the policies under training. scoring: options of `eve-proposer` that score proposals: "solver"
+    (the initial solver, for it is fixed through Phase A) and "auxiliary" as text, their settings, "cache".
     """
 
     out: Path
@@ -57,39 +54,49 @@ class EveEvolution:
     solver: Learner
     scoring: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits | None = None
-    watch: Watch = UNWATCHED
+    callbacks: Callbacks = SILENT
 
     def run(self, proposer_iterations: int, solver_iterations: int, *, resume: bool = False) -> None:
         """`run_async`, from a thread without a running event loop."""
         asyncio.run(self.run_async(proposer_iterations, solver_iterations, resume=resume))
 
     async def run_async(self, proposer_iterations: int, solver_iterations: int, *, resume: bool = False) -> None:
-        """Both phases and the data set between them; what is finished is not done again.
+        """Run both phases and the data set between them; finished parts are not repeated.
 
-        resume: go on in the folder, where something is there. More iterations of the solver on a later call continue;
-        more of the proposer do so until the data set is begun. Raises ConfigError, DataError, PlayError and what a
-        trainer raises; what was finished is kept.
+        resume: continue in a folder that is not empty. More iterations of the solver on a later call continue; more of
+        the proposer do so until the data set is begun. Raises ConfigError, DataError, RolloutError and errors of a
+        trainer; finished parts stay on disk.
         """
         if proposer_iterations < 1 or solver_iterations < 0:
             raise ConfigError("Phase A has at least one iteration, and Phase B none or more")
         with files.owned(self.out):
-            files.begin(self.out, await self._manifest(), resume=resume)
+            manifest = {
+                "what": EVE_EVOLUTION,
+                "version": VERSION,
+                "factgym": factgym.__version__,
+                "settings": self.settings.describe(),
+                "proposer": await self.proposer.describe(),
+                "solver": await self.solver.describe(),
+                "scoring": {name: value for name, value in self.scoring.items() if name != "cache"},
+                "fingerprints": self.passages.describe(),
+            }
+            files.begin(self.out, manifest, resume=resume)
             self._check_frozen(proposer_iterations)
             try:
                 await self._phase_a.run(proposer_iterations)
-                await self._written(proposer_iterations)
+                await self._write_dataset(proposer_iterations)
                 if solver_iterations:
                     await self._phase_b().run(solver_iterations)
             finally:
                 files.write_json(self.out / SUMMARY, summary_of(self.out))
 
     @cached_property
-    def material(self) -> Material:
-        """The passages, in their two shards."""
-        return open_material(self.settings)
+    def passages(self) -> PassageSplits:
+        """The passages in their two splits."""
+        return open_passages(self.settings)
 
     def triples(self) -> Sequence[Triple]:
-        """The solver's data set. Raises ConfigError where no row was kept, DataError where it is not there."""
+        """The solver's data set. Raises ConfigError for an empty one, DataError for a missing one."""
         folder = self.out / EVOLUTION_DATA
         if not files.read_json(folder / files.METRICS)["rows"]:
             raise ConfigError(
@@ -97,73 +104,63 @@ class EveEvolution:
             )
         return read_triples("triples", folder / TRIPLES)
 
-    async def _manifest(self) -> dict[str, Any]:
-        return {
-            "what": EVE_EVOLUTION,
-            "version": VERSION,
-            "factgym": factgym.__version__,
-            "settings": self.settings.describe(),
-            "proposer": await self.proposer.describe(),
-            "solver": await self.solver.describe(),
-            "scoring": {name: value for name, value in self.scoring.items() if name != "cache"},
-            "fingerprints": self.material.describe(),
-        }
-
     def _check_frozen(self, iterations: int) -> None:
+        """Refuse to train a proposer further that has begun to write the data set."""
         path = self.out / EVOLUTION_DATA / files.MANIFEST
-        if path.exists() and (wrote := files.read_json(path)["proposer_iterations"]) != iterations:
+        if path.exists() and (previous := files.read_json(path)["proposer_iterations"]) != iterations:
             raise ConfigError(
-                f"the data set in {path.parent} was written after {wrote} iterations of the proposer, not {iterations}: "
-                "repeat that number, or choose another folder"
+                f"the data set in {path.parent} was written after {previous} iterations of the proposer, not "
+                f"{iterations}: repeat that number, or choose another folder"
             )
 
     @cached_property
-    def _phase_a(self) -> Iterations:
-        course = Proposing(self.out / "proposer", self.material, self.scoring)
+    def _phase_a(self) -> PhaseRunner:
+        phase = ProposerPhase(self.out / "proposer", self.passages, self.scoring)
         seed = derive(self.settings.seed, "proposer")
-        return Iterations(course.folder, self.proposer, course, seed, self.limits, self.watch)
+        return PhaseRunner(phase.folder, self.proposer, phase, seed, self.limits, self.callbacks)
 
-    def _phase_b(self) -> Iterations:
+    def _phase_b(self) -> PhaseRunner:
         triples = self.triples()
-        course = Solving(self.material, triples, self.material.solver_env(triples))
+        phase = SolverPhase(self.passages, triples, self.passages.solver_env(triples))
         seed = derive(self.settings.seed, "solver")
-        return Iterations(self.out / "solver", self.solver, course, seed, self.limits, self.watch)
+        return PhaseRunner(self.out / "solver", self.solver, phase, seed, self.limits, self.callbacks)
 
-    async def _written(self, iterations: int) -> None:
+    async def _write_dataset(self, iterations: int) -> None:
+        """Roll the frozen proposer out over the held-out passages and write the solver's data set."""
         folder = self.out / EVOLUTION_DATA
         if (folder / files.METRICS).exists():
             return
-        own = self.settings
-        prompts = self.material.prompts()
-        hops = own.drawn_hops(len(prompts), derive(own.seed, "data hops"))
-        env = self.material.proposer_env(prompts, hops, **self.scoring)
-        before = self._phase_a.before(iterations + 1)
-        seed = derive(own.seed, "data")
-        about = {
+        settings = self.settings
+        prompts = self.passages.prompts()
+        hops = settings.drawn_hops(len(prompts), derive(settings.seed, "data hops"))
+        env = self.passages.proposer_env(prompts, hops, **self.scoring)
+        finished = self._phase_a.folders_before(iterations + 1)
+        seed = derive(settings.seed, "data")
+        manifest = {
             "what": f"{EVE_EVOLUTION}, data set",
             "proposer_iterations": iterations,
             "seed": seed,
-            "proposer": self.proposer.known(before),
+            "proposer": self.proposer.identity(finished),
             "tasks": env.tasks.fingerprint(),
         }
-        files.begin(folder, about, resume=True)
-        self.watch.step(f"data: {own.samples} rollouts of each of {len(prompts)} held-out passages")
-        agent = await self.proposer.open(before)
+        files.begin(folder, manifest, resume=True)
+        self.callbacks.step(f"data: {settings.samples} rollouts of each of {len(prompts)} held-out passages")
+        agent = await self.proposer.open(finished)
         try:
             await agent.prepare()
-            await play_run(
+            await collect_rollouts(
                 EVOLUTION_DATA,
                 env,
                 agent,
                 range(len(prompts)),
                 folder / ROLLOUTS,
-                k=own.samples,
+                k=settings.samples,
                 seed=seed,
                 limits=self.limits,
-                watch=self.watch,
+                callbacks=self.callbacks,
             )
         finally:
             await agent.close()
         episodes = read_run(folder / ROLLOUTS).episodes()
-        found = write_triples(folder, episodes, self.material.corpus, own.min_value)
-        files.write_json(folder / files.METRICS, {"prompts": len(prompts), **found})
+        metrics = write_triples(folder, episodes, self.passages.corpus, settings.min_value)
+        files.write_json(folder / files.METRICS, {"prompts": len(prompts), **metrics})

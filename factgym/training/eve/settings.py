@@ -1,13 +1,25 @@
-"""What an EVE evolution is told: passages, how both phases draw, and the rewards (sections 3.3, 3.4 and appendix C)."""
+"""Settings of an EVE evolution (sections 3.3, 3.4 and appendix C), and its passages in two disjoint splits.
+
+The proposer is trained on one split of the passages and writes the solver's data set from the other.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
+from factgym.agents.rollout.jobs import task_order
+from factgym.core.env import Env
 from factgym.core.errors import ConfigError
+from factgym.core.registry import make
+from factgym.core.seeds import derive
+from factgym.corpora.corpus import Corpus, shards
+from factgym.corpora.passage_files import read_passages
+from factgym.datasets.multihop import Triple
+from factgym.generators.multihop.world import world
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
 
 Draw = Literal["uniform", "selector"]
@@ -16,21 +28,21 @@ DRAWS: tuple[Draw, ...] = ("uniform", "selector")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EveSettings:
-    """Settings of the two phases; how many iterations each has is told to `run`.
+    """Settings of the two phases; the numbers of iterations are arguments of `run`.
 
     passages: file or folder that `read_passages` opens; None for a generated world. layout: of that file. size:
     passages at most, or how large the generated world is; None for all, or its default. index, index_options: of the
     search tool. held_out: share of the passages, chosen by a hash of their ids, that the proposer is not trained on
     and writes the solver's data set from.
 
-    batch: proposer rollouts of an iteration, a passage each. hop_weights: how often 1, 2, 3 … hops are asked for. draw:
+    batch: proposer rollouts of an iteration, a passage each. hop_weights: relative frequencies of 1, 2, 3 … hops. draw:
     "uniform", or "selector" for the corpus selector, whose settings are `selector` (see `SelectorSettings`).
 
     prompts: passages of the held-out shard that the data set is written from; None for all. samples: rollouts of each.
-    min_value: least V of a row; None keeps every valid row, as the paper does. rows: rows that an iteration of the
-    solver plays. group: episodes of each.
+    min_value: lower limit of V; None keeps every valid row, as the paper does. rows: rows of a solver iteration.
+    group: episodes of each.
 
-    n, m: searching answers, and search-disabled ones each way, that score a proposal. value: how V is found, "sampling"
+    n, m: searching answers, and search-disabled ones each way, that score a proposal. value: estimator of V, "sampling"
     or "logprob". reward, solver_reward: names of rewards; None for each environment's own.
     """
 
@@ -57,29 +69,91 @@ class EveSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(0 < self.held_out < 1, f"the held-out share must be above 0 and below 1, not {self.held_out}")
-        _check(self.draw in DRAWS, f"documents are drawn by {' or '.join(DRAWS)}, not {self.draw!r}")
         EveRules(n=self.n, m=self.m, hop_weights=self.hop_weights)
+        if not 0 < self.held_out < 1:
+            raise ConfigError(f"the held-out share must be above 0 and below 1, not {self.held_out}")
+        if self.draw not in DRAWS:
+            raise ConfigError(f"documents are drawn by {' or '.join(DRAWS)}, not {self.draw!r}")
         for name in ("batch", "samples", "rows", "size", "prompts"):
             value = getattr(self, name)
-            _check(value is None or value >= 1, f"{name} must be at least 1, not {value}")
-        _check(self.group >= 2, f"a group has at least two episodes to compare, not {self.group}")
-        _check(
-            self.min_value is None or -1 <= self.min_value <= 1,
-            f"V lies from -1 to 1, so the least V cannot be {self.min_value}",
-        )
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, not {value}")
+        if self.group < 2:
+            raise ConfigError(f"a group has at least two episodes to compare, not {self.group}")
+        if self.min_value is not None and not -1 <= self.min_value <= 1:
+            raise ConfigError(f"V lies from -1 to 1, so the least V cannot be {self.min_value}")
 
     def drawn_hops(self, count: int, seed: int) -> list[int]:
         """`count` independent hop counts in the ratio of the weights."""
         return random.Random(seed).choices(range(1, len(self.hop_weights) + 1), weights=self.hop_weights, k=count)
 
     def describe(self) -> dict[str, Any]:
-        """Everything but the path of the passages, whose content has a fingerprint, as JSON data."""
-        found = asdict(self)
-        del found["passages"], found["layout"]
-        return {**found, "source": "generated" if self.passages is None else "passages"}
+        """JSON data of all settings but the path of the passages, whose content has a fingerprint."""
+        values = asdict(self)
+        del values["passages"], values["layout"]
+        return {**values, "source": "generated" if self.passages is None else "passages"}
 
 
-def _check(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise ConfigError(otherwise)
+@dataclass(frozen=True)
+class PassageSplits:
+    """The passages of an evolution, and environments over them. training, held_out: disjoint ids."""
+
+    settings: EveSettings
+    corpus: Corpus
+    training: tuple[str, ...]
+    held_out: tuple[str, ...]
+
+    def prompts(self) -> tuple[str, ...]:
+        """The held-out passages that the data set is written from, in an order set by the seed."""
+        order = task_order(len(self.held_out), self.settings.prompts, derive(self.settings.seed, "prompts"))
+        return tuple(self.held_out[index] for index in order)
+
+    def proposer_env(
+        self, documents: Sequence[str], hops: Sequence[int], task_types: Sequence[str] = (), **scoring: Any
+    ) -> Env[Any]:
+        """The proposer's environment, a task for each of these passages. scoring: solver, auxiliary, cache."""
+        return make(
+            "eve-proposer",
+            documents=tuple(documents),
+            hops=tuple(hops),
+            task_types=tuple(task_types),
+            n=self.settings.n,
+            m=self.settings.m,
+            value=self.settings.value,
+            **scoring,
+            **self._search_config(self.settings.reward),
+        )
+
+    def solver_env(self, triples: Sequence[Triple]) -> Env[Any]:
+        """The solver's environment over these triples."""
+        return make("eve-solver", triples=triples, **self._search_config(self.settings.solver_reward))
+
+    def _search_config(self, reward: str | None) -> dict[str, Any]:
+        return {
+            "corpus": self.corpus,
+            "index": self.settings.index,
+            "index_options": dict(self.settings.index_options) or None,
+            "seed": self.settings.seed,
+            **({} if reward is None else {"reward": reward}),
+        }
+
+    def describe(self) -> Mapping[str, Any]:
+        """Fingerprint and sizes, for a manifest."""
+        return {
+            "corpus": self.corpus.fingerprint(),
+            "passages": len(self.corpus),
+            "training": len(self.training),
+            "held_out": len(self.held_out),
+        }
+
+
+def open_passages(settings: EveSettings) -> PassageSplits:
+    """Read the passages, or generate a world. Raises ConfigError and DataError."""
+    if settings.passages is None:
+        size = {} if settings.size is None else {"size": settings.size}
+        corpus = world(settings.seed, split="train", **size)[0]
+    else:
+        corpus = read_passages(settings.passages, layout=settings.layout)
+        if settings.size is not None:
+            corpus = Corpus(islice(corpus, settings.size))
+    return PassageSplits(settings, corpus, *shards(corpus, settings.held_out, settings.seed))

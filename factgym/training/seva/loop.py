@@ -37,7 +37,7 @@ from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import artifacts as files
 from factgym.core.errors import ConfigError
 from factgym.core.seeds import derive
-from factgym.training.playing import Watch
+from factgym.training.rollouts import Callbacks
 from factgym.training.seva.allocation import ceiling_allocation, random_allocation, weakness_weights
 from factgym.training.seva.examples import (
     Example,
@@ -54,8 +54,7 @@ from factgym.training.seva.rules import failures_of, write_rules
 from factgym.training.seva.settings import Arm, EvolveSettings
 from factgym.training.seva.splits import World, open_world
 from factgym.training.seva.verify import episodes_of, measure, verify
-from factgym.training.trainer import Dataset, Trainer, describe_trainer, open_dataset
-from factgym.training.training import call_trainer, train_once
+from factgym.training.trainer import Dataset, Trainer, call_trainer, describe_trainer, open_dataset, train_once
 
 VERSION = 1
 REFERENCE = "weakness"
@@ -88,7 +87,7 @@ class Evolution:
     judge: Judge = field(default_factory=lambda: judge_from(None, "probe-check"))
     proposer: PolicyProposer | None = None
     limits: Limits | None = None
-    watch: Watch = field(default_factory=Watch)
+    callbacks: Callbacks = field(default_factory=Callbacks)
 
     def run(self, arms: Sequence[str] = (REFERENCE,), rounds: int = 3, *, resume: bool = False) -> None:
         """`run_async`, from a thread without a running event loop."""
@@ -98,7 +97,7 @@ class Evolution:
         """Measure the seed, then play the rounds of each arm; what is finished is not done again.
 
         rounds: of each arm; more on a later call continue. resume: go on in the folder, where something is there.
-        Raises ConfigError, DataError, PlayError, PolicyError and what the trainer raises; what was finished is kept.
+        Raises ConfigError, DataError, RolloutError, PolicyError and what the trainer raises; what was finished is kept.
         """
         if rounds < 1:
             raise ConfigError(f"an evolution has at least one round, not {rounds}")
@@ -172,7 +171,7 @@ class Evolution:
             await verifier.model.close()
 
     async def _warmed_up(self, start: Model, folder: Path) -> Model:
-        self.watch.step("round 0: training the seed verifier")
+        self.callbacks.step("round 0: training the seed verifier")
         if not (folder / files.TRAIN).exists():
             names = self.settings.warm_sources or (self.settings.source,)
             pool = [one for name in names for one in seeds(self._material(name))]
@@ -218,7 +217,7 @@ class Evolution:
         profile = self._reflected(folder, before)
         weights = weakness_weights(profile.accuracy)
         allocation = self._allocated(arm, number, weights)
-        self.watch.step(f"{arm.name}, round {number}: {sum(allocation['counts'].values())} probes")
+        self.callbacks.step(f"{arm.name}, round {number}: {sum(allocation['counts'].values())} probes")
         report = await self._probed(arm, number, allocation)
         about: dict[str, Any] = {"what": "rules" if number == 1 else "trained", "probes": report}
         if number == 1:
@@ -332,12 +331,12 @@ class Evolution:
     async def _trained(self, model: Model, folder: Path, seed: int, dataset: Dataset | None = None) -> Model:
         dataset = dataset or open_dataset(folder / files.TRAIN)
         if not (folder / files.TRAINED).exists():
-            self.watch.step(f"training on {dataset.lines} examples")
+            self.callbacks.step(f"training on {dataset.lines} examples")
         return await train_once(self.trainer, model, dataset, folder, seed)
 
     async def _measured(self, arm: str, number: int, verifier: Verifier, about: Mapping[str, Any]) -> None:
         folder = self.folder(arm, number)
-        self.watch.step(f"{arm or 'seed'}, round {number}: verifying")
+        self.callbacks.step(f"{arm or 'seed'}, round {number}: verifying")
         agent = agent_with_rules(f"{arm or 'seed'}-{number}", verifier.model, verifier.rules)
         await verify(
             self.worlds,
@@ -345,7 +344,7 @@ class Evolution:
             folder / files.VERIFY,
             seed=self.settings.seed,
             limits=self.limits,
-            watch=self.watch,
+            callbacks=self.callbacks,
         )
         found = {"arm": arm, "round": number, **about, "benchmarks": measure(self.worlds, folder / files.VERIFY)}
         files.write_json(folder / files.METRICS, found)

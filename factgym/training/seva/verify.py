@@ -9,7 +9,7 @@ from typing import Any
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs.read import read_run
-from factgym.training.playing import UNWATCHED, Watch, play_run
+from factgym.training.rollouts import SILENT, Callbacks, collect_rollouts
 from factgym.training.seva.splits import Part, World, task_ids
 
 MEASURED: tuple[Part, ...] = ("test", "reflect")
@@ -22,11 +22,11 @@ async def verify(
     *,
     seed: int,
     limits: Limits | None = None,
-    watch: Watch = UNWATCHED,
+    callbacks: Callbacks = SILENT,
 ) -> None:
     """Play every benchmark into `folder/NAME`; finished episodes are not played again.
 
-    The agent is prepared and not closed. Raises PlayError when the infrastructure ended episodes, and what an
+    The agent is prepared and not closed. Raises RolloutError when the infrastructure ended episodes, and what an
     unfinished run raises.
     """
     await agent.prepare()
@@ -34,7 +34,9 @@ async def verify(
         order = sorted(place for part in MEASURED for place in world.parts[part])
         about = {"parts": world.fingerprint()}
         place = folder / world.name
-        await play_run(world.name, world.env, agent, order, place, seed=seed, about=about, limits=limits, watch=watch)
+        await collect_rollouts(
+            world.name, world.env, agent, order, place, seed=seed, extra=about, limits=limits, callbacks=callbacks
+        )
 
 
 def episodes_of(worlds: Iterable[World], folder: Path, part: Part) -> Iterator[dict[str, Any]]:

@@ -19,7 +19,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import PolicyError
 from factgym.training import ARMS, EvolveSettings, find_trainer
-from factgym.training.playing import PlayError
+from factgym.training.rollouts import RolloutError
 from factgym.training.seva.model_probes import PolicyProposer
 from factgym.training.trainer import open_dataset
 
@@ -233,7 +233,7 @@ def test_a_fault_of_the_infrastructure_is_never_measured(tmp_path: Path) -> None
     claim = world.env.tasks[world.parts["test"][3]].claim
     own = evolution(tmp_path, small(warm_up=0), start=lambda: Flaky(claim))
     other = evolution(tmp_path, small(warm_up=0), start=Flaky)
-    with pytest.raises(PlayError, match=r"ended by the infrastructure .*connection.*--resume"):
+    with pytest.raises(RolloutError, match=r"ended by the infrastructure .*connection.*--resume"):
         own.run(["weakness"], 1)
     assert not (tmp_path / "round-0" / "metrics.json").exists()
     other.run(["weakness"], 1, resume=True)

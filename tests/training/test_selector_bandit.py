@@ -39,8 +39,8 @@ def test_a_batch_is_a_softmax_of_standardised_scores(state: list[tuple[int, floa
     else:
         weights = [math.exp(one / deviation - max(scores) / deviation) for one in scores]
         expected = [one / sum(weights) for one in weights]
-    assert arms.chances() == pytest.approx(expected, abs=1e-6)
-    assert arms.chances().sum() == pytest.approx(1.0)
+    assert arms.probabilities() == pytest.approx(expected, abs=1e-6)
+    assert arms.probabilities().sum() == pytest.approx(1.0)
 
 
 def test_one_arm_is_the_best_and_a_batch_follows_the_chances() -> None:
@@ -48,7 +48,7 @@ def test_one_arm_is_the_best_and_a_batch_follows_the_chances() -> None:
     rng = np.random.default_rng(0)
     assert {tuple(arms.choose(1, rng)) for _ in range(20)} == {(int(arms.scores().argmax()),)}
     drawn = np.bincount(arms.choose(20_000, rng), minlength=3) / 20_000
-    assert drawn == pytest.approx(arms.chances(), abs=0.02)
+    assert drawn == pytest.approx(arms.probabilities(), abs=0.02)
     assert Arms.fresh(4).scores() == pytest.approx([math.sqrt(math.log(4))] * 4)
     assert Arms.fresh(1).choose(3, rng) == [0, 0, 0]
 

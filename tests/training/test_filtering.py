@@ -10,7 +10,7 @@ import pytest
 
 from factgym.agents.difficulty import Buckets, DifficultyBand, find_rule, select
 from factgym.core.errors import ConfigError, DataError
-from factgym.training.filtering import only, read_tasks, write_selection
+from factgym.training.difficulty_filter import only, read_tasks, write_selection
 
 
 def episode(task, right, sample=0, *, index=None, error=None, status="scored", **metrics):

@@ -23,8 +23,8 @@ from factgym.core.policy import PolicyError
 from factgym.datasets.multihop import read_triples
 from factgym.training.eve import EveEvolution, Learner
 from factgym.training.eve.dataset import write_triples
-from factgym.training.eve.solving import rows_of
-from factgym.training.playing import PlayError
+from factgym.training.eve.phases import iteration_rows
+from factgym.training.rollouts import RolloutError
 
 ITERATIONS = 2
 
@@ -73,16 +73,16 @@ def test_every_part_leaves_its_artefacts(whole: Path) -> None:
 
 
 def test_the_two_shards_are_kept_apart(whole: Path) -> None:
-    material = evolution(whole).material
-    assert not set(material.training) & set(material.held_out)
-    assert {*material.training, *material.held_out} == set(material.corpus.ids)
+    passages = evolution(whole).passages
+    assert not set(passages.training) & set(passages.held_out)
+    assert {*passages.training, *passages.held_out} == set(passages.corpus.ids)
     for folder in iterations(whole, "proposer"):
         drawn = lines(folder / "draw.jsonl")
         assert len(drawn) == small().batch
-        assert {row["document"] for row in drawn} <= set(material.training)
+        assert {row["document"] for row in drawn} <= set(passages.training)
         assert {row["hops"] for row in drawn} <= {1, 2, 3, 4}
     sources = {row["meta"]["source"] for row in lines(whole / "data" / "triples.jsonl")}
-    assert sources <= set(material.prompts()) <= set(material.held_out)
+    assert sources <= set(passages.prompts()) <= set(passages.held_out)
     one, other = (lines(folder / "draw.jsonl") for folder in iterations(whole, "proposer"))
     assert one != other
 
@@ -127,7 +127,7 @@ def test_a_trainer_is_handed_the_episodes_and_their_advantages(whole: Path, phas
 
 
 def test_every_row_of_the_data_set_can_be_checked(whole: Path) -> None:
-    corpus = evolution(whole).material.corpus
+    corpus = evolution(whole).passages.corpus
     rollouts = {f"{one['task']}#{one['sample']}": one for one in read_run(whole / "data" / "rollouts").episodes()}
     rows, dropped = lines(whole / "data" / "triples.jsonl"), lines(whole / "data" / "dropped.jsonl")
     assert rows
@@ -155,7 +155,7 @@ def test_a_leak_that_the_published_test_does_not_see_is_no_row(whole: Path, tmp_
     kept = {row["id"] for row in lines(whole / "data" / "triples.jsonl")}
     for one in episodes:
         one["reward"]["metrics"]["leak"] = True
-    found = write_triples(tmp_path, episodes, evolution(whole).material.corpus, None)
+    found = write_triples(tmp_path, episodes, evolution(whole).passages.corpus, None)
     assert found["rows"] == 0
     reasons = {row["id"]: row["reason"] for row in lines(tmp_path / "dropped.jsonl")}
     assert {reasons[name] for name in kept} == {"the question holds every word of its answer"}
@@ -173,15 +173,15 @@ def test_rows_below_the_least_value_are_left_out(whole: Path, tmp_path: Path) ->
 def test_phase_b_plays_every_row_once_before_one_comes_again(total: int, batch: int) -> None:
     played: list[int] = []
     for number in range(1, 12):
-        rows = rows_of(number, total, batch, seed=3)
+        rows = iteration_rows(number, total, batch, seed=3)
         assert len(rows) == len(set(rows)) <= batch
-        assert rows == rows_of(number, total, batch, seed=3)
+        assert rows == iteration_rows(number, total, batch, seed=3)
         played += rows
     counts = Counter(played)
     assert set(counts) == set(range(total))
     if total % batch == 0:
         assert max(counts.values()) - min(counts.values()) <= 1
-    first = {row for number in range(1, total // batch + 1) for row in rows_of(number, total, batch, seed=3)}
+    first = {row for number in range(1, total // batch + 1) for row in iteration_rows(number, total, batch, seed=3)}
     assert len(first) == total // batch * batch or batch > total
 
 
@@ -265,7 +265,7 @@ def test_a_fault_of_the_infrastructure_is_never_a_score(tmp_path: Path) -> None:
     def of(model: Rote) -> EveEvolution:
         return evolution(tmp_path, solver=Learner("solver", lambda: agent_from_model("rote", model)))
 
-    with pytest.raises(PlayError, match=r"of solver 1 were ended by the infrastructure .*connection.*--resume"):
+    with pytest.raises(RolloutError, match=r"of solver 1 were ended by the infrastructure .*connection.*--resume"):
         of(Away()).run(1, 1)
     folder = tmp_path / "solver" / "iteration-1"
     assert not (folder / "train.jsonl").exists()

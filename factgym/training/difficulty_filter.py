@@ -1,0 +1,188 @@
+"""The difficulty filter: questions that a policy answers rightly sometimes, and therefore learns from (CorVer, section 4, A.2, A.4).
+
+A group whose samples are all right or all wrong has no advantage under a group baseline. `filter_tasks` samples G
+episodes of each task through the rollout engine into an ordinary run, `factgym.agents.difficulty.select` counts the
+right ones of any such run and keeps `low <= n_correct <= high` with a fixed number of anchors, and `write_selection`
+writes the selection; each file whole or not at all. `only` restricts an environment to the kept tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from factgym.agents.agent import Agent
+from factgym.agents.difficulty import DifficultyBand, Rule, Selection, find_rule, select
+from factgym.agents.rollout.engine import Limits, run_jobs
+from factgym.agents.rollout.jobs import Progress
+from factgym.agents.runs import FILTER_SUMMARY
+from factgym.agents.runs.artifacts import json_line, write_bytes, write_json
+from factgym.agents.runs.collect import Engine, collect
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.tasks import TaskSet
+
+KEPT, TASKS, SUMMARY = "kept.jsonl", "tasks.txt", FILTER_SUMMARY
+
+
+def filter_tasks(
+    env: Env[Any],
+    agent: Agent,
+    folder: str | Path,
+    band: DifficultyBand | None = None,
+    rule: Rule | None = None,
+    *,
+    n: int | None = None,
+    seed: int = 0,
+    limits: Limits | None = None,
+    resume: bool = False,
+    on_start: Callable[[Progress], None] = lambda _: None,
+    engine: Engine = run_jobs,
+) -> Selection:
+    """Sample G episodes of each of n tasks (all by default) into the run `folder`, select those in the band, write them.
+
+    seed: of the order of the tasks and of the policy. resume: finished episodes are reused, those with infrastructure
+    errors are repeated; another band over the same samples collects nothing. Raises the errors of `collect` and
+    `select`; finished episodes stay on disk.
+    """
+    band, rule = band or DifficultyBand(), rule or find_rule()
+    folder = Path(folder)
+    run = collect(
+        env, agent, folder, n=n, k=band.samples, seed=seed, limits=limits, resume=resume, on_start=on_start, engine=engine
+    )  # fmt: skip
+    selection = select(run.episodes(), band, rule)
+    write_selection(selection, run.episodes(), folder, env=env.env_spec.id, agent=agent.name)
+    return selection
+
+
+def write_selection(
+    selection: Selection, episodes: Iterable[Mapping[str, Any]], folder: Path, **facts: Any
+) -> tuple[Path, ...]:
+    """Write `kept.jsonl`, `tasks.txt` and `filter.json`, and return their paths.
+
+    `kept.jsonl` has a question on each line, with the fields of its task view, so that an environment over files can
+    read it; `tasks.txt` has the ids alone, for any environment. episodes: the run again, for the questions. facts:
+    further entries of `filter.json`, JSON data. Raises ConfigError for a folder that cannot be written to.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for episode in episodes:
+        task = str(episode["task"])
+        if task in selection.retained and task not in rows:
+            rows[task] = _question_row(selection, task, episode)
+    write_bytes(folder / KEPT, b"".join(json_line(rows[task]) for task in selection.retained))
+    write_bytes(folder / TASKS, "".join(f"{task}\n" for task in selection.retained).encode("utf-8", "replace"))
+    write_json(folder / SUMMARY, {**facts, **summary(selection)})
+    return folder / KEPT, folder / TASKS, folder / SUMMARY
+
+
+def summary(selection: Selection) -> dict[str, Any]:
+    """The counts as JSON data, and every question that lacks a sample."""
+    short = selection.incomplete
+    return {
+        "rule": selection.rule,
+        "zone": selection.band.to_dict(),
+        **selection.buckets.to_dict(),
+        "complete": not short,
+        "short": {
+            group.task: {"scored": group.scored, "errors": group.errors, "unscored": group.unscored} for group in short
+        },
+        "notes": list(selection.notes),
+    }
+
+
+def _question_row(selection: Selection, task: str, episode: Mapping[str, Any]) -> dict[str, Any]:
+    """A question with its answers in the layout of question files, as far as the task has them."""
+    view = _mapping(episode.get("task_view"))
+    metrics = _mapping(_mapping(episode.get("reward")).get("metrics"))
+    values = {"question": view.get("question"), "answers": _mapping(view.get("gold")).get("answers")}
+    values |= {name: metrics.get(name) for name in ("benchmark", "popularity", "kind")}
+    return {
+        "id": task,
+        **{name: value for name, value in values.items() if value is not None},
+        "n_correct": selection.groups[task].correct,
+        "samples": selection.band.samples,
+        "kept_as": selection.retained[task],
+    }
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+class Subset:
+    """The tasks of a set with the given ids, in their order. Raises ConfigError for an id that is not in the set.
+
+    Every other attribute (such as a corpus or a counter) is the set's.
+    """
+
+    def __init__(self, tasks: TaskSet[Any], ids: Sequence[str]) -> None:
+        if not ids:
+            raise ConfigError("no task is chosen: the list of ids is empty")
+        self._tasks = tasks
+        self._indices = [tasks.index_of(task_id) for task_id in ids]
+        self._positions: dict[str, int] = {}
+        for position, task_id in enumerate(ids):
+            if self._positions.setdefault(task_id, position) != position:
+                raise ConfigError(f"task {task_id!r:.80} is chosen twice")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copying looks attributes up before `__init__` has set any
+            raise AttributeError(name)
+        return getattr(self._tasks, name)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index: int) -> Any:
+        if not 0 <= index < len(self):
+            raise IndexError(f"there is no task {index}: the set has {len(self)}")
+        return self._tasks[self._indices[index]]
+
+    def index_of(self, task_id: str) -> int:
+        """The position of a task id. Raises ConfigError for an id that is not in the set."""
+        if task_id not in self._positions:
+            raise ConfigError(f"task {task_id!r:.80} is none of the {len(self)} that were chosen")
+        return self._positions[task_id]
+
+    def fingerprint(self) -> str:
+        """A short text that differs whenever the content differs."""
+        content = json.dumps([self._tasks.fingerprint(), list(self._positions)])
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def only(env: Env[Any], ids: Sequence[str]) -> Env[Any]:
+    """Restrict an environment to these tasks, in place, and return it.
+
+    Raises ConfigError for an unknown id. Workers of a cluster build environments anew and cannot use it.
+    """
+    env.tasks = Subset(env.tasks, ids)
+    env.spec = None  # the arguments of `make` no longer determine the tasks
+    return env
+
+
+def read_tasks(path: str | Path) -> list[str]:
+    """The ids in a file: one on each line, or JSON lines with an "id". Raises DataError that names file and line."""
+    path = Path(path)
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    ids = [_task_id(line, f"{path} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not ids:
+        raise DataError(f"{path} names no task")
+    return ids
+
+
+def _task_id(line: str, where: str) -> str:
+    if not line.lstrip().startswith("{"):
+        return line.strip()
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise DataError(f"{where}: no valid JSON") from None
+    if not isinstance(row.get("id"), str):
+        raise DataError(f'{where}: an "id" is needed')
+    return str(row["id"])

@@ -1,0 +1,291 @@
+"""The two phases of EVE, iteration by iteration: draw, collect rollouts, hand the rows to a trainer, measure.
+
+```
+PHASE/iteration-T/manifest.json    kind, seeds, learner, fingerprints
+                 /draw.jsonl       tasks: passages, hop counts, question types; or rows of the data set
+                 /rollouts/        the episodes, a run as `factgym eval` writes it
+                 /train.jsonl      a row for the trainer from each episode
+                 /trained.json     written when training is over; model/ is the trainer's
+                 /selector.json    Phase A with the selector: its state after the iteration
+                 /metrics.json     written last: the iteration is finished
+```
+
+Every file is written whole, so a phase that was killed at any point continues where it stopped.
+
+Phase A (Algorithm 1): the proposer writes questions about drawn passages and is compared within each hop count.
+Iteration t draws N passages and hop counts. Uniformly, both are independent draws: any passage of the training split,
+and 1 to 4 hops in the ratio 4:3:2:1. With the selector, clusters and question types are drawn by its two bandits in
+their state after iteration t - 1, and a passage within each cluster; hop counts are drawn as before.
+
+Feedback of the selector (appendix F), once the episodes are scored: for each valid question its cluster, its type and
+Q_i, which falls with unusual lengths and with repeats in the batch, times one run score R. R is the average of the
+latest proposer's and solver's mean reward, each clipped to [0, 1]; for the solver, which is fixed in this phase, it is
+the share k / n of its correct searching answers over the valid questions.
+
+Phase B (Algorithm 2): the solver answers the rows of its data set, several times each, and is compared within a row.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from factgym.agents.agent import Agent
+from factgym.agents.rollout.engine import Limits
+from factgym.agents.rollout.jobs import task_order
+from factgym.agents.runs import ROLLOUTS
+from factgym.agents.runs import artifacts as files
+from factgym.agents.runs.read import read_run
+from factgym.core.config import build_checked
+from factgym.core.env import Env
+from factgym.core.seeds import derive
+from factgym.datasets.multihop import Triple
+from factgym.training.eve.rollouts import (
+    Episodes,
+    PhaseName,
+    proposer_metrics,
+    scored,
+    solver_metrics,
+    training_rows,
+)
+from factgym.training.eve.settings import PassageSplits
+from factgym.training.eve.trainers import Learner
+from factgym.training.rollouts import SILENT, Callbacks, collect_rollouts
+from factgym.training.trainer import open_dataset
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from factgym.training.eve.selector import Choice, Selector
+
+DRAW = "draw.jsonl"
+SELECTOR = "selector.json"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The tasks of an iteration: k episodes of each in `order`. rows: the draw, for the disk."""
+
+    env: Env[Any]
+    order: Sequence[int]
+    k: int
+    rows: Sequence[Mapping[str, Any]]
+
+
+class Phase(Protocol):
+    """The steps in which the phases differ."""
+
+    @property
+    def name(self) -> PhaseName:
+        """Name of the phase."""
+        ...
+
+    def batch(self, number: int) -> Batch:
+        """The tasks of iteration `number` (from 1); the same for every call."""
+        ...
+
+    def measure(self, number: int, folder: Path, env: Env[Any], episodes: Episodes) -> dict[str, Any]:
+        """Metrics of the scored episodes; also gives feedback. May be called again after a kill."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProposerPhase:
+    """Phase A. folder: of the phase. scoring: solver, auxiliary and cache, which the environment scores with."""
+
+    folder: Path
+    passages: PassageSplits
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    name: PhaseName = "proposer"
+
+    def batch(self, number: int) -> Batch:
+        """The passages of an iteration with hop counts and question types."""
+        settings = self.passages.settings
+        drawn: list[tuple[str, int | None, str | None]]
+        if settings.draw == "selector":
+            selector = self._selector(number)
+            choices = selector.draw(settings.batch)
+            self._drawn[number] = selector, choices
+            drawn = [(choice.document, choice.cluster, choice.task_type) for choice in choices]
+        else:
+            rng = random.Random(derive(settings.seed, "passages", number))
+            drawn = [(document, None, None) for document in rng.choices(self.passages.training, k=settings.batch)]
+        hops = settings.drawn_hops(settings.batch, derive(settings.seed, "hops", number))
+        rows = [
+            {"document": document, "hops": count, "cluster": cluster, "task_type": task_type}
+            for (document, cluster, task_type), count in zip(drawn, hops, strict=True)
+        ]
+        documents = [document for document, _, _ in drawn]
+        task_types = [task_type for _, _, task_type in drawn if task_type is not None]
+        env = self.passages.proposer_env(documents, hops, task_types, **self.scoring)
+        return Batch(env, range(len(rows)), 1, rows)
+
+    def measure(self, number: int, folder: Path, env: Env[Any], episodes: Episodes) -> dict[str, Any]:
+        """Metrics of an iteration; with the selector, also its feedback."""
+        from factgym.training.eve.selector import run_reward
+
+        metrics = proposer_metrics(episodes)
+        if self.passages.settings.draw != "selector":
+            return metrics
+        # A mean over no episode counts as 0.
+        score = round(run_reward(metrics["reward"] or 0.0, metrics["solved"] or 0.0), 6)
+        selector, choices = self._drawn[number]
+        valid = [(choices[episode["index"]], episode["reward"]["metrics"]) for episode in episodes]
+        rows = [
+            {
+                "question": facts["question"],
+                "answer": facts["answer"],
+                "cluster": choice.cluster,
+                "task_type": choice.task_type,
+            }
+            for choice, facts in valid
+            if facts.get("valid")
+        ]
+        selector.feedback(rows, score)
+        selector.save(folder / SELECTOR)
+        metrics["selector"] = {
+            "run_score": score,
+            "round": selector.round,
+            "clusters": len(selector.clusters),
+            "drawn": len({choice.cluster for choice in choices}),
+        }
+        return metrics
+
+    def _selector(self, number: int) -> Selector:
+        """The selector before an iteration: its state after the previous one, or a new one."""
+        from factgym.training.eve.selector import Selector, SelectorSettings
+
+        ids = self.passages.training
+        if number > 1:
+            return Selector.load(self.folder / f"iteration-{number - 1}" / SELECTOR, self._vectors, ids)
+        settings = build_checked(SelectorSettings, "the selector", self.passages.settings.selector)
+        return Selector(self._vectors, ids, settings=settings, seed=derive(self.passages.settings.seed, "selector"))
+
+    @cached_property
+    def _drawn(self) -> dict[int, tuple[Selector, Sequence[Choice]]]:
+        """Iteration -> its selector and the choices."""
+        return {}
+
+    @cached_property
+    def _vectors(self) -> NDArray[np.float32]:
+        """Vectors of the training passages, by the encoder of a dense index where there is one."""
+        from factgym.corpora.dense import shared_encoder
+        from factgym.training.eve.clusters import corpus_embeddings
+
+        options = self.passages.settings.index_options
+        named = {name: options[name] for name in ("preset", "device", "batch_size") if name in options}
+        encoder = shared_encoder(options["encoder"], **named) if "encoder" in options else None
+        return corpus_embeddings(map(self.passages.corpus.get, self.passages.training), encoder)
+
+
+@dataclass(frozen=True)
+class SolverPhase:
+    """Phase B. env: over the whole data set."""
+
+    passages: PassageSplits
+    triples: Sequence[Triple]
+    env: Env[Any]
+    name: PhaseName = "solver"
+
+    def batch(self, number: int) -> Batch:
+        """The rows of an iteration. Every row is drawn once before one is drawn again."""
+        settings = self.passages.settings
+        order = iteration_rows(number, len(self.triples), settings.rows, settings.seed)
+        rows = [{"row": index, "id": self.triples[index].id, "hops": self.triples[index].hops} for index in order]
+        return Batch(self.env, order, settings.group, rows)
+
+    def measure(self, number: int, folder: Path, env: Env[Any], episodes: Episodes) -> dict[str, Any]:
+        """Metrics of an iteration."""
+        return solver_metrics(episodes)
+
+
+def iteration_rows(number: int, total: int, batch: int, seed: int) -> list[int]:
+    """Rows of iteration `number` (from 1) among `total`: the next `batch` of shuffled epochs, without repeats."""
+    positions = range((number - 1) * batch, number * batch)
+    epochs = {
+        epoch: task_order(total, None, derive(seed, "pass", epoch)) for epoch in {at // total for at in positions}
+    }
+    return list(dict.fromkeys(epochs[position // total][position % total] for position in positions))
+
+
+@dataclass(frozen=True)
+class PhaseRunner:
+    """The iterations of a phase on disk."""
+
+    folder: Path
+    learner: Learner
+    phase: Phase
+    seed: int
+    limits: Limits | None = None
+    callbacks: Callbacks = SILENT
+
+    def iteration_folder(self, number: int) -> Path:
+        """Folder of an iteration, from 1."""
+        return self.folder / f"iteration-{number}"
+
+    def folders_before(self, number: int) -> list[Path]:
+        """Folders of the iterations before this one."""
+        return [self.iteration_folder(earlier) for earlier in range(1, number)]
+
+    async def run(self, iterations: int) -> None:
+        """Run the iterations that are not finished."""
+        finished = ((self.iteration_folder(number) / files.METRICS).exists() for number in range(1, iterations + 1))
+        first = next((number for number, done in enumerate(finished, 1) if not done), None)
+        if first is None:
+            return
+        agent = await self.learner.open(self.folders_before(first))
+        try:
+            await agent.prepare()
+            for number in range(first, iterations + 1):
+                agent = await self._iteration(number, agent)
+        finally:
+            await agent.close()
+
+    async def _iteration(self, number: int, agent: Agent) -> Agent:
+        """Run one iteration and return the agent for the next."""
+        folder, name = self.iteration_folder(number), f"{self.phase.name} {number}"
+        batch = self.phase.batch(number)
+        manifest = {
+            "what": f"factgym evolve eve, {self.phase.name}",
+            "iteration": number,
+            "seeds": {stage: derive(self.seed, stage, number) for stage in ("play", "train")},
+            "learner": self.learner.identity(self.folders_before(number)),
+            "tasks": batch.env.tasks.fingerprint(),
+        }
+        files.begin(folder, manifest, resume=True)
+        files.write_once(folder / DRAW, batch.rows)
+        self.callbacks.step(f"{name}: {len(batch.order) * batch.k} episodes")
+        await collect_rollouts(
+            name,
+            batch.env,
+            agent,
+            batch.order,
+            folder / ROLLOUTS,
+            k=batch.k,
+            seed=manifest["seeds"]["play"],
+            limits=self.limits,
+            callbacks=self.callbacks,
+        )
+        episodes = scored(read_run(folder / ROLLOUTS).episodes())
+        files.write_once(folder / files.TRAIN, training_rows(episodes, self.phase.name, number))
+        metrics = self.phase.measure(number, folder, batch.env, episodes)
+        if self.learner.learns:
+            agent = await self._train(number, agent)
+        header = {"phase": self.phase.name, "iteration": number, "episodes": len(episodes)}
+        files.write_json(folder / files.METRICS, {**header, **metrics})
+        return agent
+
+    async def _train(self, number: int, agent: Agent) -> Agent:
+        folder = self.iteration_folder(number)
+        dataset = open_dataset(folder / files.TRAIN)
+        if not (folder / files.TRAINED).exists():
+            self.callbacks.step(f"{self.phase.name} {number}: training on {dataset.lines} rows")
+        trained = await self.learner.train(agent, dataset, folder, derive(self.seed, "train", number))
+        trained = trained or await self.learner.open(self.folders_before(number + 1))
+        await trained.prepare()
+        return trained
