@@ -1,8 +1,7 @@
-"""One episode slot as an adapter sees it: what every door shares.
+"""An episode slot as a framework's adapter uses it, tasks as rows, and the lengths of episodes in tokens.
 
-A framework hands over assistant messages, or single tool calls, and wants messages, a reward and flat metrics back.
-Everything else is the environment's: nothing here parses, scores or words anything a second time.
-"""
+An adapter passes assistant messages or single tool calls, and receives messages, a reward and flat metrics. Parsing,
+scoring and wording are the environment's."""
 
 from __future__ import annotations
 
@@ -10,10 +9,12 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from factgym.agents.resolve import scripted_agents
 from factgym.core.action import encode_json, parse_action
 from factgym.core.env import Env
 from factgym.core.episode import RewardReport, SpanCredit, Stop, Turn
@@ -252,3 +253,49 @@ def _json_text(arguments: Mapping[str, Any]) -> str:
         return encode_json(dict(arguments))
     except (TypeError, ValueError):
         return json.dumps(dict(arguments), default=lambda _: math.nan, skipkeys=True)
+
+
+_FRAME = 8
+"""Tokens that a template puts around a message, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeTokens:
+    """Tokens of the longest of some episodes that the oracle played: of its prompt, and of all that follows."""
+
+    prompt: int
+    completion: int
+
+
+def episode_tokens(
+    env_id: str, count: Callable[[str], int], config: Mapping[str, Any] | None = None, *, tasks: int = 16
+) -> EpisodeTokens:
+    """How long episodes are: what a bound on an episode has to hold at least.
+
+    count: tokens of a text. The oracle goes the shortest way; twice its length is a fair beginning. The completion is 0
+    where there is no oracle.
+    """
+    env = make(env_id, **(config or {}))
+    oracle = next((one for one in scripted_agents(env.env_spec.id).values() if one.role == "oracle"), None)
+    longest = EpisodeTokens(0, 0)
+    for index in range(min(tasks, len(env.tasks))):
+        env.reset(options={"task": index})
+        first = len(env.episode.messages)
+        policy = oracle.start(env, 0) if oracle is not None else None
+        while policy is not None and env.episode.stop is None:
+            action: Any = policy.act(env.policy_prompt(), env.available_tools())
+            env.step(action)
+        said = env.episode.messages if policy is None else env.episode.messages[:-1]  # what is said after the end
+        sizes = [_tokens(count, part) for part in (said[:first], said[first:])]
+        longest = EpisodeTokens(max(longest.prompt, sizes[0]), max(longest.completion, sizes[1]))
+    return longest
+
+
+def _tokens(count: Callable[[str], int], messages: Sequence[Message]) -> int:
+    texts = []
+    for message in messages:
+        calls = [
+            f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", [])
+        ]
+        texts.append("\n".join([message["content"] or "", *calls]))
+    return sum(count(text) + _FRAME for text in texts)

@@ -90,8 +90,7 @@ def _output(message: Message) -> Any:
 
 def _through(given: _Given) -> Episode:
     from factgym.integrations.inspect.messages import ToolInfos
-    from factgym.integrations.inspect.play import play_through
-    from factgym.integrations.inspect.score import REWARD, metric_names, score_of
+    from factgym.integrations.inspect.tasks import REWARD, metric_names, play_through, score_of
 
     session, infos = given.session, ToolInfos()
     names = metric_names(session)
@@ -147,7 +146,7 @@ def _evaluated(env_id: str, outputs: Mapping[str, Sequence[Any]]) -> list[float]
     from inspect_ai.solver._task_state import sample_state
 
     from factgym.integrations.inspect import task_of
-    from factgym.integrations.inspect.score import REWARD
+    from factgym.integrations.inspect.tasks import REWARD
 
     left = {task: iter(said) for task, said in outputs.items()}
 

@@ -13,10 +13,10 @@ def door(env_id: str) -> Door:
     from factgym.integrations import verl
 
     verl.register()
+    from factgym.integrations.credit import Turn
     from factgym.integrations.session import Session
-    from factgym.integrations.turns import Turn
     from factgym.integrations.verl.reading import Reader
-    from factgym.integrations.verl.slots import RowTask, slot
+    from factgym.integrations.verl.rows import RowTask, slot
 
     env = Session(env_id).env.env_spec.versioned
     tokenizer: Any = SimpleNamespace(decode=lambda ids, **_: "")

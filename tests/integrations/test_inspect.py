@@ -48,7 +48,7 @@ from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.messages import Message
 from factgym.integrations.inspect import Played, task_of
 from factgym.integrations.inspect.messages import said, tool_info
-from factgym.integrations.inspect.score import metric_names, score_of
+from factgym.integrations.inspect.tasks import metric_names, score_of
 from factgym.integrations.session import Session, self_contained
 
 pytestmark = [

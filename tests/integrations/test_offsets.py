@@ -13,8 +13,8 @@ pytest.importorskip("transformers", reason="needs the extra 'local'")
 
 import tiny_tokens
 
-from factgym.integrations import offsets
-from factgym.integrations.offsets import token_offsets
+from factgym.integrations import credit
+from factgym.integrations.credit import token_offsets
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -81,7 +81,7 @@ def test_without_bytes_the_tokenizer_reads_the_text_again_or_token_by_token() ->
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     known = PreTrainedTokenizerFast(tokenizer_object=core, unk_token="[UNK]", eos_token="[END]")
     assert token_offsets(known, [1, 2, 4], "some words").tolist() == [[0, 4], [5, 10], [10, 10]]
-    assert offsets._sizes[known] is None
+    assert credit._sizes[known] is None
     # What was sampled is not what the tokenizer reads in the text.
     assert token_offsets(known, [1, 3, 4], "some words").tolist() == [[0, 4], [4, 9], [10, 10]]
 

@@ -37,7 +37,7 @@ from websockets.sync.server import serve
 
 from factgym.core.errors import EpisodeOverError
 from factgym.integrations.openenv import FactAction, FactClient, ServerLostError, environment_class
-from factgym.integrations.openenv.environment import Served
+from factgym.integrations.openenv.server import Served
 from factgym.integrations.session import OVER, Session
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own

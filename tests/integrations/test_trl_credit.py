@@ -30,13 +30,11 @@ from tiny_trl import (
 
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
-from factgym.integrations.credit import Row, token_advantages
-from factgym.integrations.offsets import token_offsets
+from factgym.integrations.credit import Row, Turn, read_message, token_advantages, token_offsets
 from factgym.integrations.trl import (
     dataset,
 )
-from factgym.integrations.trl.loop import _Loop
-from factgym.integrations.turns import Turn, read_message
+from factgym.integrations.trl.trainer import _Loop
 from factgym.rewards.advantages import group_advantages
 from factgym.rewards.corver.tokens import group_returns
 

@@ -252,7 +252,7 @@ def parameters(function: Any) -> list[str]:
 
 
 def test_what_we_rely_on_in_trl() -> None:
-    """A failure here names the upstream change; `factgym.integrations.trl.loop` rests on these private methods."""
+    """A failure here names the upstream change; `factgym.integrations.trl.trainer` rests on these private methods."""
     loop = ["prompts", "prompt_ids", "completion_ids", "completions", "logprobs", "images", "multimodal_fields"]
     assert parameters(GRPOTrainer._tool_call_loop) == loop
     assert parameters(GRPOTrainer._generate_single_turn)[:3] == ["prompt_ids", "images", "multimodal_fields"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from factgym.core.action import encode_json, parse_action
 from factgym.core.calls import ToolCall
-from factgym.integrations.turns import read_hermes, read_message
+from factgym.integrations.credit import read_hermes, read_message
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES = st.recursive(

@@ -233,7 +233,7 @@ def test_a_tool_server_that_forgot_a_session_plays_it_again() -> None:
     data = FactData(env=case.env, task=case.episode.task, max_turns=12)
     calls = [(name, json.loads(arguments)) for name, arguments in case.episode.calls()]
     state = FactState(key="a", task=data.model_dump(), actions=calls[:-1])
-    from factgym.integrations.verifiers.tools import FactTools, FactToolsConfig
+    from factgym.integrations.verifiers.task import FactTools, FactToolsConfig
 
     tools = FactTools(FactToolsConfig(env=case.env))
     run(tools.setup())

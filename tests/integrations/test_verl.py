@@ -19,8 +19,8 @@ from tiny_verl import Server, oracle, played, row_of, tokenizer, written
 
 from factgym.core.errors import ConfigError, UnknownEnvError
 from factgym.integrations.session import Session
-from factgym.integrations.verl.output import SCALE, TAIL, decode_row
-from factgym.integrations.verl.slots import RowTask
+from factgym.integrations.verl.advantages import SCALE, TAIL, decode_row
+from factgym.integrations.verl.rows import RowTask
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 

@@ -21,7 +21,7 @@ from factgym.core.messages import message_text
 from factgym.integrations import verl as door
 from factgym.integrations.credit import Spread
 from factgym.integrations.session import Session
-from factgym.integrations.verl.output import SCALE, TAIL, Layout, decode_row, form_of
+from factgym.integrations.verl.advantages import SCALE, TAIL, Layout, decode_row, form_of
 from factgym.rewards.advantages import group_advantages
 from factgym.rewards.corver import score_completion
 from factgym.rewards.corver.tokens import group_returns

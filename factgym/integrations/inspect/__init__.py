@@ -21,9 +21,7 @@ except ModuleNotFoundError as missing:
         raise
     raise MissingExtraError("The Inspect door", "inspect") from missing
 
-from factgym.integrations.inspect.play import Played, play_episode
-from factgym.integrations.inspect.score import episode_reward
-from factgym.integrations.inspect.tasks import task_of
+from factgym.integrations.inspect.tasks import Played, episode_reward, play_episode, task_of
 
 __all__ = ["Played", "episode_reward", "play_episode", "task_of"]
 

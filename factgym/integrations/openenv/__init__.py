@@ -22,13 +22,12 @@ except ModuleNotFoundError as missing:
         raise
     raise MissingExtraError("The OpenEnv door", "openenv") from missing
 
-from factgym.integrations.openenv.models import FactAction, FactObservation, FactState
+from factgym.integrations.openenv.client import FactAction, FactObservation, FactState
 
 if TYPE_CHECKING:
     from factgym.integrations.openenv.client import FactClient, ServerLostError
-    from factgym.integrations.openenv.environment import FactEnvironment, environment_class
     from factgym.integrations.openenv.folder import write_folder
-    from factgym.integrations.openenv.server import app, serve
+    from factgym.integrations.openenv.server import FactEnvironment, app, environment_class, serve
 
 __all__ = [
     "FactAction",
@@ -46,8 +45,8 @@ __all__ = [
 _WHERE = {
     "FactClient": "client",
     "ServerLostError": "client",
-    "FactEnvironment": "environment",
-    "environment_class": "environment",
+    "FactEnvironment": "server",
+    "environment_class": "server",
     "write_folder": "folder",
     "app": "server",
     "serve": "server",

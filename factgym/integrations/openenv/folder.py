@@ -20,8 +20,8 @@ from factgym.core.action import parse_action
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
-from factgym.integrations.openenv.environment import Served
-from factgym.integrations.openenv.models import FactAction
+from factgym.integrations.openenv.client import FactAction
+from factgym.integrations.openenv.server import Served
 
 OPENENV = "openenv>=0.10,<0.11"
 EPISODE_ID = "validation"

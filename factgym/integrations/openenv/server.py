@@ -1,20 +1,222 @@
-"""The server: OpenEnv's own, with bounds on what clients may cost."""
+"""OpenEnv's server over one environment: an instance for each session, one shared configuration, bounds on requests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import cycle
+from typing import Any, ClassVar
+from uuid import uuid4
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from openenv.core.env_server.http_server import create_app
-from openenv.core.env_server.types import ConcurrencyConfig
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata
 
-from factgym.core.errors import FactgymError
+import factgym
+from factgym.agents.rollout.jobs import task_order
+from factgym.core.errors import ConfigError, EpisodeOverError, FactgymError, did_you_mean
+from factgym.core.messages import Message
 from factgym.integrations.http import serve_app
-from factgym.integrations.openenv.environment import environment_class
-from factgym.integrations.openenv.models import FactAction, FactObservation, FactState
+from factgym.integrations.openenv.client import FactAction, FactObservation, FactState
+from factgym.integrations.session import Session
+
+MAX_LISTED = 10_000
+"""Tasks that one request lists at most; `num_tasks` says how many there are, and a range shows any of them."""
+
+RESET_WORDS = ("seed", "episode_id", "task", "split", "index")
+_MAX_ID_CHARS = 255
+
+
+class Served:
+    """What all sessions of a server share: the configuration, and the order in which tasks are given out.
+
+    Raises what `make` raises, so that a server that cannot play does not start.
+    """
+
+    def __init__(self, env_id: str, config: Mapping[str, Any] | None = None, seed: int = 0) -> None:
+        self.env_id, self.config = env_id, dict(config or {})
+        self.template = self.session()
+        self.size = len(self.template.env.tasks)
+        if not self.size:
+            raise ConfigError(f"{env_id!r} has no tasks in this configuration")
+        self.split = str(getattr(self.template.env.config, "split", None) or "all")
+        self._order = cycle(task_order(self.size, None, seed))
+        self._lock = threading.Lock()
+
+    def session(self) -> Session:
+        """A session of the environment, of which nothing is played."""
+        return Session(self.env_id, **self.config)
+
+    def next_task(self) -> int:
+        """The next task's index; they begin again when all are given out."""
+        with self._lock:
+            return next(self._order)
+
+    def checked_split(self, split: Any) -> str:
+        """The split that is served. Raises ConfigError for any other."""
+        if split != self.split:
+            raise ConfigError(f"this server plays the split {self.split!r}, not {split!r:.80}: start one with --split")
+        return self.split
+
+
+class FactEnvironment(Environment[FactAction, FactObservation, FactState]):
+    """One session. `served`: set by `environment_class`."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    served: ClassVar[Served]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: Session | None = None
+        self._episode_id: str | None = None
+        self._steps = 0
+        self._closed = False
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        *,
+        task: str | int | None = None,
+        split: str | None = None,
+        index: int | None = None,
+        **unknown: Any,
+    ) -> FactObservation:
+        """Start an episode: of `task` (its id or index), of `index` in the split, of one that `seed` chooses; else the next.
+
+        Raises ConfigError for what is not there, and for any other argument.
+        """
+        for word in unknown:
+            raise ConfigError(f"reset takes no {word!r:.80}.{did_you_mean(word, RESET_WORDS)}")
+        if split is not None:
+            self.served.checked_split(split)
+        if seed is not None and (type(seed) is not int or seed < 0):
+            raise ConfigError(f"seed is a whole number from 0, not {seed!r:.80}")
+        if episode_id is not None and (type(episode_id) is not str or len(episode_id) > _MAX_ID_CHARS):
+            raise ConfigError(f"episode_id is a text of at most {_MAX_ID_CHARS} characters")
+        session = self._slot()
+        wanted = task if task is not None else index
+        first = session.start(self.served.next_task() if wanted is None and seed is None else wanted, seed)
+        self._steps, self._episode_id = 0, episode_id or uuid4().hex
+        return self._observed(session, first, None)
+
+    def step(self, action: FactAction, timeout_s: float | None = None, **kwargs: Any) -> FactObservation:
+        """Play an action. Raises EpisodeOverError before the first reset; after the end nothing is played."""
+        session = self._slot()
+        over = session.done
+        new: list[Message] = []
+        if action.stop is None:
+            new = session.say(action.said())
+        else:
+            session.close(action.stop)
+        self._steps += 1
+        return self._observed(session, new, session.reward if session.done and not over else 0.0)
+
+    def _slot(self) -> Session:
+        if self._closed:
+            raise EpisodeOverError("this session was closed, or idle for too long: connect again, and reset")
+        if self._session is None:
+            self._session = self.served.session()
+        return self._session
+
+    def _observed(self, session: Session, new: Sequence[Message], reward: float | None) -> FactObservation:
+        episode, shown, report = session.env.episode, session.messages, session.report
+        end: dict[str, Any] = {}
+        if report is not None:
+            end = {
+                "report": report.to_dict(),
+                "metrics": session.metrics(),
+                "turn_rewards": session.turn_rewards(),
+            }
+        return FactObservation(
+            done=session.done,
+            reward=reward,
+            messages=[dict(message) for message in new],
+            prompt=None if shown == episode.messages else [dict(message) for message in shown],
+            tools=session.tools(),
+            task=session.task,
+            stage=session.env.stage,
+            error=episode.turns[-1].error if episode.turns else None,
+            turns_left=session.env.config.max_turns - len(episode.turns),
+            stop=session.stop,
+            **end,
+        )
+
+    @property
+    def state(self) -> FactState:
+        """Where the episode stands."""
+        session = self._session
+        if session is None or self._episode_id is None:
+            return FactState(episode_id=None, step_count=0)
+        env = session.env
+        return FactState(
+            episode_id=self._episode_id,
+            step_count=self._steps,
+            task=session.task,
+            stage=env.stage,
+            stop=session.stop,
+            turns_left=env.config.max_turns - len(env.episode.turns),
+            prompt=[dict(message) for message in session.messages],
+            tools=session.tools(),
+        )
+
+    def close(self) -> None:
+        """Free the session; what is asked of it afterwards is an error."""
+        self._closed, self._session, self._episode_id = True, None, None
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """The environment's card."""
+        entry = self.served.template.env.env_spec
+        return EnvironmentMetadata(
+            name=entry.id,
+            description=entry.summary,
+            readme_content=inspect.getdoc(entry.load()),
+            version=str(entry.version),
+            author=f"factgym {factgym.__version__}",
+        )
+
+    def list_splits(self) -> list[str]:
+        """The split that is served; "all" where there is one set of tasks."""
+        return [self.served.split]
+
+    def num_tasks(self, split: str) -> int:
+        """How many tasks there are."""
+        self.served.checked_split(split)
+        return self.served.size
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """The tasks, `MAX_LISTED` at most."""
+        return self.get_task_range(split)
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """One task. Raises IndexError."""
+        if not 0 <= index < self.num_tasks(split):
+            raise IndexError(f"there are {self.served.size} tasks")
+        return self._described(index)
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
+        """The tasks of a slice, `MAX_LISTED` at most."""
+        indices = range(self.num_tasks(split))[start:stop]
+        return [self._described(index) for index in indices[:MAX_LISTED]]
+
+    def _described(self, index: int) -> dict[str, Any]:
+        return {"id": self.served.template.env.tasks[index].id, "index": index, "split": self.served.split}
+
+
+def environment_class(env_id: str, config: Mapping[str, Any] | None = None, *, seed: int = 0) -> type[FactEnvironment]:
+    """The class that OpenEnv's `create_app` takes, over `make(env_id, **config)`. seed: of the order of the tasks.
+
+    A class and no partial function: what names it in a message to a client does not hold the configuration.
+    """
+    name = "".join(part.capitalize() for part in env_id.replace("_", "-").split("-"))
+    return type(
+        name, (FactEnvironment,), {"served": Served(env_id, config, seed), "__doc__": f"A session of {env_id}."}
+    )
+
 
 MAX_SESSIONS = 64
 IDLE_SECONDS = 3600.0

@@ -36,16 +36,16 @@ def _check_versions() -> None:
 
 _check_versions()
 
-from factgym.integrations.lengths import EpisodeTokens  # noqa: E402 - the versions come first
-from factgym.integrations.trl.data import (  # noqa: E402
+from factgym.integrations.session import EpisodeTokens  # noqa: E402 - the versions come first
+from factgym.integrations.trl.environment import (  # noqa: E402
+    FactEnvironment,
     column_weights,
     dataset,
+    environment_factory,
     episode_tokens,
     reward_columns,
 )
-from factgym.integrations.trl.dense import DenseCredit  # noqa: E402
-from factgym.integrations.trl.environment import FactEnvironment, environment_factory  # noqa: E402
-from factgym.integrations.trl.loop import StopWhenDone  # noqa: E402
+from factgym.integrations.trl.trainer import DenseCredit, StopWhenDone  # noqa: E402
 
 __all__ = [
     "DenseCredit",

@@ -17,8 +17,7 @@ from factgym.core.registry import make, spec
 from factgym.integrations.session import rows
 from factgym.integrations.settings import Setting, keywords, settings_of
 from factgym.integrations.verifiers.harness import FactHarness, FactHarnessConfig
-from factgym.integrations.verifiers.task import FactData, FactTask, FactTaskConfig
-from factgym.integrations.verifiers.tools import FactTools, FactToolsConfig
+from factgym.integrations.verifiers.task import FactData, FactTask, FactTaskConfig, FactTools, FactToolsConfig
 
 
 class FactEnvConfig(vf.SingleAgentEnvConfig):

@@ -1,21 +1,23 @@
 """A task of verifiers' around one of ours: its data on the wire, its state, how it is finished and scored.
 
 Two ways lead here. Our own harness plays in process and leaves the finished episode in the state. Another harness sees
-the tools through MCP and leaves what was called, in order; the episode is played again from that.
-"""
+the tools through MCP and leaves what was called, in order; the episode is played again from that."""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any, Literal
+import os
+from collections import OrderedDict, defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Literal
 
 import verifiers.v1 as vf
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 import factgym
 from factgym.agents.resolve import scripted_agents
+from factgym.core.messages import ToolSchema
 from factgym.integrations.session import Session
 from factgym.integrations.settings import keywords
 
@@ -90,6 +92,105 @@ def replayed(data: FactData, state: FactState) -> Session:
     return session
 
 
+MAX_SESSIONS = 512
+
+
+class FactToolsConfig(vf.ToolsetConfig):
+    """env: the id; empty for `OwnTools`, which is told its task. settings: those that are not defaults."""
+
+    env: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class FactTools(vf.Toolset[FactToolsConfig, FactState]):
+    """The tools under their own names. One call is one turn of the environment's."""
+
+    TOOL_PREFIX = None
+
+    def __init__(self, config: FactToolsConfig) -> None:
+        super().__init__(config)
+        self._sessions: OrderedDict[str, tuple[int, Session]] = OrderedDict()
+
+    async def setup(self) -> None:
+        """Build what is heavy, once."""
+        if self.config.env:
+            self.template = Session(self.config.env, **keywords(self.config.env, self.config.settings))
+            self.template.start(0)
+
+    def register(self, mcp: Any) -> None:
+        """Every tool that the environment may open, with the environment's own schema."""
+        for schema in self.template.all_tools():
+            function = schema["function"]
+            mcp.add_tool(
+                self._with_state(self._tool(schema)),
+                name=function["name"],
+                description=function.get("description") or None,
+                structured_output=False,
+            )
+
+    def _tool(self, schema: ToolSchema) -> Callable[..., Awaitable[str]]:
+        name, parameters = schema["function"]["name"], schema["function"]["parameters"]
+
+        async def call(**arguments: Any) -> str:
+            return await self._call(name, _given(arguments, parameters))
+
+        call.__name__ = name
+        call.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
+        return call
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> str:
+        state = self.state
+        session = self._session(state)
+        text = await session.call_async(name, arguments)
+        if state.result is None:
+            state.actions.append((name, arguments))
+            self._sessions[state.key] = len(state.actions), session
+        if session.done and state.result is None:
+            state.result = result_of(session)
+            self._sessions.pop(state.key, None)
+        return text
+
+    def _session(self, state: FactState) -> Session:
+        played, session = self._sessions.pop(state.key, (-1, self.template))
+        if played != len(state.actions):
+            session = replayed(FactData.model_validate(state.task), state)
+        while len(self._sessions) >= MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+
+def _signature(parameters: dict[str, Any]) -> inspect.Signature:
+    """A signature whose parameters carry the schema's own entries; what fits them is the environment's to say."""
+    required = parameters.get("required", ())
+    found = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if name in required else schema.get("default"),
+            annotation=Annotated[Any, WithJsonSchema(schema)],
+        )
+        for name, schema in parameters.get("properties", {}).items()
+    ]
+    return inspect.Signature(found, return_annotation=str)
+
+
+def _given(arguments: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without those that were left out, and that the server has filled in with their defaults."""
+    required = parameters.get("required", ())
+    default = {
+        name: one.get("default") for name, one in parameters.get("properties", {}).items() if name not in required
+    }
+    return {name: value for name, value in arguments.items() if name not in default or value != default[name]}
+
+
+class OwnTools(FactTools):
+    """`FactTools` that learns its environment from the rollout's task."""
+
+    async def setup_task(self, task: FactData) -> None:
+        """Build what the task needs."""
+        self.template = task.open()
+
+
 class FactTaskConfig(vf.TaskConfig):
     """tool_server: for harnesses other than ours, one process for all rollouts of a worker, or one for each rollout."""
 
@@ -114,9 +215,6 @@ class FactTask(vf.Task[FactData, FactState, FactTaskConfig]):
     @classmethod
     def toolsets(cls, config: FactTaskConfig) -> list[vf.Toolset]:
         """A server of the rollout's own, where that is wanted."""
-        from factgym.integrations.verifiers.own_tools import OwnTools
-        from factgym.integrations.verifiers.tools import FactToolsConfig
-
         return [OwnTools(FactToolsConfig())] if config.tool_server == "rollout" else []
 
     @vf.stop
@@ -185,3 +283,10 @@ def _report(trace: vf.Trace) -> Mapping[str, Any]:
     found = trace.info.get(INFO) or {}
     report: Mapping[str, Any] = found.get("report") or {}
     return report
+
+
+if __name__ == "__main__":
+    # verifiers starts a tool server as `python -m MODULE` with its configuration in VF_CONFIG; it warns of a shared
+    # server whose class has `setup_task`, so that the two kinds are two classes.
+    config = FactToolsConfig.model_validate_json(os.environ.get("VF_CONFIG", "{}"))
+    (FactTools if config.env else OwnTools).run()

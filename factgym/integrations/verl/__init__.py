@@ -20,13 +20,13 @@ _NEEDS = ((0, 9), (0, 10))
 _HOMES = {
     "FactAgentLoop": "loop",
     "FactDataset": "data",
-    "FactOutput": "output",
-    "compute_score": "score",
+    "FactOutput": "advantages",
+    "compute_score": "rows",
     "config_text": "config",
     "table": "rows",
     "write_rows": "rows",
 }
-_OF_VERL = ("output", "loop", "data", "estimators")
+_OF_VERL = ("advantages", "loop", "data")
 
 __all__ = ["FactAgentLoop", "FactDataset", "FactOutput", "compute_score", "config_text", "table", "write_rows"]
 

@@ -13,8 +13,7 @@ from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import spec
 from factgym.integrations.credit import FORMS
-from factgym.integrations.lengths import episode_tokens
-from factgym.integrations.session import Session
+from factgym.integrations.session import Session, episode_tokens
 from factgym.integrations.verl.rows import AGENT
 
 _CHARS_PER_TOKEN = 3

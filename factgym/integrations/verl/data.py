@@ -8,7 +8,7 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.utils.tokenizer import normalize_token_ids
 
 from factgym.core.messages import ToolSchema
-from factgym.integrations.verl.slots import RowTask
+from factgym.integrations.verl.rows import RowTask
 
 
 class FactDataset(RLHFDataset):

@@ -13,7 +13,7 @@ from factgym.core.calls import ToolCall
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.messages import Message, ToolSchema
-from factgym.integrations.turns import read_hermes, read_message
+from factgym.integrations.credit import read_hermes, read_message
 
 HERMES = "hermes"
 _BLOCK = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
