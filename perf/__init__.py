@@ -1,1 +1,1 @@
-"""How fast we are, beside a peer measured in the same run: `python -m perf env`."""
+"""Measurements of this code beside its peers in the same run: `python -m perf NAME`."""

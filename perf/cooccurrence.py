@@ -14,6 +14,7 @@ queries pay for the pages that they touch first.
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import statistics
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,6 +71,24 @@ def parse_tokens(text: str) -> int:
     if not digits.isdecimal() or not int(digits):
         raise ConfigError(f"--tokens {text!r} is no number of tokens; write 50M or 1000000")
     return int(digits) * factor
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf cooccurrence", description="Co-occurrence counts, beside infini-gram."
+    )
+    parser.add_argument("--tokens", default="50M", help="size of the corpus, for example 500k, 50M")
+    parser.add_argument("--text", type=Path, help="file or folder of text to draw sentences from; default: generated")
+    parser.add_argument("--queries", type=int, default=50, help="for each band and number of words")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--memory-mb", type=int, default=2048, help="of each build")
+    parser.add_argument("--keep", type=Path, help="folder for the indexes, which are used again if they exist")
+    parser.add_argument("--no-peer", dest="peer", action="store_false", help="our index alone")
+    parser.add_argument("--mapped", action="store_true", help="neither index is brought into memory beforehand")
+    parser.add_argument("--clock", choices=["cpu", "wall"], default="cpu", help="which time of a query")
+    options = parser.parse_args(arguments)
+    return measure_cooccurrence(Plan(**{**vars(options), "tokens": parse_tokens(options.tokens)}))
 
 
 def measure_cooccurrence(plan: Plan) -> Iterator[str]:

@@ -22,13 +22,14 @@ made of.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
 import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -91,6 +92,21 @@ class Batch:
     def sentences(self) -> int:
         """How many sentences the completions have."""
         return sum(len(split_sentences(text)) for text in self.texts)
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf corver", description="CorVer's whole sentence reward, stage by stage."
+    )
+    parser.add_argument("--index", type=Path, help="an index file, which needs --text; default: one in memory")
+    parser.add_argument(
+        "--text", type=Path, help="file or folder of the text to draw sentences from; default: generated"
+    )
+    parser.add_argument("--batches", type=int, default=15, help="of 384 completions each")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args(arguments)
+    return measure_corver(Plan(**vars(options)))
 
 
 def measure_corver(plan: Plan) -> Iterator[str]:

@@ -10,10 +10,11 @@ interleaved over the repeats; between rollouts only the package's own caches of 
 
 from __future__ import annotations
 
+import argparse
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,6 +49,17 @@ class Sample:
     solved: tuple[bool, ...]
     plus: tuple[bool, ...]
     minus: tuple[bool, ...]
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf eve", description="Scoring a proposer rollout of EVE, without the policies' calls."
+    )
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--passages", type=Path, help="file of passages; default: a generated world's")
+    options = parser.parse_args(arguments)
+    return measure_eve(options.repeats, options.passages)
 
 
 def measure_eve(repeats: int, path: Path | None = None) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import itertools
 import os
 import resource
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from factgym.agents.agent import agent_from_script
@@ -21,6 +22,16 @@ from factgym.agents.runs.write import RunWriter
 from factgym.core.registry import make
 
 _POINTS = 10
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(prog="python -m perf memory", description="Resident memory over a long run.")
+    parser.add_argument("--env", default="claimcheck-multihop")
+    parser.add_argument("--episodes", type=int, default=20_000)
+    parser.add_argument("--concurrency", type=int, default=512)
+    options = parser.parse_args(arguments)
+    return measure_memory(options.env, options.episodes, options.concurrency)
 
 
 def measure_memory(env_id: str, episodes: int, concurrency: int) -> Iterator[str]:

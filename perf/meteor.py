@@ -9,10 +9,11 @@ or without NLTK, the report has our rows alone and says so.
 
 from __future__ import annotations
 
+import argparse
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ _WORDS = {
     "year": ("2016", "2018", "2019", "2020"),
     "number": ("1,200", "about 40", "three million", "5.4 percent of all", "several hundred"),
 }
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(prog="python -m perf meteor", description="METEOR beside NLTK's.")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--path", help="AVeriTeC's dev.json: measure on its texts")
+    parser.add_argument("--predictions", help="predictions for it, to be compared with its texts")
+    options = parser.parse_args(arguments)
+    pairs = averitec_pairs(options.path, options.predictions) if options.path else None
+    return measure_meteor(options.repeats, pairs)
 
 
 def measure_meteor(repeats: int, pairs: Sequence[tuple[str, str]] | None = None) -> list[str]:

@@ -7,13 +7,14 @@ peer, the bare `openai` client that sends the same requests to that server.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,21 @@ class _Timing:
 
     wall: float
     cpu: float
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf rollouts", description="Many episodes at a time against a server with a fixed delay."
+    )
+    parser.add_argument("--env", default="claimcheck-multihop")
+    parser.add_argument("--episodes", type=int, default=512)
+    parser.add_argument("--delay-ms", type=float, default=50.0)
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[8, 16, 32, 64, 512])
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args(arguments)
+    delay = options.delay_ms / 1e3
+    return measure_rollouts(options.env, options.episodes, delay, options.concurrency, options.repeats)
 
 
 def measure_rollouts(

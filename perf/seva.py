@@ -8,11 +8,12 @@ machine do not count; the repeats of all rows are interleaved.
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from factgym.rewards.seva import GROUNDED, PROCESS, SevaGold, read_output, report_of, reward_of, score_output
 
@@ -22,6 +23,16 @@ _SOURCE = "In {c}, {a} percent of {b} subjects showed improvement; the treatment
 
 Item = tuple[str, SevaGold, str, str]
 """An output's text, the gold, the claim and the source."""
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf seva", description="SEVA's process reward a second, json.loads beside it."
+    )
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args(arguments)
+    return measure_seva_reward(options.repeats)
 
 
 def measure_seva_reward(repeats: int) -> list[str]:

@@ -1,11 +1,24 @@
-"""What a fresh process waits for: the import, and the first episode. The peer is `import gymnasium`."""
+"""Seconds of a fresh process until the import is done and the first episode has begun, beside `import gymnasium`."""
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Sequence
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf startup", description="Import, and make + reset in a fresh process."
+    )
+    parser.add_argument("--env", default="claimcheck-multihop")
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args(arguments)
+    return measure_startup(options.env, options.repeats)
 
 
 def measure_startup(env_id: str, repeats: int) -> list[str]:

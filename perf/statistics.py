@@ -6,9 +6,10 @@ statistics, vectorised as it asks for; its macro-F1 is from integer labels in ar
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,14 @@ from factgym.benchmarks.statistics.bootstrap import bca_mean, bca_score, paired_
 ITEMS = 1_590
 RESAMPLES = 10_000
 _LABELS = ("Attributable", "Not Attributable")
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(prog="python -m perf statistics", description="BCa intervals beside SciPy's.")
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args(arguments)
+    return measure_statistics(options.repeats)
 
 
 def measure_statistics(repeats: int) -> list[str]:

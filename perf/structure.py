@@ -377,8 +377,8 @@ def unpack(revision: str, folder: Path) -> None:
         files.extractall(folder, filter="data")
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print the table."""
+def main(arguments: Sequence[str]) -> Iterator[str]:
+    """Lines of the report for the command line's arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m perf structure", description="The package's structure in numbers."
     )
@@ -394,9 +394,9 @@ def main(arguments: Sequence[str]) -> None:
             else:
                 unpack(name, folder := Path(temporary) / str(number))
                 checkouts.append(Checkout(name, folder, False))
-        sys.stdout.write(table({item.label: rows_of(item, collect=options.collect) for item in checkouts}) + "\n")
+        yield table({item.label: rows_of(item, collect=options.collect) for item in checkouts})
         for checkout in checkouts if options.cycles else ():
             for inside in (False, True):
                 for cycle in import_cycles(checkout.modules, inside_functions=inside):
                     kind = "all imports" if inside else "top-level imports"
-                    sys.stdout.write(f"{checkout.label}, {kind}: {' '.join(cycle)}\n")
+                    yield f"{checkout.label}, {kind}: {' '.join(cycle)}"

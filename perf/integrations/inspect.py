@@ -1,4 +1,4 @@
-"""What the Inspect door adds: each turn, the store and the score, above a solver written by hand; without the model's API."""
+"""What the Inspect integration adds: each turn, the store and the score, above a solver written by hand; without the model's API."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from factgym.core.errors import FactgymError
 from factgym.core.messages import Message
 from factgym.core.registry import make
 from factgym.integrations.session import Session
-from perf.integrations.frame import Door, Recorded, awaited_one_by_one
+from perf.integrations.compare import Integration, Recorded, awaited_sequentially
 
 Episode = Callable[[Recorded], Awaitable[float]]
 
 
-def door(env_id: str) -> Door:
+def integration(env_id: str) -> Integration:
     """The solver's episode and the scorer. Raises MissingExtraError where Inspect is not installed."""
     import factgym.integrations.inspect  # noqa: F401 - says what is missing
 
@@ -27,9 +27,9 @@ def door(env_id: str) -> Door:
         """`inspect eval` itself, its log included."""
         return _evaluated(env_id, {one.task: given.to(one)[1] for one in recorded})
 
-    return Door(
-        awaited_one_by_one(_through(given)),
-        by_hand=awaited_one_by_one(_by_hand(given, env_id)),
+    return Integration(
+        awaited_sequentially(_through(given)),
+        by_hand=awaited_sequentially(_by_hand(given, env_id)),
         ready=given.ready,
         run=whole,
     )
@@ -105,7 +105,7 @@ def _through(given: _Given) -> Episode:
 
 
 def _by_hand(given: _Given, env_id: str) -> Episode:
-    """The least of a solver and a scorer in Inspect's types that work: no line of the door's.
+    """The least of a solver and a scorer in Inspect's types that work: no line of the integration's.
 
     No settings, limits or faults, no stages, texts, several calls or malformed ones; nothing in the log but the score.
     """

@@ -14,13 +14,13 @@ from typing import Any
 
 from factgym.core.errors import MissingExtraError
 from factgym.core.registry import make
-from perf.integrations.frame import Door, Recorded, UnequalError, called
-from perf.integrations.tiny import model, sampled, texts_of, tokenizer
+from perf.integrations.compare import Integration, Recorded, UnequalError, called
+from perf.integrations.tiny_model import model, sampled, texts_of, tokenizer
 
 _LONG = 500_000
 
 
-def door(env_id: str) -> Door:
+def integration(env_id: str) -> Integration:
     """Whole batches of rollouts. Raises MissingExtraError where TRL is not installed."""
     from factgym.integrations.trl import environment_factory
 
@@ -28,7 +28,7 @@ def door(env_id: str) -> Door:
         import trl  # noqa: F401
     except ModuleNotFoundError as missing:
         raise MissingExtraError("A rollout of TRL's", "trl") from missing
-    return _Batches(env_id, environment_factory(env_id)).door()
+    return _Batches(env_id, environment_factory(env_id)).integration()
 
 
 class _Batches:
@@ -53,9 +53,9 @@ class _Batches:
         # Signatures say less than schemas: with them, prompts would be others than ours.
         self._by_hand._env_tools = dict(self._ours._env_tools)
 
-    def door(self) -> Door:
+    def integration(self) -> Integration:
         """Both ways."""
-        return Door(
+        return Integration(
             lambda some: self._played(self._ours, some, []),
             by_hand=lambda some: self._played(self._by_hand, some, [[]]),
             hand="TRL's own loop with an environment by hand",
@@ -92,7 +92,7 @@ class _Batches:
         known = self._made.setdefault(task, ids)
         length = min(len(known), len(ids))
         if known[:length] != ids[:length]:
-            raise UnequalError(f"TRL's own loop and the door's make other tokens of {task}")
+            raise UnequalError(f"TRL's own loop and the integration's make other tokens of {task}")
 
     def _row(self, one: Recorded) -> tuple[list[list[int]], dict[str, Any]]:
         from factgym.integrations.session import rows

@@ -16,13 +16,13 @@ from typing import Any
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
-from perf.integrations.frame import ENV, Door, Recorded, UnequalError, awaited_one_by_one, called
-from perf.integrations.tiny import CHATML, sampled, texts_of, tokenizer
+from perf.integrations.compare import ENV, Integration, Recorded, UnequalError, awaited_sequentially, called
+from perf.integrations.tiny_model import CHATML, sampled, texts_of, tokenizer
 
 _LONG = ("data.max_prompt_length=100000", "data.max_response_length=500000")
 
 
-def door(env_id: str) -> Door:
+def integration(env_id: str) -> Integration:
     """Whole rollouts. Raises MissingExtraError where verl is not installed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what verl and Ray say of each other while they are imported
@@ -45,8 +45,8 @@ def door(env_id: str) -> Door:
         await rollouts.run(one, loop)
         return float(env.step(one.messages[-1])[1])
 
-    return Door(
-        awaited_one_by_one(ours), by_hand=awaited_one_by_one(by_hand), hand="verl's own loop with tools by hand"
+    return Integration(
+        awaited_sequentially(ours), by_hand=awaited_sequentially(by_hand), hand="verl's own loop with tools by hand"
     )
 
 
@@ -106,7 +106,7 @@ class _Rollouts:
                 f"take --env {ENV}"
             )
         if self._made.setdefault(one.task, output.response_ids) != output.response_ids:
-            raise UnequalError(f"verl's own loop and the door's make other tokens of {one.task}")
+            raise UnequalError(f"verl's own loop and the integration's make other tokens of {one.task}")
         return output
 
     def _row(self, one: Recorded) -> tuple[list[list[int]], dict[str, Any]]:

@@ -272,7 +272,7 @@ def test_a_fault_of_the_infrastructure_is_no_zero(monkeypatch: pytest.MonkeyPatc
     def broken(call: Any) -> Any:
         raise ConnectionError("the index is gone")
 
-    monkeypatch.setattr(env._session.env, "answer", broken)
+    monkeypatch.setattr(env._session.env, "call_tool", broken)
     seen = env.step(FactAction(tool="search", arguments={"query": "x"}))
     assert (seen.done, seen.reward, seen.stop) == (True, None, "error")
     assert seen.report is not None

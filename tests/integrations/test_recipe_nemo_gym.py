@@ -141,7 +141,7 @@ def test_a_fault_is_an_error_of_the_rollout(recipe: Any, monkeypatch: pytest.Mon
     def broken(self: Any, call: Any) -> Any:
         raise ConnectionError("the index is gone")
 
-    monkeypatch.setattr(spec("claimcheck-multihop").load(), "answer", broken)
+    monkeypatch.setattr(spec("claimcheck-multihop").load(), "call_tool", broken)
     call = same_room.native(("call_0", "search", '{"query": "x"}'))
     with in_thread("claimcheck-multihop", {"size": 12}) as url:
         servers = Servers(recipe, url, [call])

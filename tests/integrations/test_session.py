@@ -184,14 +184,16 @@ def test_every_open_tool_is_among_all_tools() -> None:
         assert {name for names in case.reference.tools for name in names} <= known
 
 
-def test_the_measurement_of_the_doors_runs_and_refuses_other_rewards() -> None:
-    from perf.integrations.frame import Door, UnequalError, measure_door
-    from perf.integrations.session import door
+def test_the_measurement_of_integrations_runs_and_refuses_other_rewards() -> None:
+    from perf.integrations.adapters import session as open_integration
+    from perf.integrations.compare import Integration, UnequalError, measure_integration
 
-    (line,) = measure_door("session", door, episodes=3, repeats=1)
+    (line,) = measure_integration("session", open_integration, episodes=3, repeats=1)
     assert "3 episodes" in line and "overhead" in line
-    three = Door(door("claimcheck-multihop").play, by_hand=door("claimcheck-multihop").play)
-    lines = list(measure_door("session", lambda env_id: three, episodes=3, repeats=1))
+    three = Integration(
+        open_integration("claimcheck-multihop").play, by_hand=open_integration("claimcheck-multihop").play
+    )
+    lines = list(measure_integration("session", lambda env_id: three, episodes=3, repeats=1))
     assert "overhead above what is done by hand" in lines[0] and "together" in lines[1]
     with pytest.raises(UnequalError):
-        list(measure_door("wrong", lambda env_id: Door(lambda recorded: [2.0] * len(recorded)), 2, 1))
+        list(measure_integration("wrong", lambda env_id: Integration(lambda recorded: [2.0] * len(recorded)), 2, 1))

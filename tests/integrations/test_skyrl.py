@@ -183,7 +183,7 @@ def test_a_fault_of_the_infrastructure_is_never_a_zero(monkeypatch: pytest.Monke
     def broken(call: Any) -> Any:
         raise ConnectionError("the index is gone")
 
-    monkeypatch.setattr(env.session.env, "answer", broken)
+    monkeypatch.setattr(env.session.env, "call_tool", broken)
     with pytest.raises(EpisodeFaultError, match="the index is gone"):
         env.step('<tool_call>{"name": "search", "arguments": {"query": "x"}}</tool_call>')
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from factgym.agents.resolve import find_scripted_agent
 from factgym.core.messages import Message
 from factgym.integrations.session import Session
-from perf.integrations import tiny
+from perf.integrations import tiny_model
 
 
 @cache
@@ -22,7 +22,7 @@ def tokenizer(template: str, vocabulary: int = 1500) -> PreTrainedTokenizerFast:
         for task in range(3)
         for message in Session(env).start(task)
     ]
-    return tiny.tokenizer(texts, template, vocabulary)
+    return tiny_model.tokenizer(texts, template, vocabulary)
 
 
 def written(message: Message, known: PreTrainedTokenizerFast) -> str:

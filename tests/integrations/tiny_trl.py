@@ -16,7 +16,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from factgym.core.messages import Message
 from factgym.integrations.trl import DenseCredit, FactEnvironment, StopWhenDone, dataset, environment_factory
-from perf.integrations import tiny
+from perf.integrations import tiny_model
 
 
 def tokenizer(vocabulary: int = 1500) -> PreTrainedTokenizerFast:
@@ -26,7 +26,7 @@ def tokenizer(vocabulary: int = 1500) -> PreTrainedTokenizerFast:
 
 def model(size: int = 16) -> Qwen3ForCausalLM:
     torch.manual_seed(0)
-    return tiny.model(tokenizer(), size)
+    return tiny_model.model(tokenizer(), size)
 
 
 def arguments(folder: Path, **more: Any) -> GRPOConfig:
@@ -85,7 +85,7 @@ class Scripted:
 
 
 class ScriptedTrainer(Scripted, StopWhenDone, GRPOTrainer):
-    """The door as it is meant to be used, with a scripted policy."""
+    """The integration as it is meant to be used, with a scripted policy."""
 
 
 class Plain(Scripted, GRPOTrainer):

@@ -24,13 +24,13 @@ with warnings.catch_warnings():
     from verl.workers.rollout.replica import TokenOutput
 
     from factgym.core.messages import Message
-    from factgym.integrations import verl as door
+    from factgym.integrations import verl as integration
     from factgym.integrations.verl.config import config_text
     from factgym.integrations.verl.loop import FactAgentLoop
     from factgym.integrations.verl.rows import table
-    from perf.integrations.tiny import CHATML
+    from perf.integrations.tiny_model import CHATML
 
-    door.register()
+    integration.register()
 
 LONG = [
     "data.max_prompt_length=100000",

@@ -6,9 +6,10 @@ plays all episodes and the same number of CartPole steps, interleaved, so that b
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -30,6 +31,18 @@ _PARTS = {
     "reset": "factgym.core.env.Env.reset",
     "policy (oracle)": "factgym.core.env.Env.policy_prompt",
 }
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf env", description="Steps per second, and where the time goes."
+    )
+    parser.add_argument("--env", default="claimcheck-multihop")
+    parser.add_argument("--episodes", type=int, default=500)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args(arguments)
+    return measure_env(options.env, options.episodes, options.repeats)
 
 
 def measure_env(env_id: str, episodes: int, repeats: int) -> list[str]:

@@ -1,14 +1,14 @@
-"""The frame: the same recorded episodes through `reset` and `step` alone and through a door, interleaved.
+"""The frame: the same recorded episodes through `reset` and `step` alone and through an integration, interleaved.
 
-An episode's own cost is what the environment spends on it: reset, every step, the score. A door's overhead is what it
+An episode's own cost is what the environment spends on it: reset, every step, the score. An integration's overhead is what it
 spends on top: from the framework's hands to the environment and back, without the model, the network and the
 framework's own loop. Both are CPU time of this process, in turns of a few episodes; what a way takes longer than the
 environment alone is the median over the repeats of the difference in the same repeat, so that a machine that is busy
 now and then does not decide. The rewards of all ways must be equal, or the measurement is refused.
 
 Where a framework does work of its own for every message, whatever plays the episode, a third way is measured beside
-the two: the least that can be written by hand in that framework around `reset` and `step`, without a line of the door's.
-Then the door's overhead is what it costs above that, and the framework's part is printed too. Whole rollouts with
+the two: the least that can be written by hand in that framework around `reset` and `step`, without a line of the integration's.
+Then the integration's overhead is what it costs above that, and the framework's part is printed too. Whole rollouts with
 tokens (NAME-rollout) are measured so: the framework's own loop, around tools that are written by hand, is the third way.
 """
 
@@ -32,7 +32,7 @@ from factgym.core.registry import make
 
 ENV = "claimcheck-multihop"
 GOAL = 0.05
-"""The share of an episode's own cost that an in-process door may add."""
+"""The share of an episode's own cost that an in-process integration may add."""
 
 
 _FEW = 10
@@ -51,14 +51,14 @@ Play = Callable[[Sequence[Recorded]], list[float] | Awaitable[list[float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """play(recorded): whole episodes through the door, one after the other; their rewards. close(): free what it holds.
+class Integration:
+    """play(recorded): whole episodes through the integration, one after the other; their rewards. close(): free what it holds.
 
     ready(recorded): what the framework does before it asks anybody, done before each way and not measured.
 
     written(message): what a policy of the framework's writes for a recorded message, where that is no native call; the
-    environment alone is given the same. by_hand(recorded): the least that the framework wants, without the door, where
-    that is more than a call or two; hand: what it is. served: whether the door is a server's, behind a protocol of its
+    environment alone is given the same. by_hand(recorded): the least that the framework wants, without the integration, where
+    that is more than a call or two; hand: what it is. served: whether the integration is a server's, behind a protocol of its
     own, for which there is no goal. run(recorded): the same within the whole framework, with a model
     that answers at once, where that can be had.
     """
@@ -74,13 +74,13 @@ class Door:
 
 
 class UnequalError(FactgymError):
-    """A door paid another reward than `reset` and `step`, or made other tokens: its speed means nothing."""
+    """An integration paid another reward than `reset` and `step`, or made other tokens: its speed means nothing."""
 
 
 def record(env: Env[Any], episodes: int) -> list[Recorded]:
     """The oracle's episodes of the first tasks, which are made here once and for all.
 
-    Raises ConfigError where it says texts: doors are measured on calls, which all of them hand on.
+    Raises ConfigError where it says texts: integrations are measured on calls, which all of them hand on.
     """
     agent = find_scripted_agent(env.env_spec.id, "oracle")
     found = []
@@ -100,7 +100,7 @@ def _calls(env: Env[Any], action: Any) -> Iterator[Message]:
     for item in parse_action(action, tags=env.tags, implicit=env.implicit).items:
         if not isinstance(item, ToolCall):
             raise ConfigError(
-                f"doors are measured on episodes of calls, and the oracle of {env.env_spec.id} answers in text: "
+                f"integrations are measured on episodes of calls, and the oracle of {env.env_spec.id} answers in text: "
                 f"take --env {ENV}"
             )
         yield called(item.name, item.arguments)
@@ -124,12 +124,12 @@ def hermes(message: Message | Mapping[str, Any]) -> str:
     )
 
 
-def one_by_one(play: Callable[[Recorded], float]) -> Play:
+def sequentially(play: Callable[[Recorded], float]) -> Play:
     """What plays many, from what plays one."""
     return lambda recorded: [play(one) for one in recorded]
 
 
-def awaited_one_by_one(play: Callable[[Recorded], Awaitable[float]]) -> Play:
+def awaited_sequentially(play: Callable[[Recorded], Awaitable[float]]) -> Play:
     """What plays many, from a coroutine function that plays one."""
 
     async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
@@ -148,57 +148,64 @@ def play_alone(env: Env[Any], recorded: Recorded, actions: Sequence[Any] | None 
     return env.truncate("turn_limit").total or 0.0
 
 
-def measure_door(
-    name: str, open_door: Callable[[str], Door], episodes: int, repeats: int, env_id: str = ENV
+def measure_integration(
+    name: str, open_integration: Callable[[str], Integration], episodes: int, repeats: int, env_id: str = ENV
 ) -> Iterator[str]:
-    """Lines of a report. Raises UnequalError when the door pays other rewards than the environment alone."""
+    """Lines of a report. Raises UnequalError when the integration pays other rewards than the environment alone."""
     env = make(env_id)
     recorded = record(env, episodes)
-    door = open_door(env_id)
-    write = door.written or (lambda message: message)
+    integration = open_integration(env_id)
+    write = integration.written or (lambda message: message)
     actions = {one.task: [write(message) for message in one.messages] for one in recorded}
-    alone_way = one_by_one(lambda one: play_alone(env, one, actions[one.task]))
-    ways = _Ways(name, [alone_way, door.play, *([door.by_hand] if door.by_hand else [])], door.ready)
+    alone_way = sequentially(lambda one: play_alone(env, one, actions[one.task]))
+    ways = _Ways(
+        name, [alone_way, integration.play, *([integration.by_hand] if integration.by_hand else [])], integration.ready
+    )
     framework = 0.0
     gc.collect()
     gc.freeze()  # else a big framework's modules are searched for garbage whenever an episode happens to set it off
     try:
         alone, through, *by_hand = asyncio.run(_measured(ways, recorded, repeats))
-        if door.run is not None:
-            framework = min(_timed_run(door.run, recorded) for _ in range(_RUNS)) / len(recorded)
+        if integration.run is not None:
+            framework = min(_timed_run(integration.run, recorded) for _ in range(_RUNS)) / len(recorded)
     finally:
         gc.unfreeze()
-        door.close()
-    yield from _report(name, door, recorded, repeats, [alone, through, *by_hand], framework)
+        integration.close()
+    yield from _report(name, integration, recorded, repeats, [alone, through, *by_hand], framework)
 
 
 def _report(
-    name: str, door: Door, recorded: Sequence[Recorded], repeats: int, spent: Sequence[float], framework: float
+    name: str,
+    integration: Integration,
+    recorded: Sequence[Recorded],
+    repeats: int,
+    spent: Sequence[float],
+    framework: float,
 ) -> Iterator[str]:
-    """spent: seconds of an episode, alone, through the door and by hand. framework: in the whole of it, 0 without."""
+    """spent: seconds of an episode, alone, through the integration and by hand. framework: in the whole of it, 0 without."""
     alone, through, *by_hand = spent
     base = by_hand[0] if by_hand else alone
     turns = sum(len(one.messages) for one in recorded) / len(recorded)
     parts = [f"the environment alone {_ms(alone)}"]
     if by_hand:
-        parts.append(f"{door.hand} {_ms(base)}")
-    parts.append(f"through the door {_ms(through)} of CPU an episode")
+        parts.append(f"{integration.hand} {_ms(base)}")
+    parts.append(f"through the integration {_ms(through)} of CPU an episode")
     above = "what is done by hand" if by_hand else "the environment alone"
-    goal = "beside its protocol, which is not measured" if door.served else f"goal under {GOAL:.0%}"
+    goal = "beside its protocol, which is not measured" if integration.served else f"goal under {GOAL:.0%}"
     yield (
         f"{name:>14}  {len(recorded)} episodes of {turns:.1f} calls: {', '.join(parts)}, overhead above {above} "
         f"{(through - base) / alone:+.1%} of the environment's cost ({goal}, median of {repeats} repeats)"
     )
     if by_hand:
         yield (
-            f"{'':>14}  what is done by hand is more than the environment's cost by {base / alone - 1:+.1%}, the door "
-            f"and that together by {through / alone - 1:+.1%}; the door beside all that is done by hand "
+            f"{'':>14}  what is done by hand is more than the environment's cost by {base / alone - 1:+.1%}, the integration "
+            f"and that together by {through / alone - 1:+.1%}; the integration beside all that is done by hand "
             f"{through / base - 1:+.1%}"
         )
     if framework:
         yield (
             f"{'':>14}  an episode in the whole framework, its model answering at once: {_ms(framework)} of CPU, of "
-            f"which the door is {(through - base) / framework:.1%}, with what is done by hand "
+            f"which the integration is {(through - base) / framework:.1%}, with what is done by hand "
             f"{(through - alone) / framework:.1%}"
         )
 
@@ -218,7 +225,7 @@ class _Ways(NamedTuple):
 async def _measured(ways: _Ways, recorded: Sequence[Recorded], repeats: int) -> list[float]:
     """Seconds of an episode, each way; the first is the environment alone.
 
-    One event loop runs for all: to start one takes longer than a door does. The first round counts for nothing.
+    One event loop runs for all: to start one takes longer than an integration does. The first round counts for nothing.
     """
     few = [recorded[start : start + _FEW] for start in range(0, len(recorded), _FEW)]
     rounds = [[await _round(ways, some, repeat) for some in few] for repeat in range(repeats + 1)][1:]

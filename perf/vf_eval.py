@@ -1,4 +1,4 @@
-"""`python -m perf.integrations vf-eval`: the whole `vf-eval` command against a local server without delay.
+"""`python -m perf vf-eval`: the whole `vf-eval` command against a local server without delay.
 
 Two ways over the same tasks: the tools in process, as the packages do it, and a tool server for each rollout. The
 servers are started and not called, so that what they add is the least that they cost. Everything counts, from the
@@ -7,6 +7,7 @@ start of Python to the last line written.
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
 import statistics
@@ -14,12 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from factgym.core.errors import FactgymError
 from factgym.integrations.hub import module_of
+from perf.integrations.compare import ENV
 from perf.rollouts import SERVER
 
 WAYS = {
@@ -36,6 +38,20 @@ class _Run:
     cpu: float
 
 
+def main(arguments: Sequence[str]) -> Iterator[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m perf vf-eval",
+        description="The whole command of verifiers, and the least that tool servers cost.",
+    )
+    parser.add_argument("--env", default=ENV)
+    parser.add_argument("--episodes", type=int, default=128)
+    parser.add_argument("--servers", type=int, default=16, help="episodes where each rollout starts a tool server")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args(arguments)
+    return measure_vf_eval(options.env, options.episodes, options.servers, options.repeats)
+
+
 def measure_vf_eval(env_id: str, episodes: int, servers: int, repeats: int) -> Iterator[str]:
     """Lines of a report. servers: episodes of the way that starts one process for each."""
     command = [sys.executable, "-m", SERVER, "--port", "0", "--delay-ms", "0"]
@@ -45,10 +61,10 @@ def measure_vf_eval(env_id: str, episodes: int, servers: int, repeats: int) -> I
             url = process.stdout.readline().strip()
             for way, flags in WAYS.items():
                 count = servers if flags else episodes
-                found = [_run(env_id, url, count, flags) for _ in range(repeats)]
-                wall = statistics.median(one.wall for one in found)
-                cpu = statistics.median(one.cpu for one in found)
-                least = min(one.wall for one in found)
+                runs = [_run(env_id, url, count, flags) for _ in range(repeats)]
+                wall = statistics.median(run.wall for run in runs)
+                cpu = statistics.median(run.cpu for run in runs)
+                least = min(run.wall for run in runs)
                 yield (
                     f"{way:>26}: {count:4} episodes in {wall:.1f} s (least {least:.1f}), {cpu:.1f} s of CPU, "
                     f"median of {repeats}"

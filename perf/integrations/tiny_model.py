@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from factgym.core.env import Env
-from perf.integrations.frame import Recorded, hermes, record
+from perf.integrations.compare import Recorded, hermes, record
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
 _SPECIAL = [PAD, "<|im_start|>", END]
