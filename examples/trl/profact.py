@@ -3,7 +3,7 @@
     python examples/trl/profact.py --model Qwen/Qwen3-1.7B --env profact
 
 Environments: profact, profact-noprocess; over AVeriTeC's files with --path. ProFact shows its policy one stage at a
-time. TRL's rollouts only append, so that here the policy sees the whole transcript; the door warns of it.
+time. TRL's rollouts only append, so that here the policy sees the whole transcript; the integration warns of it.
 """
 
 import argparse

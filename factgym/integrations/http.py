@@ -1,4 +1,4 @@
-"""Serving an ASGI application on a port, for the doors that are servers."""
+"""Serving an ASGI application on a port, for the integrations that are servers."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _readme(entry: EnvSpec) -> str:
     return f"""\
 # {entry.id}
 
-{entry.summary} One of the environments of factgym; this package is its door to verifiers and prime.
+{entry.summary} One of the environments of factgym; this package is its integration with verifiers and prime.
 
 ```bash
 prime env install {entry.id}

@@ -1,4 +1,4 @@
-"""The door to the Model Context Protocol: any client of it can be the policy. `factgym serve mcp ENV`.
+"""Integration with the Model Context Protocol: any client of it can be the policy. `factgym serve mcp ENV`.
 
 One session is one episode. The tools are those that are open, under their own names; where they change with the stage
 the client is told. The task is the prompt "task", and the server's instructions. A new session is the next task. What
@@ -46,7 +46,7 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").split(".")[0] not in ("mcp", "mcp_types"):
         raise
-    raise MissingExtraError("The MCP door", "mcp") from missing
+    raise MissingExtraError("The MCP integration", "mcp") from missing
 
 __all__ = ["Episodes", "FactServer", "serve_http", "serve_stdio"]
 

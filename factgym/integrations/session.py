@@ -77,7 +77,7 @@ class Session:
         return self.say(message)
 
     def call(self, name: str, arguments: Mapping[str, Any] | str, content: str | None = None) -> str:
-        """Play one tool call, as a door sees it that is given calls and no messages; the tool's text.
+        """Play one tool call, for a framework that passes calls and no messages; the tool's text.
 
         arguments: named values, or the JSON text that the policy wrote (its characters are what spans count).
         """

@@ -1,4 +1,4 @@
-"""Runs the blocks of a door's page, in order, in one folder, with the framework's own environment first on the path.
+"""Runs the blocks of an integration's page, in order, in one folder, with the framework's own environment first on the path.
 
 `bash` blocks run line by line in a shell, `python` blocks as scripts with warnings of ours as errors; `toml`, `yaml` and
 `json` blocks are written to the file that a first line `# file: NAME` names. `text` blocks are shown, not run.
@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOORS = ROOT / "docs" / "guides" / "integrations"
+GUIDES = ROOT / "docs" / "guides" / "integrations"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"\A(?:#|//) file: ([\w./-]+)\n")
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
     """Language and text of every block of `docs/guides/integrations/NAME.md`."""
-    return BLOCK.findall((DOORS / f"{name}.md").read_text("utf-8"))
+    return BLOCK.findall((GUIDES / f"{name}.md").read_text("utf-8"))
 
 
 def run_page(

@@ -145,4 +145,4 @@ def test_a_missing_framework_is_named_with_its_extra() -> None:
         "except MissingExtraError as error:\n    sys.stdout.write(str(error))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "The verifiers door needs the extra 'verifiers': pip install 'factgym[verifiers]'"
+    assert done.stdout == "The verifiers integration needs the extra 'verifiers': pip install 'factgym[verifiers]'"

@@ -1,4 +1,4 @@
-"""The Inspect door: every environment's episodes are the same through it, and what was not scored is in no mean."""
+"""The Inspect integration: every environment's episodes are the same through it, and what was not scored is in no mean."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("inspect_ai", reason="needs factgym[inspect]")
 
 import inspect_ai
-import same_room
+import same_episodes
 from conformance.setups import SETUPS
 from guide_pages import run_page
 from inspect_ai import Task, task
@@ -41,7 +41,7 @@ from inspect_ai.solver._task_state import sample_state
 from inspect_ai.tool import ToolCall, ToolInfo, ToolParams
 from inspect_ai.util import LimitExceededError, Store
 from playback import PlaybackServer, in_thread
-from same_room import Case, assert_same, outcome_of
+from same_episodes import Case, assert_same, outcome_of
 
 import factgym
 from factgym.core.episode import RewardReport, SpanCredit
@@ -130,7 +130,7 @@ SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, n
 
 def cases_of(env_id: str, needs: Any) -> list[Case]:
     """All but malformed native calls, which have their own test: Inspect reads them before we do."""
-    found = [one for one in same_room.cases() if (one.env, one.needs) == (env_id, needs)]
+    found = [one for one in same_episodes.cases() if (one.env, one.needs) == (env_id, needs)]
     return [one for one in found if (one.kind, one.name) != ("messages", "hostile")]
 
 
@@ -190,7 +190,7 @@ def _check_score(sample: EvalSample, case: Case) -> None:
 
 @pytest.mark.parametrize("env_id", self_contained())
 def test_malformed_calls_are_the_environments_to_refuse(env_id: str, tmp_path: Path) -> None:
-    cases = {str(one): one for one in same_room.cases("messages") if one.env == env_id and one.name == "hostile"}
+    cases = {str(one): one for one in same_episodes.cases("messages") if one.env == env_id and one.name == "hostile"}
     cases = {name: one for name, one in cases.items() if one.needs.__name__ == "nothing"}
     log = run(_task_of(cases), Script({name: one.episode.messages for name, one in cases.items()}).model(), tmp_path)
     assert log.status == "success"
@@ -218,7 +218,7 @@ def test_arguments_that_inspect_cannot_read_are_refused_in_the_environments_word
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_providers_get_the_environments_own_schemas(env_id: str, needs: Callable[..., Any]) -> None:
-    for schema in Session(env_id, **same_room.config_of(env_id, needs)).all_tools():
+    for schema in Session(env_id, **same_episodes.config_of(env_id, needs)).all_tools():
         ours = schema["function"]
         sent = tool_info(schema).model_dump(exclude_none=True)
         assert (sent["name"], sent["description"]) == (ours["name"], ours["description"])
@@ -240,7 +240,7 @@ DROPPED = ("title", "minItems", "maxItems", "uniqueItems")
 
 
 def test_a_limit_of_inspects_ends_the_episode_and_it_is_scored(tmp_path: Path) -> None:
-    cases = {str(one): one for one in same_room.cases("messages") if one.env == CLAIMS and one.name == "honest"}
+    cases = {str(one): one for one in same_episodes.cases("messages") if one.env == CLAIMS and one.name == "honest"}
     script = Script({name: one.episode.messages for name, one in cases.items()})
     log = run(_task_of(cases), script.model(), tmp_path, message_limit=4)
     assert log.status == "success"
@@ -279,7 +279,7 @@ def test_a_prompt_that_does_not_fit_ends_the_episode(tmp_path: Path) -> None:
 def test_faults_are_errors_of_their_samples_and_in_no_mean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
 
-    cases = {str(one): one for one in same_room.cases("calls") if one.env == CLAIMS and one.name == "oracle"}
+    cases = {str(one): one for one in same_episodes.cases("calls") if one.env == CLAIMS and one.name == "oracle"}
     broken = next(iter(cases))
     own = ClaimCheckEnv.score
 
@@ -340,7 +340,7 @@ def test_every_environment_has_a_task_with_typed_arguments() -> None:
 @pytest.mark.parametrize("env_id", self_contained())
 def test_the_metrics_are_named_before_the_first_episode(env_id: str) -> None:
     names = set(metric_names(Session(env_id)))
-    for case in same_room.cases(files=False):
+    for case in same_episodes.cases(files=False):
         if case.env == env_id:
             assert case.reference.components.keys() <= names
 
@@ -356,7 +356,7 @@ def test_the_command_plays_against_a_server_and_its_log_holds_components_and_evi
     server: tuple[PlaybackServer, str], tmp_path: Path
 ) -> None:
     served, url = server
-    case = next(one for one in same_room.cases("messages") if one.env == CLAIMS and one.name == "honest")
+    case = next(one for one in same_episodes.cases("messages") if one.env == CLAIMS and one.name == "honest")
     served.script["honest"] = case.episode.messages
     command = [
         *("inspect", "eval", f"factgym/{CLAIMS}", "--model", "openai-api/local/honest", "--model-base-url", url),

@@ -1,4 +1,4 @@
-"""The MCP door: every environment's episodes are the same through it, one session is one episode, the reward is kept."""
+"""The MCP integration: every environment's episodes are the same through it, one session is one episode, the reward is kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytest.importorskip("mcp.server.lowlevel", reason="needs factgym[mcp]")
 pytest.importorskip("mcp_types", reason="needs factgym[mcp]")
 
 import mcp_types as types
-import same_room
+import same_episodes
 from conformance.setups import SETUPS
 from guide_pages import run_page
 from mcp import Client, StdioServerParameters
@@ -31,7 +31,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from same_room import Case, Outcome, assert_same
+from same_episodes import Case, Outcome, assert_same
 
 from factgym.agents.runs.read import read_run
 from factgym.core.errors import ConfigError
@@ -120,7 +120,7 @@ SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, n
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any], tmp_path: Path) -> None:
-    cases = [one for one in same_room.cases("calls") if (one.env, one.needs) == (env_id, needs)]
+    cases = [one for one in same_episodes.cases("calls") if (one.env, one.needs) == (env_id, needs)]
 
     async def one(number: int, case: Case) -> None:
         folder = tmp_path / str(number)
@@ -139,7 +139,7 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_clients_get_the_environments_own_schemas(env_id: str, needs: Callable[..., Any]) -> None:
-    config = same_room.config_of(env_id, needs)
+    config = same_episodes.config_of(env_id, needs)
 
     async def shown() -> Any:
         async with client_of(FactServer(Episodes(env_id, config, task=0))) as (client, _):
@@ -156,7 +156,7 @@ def test_clients_get_the_environments_own_schemas(env_id: str, needs: Callable[.
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_the_command_serves_one_episode_over_stdio(mode: str, tmp_path: Path) -> None:
-    case = next(one for one in same_room.cases("calls") if one.env == "profact" and one.name == "oracle")
+    case = next(one for one in same_episodes.cases("calls") if one.env == "profact" and one.name == "oracle")
     words = [*COMMAND[1:], "profact", "--task", case.episode.task, "--out", str(tmp_path / "run")]
     parameters = StdioServerParameters(command=COMMAND[0], args=words, env=dict(os.environ))
 
@@ -192,7 +192,7 @@ def test_a_stopped_process_keeps_its_episode(how: signal.Signals, tmp_path: Path
 
 
 def test_clients_without_a_handshake_hear_of_other_tools_by_subscription() -> None:
-    case = next(one for one in same_room.cases("calls") if one.env == "profact" and one.name == "oracle")
+    case = next(one for one in same_episodes.cases("calls") if one.env == "profact" and one.name == "oracle")
 
     async def heard() -> list[str]:
         found = []
@@ -261,7 +261,7 @@ def test_every_session_over_http_is_an_episode_of_its_own(tmp_path: Path) -> Non
 
 
 def test_the_reward_is_kept_from_the_policy_unless_it_is_shown() -> None:
-    case = next(one for one in same_room.cases("calls") if one.env == CLAIMS and one.name == "oracle")
+    case = next(one for one in same_episodes.cases("calls") if one.env == CLAIMS and one.name == "oracle")
     calls = [(name, json.loads(arguments)) for name, arguments in case.episode.calls()]
 
     async def last(show: bool) -> list[Any]:
@@ -293,7 +293,7 @@ def test_calls_of_one_session_are_played_one_after_the_other() -> None:
 
 
 def test_the_prompt_is_what_the_policy_sees_now() -> None:
-    case = next(one for one in same_room.cases("calls") if one.env == "profact" and one.name == "oracle")
+    case = next(one for one in same_episodes.cases("calls") if one.env == "profact" and one.name == "oracle")
 
     async def prompts() -> list[str]:
         found = []

@@ -1,4 +1,4 @@
-"""The OpenEnv door: every environment's episodes are the same through it, over a real socket."""
+"""The OpenEnv integration: every environment's episodes are the same through it, over a real socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import pytest
 pytest.importorskip("openenv.core", reason="needs factgym[openenv]")
 
 import requests
-import same_room
+import same_episodes
 from conformance.setups import SETUPS
 from guide_pages import run_page
 from openenv.core.client_types import StepResult
@@ -31,7 +31,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
 from openenv.core.generic_client import GenericEnvClient
 from openenv_served import COMMAND, in_process, in_thread
-from same_room import Case, Outcome, assert_same
+from same_episodes import Case, Outcome, assert_same
 from websockets.sync.client import connect
 from websockets.sync.server import serve
 
@@ -84,14 +84,14 @@ def play(client: Any, case: Case) -> Outcome:
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any]) -> None:
-    cases = [one for one in same_room.cases() if (one.env, one.needs) == (env_id, needs)]
-    with in_thread(env_id, same_room.config_of(env_id, needs)) as url, FactClient(url).sync() as client:
+    cases = [one for one in same_episodes.cases() if (one.env, one.needs) == (env_id, needs)]
+    with in_thread(env_id, same_episodes.config_of(env_id, needs)) as url, FactClient(url).sync() as client:
         for case in cases:
             assert_same(case.reference, play(client, case))
 
 
 def oracle_case(env_id: str) -> Case:
-    return next(one for one in same_room.cases("calls") if (one.env, one.name) == (env_id, "oracle"))
+    return next(one for one in same_episodes.cases("calls") if (one.env, one.name) == (env_id, "oracle"))
 
 
 def test_clients_without_our_classes_get_the_same() -> None:
@@ -107,7 +107,7 @@ def test_clients_without_our_classes_get_the_same() -> None:
 
 
 def test_sessions_at_once_are_episodes_of_their_own() -> None:
-    cases = [one for one in same_room.cases("calls", tasks=4) if one.env == "seva" and one.name != "refused"]
+    cases = [one for one in same_episodes.cases("calls", tasks=4) if one.env == "seva" and one.name != "refused"]
 
     def one(url: str, case: Case) -> None:
         with FactClient(url).sync() as client:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("gem", reason="needs gem-llm 0.1 (docs/guides/integrations/recipes.md)")
 
 import gem
-import same_room
+import same_episodes
 from conformance.setups import SETUPS
 from recipes import write_files
 
@@ -46,7 +46,7 @@ def seed_of(env: Any, task: str) -> int | None:
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_every_episode_is_the_same_through_gem(recipe: Any, env_id: str, needs: Callable[..., Any]) -> None:
     played = 0
-    for case in same_room.cases("texts"):
+    for case in same_episodes.cases("texts"):
         if (case.env, case.needs) != (env_id, needs):
             continue
         name = f"here:{case}"

@@ -20,12 +20,12 @@ import pytest
 pytest.importorskip("nemo_gym", reason="needs nemo-gym 0.4 and openenv (docs/guides/integrations/recipes.md)")
 
 import httpx
-import same_room
+import same_episodes
 from nemo_gym.server_utils import ServerClient
 from openenv_served import in_thread
 from recipes import write_files
 from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
-from same_room import Case
+from same_episodes import Case
 
 from factgym.core.messages import Message
 from factgym.core.registry import spec
@@ -117,7 +117,7 @@ class Servers:
 
 
 def cases() -> list[Case]:
-    return same_room.cases("calls", files=False, tasks=1)
+    return same_episodes.cases("calls", files=False, tasks=1)
 
 
 @pytest.mark.parametrize("env_id", sorted({one.env for one in cases()}))
@@ -142,7 +142,7 @@ def test_a_fault_is_an_error_of_the_rollout(recipe: Any, monkeypatch: pytest.Mon
         raise ConnectionError("the index is gone")
 
     monkeypatch.setattr(spec("claimcheck-multihop").load(), "call_tool", broken)
-    call = same_room.native(("call_0", "search", '{"query": "x"}'))
+    call = same_episodes.native(("call_0", "search", '{"query": "x"}'))
     with in_thread("claimcheck-multihop", {"size": 12}) as url:
         servers = Servers(recipe, url, [call])
         prompt = {"input": [{"role": "user", "content": "q"}], "tools": []}

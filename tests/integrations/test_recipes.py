@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import same_room
-from guide_pages import DOORS
+import same_episodes
+from guide_pages import GUIDES
 from playback import PlaybackServer, in_thread
 from recipes import write_files
-from same_room import Case
+from same_episodes import Case
 
 from factgym.integrations.session import Session
 
@@ -33,7 +33,7 @@ def test_an_actor_on_ray_plays_what_a_session_plays(tmp_path: Path) -> None:
     assert all(float(reward) == 1.0 and float(turns) > 1 for _, reward, turns in lines)
 
 
-RLLM = [one for one in same_room.cases("messages", files=False, tasks=1) if one.name in ("oracle", "hostile")]
+RLLM = [one for one in same_episodes.cases("messages", files=False, tasks=1) if one.name in ("oracle", "hostile")]
 
 
 @pytest.mark.parametrize("case", RLLM, ids=str)
@@ -69,5 +69,5 @@ def test_a_flow_of_rllm_plays_the_same_episode(case: Case, tmp_path: Path, monke
 
 
 def test_the_page_names_what_it_runs() -> None:
-    text = (DOORS / "recipes.md").read_text("utf-8")
+    text = (GUIDES / "recipes.md").read_text("utf-8")
     assert "## rLLM" in text and "## Ray" in text

@@ -7,15 +7,15 @@ import math
 from typing import Any
 
 import pytest
-import same_room
-from same_room import Case, assert_same, outcome_of
+import same_episodes
+from same_episodes import Case, assert_same, outcome_of
 
 from factgym.core.episode import RewardReport
 from factgym.core.errors import EpisodeOverError
 from factgym.integrations.session import MAX_METRICS, MAX_NAME_CHARS, OVER, Session, flat_metrics, rows, self_contained
 
 
-def played(session: Session, case: Case, *, by_call: bool = False) -> same_room.Outcome:
+def played(session: Session, case: Case, *, by_call: bool = False) -> same_episodes.Outcome:
     episode = case.episode
     first = session.start(episode.task)
     said: list[Any] = []
@@ -34,14 +34,14 @@ def played(session: Session, case: Case, *, by_call: bool = False) -> same_room.
     return outcome_of(report, first=first, said=said, stop=session.stop, tools=tools)
 
 
-@pytest.mark.parametrize("case", same_room.cases(tasks=1), ids=str)
+@pytest.mark.parametrize("case", same_episodes.cases(tasks=1), ids=str)
 def test_a_session_shows_what_reset_and_step_show(case: Case) -> None:
     session = Session(case.episode.env, **case.episode.config)
     assert_same(case.reference, played(session, case))
     assert_same(case.reference, played(session, case))  # a second episode in the same slot
 
 
-@pytest.mark.parametrize("case", same_room.cases("calls", tasks=1), ids=str)
+@pytest.mark.parametrize("case", same_episodes.cases("calls", tasks=1), ids=str)
 def test_calls_without_messages_are_the_same_episode(case: Case) -> None:
     session = Session(case.episode.env, **case.episode.config)
     seen = played(session, case, by_call=True)
@@ -51,7 +51,7 @@ def test_calls_without_messages_are_the_same_episode(case: Case) -> None:
 
 def test_every_environment_has_cases_that_earn_something_and_some_that_do_not() -> None:
     for env in self_contained():
-        found = [case for case in same_room.cases(files=False) if case.env == env]
+        found = [case for case in same_episodes.cases(files=False) if case.env == env]
         assert len(found) == 2 * 9
         oracle = next(case for case in found if case.name == "oracle" and case.kind == "messages")
         hostile = next(case for case in found if case.name == "hostile" and case.kind == "messages")
@@ -62,7 +62,7 @@ def test_every_environment_has_cases_that_earn_something_and_some_that_do_not() 
 
 
 def test_comparison_sees_every_field() -> None:
-    case = next(one for one in same_room.cases("messages") if one.name == "oracle")
+    case = next(one for one in same_episodes.cases("messages") if one.name == "oracle")
     reference = case.reference
     for name, other in {
         "first": [],
@@ -75,7 +75,7 @@ def test_comparison_sees_every_field() -> None:
         "metrics": {},
         "tools": [],
     }.items():
-        changed = same_room.Outcome(**{**vars(reference), name: other})
+        changed = same_episodes.Outcome(**{**vars(reference), name: other})
         with pytest.raises(AssertionError, match=name):
             assert_same(reference, changed)
         assert_same(reference, changed, skip=[name])
@@ -93,7 +93,7 @@ def test_nothing_raises_after_the_end_and_nothing_is_played() -> None:
     assert session.close() is report
     assert session.call("search", {"query": "x"}) == OVER
     assert session.say("text") == [{"role": "user", "content": OVER}]
-    both = same_room.native(("a", "search", "{}"), ("b", "read", "{}"))
+    both = same_episodes.native(("a", "search", "{}"), ("b", "read", "{}"))
     assert [m["tool_call_id"] for m in session.say(both)] == ["a", "b"]
     assert len(session.env.episode.turns) == 0
 
@@ -169,7 +169,7 @@ def test_rows_are_the_tasks_without_any_gold() -> None:
 
 
 def test_the_credit_of_the_turns_is_the_reward() -> None:
-    for case in same_room.cases("messages", files=False, tasks=1):
+    for case in same_episodes.cases("messages", files=False, tasks=1):
         if case.name == "oracle":
             session = Session(case.episode.env)
             played(session, case)
@@ -178,7 +178,7 @@ def test_the_credit_of_the_turns_is_the_reward() -> None:
 
 
 def test_every_open_tool_is_among_all_tools() -> None:
-    for case in same_room.cases("messages", files=False, tasks=1):
+    for case in same_episodes.cases("messages", files=False, tasks=1):
         session = Session(case.episode.env, **case.episode.config)
         known = {tool["function"]["name"] for tool in session.all_tools()}
         assert {name for names in case.reference.tools for name in names} <= known

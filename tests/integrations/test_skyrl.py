@@ -1,4 +1,4 @@
-"""The SkyRL door: every environment's episodes are the same as a `BaseTextEnv` and through SkyRL's own generator."""
+"""The SkyRL integration: every environment's episodes are the same as a `BaseTextEnv` and through SkyRL's own generator."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("skyrl_gym", reason="needs factgym[skyrl]")
 
-import same_room
+import same_episodes
 import skyrl_gym
 from conformance.setups import SETUPS
 from guide_pages import run_page
-from same_room import Case, Outcome, assert_same
+from same_episodes import Case, Outcome, assert_same
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 from skyrl_gym.envs.registration import registry
 from skyrl_gym.metrics import aggregate_for_environment
@@ -43,8 +43,8 @@ def unregistered() -> Any:
 
 
 def text_cases(env_id: str, needs: Callable[..., Any]) -> list[Case]:
-    found = [one for one in same_room.cases("texts") if (one.env, one.needs) == (env_id, needs)]
-    return [*found, *(Case(env_id, needs, "texts", "oracle", task) for task in range(same_room.TASKS))]
+    found = [one for one in same_episodes.cases("texts") if (one.env, one.needs) == (env_id, needs)]
+    return [*found, *(Case(env_id, needs, "texts", "oracle", task) for task in range(same_episodes.TASKS))]
 
 
 def outcome(env: FactTextEnv, steps: list[Any], tools: list[list[str]]) -> Outcome:
@@ -64,7 +64,7 @@ def outcome(env: FactTextEnv, steps: list[Any], tools: list[list[str]]) -> Outco
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any]) -> None:
-    name = register_skyrl(env_id, name=f"{env_id} here", **same_room.config_of(env_id, needs))
+    name = register_skyrl(env_id, name=f"{env_id} here", **same_episodes.config_of(env_id, needs))
     for case in text_cases(env_id, needs):
         texts = [message["content"] for message in case.episode.messages]
         # A script that ends before its episode is cut by SkyRL's own limit; a limit of 1 is SkyRL's default.

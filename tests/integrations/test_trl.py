@@ -1,4 +1,4 @@
-"""The TRL door: every environment's episodes are the same through a real GRPOTrainer, and credit reaches its tokens."""
+"""The TRL integration: every environment's episodes are the same through a real GRPOTrainer, and credit reaches its tokens."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 
 pytest.importorskip("trl", reason="needs factgym[trl]")
 
-import same_room
+import same_episodes
 from conformance.setups import SETUPS
 from datasets import Dataset
-from same_room import Case, assert_same, outcome_of
+from same_episodes import Case, assert_same, outcome_of
 from tiny_trl import Plain, ScriptedTrainer, arguments, factory, model, oracle, tokenizer, trained, written
 from transformers.utils import get_json_schema
 
@@ -68,7 +68,7 @@ def played(cases: list[Case], folder: Path) -> tuple[Any, list[dict[str, Any]], 
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any], tmp_path: Path) -> None:
-    cases = [one for one in same_room.cases() if (one.env, one.needs) == (env_id, needs)]
+    cases = [one for one in same_episodes.cases() if (one.env, one.needs) == (env_id, needs)]
     # Calls that are no JSON reach TRL's parser as a model would have written them, which is as text.
     cases = [one for one in cases if (one.kind, one.name) != ("messages", "hostile")]
     trainer, rows, out = played(cases, tmp_path)
@@ -99,7 +99,7 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
             assert kept[n, turn.first : turn.first + len(turn.ids)].all()
 
 
-@pytest.mark.parametrize("case", same_room.cases("calls", tasks=1), ids=str)
+@pytest.mark.parametrize("case", same_episodes.cases("calls", tasks=1), ids=str)
 def test_the_class_alone_plays_the_same_calls(case: Case) -> None:
     """As a GRPOTrainer without our mixin uses it: methods with parsed arguments, then the reward."""
     env = factory(case.env, **case.episode.config)()
@@ -166,7 +166,7 @@ def test_a_step_stops_when_the_episode_is_over_and_logs_every_component(tmp_path
 
 
 def test_hostile_messages_are_answered_and_scored_for_nothing(tmp_path: Path) -> None:
-    cases = [one for one in same_room.cases("messages", files=False, tasks=1) if one.name == "hostile"]
+    cases = [one for one in same_episodes.cases("messages", files=False, tasks=1) if one.name == "hostile"]
     for case in (one for one in cases if one.env in ("claimcheck-multihop", "corver-qa-search", "profact", "seva")):
         trainer, _, _ = played([case, case], tmp_path)
         for env in trainer.environments:
@@ -176,7 +176,9 @@ def test_hostile_messages_are_answered_and_scored_for_nothing(tmp_path: Path) ->
 
 
 def test_slow_environments_are_played_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = [one for one in same_room.cases("calls", files=False) if (one.env, one.name) == ("seva-repair", "oracle")]
+    cases = [
+        one for one in same_episodes.cases("calls", files=False) if (one.env, one.name) == ("seva-repair", "oracle")
+    ]
     threads = set()
     real = FactEnvironment._play
 
@@ -192,7 +194,7 @@ def test_slow_environments_are_played_side_by_side(tmp_path: Path, monkeypatch: 
 
 
 def test_the_prompt_holds_the_whole_schemas(tmp_path: Path) -> None:
-    trainer, rows, out = played(same_room.cases("calls", files=False)[:2], tmp_path)
+    trainer, rows, out = played(same_episodes.cases("calls", files=False)[:2], tmp_path)
     shown = tokenizer().decode(out["prompt_ids"][0])
     for schema in trainer.environments[0]._schemas:
         assert json.dumps(schema, ensure_ascii=False) in shown
@@ -206,7 +208,7 @@ def test_a_plain_text_is_scored_with_the_mixin_or_with_the_columns_and_never_wit
 ) -> None:
     session = Session(env_id)
     session.start(0)
-    said = same_room._said(session.env, find_scripted_agent(env_id, "oracle").start(session.env, 0))[-1]
+    said = same_episodes._said(session.env, find_scripted_agent(env_id, "oracle").start(session.env, 0))[-1]
     calls = said.get("tool_calls")
     text = calls[0]["function"]["arguments"] if calls else said["content"]
     expected = Session(env_id)

@@ -28,7 +28,7 @@ from tiny_trl import (
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 from trl.chat_template_utils import parse_response
 
-import factgym.integrations.trl as door
+import factgym.integrations.trl as integration
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.integrations.session import Session
 from factgym.integrations.trl import (
@@ -180,16 +180,16 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ConfigError, match="credit is one of"):
         type("Wrong", (DenseCredit, GRPOTrainer), {"credit": "ppo"})()
     for found in ("1.7.9", "2.0.0"):
-        monkeypatch.setattr(door, "version", lambda name, found=found: found)
+        monkeypatch.setattr(integration, "version", lambda name, found=found: found)
         with pytest.raises(ConfigError, match=f"trl {found} does not fit"):
-            door._check_versions()
+            integration._check_versions()
 
     def missing(name: str) -> str:
-        raise door.PackageNotFoundError(name)
+        raise integration.PackageNotFoundError(name)
 
-    monkeypatch.setattr(door, "version", missing)
+    monkeypatch.setattr(integration, "version", missing)
     with pytest.raises(MissingExtraError, match=r"factgym\[trl\]"):
-        door._check_versions()
+        integration._check_versions()
 
 
 def test_rows_are_bound_to_tasks() -> None:

@@ -1,4 +1,4 @@
-"""The verifiers door: every environment's episodes are the same through it, and what fails is no score of zero."""
+"""The verifiers integration: every environment's episodes are the same through it, and what fails is no score of zero."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("verifiers.v1", reason="needs factgym[verifiers]")
 
-import same_room
+import same_episodes
 import verifiers.v1 as vf
 from conformance.setups import SETUPS
 from playback import PlaybackServer, in_thread
-from same_room import Case, assert_same, outcome_of
+from same_episodes import Case, assert_same, outcome_of
 from verifiers_runs import context, packages, play, report_in, run, server, serving
 
 import factgym
@@ -43,7 +43,7 @@ def test_every_episode_is_the_same_through_the_door(
     env_id: str, needs: Callable[..., Any], server: tuple[PlaybackServer, str]
 ) -> None:
     served, url = server
-    cases = [one for one in same_room.cases("messages", "texts") if (one.env, one.needs) == (env_id, needs)]
+    cases = [one for one in same_episodes.cases("messages", "texts") if (one.env, one.needs) == (env_id, needs)]
 
     async def play_all() -> list[vf.Trace]:
         async with serving(env_id, cases[0].episode.config) as env:
@@ -69,7 +69,7 @@ def test_every_episode_is_the_same_through_the_door(
 
 def test_the_framework_records_every_message_in_one_branch(server: tuple[PlaybackServer, str]) -> None:
     served, url = server
-    case = next(one for one in same_room.cases("messages") if one.env == "claimcheck-multihop")
+    case = next(one for one in same_episodes.cases("messages") if one.env == "claimcheck-multihop")
 
     async def one() -> vf.Trace:
         async with serving(case.env, {}) as env:
@@ -183,7 +183,7 @@ def test_a_system_prompt_of_the_run_takes_the_place_of_ours(
 ) -> None:
     served, url = server
     (tmp_path / "system.txt").write_text("Judge well.", "utf-8")
-    case = next(one for one in same_room.cases("messages") if one.env == "claimcheck-multihop")
+    case = next(one for one in same_episodes.cases("messages") if one.env == "claimcheck-multihop")
     other = Case(case.env, case.needs, case.kind, case.name, 1)
 
     async def one() -> None:
@@ -229,7 +229,7 @@ def test_every_package_has_typed_settings_tasks_and_a_ground_truth(env_id: str) 
 
 
 def test_a_tool_server_that_forgot_a_session_plays_it_again() -> None:
-    case = next(one for one in same_room.cases("calls") if one.env == "claimcheck-multihop")
+    case = next(one for one in same_episodes.cases("calls") if one.env == "claimcheck-multihop")
     data = FactData(env=case.env, task=case.episode.task, max_turns=12)
     calls = [(name, json.loads(arguments)) for name, arguments in case.episode.calls()]
     state = FactState(key="a", task=data.model_dump(), actions=calls[:-1])

@@ -1,4 +1,4 @@
-"""The verifiers door as people use it: vf-eval, vf-validate, the environment server, prime, and without any network."""
+"""The verifiers integration as people use it: vf-eval, vf-validate, the environment server, prime, and without any network."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_prime_installs_it_word_for_word(tmp_path: Path) -> None:
 
 
 def test_prime_would_publish_it(tmp_path: Path) -> None:
-    """Up to the hub's own door: the package is read, built and classified; what is missing is a login."""
+    """Up to the hub's own login: the package is read, built and classified; what is missing is a login."""
     if shutil.which("prime", path=str(BIN)) is None or not reachable():
         pytest.skip("needs prime and a package index, from which the build backend comes")
     from prime_cli.utils.environment_runtime import VERIFIERS_V1, classify_runtime_from_metadata

@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("verifiers.v1", reason="needs factgym[verifiers]")
 
-import same_room
+import same_episodes
 import verifiers.v1 as vf
 from playback import PlaybackServer
-from same_room import Case, assert_same, outcome_of
+from same_episodes import Case, assert_same, outcome_of
 from verifiers_runs import context, packages, play, report_in, run, server, serving, task_of
 
 from factgym.integrations.session import Session
@@ -26,8 +26,10 @@ pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
 def test_other_harnesses_play_the_same_episodes_through_the_tool_server(server: tuple[PlaybackServer, str]) -> None:
     """A harness that knows nothing of us sees the tools through MCP, shared and one a rollout."""
-    cases = [one for one in same_room.cases("calls", tasks=1) if one.env == "claimcheck-multihop"]
-    cases += [one for one in same_room.cases("calls", tasks=1) if one.env == "profact" and one.name == "oracle"][:1]
+    cases = [one for one in same_episodes.cases("calls", tasks=1) if one.env == "claimcheck-multihop"]
+    cases += [one for one in same_episodes.cases("calls", tasks=1) if one.env == "profact" and one.name == "oracle"][
+        :1
+    ]
 
     async def play_all(env_id: str, tool_server: str) -> list[tuple[Case, vf.Trace]]:
         played = []
@@ -128,7 +130,7 @@ async def chattered(env_id: str, url: str, served: PlaybackServer, case: Case, t
 
 def test_what_another_harness_lets_the_policy_say_last_is_its_answer(server: tuple[PlaybackServer, str]) -> None:
     served, url = server
-    case = next(one for one in same_room.cases("texts") if one.env == "seva" and one.name == "honest")
+    case = next(one for one in same_episodes.cases("texts") if one.env == "seva" and one.name == "honest")
     trace = run(chattered("seva", url, served, case, 1))
     seen = outcome_of(report_in(trace), first=[], said=[], stop=trace.info["factgym"]["stop"])
     assert_same(case.reference, seen, skip=["first", "said", "tools"])
@@ -136,7 +138,7 @@ def test_what_another_harness_lets_the_policy_say_last_is_its_answer(server: tup
 
 def test_a_harness_that_never_calls_a_tool_is_stopped(server: tuple[PlaybackServer, str]) -> None:
     served, url = server
-    case = next(one for one in same_room.cases("texts") if one.env == "seva" and one.name == "hostile")
+    case = next(one for one in same_episodes.cases("texts") if one.env == "seva" and one.name == "hostile")
     trace = run(chattered("seva", url, served, case, 1000))
     assert trace.stop_condition == "too_many_turns"
     assert (trace.num_turns, trace.reward) == (10, 0.0)

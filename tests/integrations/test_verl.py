@@ -1,4 +1,4 @@
-"""The verl door: every environment's episodes are the same through its agent loop, and rows hold what a trainer needs."""
+"""The verl integration: every environment's episodes are the same through its agent loop, and rows hold what a trainer needs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("verl", reason="needs factgym[verl]")
 
-import same_room
+import same_episodes
 from conformance.setups import SETUPS
-from same_room import Case, assert_same
+from same_episodes import Case, assert_same
 from tiny_verl import Server, oracle, played, row_of, tokenizer, written
 
 from factgym.core.errors import ConfigError, UnknownEnvError
@@ -55,8 +55,8 @@ def own_tokens(out: Any) -> list[list[int]]:
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any]) -> None:
-    cases = [one for one in same_room.cases() if (one.env, one.needs) == (env_id, needs)]
-    # Calls that are no JSON reach the door as a model would have written them, which is as text.
+    cases = [one for one in same_episodes.cases() if (one.env, one.needs) == (env_id, needs)]
+    # Calls that are no JSON reach the integration as a model would have written them, which is as text.
     for case in (one for one in cases if (one.kind, one.name) != ("messages", "hostile")):
         reference, row = case.reference, row_for(case)
         texts = [written(message) for message in case.episode.messages]
@@ -71,7 +71,7 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
         ):
             skip.append("stop")  # the script ends before the episode
         report = told["report"]
-        seen = same_room.Outcome(
+        seen = same_episodes.Outcome(
             first=row["raw_prompt"],
             said=[],
             stop=told["stop"],
@@ -251,7 +251,7 @@ def test_other_formats_are_read_by_verls_parsers() -> None:
 
 
 def test_what_is_used_of_verl() -> None:
-    """Says which change upstream broke the door."""
+    """Says which change upstream broke the integration."""
     from verl.experimental.agent_loop import AgentLoopBase, AgentLoopOutput
     from verl.experimental.agent_loop.tool_parser import ToolParser
     from verl.trainer.ppo import core_algos

@@ -18,7 +18,7 @@ from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
-from factgym.integrations import verl as door
+from factgym.integrations import verl as integration
 from factgym.integrations.credit import Spread
 from factgym.integrations.session import Session
 from factgym.integrations.verl.advantages import SCALE, TAIL, Layout, decode_row, form_of
@@ -260,7 +260,7 @@ def test_groups_are_small_whole_numbers() -> None:
 
 
 def test_estimators_are_registered_by_their_names() -> None:
-    door.register()
+    integration.register()
     assert [form_of(f"factgym_{name}") for name in ("grpo", "hrpo", "stepwise")] == ["grpo", "hrpo", "stepwise"]
     assert form_of("grpo") is None and form_of("factgym_other") is None
     assert get_adv_estimator_fn("factgym_stepwise").__name__ == "factgym_stepwise"

@@ -135,9 +135,9 @@ def test_a_missing_framework_is_named_with_its_extra() -> None:
         "    return real(name)\n"
         "metadata.version = version\n"
         "from factgym.core.errors import MissingExtraError\n"
-        "import factgym.integrations.verl as door\n"
-        "try:\n    door.FactAgentLoop\n"
+        "import factgym.integrations.verl as integration\n"
+        "try:\n    integration.FactAgentLoop\n"
         "except MissingExtraError as error:\n    sys.stdout.write(str(error))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "The verl door needs the extra 'verl': pip install 'factgym[verl]'"
+    assert done.stdout == "The verl integration needs the extra 'verl': pip install 'factgym[verl]'"

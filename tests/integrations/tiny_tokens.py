@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-import same_room
+import same_episodes
 from transformers import PreTrainedTokenizerFast
 
 from factgym.agents.resolve import find_scripted_agent
@@ -38,5 +38,5 @@ def oracle(env_id: str, task: int, **config: object) -> list[Message]:
     """The oracle's messages, with native calls."""
     env = Session(env_id, **config).env
     env.reset(options={"task": task})
-    said = same_room._said(env, find_scripted_agent(env_id, "oracle").start(env, 0))
-    return [same_room._as_native(env, message, n) for n, message in enumerate(said)]
+    said = same_episodes._said(env, find_scripted_agent(env_id, "oracle").start(env, 0))
+    return [same_episodes._as_native(env, message, n) for n, message in enumerate(said)]

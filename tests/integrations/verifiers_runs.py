@@ -1,4 +1,4 @@
-"""What the tests of the verifiers door share: packages on the path, an environment that serves, a played case."""
+"""What the tests of the verifiers integration share: packages on the path, an environment that serves, a played case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import verifiers.v1 as vf
 from playback import PlaybackServer, in_thread
-from same_room import Case
+from same_episodes import Case
 
 from factgym.core.episode import RewardReport, SpanCredit
 from factgym.integrations.hub import module_of

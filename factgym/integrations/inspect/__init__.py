@@ -1,4 +1,4 @@
-"""The door to Inspect: `inspect eval factgym/claimcheck-multihop --model …`.
+"""Integration with Inspect: `inspect eval factgym/claimcheck-multihop --model …`.
 
 Inspect finds this module by its entry point, and in it a task for every registered environment; the task's arguments
 (`-T split=test`) are the environment's own settings. The solver plays in process: the model is sent what the
@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").split(".")[0] != "inspect_ai":
         raise
-    raise MissingExtraError("The Inspect door", "inspect") from missing
+    raise MissingExtraError("The Inspect integration", "inspect") from missing
 
 from factgym.integrations.inspect.tasks import Played, episode_reward, play_episode, task_of
 

@@ -1,4 +1,4 @@
-"""The door to OpenEnv 0.10: `factgym serve openenv ENV`, and a typed client.
+"""Integration with OpenEnv 0.10: `factgym serve openenv ENV`, and a typed client.
 
     with FactClient("http://127.0.0.1:8000").sync() as client:
         result = client.reset(task=0)
@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").split(".")[0] != "openenv":
         raise
-    raise MissingExtraError("The OpenEnv door", "openenv") from missing
+    raise MissingExtraError("The OpenEnv integration", "openenv") from missing
 
 from factgym.integrations.openenv.client import FactAction, FactObservation, FactState
 

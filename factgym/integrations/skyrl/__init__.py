@@ -1,4 +1,4 @@
-"""The door to SkyRL: any environment as a `BaseTextEnv` of skyrl-gym 0.4, and a generator for skyrl 0.3.
+"""Integration with SkyRL: any environment as a `BaseTextEnv` of skyrl-gym 0.4, and a generator for skyrl 0.3.
 
     register_skyrl("claimcheck-multihop", split="validation")       # in the process that trains: the Ray entrypoint
     write_rows(Path("train.jsonl"), "claimcheck-multihop", split="validation")
@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").split(".")[0] != "skyrl_gym":
         raise
-    raise MissingExtraError("The SkyRL door", "skyrl") from missing
+    raise MissingExtraError("The SkyRL integration", "skyrl") from missing
 
 from factgym.integrations.skyrl.environment import EpisodeFaultError, FactTextEnv, register_skyrl, rows, write_rows
 

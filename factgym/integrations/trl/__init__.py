@@ -1,4 +1,4 @@
-"""The door to TRL's GRPOTrainer (1.8 and later).
+"""Integration with TRL's GRPOTrainer (1.8 and later).
 
     class Trainer(StopWhenDone, GRPOTrainer): ...
 
@@ -24,12 +24,12 @@ def _check_versions() -> None:
         try:
             found = version(name)
         except PackageNotFoundError as missing:
-            raise MissingExtraError("The TRL door", "trl") from missing
+            raise MissingExtraError("The TRL integration", "trl") from missing
         numbers = tuple(int(part) for part in found.split(".")[:2])
         if not low <= numbers < high:
             least, below = (".".join(map(str, one)) for one in (low, high))
             raise ConfigError(
-                f"{name} {found} does not fit the TRL door, which needs {name}>={least},<{below}: "
+                f"{name} {found} does not fit the TRL integration, which needs {name}>={least},<{below}: "
                 "pip install -U 'factgym[trl]'"
             )
 

@@ -216,7 +216,7 @@ def dataset(env_id: str, *, limit: int | None = None, start: int = 0, **config: 
     try:
         from datasets import Dataset
     except ModuleNotFoundError as missing:
-        raise MissingExtraError("The TRL door", "trl") from missing
+        raise MissingExtraError("The TRL integration", "trl") from missing
     return Dataset.from_list(list(rows(env_id, config, limit=limit, start=start)))
 
 

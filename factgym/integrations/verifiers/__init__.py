@@ -1,4 +1,4 @@
-"""The door to verifiers 0.4 (its v1 API alone) and so to prime, prime-rl and torchtitan.
+"""Integration with verifiers 0.4 (its v1 API alone) and so to prime, prime-rl and torchtitan.
 
     Taskset, FactEnv, FactHarness = hub_environment("claimcheck-multihop")
 
@@ -17,7 +17,7 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").split(".")[0] != "verifiers":
         raise
-    raise MissingExtraError("The verifiers door", "verifiers") from missing
+    raise MissingExtraError("The verifiers integration", "verifiers") from missing
 
 from factgym.integrations.verifiers.harness import FactHarness, FactHarnessConfig
 from factgym.integrations.verifiers.hub import FactEnv, FactEnvConfig, hub_environment, taskset_of

@@ -1,4 +1,4 @@
-"""The door to verl 0.9 and its trainer (`trainer.use_v1`, the default).
+"""Integration with verl 0.9 and its trainer (`trainer.use_v1`, the default).
 
     python -m factgym.integrations.verl rows claimcheck-multihop train.parquet --set split=train
     python -m factgym.integrations.verl config claimcheck-multihop > claimcheck.yaml
@@ -54,11 +54,11 @@ def _check_version() -> None:
     try:
         found = version("verl")
     except PackageNotFoundError as missing:
-        raise MissingExtraError("The verl door", "verl") from missing
+        raise MissingExtraError("The verl integration", "verl") from missing
     low, high = _NEEDS
     if not low <= tuple(int(part) for part in found.split(".")[:2]) < high:
         least, below = (".".join(map(str, one)) for one in _NEEDS)
         raise ConfigError(
-            f"verl {found} does not fit the verl door, which needs verl>={least},<{below}: "
+            f"verl {found} does not fit the verl integration, which needs verl>={least},<{below}: "
             "pip install -U 'factgym[verl]'"
         )

@@ -1,13 +1,13 @@
-"""The same room behind every door: scripted episodes, and what `reset` and `step` say to them.
+"""The same episodes through every integration: scripted episodes, and what `reset` and `step` say to them.
 
-A door's test plays an episode's assistant messages through its framework and compares:
+An integration's test plays an episode's assistant messages through its framework and compares:
 
-    @pytest.mark.parametrize("case", same_room.cases("calls"), ids=str)
-    def test_the_same_room(case):
-        seen = ...  # play case.episode through the door
-        same_room.assert_same(case.reference, seen)
+    @pytest.mark.parametrize("case", same_episodes.cases("calls"), ids=str)
+    def test_the_same_episodes(case):
+        seen = ...  # play case.episode through the integration
+        same_episodes.assert_same(case.reference, seen)
 
-Kinds of episodes, from what a door carries:
+Kinds of episodes, from what an integration carries:
 - "calls": every message is one well-formed native call (what TRL, MCP and typed tools see), but for a last one that is
   plain text where a text is the answer: `episode.final`;
 - "messages": native calls as OpenAI-compatible servers send them, several in one message and malformed ones too;
@@ -73,10 +73,10 @@ class Episode:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a door showed: `first` messages, the messages that answered each action, and the report.
+    """What an integration showed: `first` messages, the messages that answered each action, and the report.
 
     spans: `[message, start, end, value]` counted in the whole transcript. tools: names that were open after each
-    action. A door that cannot carry one of these says so to `assert_same`.
+    action. An integration that cannot carry one of these says so to `assert_same`.
     """
 
     first: list[Message]
@@ -307,7 +307,7 @@ def outcome_of(report: RewardReport, **seen: Any) -> Outcome:
 
 
 def assert_same(reference: Outcome, seen: Outcome, *, skip: Sequence[str] = (), exact: bool = True) -> None:
-    """Fail with the first field that differs. skip: fields that the door cannot carry. exact: floats bit for bit."""
+    """Fail with the first field that differs. skip: fields that the integration cannot carry. exact: floats bit for bit."""
     ours, theirs = asdict(reference), asdict(seen)
     unknown = set(skip) - set(ours)
     assert not unknown, unknown
@@ -316,7 +316,7 @@ def assert_same(reference: Outcome, seen: Outcome, *, skip: Sequence[str] = (), 
             here, there = (json.loads(json.dumps(value[name])) for value in (ours, theirs))
             if not exact:
                 here, there = _rounded(here), _rounded(there)
-            assert there == here, f"{name}: the door shows {there!r:.2000}, reset and step show {here!r:.2000}"
+            assert there == here, f"{name}: the integration shows {there!r:.2000}, reset and step show {here!r:.2000}"
 
 
 def _rounded(value: Any) -> Any:
