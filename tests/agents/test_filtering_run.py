@@ -61,9 +61,9 @@ def test_the_counts_are_those_of_the_episodes(env, filtered):
     assert 10 < len(zone) < 55
     assert found.buckets.anchors == 4
     # What the policy was made to know is what the filter finds.
-    asked = {env.tasks[i].id: env.tasks[i].asked for i in range(60)}
-    assert all(right[task] == 0 for task, said in asked.items() if chance(said) == 0.0)
-    assert all(right[task] == G for task, said in asked.items() if chance(said) == 1.0)
+    questions = {env.tasks[index].id: env.tasks[index].question for index in range(60)}
+    assert all(right[task] == 0 for task, question in questions.items() if chance(question) == 0.0)
+    assert all(right[task] == G for task, question in questions.items() if chance(question) == 1.0)
 
 
 def test_what_was_kept_is_played_again_from_its_file(env, filtered):

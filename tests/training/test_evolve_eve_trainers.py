@@ -93,7 +93,7 @@ def row(**changes: Any) -> Row:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([row(actions=[])], "line 1: the policy said nothing"),
+        ([row(actions=[])], "line 1: the policy wrote no message"),
         ([row(), row(actions=[0])], "line 2: message 0 is not the policy's"),
         ([row(reward=float("nan"))], "the reward is nan"),
         ([row(spans=[[1, 0, 4, 1.0]])], "a credit lies outside"),
@@ -162,10 +162,10 @@ def test_the_selector_draws_before_and_is_told_after(tmp_path: Path) -> None:
     options = {"clusters": 4, "growth": 1.5}
     own = evolution(tmp_path, small(draw="selector", selector=options))
     own.run(3, 0)
-    material = own.material
-    vectors = corpus_embeddings(material.corpus.get(one) for one in material.training)
+    passages = own.passages
+    vectors = corpus_embeddings(passages.corpus.get(one) for one in passages.training)
     settings = SelectorSettings(**options)  # type: ignore[arg-type]
-    expected = Selector(vectors, material.training, settings=settings, seed=derive(0, "selector"))
+    expected = Selector(vectors, passages.training, settings=settings, seed=derive(0, "selector"))
     for number in (1, 2, 3):
         folder = tmp_path / "proposer" / f"iteration-{number}"
         choices = expected.draw(small().batch)
