@@ -24,7 +24,7 @@ from factgym.core.errors import DataError
 from factgym.corpora.corpus import Passage
 from factgym.corpora.passage_files import read_passages
 from factgym.corpora.sentences import sentences
-from factgym.generators.multihop.world import world
+from factgym.generators.multihop_world import world
 from factgym.rewards.advantages import hop_advantages
 from factgym.rewards.eve.format import Rollout, Search
 from factgym.rewards.eve.proposal import CheckedProposal, ProposalScore, check_proposal, score_proposal

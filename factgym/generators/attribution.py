@@ -1,33 +1,29 @@
 """Claims with sources that need no data: rules of generated documents, stated faithfully or with one known error.
 
 Documents and claims are those of the synthetic ClaimCheck data; one statement is one claim here, and its document is
-the source. Each way of corruption is one category of SEVA's error taxonomy. Labels are balanced and so are the six
-categories: every run of twelve items holds six attributable claims and one of each error, in an order of its own.
-Item *i* depends on (seed, split, i) alone.
+the source. Each corruption belongs to one category of SEVA's error taxonomy. Labels and the six categories are balanced:
+every run of twelve items holds six attributable claims and one of each error, in a random order.
 """
 
 from __future__ import annotations
 
-import hashlib
-import operator
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import overload
 
-from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.tasks import SharedByArguments
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim
 from factgym.datasets.claims import ClaimExample, GoldClaim, Verdict
+from factgym.generators.base import GeneratedSplit, balanced_choice
 
 SPLITS: Mapping[str, int] = MappingProxyType({"train": 5000, "validation": 1000, "test": 1000, "ood": 1000})
-"""Sizes by default; "ood" has other kinds of documents in another style."""
+"""Split -> its default size; "ood" has other kinds of documents in another style."""
 
 _VERSION = 1
-_BLOCK = 2 * len(ERROR_TYPES)
-_TRIES = 64
+_ATTEMPTS = 64
+"""Numbers of documents reserved for an item: of some errors, only one document in ten has one."""
 
+_BALANCED: tuple[str | None, ...] = (*ERROR_TYPES, *[None] * len(ERROR_TYPES))
 _CORRUPTION: Mapping[str, str] = {
     "number": "numerical_exaggeration",
     "polarity": "negation_flip",
@@ -60,63 +56,34 @@ _QUANTITY = re.compile(r"\d|\b(?:hours?|days?|weeks?|months?|years?|percent)\b",
 
 
 def error_type_of(claim: GoldClaim) -> str | None:
-    """The category of a corrupted claim; None where it is faithful or could belong to two categories."""
-    span = claim.unsupported_span
-    if claim.corruption == "number" and _FREQUENCY.search(span):
+    """Return the category of a corrupted claim; None for a faithful one and where two categories could be argued."""
+    if claim.corruption == "number" and _FREQUENCY.search(claim.unsupported_span):
         return "temporal_shift"
-    if claim.corruption == "party" and _QUANTITY.search(span):
+    if claim.corruption == "party" and _QUANTITY.search(claim.unsupported_span):
         return None
     return _CORRUPTION.get(claim.corruption)
 
 
-class SyntheticAttribution(SharedByArguments, Sequence[AttributionClaim]):
-    """A split of generated claims: immutable, each item made on demand (a few milliseconds).
+class SyntheticAttribution(GeneratedSplit[AttributionClaim]):
+    """A split of generated claims; an item takes a few milliseconds.
 
-    `meta` of an item holds "evidence" (deciding spans of the source, [start, end]), "span" (the part of the claim
-    that is wrong, empty for a faithful one) and "reason". A smaller set is a prefix of a larger one.
-    Raises ConfigError for an unknown split or a size below 1.
+    `meta` of an item holds "evidence" (spans of the source that decide, [start, end]), "span" (the wrong part of the
+    claim, empty for a faithful one) and "reason".
     """
 
-    def __init__(self, split: str = "train", *, seed: int = 0, size: int | None = None) -> None:
-        if split not in SPLITS:
-            raise ConfigError(f"unknown split {split!r}; there are {', '.join(SPLITS)}.{did_you_mean(split, SPLITS)}")
-        if size is not None and size < 1:
-            raise ConfigError(f"size is the number of claims, at least 1, not {size!r}")
-        self.split, self.seed = split, seed
-        self._size = size or SPLITS[split]
+    SPLITS = SPLITS
+    ITEMS = "claims"
 
-    def __len__(self) -> int:
-        return self._size
+    def identity(self) -> str:
+        """Return a text of the generator's version, the split, the seed and the size."""
+        return f"factgym synthetic attribution {_VERSION} {self.split} {self.seed} {self.size}"
 
-    @overload
-    def __getitem__(self, index: int) -> AttributionClaim: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[AttributionClaim, ...]: ...
-    def __getitem__(self, index: int | slice) -> AttributionClaim | tuple[AttributionClaim, ...]:
-        if isinstance(index, slice):
-            return tuple(self[number] for number in range(*index.indices(self._size)))
-        number = operator.index(index)
-        number += self._size if number < 0 else 0
-        if not 0 <= number < self._size:
-            raise IndexError(f"claim {index} of {self._size}")
-        return self._make(number)
-
-    def fingerprint(self) -> str:
-        """SHA-256 in hex over the version, split, seed and size; nothing is generated for it."""
-        record = f"factgym synthetic attribution {_VERSION} {self.split} {self.seed} {self._size}"
-        return hashlib.sha256(record.encode()).hexdigest()
-
-    def _make(self, number: int) -> AttributionClaim:
-        block, position = divmod(number, _BLOCK)
-        order: list[str | None] = [*ERROR_TYPES, *[None] * len(ERROR_TYPES)]
-        random.Random(f"factgym attribution labels {self.seed} {self.split} {block}").shuffle(order)
-        rng = random.Random(f"factgym attribution {self.seed} {self.split} {number}")
-        example, claim = self._draw(number, order[position], rng)
-        source, starts = _source(example)
-        start_of = {passage.id: start for passage, start in zip(example.passages, starts, strict=True)}
-        evidence = [[start_of[f.passage] + f.start, start_of[f.passage] + f.end] for f in claim.facts]
+    def generate(self, index: int) -> AttributionClaim:
+        """Generate a claim with its source."""
+        example, claim = self._example_with_claim(index)
+        source, starts = _join_passages(example)
         return AttributionClaim(
-            id=f"seva-{self.split}-{self.seed}-{number:05d}",
+            id=f"seva-{self.split}-{self.seed}-{index:05d}",
             claim=claim.text,
             source=source,
             label=ATTRIBUTABLE if claim.status == "supported" else NOT_ATTRIBUTABLE,
@@ -127,39 +94,39 @@ class SyntheticAttribution(SharedByArguments, Sequence[AttributionClaim]):
                 "corruption": claim.corruption,
                 "span": claim.unsupported_span,
                 "reason": claim.reason,
-                "evidence": evidence,
+                "evidence": [[starts[fact.passage] + at for at in (fact.start, fact.end)] for fact in claim.facts],
             },
         )
 
-    def _draw(self, number: int, error_type: str | None, rng: random.Random) -> tuple[ClaimExample, GoldClaim]:
-        """The first generated example with a claim of this category (None: attributable), and one such claim.
-
-        Rejection sampling: of some errors, only one document in ten has a claim.
-        """
+    def _example_with_claim(self, index: int) -> tuple[ClaimExample, GoldClaim]:
+        """Return the first generated example that has a claim with the item's error, by rejection sampling."""
         from factgym.generators.synthetic.scenario import build
 
+        error = balanced_choice(_BALANCED, index, f"factgym attribution labels {self.seed} {self.split}")
+        rng = random.Random(f"factgym attribution {self.seed} {self.split} {index}")
         kind = "ood" if self.split == "ood" else f"attribution {self.split}"
-        attempt = number * _TRIES
+        number = index * _ATTEMPTS
         while True:
-            verdict = rng.choice(_VERDICTS[error_type]) if error_type else "supported"
-            example = build(kind, self.seed, attempt, verdict).example
-            if error_type is None:
-                claims = [claim for claim in example.claims if claim.status == "supported"]
-            else:
-                claims = [claim for claim in example.claims if error_type_of(claim) == error_type]
+            verdict: Verdict = rng.choice(_VERDICTS[error]) if error else "supported"
+            example = build(kind, self.seed, number, verdict).example
+            number += 1
+            claims = [claim for claim in example.claims if _matches(claim, error)]
             if claims:
                 return example, rng.choice(claims)
-            attempt += 1
 
 
-def _source(example: ClaimExample) -> tuple[str, list[int]]:
-    """The document as one text, each passage under its heading, and where the passages' texts begin."""
+def _matches(claim: GoldClaim, error: str | None) -> bool:
+    return claim.status == "supported" if error is None else error_type_of(claim) == error
+
+
+def _join_passages(example: ClaimExample) -> tuple[str, Mapping[str, int]]:
+    """Return the document as one text, each passage under its heading, and the offset of each passage's text by id."""
     parts: list[str] = []
-    starts: list[int] = []
+    starts: dict[str, int] = {}
     length = 0
     for passage in example.passages:
-        head = f"{passage.title}\n" if passage.title else ""
-        starts.append(length + len(head))
-        parts.append(head + passage.text)
+        heading = f"{passage.title}\n" if passage.title else ""
+        starts[passage.id] = length + len(heading)
+        parts.append(heading + passage.text)
         length += len(parts[-1]) + 2
     return "\n\n".join(parts), starts

@@ -7,7 +7,7 @@ import random
 from functools import cache
 
 from factgym.core.policy import PolicyError
-from factgym.generators.questions.generated import GeneratedQuestions
+from factgym.generators.question_world import GeneratedQuestions
 
 
 @cache

@@ -27,7 +27,7 @@ from factgym.datasets.multihop import (
     write_triple,
 )
 from factgym.datasets.questions import read_questions
-from factgym.generators.multihop.world import world
+from factgym.generators.multihop_world import world
 
 REAL = {
     ("nq", "dev"): 3610,

@@ -23,7 +23,7 @@ from factgym.envs.eve.agents.reading import (
 )
 from factgym.envs.eve.agents.solver_agents import SOLVER_AGENTS, TRICKS, UNKNOWN, ExtractiveSolver, previous_queries
 from factgym.envs.eve.solver import search_messages, single_turn_messages
-from factgym.generators.multihop.world import world
+from factgym.generators.multihop_world import world
 from factgym.rewards.answer_matching import exact_match
 from factgym.rewards.eve.spans import parse_solution
 

@@ -9,7 +9,7 @@ import pytest
 
 from factgym.core.episode import SpanCredit
 from factgym.datasets.multihop import find_benchmark, read_triples
-from factgym.generators.multihop.world import world
+from factgym.generators.multihop_world import world
 from factgym.rewards.answer_matching import token_f1
 from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_COMPONENTS, SOLVER_GATES, EveRules, build_report, find_rubric
 from factgym.rewards.eve.solution import score_solution

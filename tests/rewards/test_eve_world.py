@@ -11,7 +11,7 @@ import pytest
 from factgym.core.errors import DataError
 from factgym.corpora.corpus import Passage
 from factgym.datasets.multihop import Triple
-from factgym.generators.multihop.world import world
+from factgym.generators.multihop_world import world
 from factgym.rewards.eve.format import Rollout, Search
 from factgym.rewards.eve.proposal import CheckedProposal, check_proposal, score_proposal
 from factgym.rewards.eve.rubrics import find_rubric

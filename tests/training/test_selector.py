@@ -11,7 +11,7 @@ import pytest
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.dense import Encoder
-from factgym.generators.multihop.world import world
+from factgym.generators.multihop_world import world
 from factgym.training.eve.clusters import Clusters, cluster, corpus_embeddings, text_embeddings
 from factgym.training.eve.selector import Arms, Choice, Selector, SelectorSettings
 

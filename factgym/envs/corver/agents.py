@@ -17,7 +17,7 @@ from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy, ScriptedAgent
 from factgym.envs.corver.env import CorverEnv
 from factgym.envs.corver.tasks import CorverTask, CorverTaskSet
-from factgym.generators.questions.generated import GeneratedQuestions
+from factgym.generators.question_world import GeneratedQuestions
 
 REFUSAL = "<think>unknown</think><answer>I don't know</answer>"
 """The refusal that the prompts ask for."""
@@ -87,7 +87,7 @@ def gold_knowledge(task: CorverTask) -> Knowledge:
     answer = item.aliases[0]
     if isinstance(tasks.questions, GeneratedQuestions):
         fact = tasks.questions.fact(index)
-        return Knowledge(answer, fact.state(0), fact.state(1))
+        return Knowledge(answer, fact.statement(0), fact.statement(1))
     subject, kind = item.meta.get("subject"), item.meta.get("kind")
     if subject and kind:
         thought = f"The {kind} of {subject} is known to be {answer}."
@@ -107,7 +107,7 @@ def _common_facts(tasks: CorverTaskSet) -> tuple[str, ...]:
     if tasks.world is None:
         return _COMMON_FACTS
     subjects = sorted(tasks.world.subjects, key=lambda subject: -subject.popularity)[:_MAX_FACTS]
-    return tuple(subject.facts[0].state() for subject in subjects)
+    return tuple(subject.facts[0].statement() for subject in subjects)
 
 
 def _namesakes(tasks: CorverTaskSet, question: str) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def _facts_by_word(tasks: CorverTaskSet) -> dict[str, list[tuple[str, str]]]:
     for subject in sorted(subjects, key=lambda subject: -subject.popularity):
         if subject.tier == "common":
             for word in subject.name.split():
-                facts.setdefault(word, []).append((subject.name, subject.facts[0].state()))
+                facts.setdefault(word, []).append((subject.name, subject.facts[0].statement()))
     return facts
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.datasets.questions import BENCHMARKS
-from factgym.generators.questions.generated import SPLITS
+from factgym.generators.question_world import SPLITS
 from factgym.rewards.corver import COMPONENTS, GATES, CorverRules, find_rubric
 from factgym.rewards.corver.rubrics import JudgeRule, Rule
 from factgym.rewards.rubric import Rubric

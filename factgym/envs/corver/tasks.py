@@ -18,8 +18,7 @@ from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import read_folder
 from factgym.datasets.questions import AUTO, Question, Questions, question_file, read_questions, stratified_questions
 from factgym.envs.corver.config import CorverConfig
-from factgym.generators.questions.generated import GeneratedQuestions
-from factgym.generators.questions.world import World, question_world
+from factgym.generators.question_world import GeneratedQuestions, World, question_world
 from factgym.rewards.corver import Extractor, cached_extractor, find_extractor
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise

@@ -13,7 +13,7 @@ from factgym.core.errors import ConfigError, did_you_mean
 from factgym.corpora.index import check_index
 from factgym.datasets.multihop import BENCHMARKS
 from factgym.envs.eve.search import MIN_RESPONSE_TOKENS
-from factgym.generators.multihop.world import SPLITS
+from factgym.generators.multihop_world import SPLITS
 from factgym.rewards.eve.rubrics import (
     DEFAULT_RULES,
     GUARDED,

@@ -24,7 +24,7 @@ from factgym.corpora.index import Hit
 from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file
 from factgym.envs.eve.config import EveProposerConfig, EveSolverConfig
-from factgym.generators.multihop.world import SPLITS, world
+from factgym.generators.multihop_world import SPLITS, world
 from factgym.tools.evidence import PassageLibrary
 
 _CACHED_QUERIES = 16_384

@@ -9,7 +9,7 @@ from pydantic import Field
 from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.datasets.evidence import MAX_PASSAGE_CHARS
-from factgym.generators.factchecks import SPLITS
+from factgym.generators.fact_checks import SPLITS
 from factgym.rewards.profact.stages import COMPONENTS, GATES, RUBRICS
 from factgym.rewards.rubric import Rubric
 

@@ -15,7 +15,7 @@ from factgym.datasets.averitec import FactCheck, FactChecks, evidence_strings, r
 from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
 from factgym.datasets.evidence_store import KnowledgeStore, open_store
 from factgym.envs.profact.config import ProFactConfig
-from factgym.generators.factchecks import MadeChecks, made_store
+from factgym.generators.fact_checks import GeneratedFactChecks, generated_store
 from factgym.rewards.profact.stages import ProFactGold
 
 
@@ -41,7 +41,7 @@ class ProFactTask(SharedByArguments):
 class ProFactTaskSet(LazyTaskSet[ProFactTask]):
     """The claims of one configuration. skipped: number of claims without a text or a gold question, which are omitted."""
 
-    def __init__(self, checks: FactChecks | MadeChecks, store: KnowledgeStore, config: ProFactConfig) -> None:
+    def __init__(self, checks: FactChecks | GeneratedFactChecks, store: KnowledgeStore, config: ProFactConfig) -> None:
         super().__init__()
         self.config = config
         self.search = _open_search(store, config)
@@ -101,8 +101,8 @@ def profact_tasks(config: ProFactConfig) -> ProFactTaskSet:
 
     def build() -> ProFactTaskSet:
         if path is None:
-            made = MadeChecks(config.chosen_split, seed=config.seed, size=config.size)
-            return ProFactTaskSet(made, made_store(made), config)
+            made = GeneratedFactChecks(config.chosen_split, seed=config.seed, size=config.size)
+            return ProFactTaskSet(made, generated_store(made), config)
         checks = read_fact_checks(str(path), config.chosen_split)
         tasks = ProFactTaskSet(checks, open_store(checks, config.store, max_chars=config.max_passage_chars), config)
         if not len(tasks):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
+from factgym.generators.invented_names import organisation
 from factgym.generators.synthetic.adjuncts import finish
 from factgym.generators.synthetic.corruption import Draft, draft_claim, invent_rule
 from factgym.generators.synthetic.document import (
@@ -24,7 +25,6 @@ from factgym.generators.synthetic.grammar import unmark
 from factgym.generators.synthetic.judge import rule_in_force
 from factgym.generators.synthetic.layout import Form, Layout
 from factgym.generators.synthetic.lexicon import DOMAINS, OOD_DOMAINS, Domain, Topic, load_domain
-from factgym.generators.synthetic.names import organisation
 from factgym.generators.synthetic.questions import ask, question_clause
 from factgym.generators.synthetic.reasons import reason_for
 from factgym.generators.synthetic.rules import Rulebook

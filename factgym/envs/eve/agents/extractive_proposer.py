@@ -5,7 +5,7 @@
                missing here: "[That one] was born in ____."?
 
 It sees the messages alone and knows no language beyond names, dates and numbers
-(`factgym.generators.multihop.entities`). A document is read as facts: a sentence states one about the document's title,
+(`factgym.generators.named_entities`). A document is read as facts: a sentence states one about the document's title,
 whether it names it or not, and about every name in it. For two hops and more it searches for a name of the source's
 facts and goes on from the facts of other documents about that name. The answer and the names on the way are hidden
 wherever they occur in the question. After several hops a long last sentence is cut down to the words around the gap:
@@ -26,7 +26,7 @@ from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
 from factgym.envs.eve.agents.reading import CUT_MARK, parse_solver_prompt, search_call
 from factgym.envs.eve.submission import proposal_blocks
-from factgym.generators.multihop.entities import entities
+from factgym.generators.named_entities import entities
 from factgym.rewards.eve.proposal import is_leak, is_valid
 
 _TASK = re.compile(

@@ -17,7 +17,7 @@ from itertools import pairwise
 from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import STOP_WORDS
-from factgym.generators.multihop.entities import entities
+from factgym.generators.named_entities import entities
 from factgym.generators.synthetic.words import listed
 
 _PROMPT = re.compile(r"\AQuestion: (?P<question>.*?)(?:\n\n<evidence>\n(?P<evidence>.*)\n</evidence>)?\Z", re.DOTALL)

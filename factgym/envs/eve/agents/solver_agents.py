@@ -39,7 +39,7 @@ from factgym.envs.eve.agents.reading import (
 )
 from factgym.envs.eve.solver import EveSolverEnv
 from factgym.envs.eve.submission import answer_blocks
-from factgym.generators.multihop.entities import entities
+from factgym.generators.named_entities import entities
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.spans import Solution, contains_answer
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import Triple, read_triples
-from factgym.generators.multihop.entities import entities
-from factgym.generators.multihop.world import world
+from factgym.generators.multihop_world import world
+from factgym.generators.named_entities import entities
 
 
 def found(text: str, title: str = "") -> list[tuple[str, str]]:

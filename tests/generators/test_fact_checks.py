@@ -14,45 +14,45 @@ from factgym.core.errors import ConfigError
 from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, evidence_strings
 from factgym.datasets.evidence_search import EvidenceSearch
 from factgym.datasets.evidence_store import KnowledgeStore
-from factgym.generators.factchecks import MAX_SIZE, SPLITS, MadeChecks, made_store
-from factgym.generators.factchecks.topics import TOPICS
-from factgym.generators.synthetic.names import stem
+from factgym.generators.fact_check_topics import TOPICS
+from factgym.generators.fact_checks import MAX_SIZE, SPLITS, GeneratedFactChecks, generated_store
+from factgym.generators.invented_names import stem
 
 YEAR = re.compile(r"\b20\d\d\b")
 
 
 @pytest.fixture(scope="module")
-def checks() -> MadeChecks:
-    return MadeChecks("dev", size=400)
+def checks() -> GeneratedFactChecks:
+    return GeneratedFactChecks("dev", size=400)
 
 
-def test_labels_are_balanced_in_every_run_of_four(checks: MadeChecks) -> None:
+def test_labels_are_balanced_in_every_run_of_four(checks: GeneratedFactChecks) -> None:
     for start in range(0, len(checks), 4):
         assert Counter(one.label for one in checks[start : start + 4]) == Counter(LABELS)
 
 
-def test_a_claim_depends_on_seed_split_and_place_alone(checks: MadeChecks) -> None:
-    again = MadeChecks("dev", size=9)
+def test_a_claim_depends_on_seed_split_and_place_alone(checks: GeneratedFactChecks) -> None:
+    again = GeneratedFactChecks("dev", size=9)
     assert [again[place] for place in range(9)] == list(checks[:9])
-    other = [MadeChecks("dev", seed=1), MadeChecks("train"), MadeChecks("test")]
+    other = [GeneratedFactChecks("dev", seed=1), GeneratedFactChecks("train"), GeneratedFactChecks("test")]
     assert all(one[0].claim != checks[0].claim for one in other)
     assert len({one.fingerprint() for one in [*other, checks, again]}) == 5
 
 
 def test_splits_sizes_and_mistakes() -> None:
-    assert [len(MadeChecks(split)) for split in SPLITS] == list(SPLITS.values())
+    assert [len(GeneratedFactChecks(split)) for split in SPLITS] == list(SPLITS.values())
     for wrong in ({"split": "validation"}, {"size": 0}, {"size": MAX_SIZE + 1}):
         with pytest.raises(ConfigError):
-            MadeChecks(**wrong)
+            GeneratedFactChecks(**wrong)
     with pytest.raises(IndexError):
-        MadeChecks("dev", size=4)[4]
+        GeneratedFactChecks("dev", size=4)[4]
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_no_two_claims_of_a_split_are_about_the_same_subject(split: str) -> None:
     names = [stem(split, 0, place) for place in range(MAX_SIZE)]
     assert len(set(names)) == MAX_SIZE
-    for check, name in zip(MadeChecks(split, size=60), names, strict=False):
+    for check, name in zip(GeneratedFactChecks(split, size=60), names, strict=False):
         assert name in check.claim
 
 
@@ -65,9 +65,9 @@ def reported(check: FactCheck) -> list[str]:
     ]
 
 
-def test_the_gold_answers_stand_in_the_evidence_and_lie_before_the_claim(checks: MadeChecks) -> None:
+def test_the_gold_answers_stand_in_the_evidence_and_lie_before_the_claim(checks: GeneratedFactChecks) -> None:
     for place in range(200):
-        made = checks.made(place)
+        made = checks.with_evidence(place)
         for text in reported(made.check):
             piece = next(one for one in made.evidence if text in one.text)
             assert piece.date is not None and made.check.claim_date is not None
@@ -79,7 +79,7 @@ def figures(text: str) -> set[str]:
     return {one for one in re.findall(r"\d[\d,]*\d|\d|\b[A-Z][a-z]+ [A-Z][a-z]+\b", text) if not YEAR.fullmatch(one)}
 
 
-def test_labels_follow_from_what_was_reported(checks: MadeChecks) -> None:
+def test_labels_follow_from_what_was_reported(checks: GeneratedFactChecks) -> None:
     """A plain reading of the claim's year: what is said of it carries the claim, contradicts it, or is missing."""
     numeric = 0
     for place in range(len(checks)):
@@ -96,7 +96,9 @@ def test_labels_follow_from_what_was_reported(checks: MadeChecks) -> None:
     assert numeric > 50
 
 
-def test_at_most_five_questions_and_one_answer_each_so_that_everything_can_be_earned(checks: MadeChecks) -> None:
+def test_at_most_five_questions_and_one_answer_each_so_that_everything_can_be_earned(
+    checks: GeneratedFactChecks,
+) -> None:
     for check in checks:
         assert 1 <= len(check.questions) <= 5
         assert all(len(one.answers) == 1 for one in check.questions)
@@ -120,11 +122,11 @@ def words_of(check: FactCheck) -> set[str]:
 def test_the_wording_of_a_claim_does_not_tell_its_label() -> None:
     """Naive Bayes over words, pairs and metadata of 1,200 claims labels 500 others no better than a die."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
-    for check in MadeChecks("train"):
+    for check in GeneratedFactChecks("train"):
         for word in words_of(check):
             seen[word][check.label] += 1
     right = 0
-    held_out = MadeChecks("test")
+    held_out = GeneratedFactChecks("test")
     for check in held_out:
         score = {
             label: sum(
@@ -149,10 +151,10 @@ def test_no_form_of_a_topic_is_empty_or_lacks_its_parts() -> None:
             assert all("{a}" in form for form in topic.report)
 
 
-def test_the_haystack_holds_all_reports_once_and_says_what_it_is(checks: MadeChecks) -> None:
-    store = made_store(checks)
+def test_the_haystack_holds_all_reports_once_and_says_what_it_is(checks: GeneratedFactChecks) -> None:
+    store = generated_store(checks)
     assert isinstance(store, KnowledgeStore) and not store.per_claim
-    everything = {one.id for place in range(len(checks)) for one in checks.made(place).evidence}
+    everything = {one.id for place in range(len(checks)) for one in checks.with_evidence(place).evidence}
     assert {one.id for one in store.passages()} == everything
     assert "generated haystack" in store.note and f"{len(everything):,}" in store.note
     assert store.describe()["passages"] == len(everything)
@@ -160,8 +162,8 @@ def test_the_haystack_holds_all_reports_once_and_says_what_it_is(checks: MadeChe
     assert again.fingerprint() == store.fingerprint()
 
 
-def test_the_gold_evidence_can_be_found_and_is_not_found_first_by_the_claim_alone(checks: MadeChecks) -> None:
-    search = EvidenceSearch(made_store(checks))
+def test_the_gold_evidence_can_be_found_and_is_not_found_first_by_the_claim_alone(checks: GeneratedFactChecks) -> None:
+    search = EvidenceSearch(generated_store(checks))
     by_answer = by_claim = total = 0
     for place in range(150):
         for text in reported(checks[place]):

@@ -11,8 +11,7 @@ import pytest
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import tokenize
-from factgym.generators.questions.generated import SPLITS, GeneratedQuestions
-from factgym.generators.questions.world import TIERS, World, question_world
+from factgym.generators.question_world import SPLITS, TIERS, GeneratedQuestions, World, question_world
 from factgym.rewards.corver import content_words
 from tests.corpora.brute_force import brute_count
 
@@ -108,5 +107,5 @@ def test_names_are_unique_but_for_what_people_share() -> None:
 def test_sizes_and_splits_that_do_not_exist_are_refused() -> None:
     with pytest.raises(ConfigError, match="unknown split 'dev'"):
         GeneratedQuestions("dev")
-    with pytest.raises(ConfigError, match="1 to 400 questions for test, not 401"):
+    with pytest.raises(ConfigError, match="from 1 to 400, not 401"):
         GeneratedQuestions("test", size=401)

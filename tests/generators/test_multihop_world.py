@@ -16,7 +16,7 @@ from factgym.core.errors import ConfigError
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.index import build_index
 from factgym.datasets.multihop import Triple
-from factgym.generators.multihop.world import MAX_SIZE, SPLITS, WorldTriples, world
+from factgym.generators.multihop_world import MAX_SIZE, SPLITS, GeneratedTriples, world
 
 NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+)*")
 
@@ -150,17 +150,17 @@ def test_splits_and_seeds_share_no_names() -> None:
 
 
 def test_a_smaller_world_is_the_beginning_of_a_larger_one() -> None:
-    small, large = WorldTriples(5, 37, "train"), WorldTriples(5, 200, "train")
+    small, large = GeneratedTriples("train", seed=5, size=37), GeneratedTriples("train", seed=5, size=200)
     assert large[:37] == small[:]
     assert {passage.id: passage for passage in small.corpus}.items() <= {one.id: one for one in large.corpus}.items()
     assert small.fingerprint() != large.fingerprint()
-    assert WorldTriples(6, 37, "train")[0] != small[0]
+    assert GeneratedTriples("train", seed=6, size=37)[0] != small[0]
 
 
 def test_it_is_the_same_in_another_process_and_pickles_as_its_arguments() -> None:
     corpus, triples = world(7, 60, "test")
     code = (
-        "from factgym.generators.multihop.world import world; c, t = world(7, 60, 'test');"
+        "from factgym.generators.multihop_world import world; c, t = world(7, 60, 'test');"
         " print(c.fingerprint(), hash(t[59].question) and t[59].question)"
     )
     for seed in ("1", "2"):
@@ -176,7 +176,7 @@ def test_it_is_the_same_in_another_process_and_pickles_as_its_arguments() -> Non
 
 def test_many_worlds_can_be_made() -> None:
     for seed in range(60):
-        assert len(WorldTriples(seed, 30, "test")) == 30
+        assert len(GeneratedTriples("test", seed=seed, size=30)) == 30
     corpus, triples = world(0, 2_000, "validation")
     assert len(triples) == 2_000 and len({passage.title for passage in corpus}) == len(corpus)
 

@@ -72,11 +72,11 @@ def _verbatim(title: str, text: str) -> Iterator[tuple[int, int]]:
         at = text.find(title, end)
 
 
-def _masked(text: str, found: Sequence[Entity]) -> str:
+def _masked(text: str, spans: Sequence[Entity]) -> str:
     """The text with every stretch replaced by as many marks that are no word characters."""
     parts: list[str] = []
     at = 0
-    for start, end, _ in found:
+    for start, end, _ in spans:
         parts += (text[at:start], "\0" * (end - start))
         at = end
     return "".join((*parts, text[at:]))

@@ -1,0 +1,95 @@
+"""The base of generated data sets."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import random
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, overload
+
+from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.tasks import SharedByArguments
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class GeneratedSplit(SharedByArguments, Sequence[T_co]):
+    """Split of a generated data set. Item *i* depends on (seed, split, i) alone and is generated on access.
+
+    A smaller size is a prefix of a larger one. Immutable; pickled as its arguments. A subclass sets `SPLITS` (split ->
+    default size; the first is the default split), `ITEMS` (the plural noun in messages) and, where sizes are bounded,
+    overrides `max_size`. Raises ConfigError for an unknown split or an impossible size.
+    """
+
+    SPLITS: ClassVar[Mapping[str, int]]
+    ITEMS: ClassVar[str]
+
+    def __init__(self, split: str | None = None, *, seed: int = 0, size: int | None = None) -> None:
+        split = next(iter(self.SPLITS)) if split is None else split
+        if split not in self.SPLITS:
+            hint = did_you_mean(split, self.SPLITS)
+            raise ConfigError(f"unknown split {split!r:.80}; there are {', '.join(self.SPLITS)}.{hint}")
+        limit = self.max_size(split)
+        if size is not None and (size < 1 or (limit is not None and size > limit)):
+            bounds = "at least 1" if limit is None else f"from 1 to {limit:,}"
+            raise ConfigError(f"size is the number of generated {self.ITEMS}, {bounds}, not {size!r}")
+        self.split, self.seed = split, seed
+        self.size = self.SPLITS[split] if size is None else size
+
+    @classmethod
+    def max_size(cls, split: str) -> int | None:
+        """Return the largest size of a split; None for no bound."""
+        return None
+
+    @abstractmethod
+    def generate(self, index: int) -> T_co:
+        """Generate the item at an index, 0 <= index < size."""
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return a text of the generator's version, the split, the seed and the size."""
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        if isinstance(index, slice):
+            return tuple(self.generate(position) for position in range(*index.indices(self.size)))
+        return self.generate(self._position(index))
+
+    def _position(self, index: int) -> int:
+        """Return the non-negative form of an index. Raises IndexError outside the split."""
+        position = operator.index(index)
+        position += self.size if position < 0 else 0
+        if not 0 <= position < self.size:
+            raise IndexError(f"index {index} of {self.size} generated {self.ITEMS}")
+        return position
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the generator's version, split, seed and size; nothing is generated for it."""
+        return hashlib.sha256(self.identity().encode()).hexdigest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.split, self.seed, self.size)
+
+
+def _restore(split_type: type[GeneratedSplit[Any]], split: str, seed: int, size: int) -> GeneratedSplit[Any]:
+    return split_type(split, seed=seed, size=size)
+
+
+def balanced_choice(values: Sequence[T], index: int, stream: str) -> T:
+    """Return the value of item `index` where each block of `len(values)` items holds every value once.
+
+    stream: the seed of the shuffle; each block appends its number.
+    """
+    block, position = divmod(index, len(values))
+    order = list(values)
+    random.Random(f"{stream} {block}").shuffle(order)
+    return order[position]

@@ -1,0 +1,301 @@
+"""Generated fact checks in the layout of AVeriTeC's, which let ProFact play without any file.
+
+The claim, of one to three statements, is drawn first; only then the label is drawn and the reports are generated to fit
+it. Wording, numbers, speaker and date of a claim therefore carry no information on its label: only the reports do.
+
+- Supported: every statement is reported as claimed.
+- Refuted: every report of one statement has another value.
+- Conflicting Evidence/Cherrypicking: one source reports a statement as claimed, a second one with another value.
+- Not Enough Evidence: nobody reports one statement, though reports on its subject and other years of it exist.
+
+Subjects, numbers and reports are invented; no licence attaches.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from factgym.core.tasks import SharedByArguments, shared
+from factgym.corpora.index import index_fingerprint
+from factgym.datasets.averitec import (
+    CONFLICTING,
+    LABELS,
+    NO_ANSWER,
+    NOT_ENOUGH,
+    REFUTED,
+    SUPPORTED,
+    FactCheck,
+    GoldAnswer,
+    GoldQuestion,
+    Label,
+)
+from factgym.datasets.evidence import Evidence, EvidenceCorpus, evidence_id, host_of
+from factgym.datasets.evidence_store import ClaimKey
+from factgym.generators.base import GeneratedSplit, balanced_choice
+from factgym.generators.fact_check_topics import AGENCIES, KINDS, LOCATIONS, SOURCES, SPEAKERS, TOPICS, Topic
+from factgym.generators.invented_names import stem
+
+SPLITS: Mapping[str, int] = MappingProxyType({"dev": 500, "train": 1200, "test": 500})
+"""Split -> its default size; the first is the default split."""
+
+MAX_SIZE = 1_400
+"""The largest split: each of its subjects has its own name, and there are no more names."""
+
+HAYSTACK_KIND = "generated haystack"
+
+_VERSION = 1
+_FIRST_YEAR, _LAST_YEAR = 2011, 2021
+_STATEMENTS = (1, 1, 2, 2, 3)
+_BOOLEAN_RATE = 0.3
+"""Share of the reported statements whose gold question is a yes-or-no question."""
+
+_OPENINGS = (
+    "The figures were published on a weekday morning.",
+    "Officials presented their findings to the press.",
+    "A summary was handed to reporters.",
+    "The release drew little attention at first.",
+    "Several local papers picked up the news.",
+)
+_CLOSINGS = (
+    "The method has not changed since the previous edition.",
+    "Further details are to follow later.",
+    "The full tables are available on request.",
+    "A spokesman declined to comment.",
+    "Earlier editions can be found in the archive.",
+)
+_BECAUSE = {
+    SUPPORTED: "is reported as claimed",
+    REFUTED: "is reported with another value",
+    NOT_ENOUGH: "is reported by nobody",
+    CONFLICTING: "is reported with different values by different sources",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWithEvidence:
+    """A generated fact check and all reports around it, its gold evidence included."""
+
+    check: FactCheck
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """One part of a claim: the value of a topic for a subject in a year. form: index of its wording."""
+
+    topic: Topic
+    subject: str
+    year: int
+    value: str
+    form: int
+
+    @property
+    def claim_text(self) -> str:
+        return self.topic.claim[self.form].format(s=self.subject, v=self.value, y=self.year)
+
+    def fill(self, template: str, value: str = "", agency: str = "", year: int | None = None) -> str:
+        """Fill a template of the topic with this statement's words."""
+        return _capitalize(template.format(s=self.subject, v=value, y=self.year if year is None else year, a=agency))
+
+
+def generate_check(split: str, seed: int, index: int) -> CheckWithEvidence:
+    """Generate the check at an index with its reports."""
+    rng = random.Random(f"fact check {seed} {split} {index}")
+    statements = _draw_statements(rng, stem(split, seed, index))
+    claim_date = dt.date(statements[0].year + 1, 1, 10) + dt.timedelta(days=rng.randrange(600))
+    speaker, location, source = rng.choice(SPEAKERS), rng.choice(LOCATIONS), rng.choice(SOURCES)
+    label = balanced_choice(LABELS, index, f"labels {seed} {split}")
+    reporter = _Reporter(rng, claim_date)
+    # One statement has the label of the claim; the others are supported.
+    labels: list[Label] = [SUPPORTED] * len(statements)
+    labels[rng.randrange(len(statements))] = label
+    labelled = list(zip(statements, labels, strict=True))
+    questions = [
+        question for statement, decided in labelled for question in reporter.report_statement(statement, decided)
+    ]
+    for statement in statements:
+        reporter.report_other_years(statement)
+    parts = [statement.claim_text for statement in statements]
+    claim = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, and {parts[-1]}"
+    check = FactCheck(
+        id=f"made-{split}-{index:05d}",
+        claim_id=index,
+        claim=f"{_capitalize(claim)}.",
+        label=label,
+        justification=" ".join(f"That {statement.claim_text} {_BECAUSE[decided]}." for statement, decided in labelled),
+        questions=tuple(questions),
+        claim_date=claim_date,
+        speaker=speaker,
+        location=location,
+        reporting_source=source,
+    )
+    rng.shuffle(reporter.evidence)
+    return CheckWithEvidence(check, tuple(reporter.evidence))
+
+
+def _draw_statements(rng: random.Random, name: str) -> list[_Statement]:
+    kind = rng.choice(list(KINDS))
+    subject = rng.choice(KINDS[kind]).format(stem=name)
+    year = rng.randint(_FIRST_YEAR, _LAST_YEAR)
+    topics = rng.sample(TOPICS[kind], rng.choice(_STATEMENTS))
+    return [_Statement(topic, subject, year, topic.value(rng), rng.randrange(len(topic.claim))) for topic in topics]
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+class _Reporter:
+    """Writes reports on the statements of one claim and collects them as evidence."""
+
+    def __init__(self, rng: random.Random, claim_date: dt.date) -> None:
+        self.evidence: list[Evidence] = []
+        self._rng = rng
+        self._claim_date = claim_date
+        self._agencies = rng.sample(AGENCIES, len(AGENCIES))
+
+    def report_statement(self, statement: _Statement, label: Label) -> Iterator[GoldQuestion]:
+        """Write the reports that give a statement its label, and yield the questions that they answer."""
+        other = statement.topic.other(self._rng, statement.value)
+        if label == CONFLICTING:
+            values = [statement.value, other]
+            self._rng.shuffle(values)
+            for value in values:
+                yield self._attributed_question(statement, value)
+        elif label == NOT_ENOUGH:
+            yield GoldQuestion(self._open_question(statement), (GoldAnswer(NO_ANSWER, "Unanswerable"),))
+        else:
+            yield self._question(statement, statement.value if label == SUPPORTED else other)
+
+    def report_other_years(self, statement: _Statement) -> None:
+        """Write reports that decide nothing; those of later years are younger than the claim."""
+        for step in self._rng.sample((-3, -2, -1, 1, 2), 2):
+            year = statement.year + step
+            self._report(statement, statement.topic.value(self._rng), year)
+
+    def _question(self, statement: _Statement, value: str) -> GoldQuestion:
+        text, url = self._report(statement, value, statement.year)
+        if self._rng.random() < 0.5:
+            self._report(statement, value, statement.year, last=True)
+        if self._rng.random() >= _BOOLEAN_RATE:
+            return GoldQuestion(self._open_question(statement), (GoldAnswer(text, "Extractive", source_url=url),))
+        answer = "Yes" if value == statement.value else "No"
+        question = statement.fill(statement.topic.check, statement.value)
+        return GoldQuestion(question, (GoldAnswer(answer, "Boolean", text, source_url=url),))
+
+    def _attributed_question(self, statement: _Statement, value: str) -> GoldQuestion:
+        agency = self._agencies[-1]
+        text, url = self._report(statement, value, statement.year)
+        question = self._open_question(statement)
+        return GoldQuestion(
+            f"According to {agency}, {question[:1].lower()}{question[1:]}",
+            (GoldAnswer(text, "Extractive", source_url=url),),
+        )
+
+    def _open_question(self, statement: _Statement) -> str:
+        return statement.fill(self._rng.choice(statement.topic.question))
+
+    def _report(self, statement: _Statement, value: str, year: int, *, last: bool = False) -> tuple[str, str]:
+        """Add one piece of evidence. Return its decisive sentence and the address of its page."""
+        rng = self._rng
+        form = statement.topic.report[-1 if last else rng.randrange(len(statement.topic.report))]
+        text = statement.fill(form, value, self._agencies.pop(), year)
+        day = self._publication_date(year)
+        host = f"{stem('hosts', 0, rng.randrange(400)).lower()}-news.example"
+        url = f"https://www.{host}/{day:%Y/%m/%d}/{rng.randrange(10**6):06d}"
+        passage = " ".join([*rng.sample(_OPENINGS, rng.randrange(2)), text, *rng.sample(_CLOSINGS, rng.randrange(2))])
+        self.evidence.append(Evidence(evidence_id(url, passage), host_of(url), passage, url, day))
+        if not self._agencies:
+            self._agencies = rng.sample(AGENCIES, len(AGENCIES))
+        return text, url
+
+    def _publication_date(self, year: int) -> dt.date:
+        """Draw a date within the months after December of `year`, before the claim wherever that is possible."""
+        first = dt.date(year, 12, 1)
+        days = min((self._claim_date - first).days, 240) if first < self._claim_date else 240
+        return first + dt.timedelta(days=self._rng.randrange(days))
+
+
+class GeneratedFactChecks(GeneratedSplit[FactCheck]):
+    """A split of generated fact checks. Every run of four has each of the labels once."""
+
+    SPLITS = SPLITS
+    ITEMS = "claims"
+
+    @classmethod
+    def max_size(cls, split: str) -> int | None:
+        """Return the largest size of a split."""
+        return MAX_SIZE
+
+    def identity(self) -> str:
+        """Return a text of the generator's version, the split, the seed and the size."""
+        return f"made-checks-{_VERSION}:{self.split}:{self.seed}:{self.size}"
+
+    def generate(self, index: int) -> FactCheck:
+        """Generate a fact check."""
+        return _cached_check(self.split, self.seed, index).check
+
+    def with_evidence(self, index: int) -> CheckWithEvidence:
+        """Return the check at an index with the reports around it."""
+        return _cached_check(self.split, self.seed, self._position(index))
+
+
+@lru_cache(maxsize=4096)
+def _cached_check(split: str, seed: int, index: int) -> CheckWithEvidence:
+    return generate_check(split, seed, index)
+
+
+class GeneratedEvidenceStore(SharedByArguments):
+    """The reports around all claims of a split, as one haystack in the order of its opaque ids."""
+
+    kind = HAYSTACK_KIND
+    per_claim = False
+
+    def __init__(self, checks: GeneratedFactChecks) -> None:
+        self._checks = checks
+        pieces = {piece.id: piece for index in range(len(checks)) for piece in checks.with_evidence(index).evidence}
+        self._corpus = EvidenceCorpus(pieces[key] for key in sorted(pieces))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GeneratedEvidenceStore, (self._checks,)
+
+    @property
+    def note(self) -> str:
+        """The line on the evidence in a report."""
+        return (
+            f"Evidence: a generated haystack of {len(self._corpus):,} passages around {len(self._checks):,} generated "
+            "claims; scores say nothing about real claims."
+        )
+
+    def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
+        """Return the whole haystack, whichever the claim."""
+        return self._corpus
+
+    def passages(self) -> Iterator[Evidence]:
+        """Iterate over the haystack, in the order of ids."""
+        return iter(self._corpus)
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the passages."""
+        return index_fingerprint(self.kind, {}, [self._corpus.fingerprint()])
+
+    def describe(self) -> dict[str, Any]:
+        """Return kind, note, fingerprint and size as JSON data."""
+        return {
+            "kind": self.kind,
+            "note": self.note,
+            "fingerprint": self.fingerprint(),
+            "passages": len(self._corpus),
+            "claims": len(self._checks),
+        }
+
+
+def generated_store(checks: GeneratedFactChecks) -> GeneratedEvidenceStore:
+    """Return the haystack of these claims, built once a process."""
+    return shared(("made store", checks.fingerprint()), lambda: GeneratedEvidenceStore(checks))

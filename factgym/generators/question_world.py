@@ -1,0 +1,254 @@
+"""A closed world of people, books, towns, operas and companies, a corpus that states its facts, and questions on it.
+
+How often the corpus states a subject's facts follows Zipf's law, from never to hundreds of times, so that counts over it
+fall into all four tiers of the co-occurrence reward; a quarter of the subjects is in each tier. The corpus states no
+falsehood. A fact's *statement* in the corpus is a sentence with subject and object in full, once each, so that the
+number of statements is the co-occurrence count of the two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from factgym.core.tasks import SharedByArguments, shared
+from factgym.corpora.corpus import Corpus, Passage
+from factgym.datasets.questions import Question
+from factgym.generators.base import GeneratedSplit, balanced_choice
+from factgym.generators.invented_names import Names
+from factgym.generators.question_relations import KINDS, OOD_KINDS, Kind, Relation
+
+SPLITS: Mapping[str, int] = MappingProxyType({"train": 2000, "validation": 400, "test": 400, "ood": 400})
+"""Split -> its default size, which is its largest as well."""
+
+TIERS: Mapping[str, tuple[int, int]] = {"absent": (0, 0), "rare": (1, 4), "known": (5, 19), "common": (20, 400)}
+"""Tier -> the least and the most statements of a fact; those of the paper's reward."""
+
+_VERSION = 1
+_SUBJECTS, _OOD_SUBJECTS = 60, 13
+"""Subjects of a kind and tier."""
+
+_SPLIT_BOUNDS = {"train": (0, 0.7), "validation": (0.7, 0.85), "test": (0.85, 1), "ood": (0, 1)}
+"""The part of a tier's shuffled subjects that a split asks about."""
+
+_MAX_LEADS = 3
+"""Statements of each fact in one article."""
+
+_ZIPF = 0.55
+_POOLS = {"press": 24, "university": 24, "award": 16, "province": 12, "river": 40, "musician": 60, "brand": 104}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A true fact. aliases: the object's names, the usual one first. statements: the number of sentences that state it."""
+
+    subject: str
+    relation: Relation
+    object: str
+    aliases: tuple[str, ...]
+    statements: int
+
+    def statement(self, form: int = 0) -> str:
+        """Return the fact as a sentence, in one of its relation's forms."""
+        forms = self.relation.statements
+        return _capitalize(forms[form % len(forms)].format(s=self.subject, o=self.object))
+
+    def question(self, form: int = 0) -> str:
+        """Return a question for the object, in one of its relation's forms."""
+        forms = self.relation.questions
+        return forms[form % len(forms)].format(s=self.subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A subject of questions, with its facts in the order of its kind's relations. popularity: statements of each."""
+
+    name: str
+    kind: Kind
+    tier: str
+    popularity: int
+    facts: tuple[Fact, ...]
+
+
+class World(SharedByArguments):
+    """The world of a seed. Immutable; the corpus is written on first access (about half a second)."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        rng = random.Random(f"factgym question world {_VERSION} {seed}")
+        self._names = _draw_names(rng)
+        self.subjects = tuple(self._draw_subjects(rng))
+
+    def _draw_subjects(self, rng: random.Random) -> Iterator[Subject]:
+        for kind in KINDS.values():
+            names = iter(self._names[kind.name])
+            size = _subjects_per_tier(kind)
+            for tier, (low, high) in TIERS.items():
+                for rank in range(1, size + 1):
+                    yield self._draw_subject(next(names), kind, tier, _popularity(rng, low, high, rank, size), rng)
+
+    def _draw_subject(self, name: str, kind: Kind, tier: str, popularity: int, rng: random.Random) -> Subject:
+        facts: list[Fact] = []
+        for relation in kind.relations:
+            value = str(rng.randint(1702, 1989)) if relation.value == "year" else name
+            while value == name or any(fact.object == value for fact in facts):
+                value = rng.choice(self._names[relation.value])
+            facts.append(Fact(name, relation, value, _aliases(relation.value, value), popularity))
+        return Subject(name, kind, tier, popularity, tuple(facts))
+
+    def facts_of(self, split: str, tier: str) -> list[Fact]:
+        """Return the facts of a tier that a split asks for: those of subjects that no other split asks about."""
+        is_ood = split == "ood"
+        subjects = [
+            subject for subject in self.subjects if subject.tier == tier and (subject.kind.name in OOD_KINDS) == is_ood
+        ]
+        random.Random(f"factgym question split {self.seed} {tier}").shuffle(subjects)
+        start, end = (round(bound * len(subjects)) for bound in _SPLIT_BOUNDS[split])
+        facts = [fact for subject in subjects[start:end] for fact in subject.facts]
+        random.Random(f"factgym question order {self.seed} {split} {tier}").shuffle(facts)
+        return facts
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """Short articles about the subjects, in random order; one article states each fact of its subject 1 to 3 times."""
+        rng = random.Random(f"factgym question corpus {_VERSION} {self.seed}")
+        articles = [(subject.name, text) for subject in self.subjects for text in _articles(subject, rng)]
+        rng.shuffle(articles)
+        return Corpus(Passage(f"W{number:05d}", title, text) for number, (title, text) in enumerate(articles, start=1))
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the version and the seed; nothing is generated for it."""
+        return hashlib.sha256(f"factgym question world {_VERSION} {self.seed}".encode()).hexdigest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return question_world, (self.seed,)
+
+
+def question_world(seed: int = 0) -> World:
+    """Return the world of a seed, generated once a process."""
+    return shared(("question world", seed), lambda: World(seed))
+
+
+class GeneratedQuestions(GeneratedSplit[Question]):
+    """A split of the questions about the world of a seed.
+
+    Every four questions ask for one fact of each tier of popularity, in a random order. Splits share no subject; "ood"
+    asks about kinds of subjects that the others never ask about. `popularity` of a question is the number of sentences
+    of the world's corpus that state the fact. `meta` holds "relation", "kind", "subject", "tier" and "statement", a
+    sentence that states the fact.
+    """
+
+    SPLITS = SPLITS
+    ITEMS = "questions"
+
+    def __init__(self, split: str | None = None, *, seed: int = 0, size: int | None = None) -> None:
+        super().__init__(split, seed=seed, size=size)
+        self.world = question_world(seed)
+        self._facts = {tier: self.world.facts_of(self.split, tier) for tier in TIERS}
+
+    @classmethod
+    def max_size(cls, split: str) -> int | None:
+        """Return the largest size of a split."""
+        return SPLITS[split]
+
+    def identity(self) -> str:
+        """Return a text of the generator's versions, the split, the seed and the size."""
+        return f"factgym questions {_VERSION} {self.world.fingerprint()} {self.split} {self.seed} {self.size}"
+
+    def fact(self, index: int) -> Fact:
+        """Return the fact that a question asks for."""
+        return self._facts[self._tier(index)][index // len(TIERS)]
+
+    def generate(self, index: int) -> Question:
+        """Generate a question."""
+        rng = random.Random(f"factgym question {_VERSION} {self.seed} {self.split} {index}")
+        fact = self.fact(index)
+        return Question(
+            f"corver-{self.split}-{self.seed}-{index:05d}",
+            fact.question(rng.randrange(len(fact.relation.questions))),
+            fact.aliases,
+            "synthetic",
+            float(fact.statements),
+            {
+                "relation": fact.relation.name,
+                "kind": fact.relation.name,
+                "subject": fact.subject,
+                "tier": self._tier(index),
+                "statement": fact.statement(),
+            },
+        )
+
+    def _tier(self, index: int) -> str:
+        return balanced_choice(tuple(TIERS), index, f"factgym question tiers {self.seed} {self.split}")
+
+
+def _subjects_per_tier(kind: Kind) -> int:
+    return _OOD_SUBJECTS if kind.name in OOD_KINDS else _SUBJECTS
+
+
+def _draw_names(rng: random.Random) -> dict[str, list[str]]:
+    """Return names by kind of subject or of object."""
+    new = Names(rng)
+    sizes = {name: _subjects_per_tier(kind) * len(TIERS) for name, kind in KINDS.items()} | _POOLS
+    forms: dict[str, Callable[[], str]] = {
+        "book": new.title,
+        "person": new.person,
+        "town": lambda: new.word("place"),
+        "opera": new.title,
+        "company": lambda: f"{new.word('thing')} Works",
+        "musician": new.person,
+        "press": lambda: f"{new.word('thing')} Press",
+        "university": lambda: f"{new.word('place')} University",
+        "award": lambda: f"{new.word('person')} Prize",
+        "province": lambda: new.word("thing"),
+        "river": lambda: f"River {new.word('river')}",
+        "brand": lambda: new.word("thing"),
+    }
+    return {kind: [form() for _ in range(sizes[kind])] for kind, form in forms.items()}
+
+
+def _popularity(rng: random.Random, low: int, high: int, rank: int, size: int) -> int:
+    """Statements of the subject at a rank of its tier: Zipf's law in the highest, a draw by 1 / n in the others."""
+    if high >= 100:
+        return min(high, round(low * math.pow(size / rank, _ZIPF)))
+    counts = range(low, high + 1)
+    return rng.choices(counts, [1 / max(count, 1) for count in counts])[0]
+
+
+def _aliases(kind: str, value: str) -> tuple[str, ...]:
+    first, _, rest = value.partition(" ")
+    if kind in ("person", "musician"):
+        return (value, f"{rest}, {first}", rest)
+    if kind == "river":
+        return (value, f"{rest} River", rest)
+    if kind == "university":
+        return (value, f"University of {first}")
+    if kind in ("press", "award"):
+        return (value, f"the {value}")
+    return (value, f"the town of {value}") if kind == "town" else (value,)
+
+
+def _articles(subject: Subject, rng: random.Random) -> Iterator[str]:
+    """Yield the texts about a subject, which together hold as many leads as it is popular."""
+    remaining = subject.popularity
+    if not remaining and rng.random() < 0.5:
+        yield subject.kind.stub.format(s=subject.name)
+    values = {fact.relation.name: fact.object for fact in subject.facts}
+    while remaining:
+        leads = min(remaining, rng.randint(1, _MAX_LEADS))
+        remaining -= leads
+        sentences = []
+        for _ in range(leads):
+            sentences.append(_capitalize(rng.choice(subject.kind.leads).format(s=subject.name, **values)))
+            sentences.append(rng.choice(subject.kind.fillers))
+        yield " ".join(sentences)
+
+
+def _capitalize(text: str) -> str:
+    return text[0].upper() + text[1:]

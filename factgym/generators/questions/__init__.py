@@ -1,1 +1,0 @@
-"""A generated world of entities and relations, and factual questions about it."""
