@@ -39,11 +39,11 @@ class Topic:
     def other(self, rng: random.Random, value: str) -> str:
         """Another value, far enough from the given one to be no rounding of it."""
         if not self.values[0].isdigit():
-            return rng.choice([one for one in self.values if one != value])
+            return rng.choice([other for other in self.values if other != value])
         while True:
-            found = self.value(rng)
-            if abs(_number(found) - _number(value)) >= 0.25 * max(_number(found), _number(value)):
-                return found
+            other = self.value(rng)
+            if abs(_number(other) - _number(value)) >= 0.25 * max(_number(other), _number(value)):
+                return other
 
 
 def _number(text: str) -> int:
