@@ -19,7 +19,7 @@ from factgym.core.seeds import derive
 from factgym.corpora.corpus import Corpus, shards
 from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import Triple
-from factgym.generators.multihop.world import world
+from factgym.generators.multihop_world import world
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
 
 Draw = Literal["uniform", "selector"]
