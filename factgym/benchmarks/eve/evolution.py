@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,14 @@ def render_phases(summary: Mapping[str, Any]) -> Group:
     """The phases of `summary_of`, for a rich Console."""
     from rich.console import Group
 
-    report = Report("EVE", tuple(phase_sections(summary)), notes=tuple(summary["caveats"]))
-    return Group(*render_report(report))
+    sections = [
+        # A table prints its own title on a terminal; a section of sentences needs a heading.
+        section
+        if any(isinstance(part, Table) for part in section.parts)
+        else replace(section, parts=(Note(section.title, fine=True), *section.parts))
+        for section in phase_sections(summary)
+    ]
+    return Group(*render_report(Report("EVE", tuple(sections), notes=tuple(summary["caveats"]))))
 
 
 def data_lines(data: Mapping[str, Any]) -> list[str]:
