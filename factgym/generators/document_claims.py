@@ -35,7 +35,7 @@ from factgym.generators.perturbations.entities import find_parties
 from factgym.generators.perturbations.grammar import capitalise, strip_full_stop
 from factgym.generators.perturbations.operator import Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 
 WINDOW = 12
 PASSAGES = 16

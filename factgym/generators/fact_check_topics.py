@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 
 
 @dataclass(frozen=True, slots=True)

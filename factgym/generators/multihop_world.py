@@ -28,7 +28,7 @@ from factgym.datasets.multihop import Evidence, Triple
 from factgym.generators.base import GeneratedSplit
 from factgym.generators.invented_names import Names
 from factgym.generators.multihop_relations import DATE, KINDS, NUMBER, VALUES, Kind, Relation
-from factgym.generators.synthetic.words import MONTHS
+from factgym.generators.synthetic.grammar import MONTHS
 
 SPLITS: Mapping[str, int] = MappingProxyType({"train": 400, "validation": 100, "test": 100})
 """Split -> its default size. Splits have different things: each uses its own third of all invented words."""

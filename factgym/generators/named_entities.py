@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from factgym.generators.perturbations.lexicon import CALENDAR, FUNCTION_WORDS
-from factgym.generators.synthetic.words import MONTHS, listed
+from factgym.generators.synthetic.grammar import MONTHS, listed
 
 Entity = tuple[int, int, str]
 """Start and end of the stretch, and "name", "date" or "number"."""

@@ -17,10 +17,9 @@ from factgym.core.errors import ConfigError
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, final_verdict
 from factgym.generators.synthetic import SPLITS, SyntheticClaims
-from factgym.generators.synthetic.facts import Quantity
-from factgym.generators.synthetic.judge import judge
+from factgym.generators.synthetic.facts import Quantity, judge
+from factgym.generators.synthetic.grammar import number_words
 from factgym.generators.synthetic.scenario import Scenario, build
-from factgym.generators.synthetic.words import number_words
 
 FIRST = 40
 HASHES = {

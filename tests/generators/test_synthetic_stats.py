@@ -8,8 +8,7 @@ from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import VERDICTS, ClaimExample
 from factgym.generators.synthetic import SPLITS, SyntheticClaims
 from factgym.generators.synthetic.lexicon import DOMAINS, OOD_DOMAINS
-from factgym.generators.synthetic.stats import SplitStats, describe, recall_at, skeleton, words
-from factgym.generators.synthetic.variety import sentence_shapes
+from factgym.generators.synthetic.statistics import SplitStats, describe, recall_at, sentence_shapes, skeleton, words
 
 PAPER_CORRUPTIONS = {
     "number", "date", "entity", "party", "cause", "scope", "condition", "condition_dropped", "exception_dropped",

@@ -34,7 +34,7 @@ from factgym.datasets.averitec import (
     answer_string,
 )
 from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 from factgym.rewards.profact.meteor import meteor
 
 Call = dict[str, Any]

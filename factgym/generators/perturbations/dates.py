@@ -9,7 +9,7 @@ from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.generators.perturbations.grammar import MONTH, capitalise, overlaps, protected_spans
 from factgym.generators.perturbations.numbers import ordinal_suffix
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.words import MONTHS
+from factgym.generators.synthetic.grammar import MONTHS
 
 _DATE = re.compile(
     rf"\b(?<!day )(?<!day, )(?:(?P<month>{MONTH}) (?P<day>\d{{1,2}})(?P<nth>st|nd|rd"

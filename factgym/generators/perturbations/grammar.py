@@ -18,7 +18,7 @@ from factgym.generators.perturbations.lexicon import (
     FUNCTION_WORDS,
     VERBS,
 )
-from factgym.generators.synthetic.words import MONTHS, listed
+from factgym.generators.synthetic.grammar import MONTHS, listed
 
 Span = tuple[int, int]
 """Start and end of a stretch of text, in characters."""

@@ -5,7 +5,7 @@ Short on purpose: the operators leave a word that is in no list alone.
 
 from __future__ import annotations
 
-from factgym.generators.synthetic.words import MONTHS, listed, participle, third_person
+from factgym.generators.synthetic.grammar import MONTHS, listed, participle, third_person
 
 CALENDAR = frozenset(
     (*MONTHS, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "Christmas", "Easter")

@@ -29,7 +29,7 @@ from factgym.generators.perturbations.lexicon import (
     NO_ANCHOR,
     STATES,
 )
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w’'.&-]*(?<![.,'’-])"
 _RUN = re.compile(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from factgym.generators.perturbations.grammar import MONTH, Span, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.words import listed, number_words
+from factgym.generators.synthetic.grammar import listed, number_words
 
 _ONES = [number_words(value) for value in range(20)]
 _TENS = [number_words(value) for value in range(20, 100, 10)]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from factgym.generators.perturbations.grammar import agree_article, contains_words, in_main_clause
 from factgym.generators.perturbations.lexicon import ANTONYMS, PAST, THIRD
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 
 # Negated and plain forms of duties, states and permissions.
 _BAN = re.compile(

@@ -23,7 +23,7 @@ from factgym.generators.perturbations.grammar import (
 from factgym.generators.perturbations.lexicon import PARTICIPLES
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 
 _CONNECTIVE = re.compile(
     r"(?:However|Moreover|Furthermore|In addition|Additionally|Also|Of course|Accordingly|Nevertheless"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from factgym.generators.perturbations.grammar import capitalise, contains_words, in_main_clause
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 
 # Restrictions to part of the cases, of the things, and of the time.
 _OPENING = re.compile(

@@ -1,8 +1,9 @@
 """Synthetic ClaimCheck data: documents from a typed fact model, claims with controlled corruptions, and their measures.
 
-The way of an example: `rules` draws what the document states, `corruption` (or `multihop`) makes claims of it,
-`document` and `clause` find words for both, `scenario` records the gold. `judge` derives each label a second time, from
-slots alone; `stats` and `variety` measure the result. The words are in `lexicon/*.toml`, one file per domain.
+How an example is made: `rules` draws the facts of the document, `corruption` (or `multihop`) derives claims from them,
+`document` and `clause` word both, `questions` asks and explains, `scenario` records the gold. `facts.judge` derives each
+label a second time, from slots alone; `statistics` measures the result. The words are in `lexicon/*.toml`, one file per
+domain.
 
 Gold facts are whole sentences: the rule's main sentence, those of the limits that a claim states or leaves out, and the
 definitions of its terms; for an unsupported claim, the same of the nearest rule. An unsupported span is the wording of

@@ -7,9 +7,16 @@ from collections.abc import Callable, Sequence
 
 from factgym.generators.synthetic import frames
 from factgym.generators.synthetic.facts import Concept, Fact, Phrase, Quantity, Term
-from factgym.generators.synthetic.grammar import Frame, compile_frame, fill
-from factgym.generators.synthetic.style import Voice
-from factgym.generators.synthetic.words import gerund, noun_of, participle, third_person
+from factgym.generators.synthetic.grammar import (
+    Frame,
+    Voice,
+    compile_frame,
+    fill,
+    gerund,
+    noun_of,
+    participle,
+    third_person,
+)
 
 _HEAD_ENDS = re.compile(r" (?:of|for|to|from|on|in|with|against|by|about|that|at|under|after|between) ")
 _UNMOVABLE = ("their ", "its ", "his ", "your ", "that ", "part ", "days ", "fewer ", "more ", "work")
@@ -63,10 +70,12 @@ class Clause:
     inline_channel: whether the channel is said inside the verb phrase.
     """
 
-    def __init__(self, fact: Fact, voice: Voice, inline_channel: bool = False, place: str = "this section") -> None:
+    def __init__(
+        self, fact: Fact, voice: Voice, inline_channel: bool = False, section_name: str = "this section"
+    ) -> None:
         self.fact = fact
         self.voice = voice
-        self.place = place
+        self.section_name = section_name
         self.phrase = voice.phrase(fact.action) if fact.action else Phrase("", "", "")
         self.inline_channel = inline_channel and fact.channel is not None
         self._texts: dict[str, str] = {}
@@ -348,8 +357,8 @@ _SLOTS: dict[str, Callable[[Clause], str]] = {
     "for": lambda clause: clause.phrase.tail,
     "per": lambda clause: clause.fact.per,
     "x": _plain("exception"),
-    "here": lambda clause: clause.place,
-    "here_obj": lambda clause: clause.place,
+    "here": lambda clause: clause.section_name,
+    "here_obj": lambda clause: clause.section_name,
     "value": _defined,
     "term": lambda clause: clause.fact.term.name.removeprefix("the ") if clause.fact.term else "",
     "term_the": lambda clause: clause.fact.term.name if clause.fact.term else "",

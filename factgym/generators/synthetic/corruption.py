@@ -16,8 +16,7 @@ from functools import cached_property
 from factgym.datasets.claims import Status
 from factgym.generators.synthetic.facts import Concept, Fact, Kind, Modality, Quantity, with_slots
 from factgym.generators.synthetic.lexicon import Entry, Topic
-from factgym.generators.synthetic.numbers import another, another_date, draw
-from factgym.generators.synthetic.rules import FREQUENCIES, Rulebook, size_of
+from factgym.generators.synthetic.rules import FREQUENCIES, Rulebook, another, another_date, draw, size_of
 
 WHOLE = frozenset({"whole"})
 """The focus of a claim in which no smaller part is at fault: the whole sentence without its full stop."""

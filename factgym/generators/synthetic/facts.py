@@ -2,14 +2,16 @@
 
 A document is a set of `Fact`s. A claim is a `Fact` too: a faithful copy of one, or a copy with one slot corrupted.
 A slot holds a `Concept` (an idea with several wordings), a number, or a `Term` that another passage defines. Labels
-follow from comparing slots (see `factgym.generators.synthetic.judge`); wording never decides them.
+follow from comparing slots (see `judge`); wording never decides them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
+
+from factgym.datasets.claims import Status
 
 Kind = Literal[
     "deadline",
@@ -137,3 +139,98 @@ def definition_of(term: Term, slot: str, value: object) -> Fact:
 def with_slots(fact: Fact, **slots: Any) -> Fact:
     """`fact` with slots chosen at run time replaced; `dataclasses.replace` without its static types."""
     return replace(fact, **slots)
+
+
+# Labels from slots alone: a check on the generator, independent of the operators that make the claims and of all wording.
+# Terms are looked up in the document's definitions first, which is the composition that multi-hop examples ask for.
+
+_STRENGTH = {"may": 0, "should": 1, "must": 2}
+_VALUES = ("quantity", "anchor", "frequency", "authority", "result", "date")
+
+
+def judge(claim: Fact, document: Sequence[Fact]) -> Status:
+    """The status of `claim` against the facts of `document`.
+
+    contradicted: the document's own rule for the claim's party gives another value, polarity, condition or sole
+    reason, or expressly leaves the party out. overclaim: the values agree, but the claim holds of more parties or
+    cases, or with more force. unsupported: no rule on the matter, none for the party, or a detail not given.
+    """
+    same = [fact for fact in document if fact.about == claim.about and fact.kind not in ("define", "waive")]
+    rules = [rule_in_force(fact, document) for fact in same]
+    if not rules:
+        return "unsupported"
+    own = [rule for rule in rules if _covers(rule, claim.party)]
+    if own:
+        return _compare(claim, own[0])
+    if any(_id(rule.excluded) == _id(claim.party) for rule in rules if rule.excluded):
+        return "contradicted"
+    if _is_everyone(claim.party):
+        status = _compare(replace(claim, party=rules[0].party), rules[0])
+        return "overclaim" if status == "supported" else status
+    return "unsupported"
+
+
+def resolve(fact: Fact, definitions: dict[Term, Fact]) -> Fact:
+    """Return `fact` with each defined term replaced by the value of its definition."""
+    values = {slot: getattr(definitions[term], slot) for slot, term in fact.terms() if term in definitions}
+    return replace(fact, **values) if values else fact
+
+
+def rule_in_force(rule: Fact, document: Sequence[Fact]) -> Fact:
+    """Return `rule` with its terms looked up, and with an exception that the document states elsewhere."""
+    definitions = {fact.term: fact for fact in document if fact.kind == "define" and fact.term}
+    waived = next((fact.exception for fact in document if fact.kind == "waive" and fact.about == rule.about), None)
+    rule = resolve(rule, definitions)
+    return replace(rule, exception=waived) if waived is not None else rule
+
+
+def _id(value: Any) -> object:
+    return value.id if isinstance(value, Concept) else value
+
+
+def _is_everyone(party: object) -> bool:
+    return isinstance(party, Concept) and party.id.endswith(".everyone")
+
+
+def _covers(rule: Fact, party: object) -> bool:
+    return rule.party is None or _is_everyone(rule.party) or _id(rule.party) == _id(party)
+
+
+def _compare(claim: Fact, rule: Fact) -> Status:
+    if claim.holds != rule.holds or _opposed(claim, rule):
+        return "contradicted"
+    missing = False
+    for slot in _VALUES:
+        stated, true = getattr(claim, slot), getattr(rule, slot)
+        if stated is not None and _id(stated) != _id(true):
+            if true is not None:
+                return "contradicted"
+            missing = True
+    limits, missing_limit = _limits(claim, rule)
+    if limits is None:
+        return "contradicted"
+    if limits or _STRENGTH.get(claim.modality, 0) > _STRENGTH.get(rule.modality, 0):
+        return "overclaim"
+    return "unsupported" if missing or missing_limit else "supported"
+
+
+def _opposed(claim: Fact, rule: Fact) -> bool:
+    if claim.modality == rule.modality:
+        return False
+    return "must_not" in (claim.modality, rule.modality) or claim.modality == "need_not"
+
+
+def _limits(claim: Fact, rule: Fact) -> tuple[bool | None, bool]:
+    """(whether the claim leaves out a limit, or None if it contradicts one; whether it adds what is not stated)."""
+    broader = missing = False
+    for slot in ("condition", "exception", "reason", "channel"):
+        stated, true = getattr(claim, slot), getattr(rule, slot)
+        if _id(stated) == _id(true):
+            continue
+        if stated is None:
+            broader = broader or slot in ("condition", "exception")
+        elif true is None or (slot == "reason" and not rule.sole):
+            missing = True
+        else:
+            return None, missing
+    return broader, missing

@@ -2,7 +2,7 @@
 
 A frame that opens with `^` brings its own fronted adjunct, so no second one is put before it. Slots are resolved by
 `factgym.generators.synthetic.clause`; a frame is offered only when each slot that it names outside brackets has words.
-Conditions, exceptions, reasons and the like are no part of a frame: `factgym.generators.synthetic.adjuncts` adds them.
+Conditions, exceptions, reasons and the like are no part of a frame: `factgym.generators.synthetic.document` adds them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from factgym.generators.synthetic.facts import Action, Concept, Kind, Phrase
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 
 DOMAINS = ("company", "legal", "privacy", "hr", "contract")
 OOD_DOMAINS = ("university", "hospital", "tenancy", "sports", "municipal")
@@ -145,9 +145,9 @@ def _action(name: str, text: str) -> Action:
 
 def _timed(name: str, kind: Kind, line: str) -> Entry:
     head, size = line.split("#")
-    what, anchor = head.split("@")
+    wording, anchor = head.split("@")
     return Entry(
-        name, kind, action=_action(name, what), anchor=concept(f"{name}.at", anchor.strip()), size=size.strip()
+        name, kind, action=_action(name, wording), anchor=concept(f"{name}.at", anchor.strip()), size=size.strip()
     )
 
 
@@ -160,25 +160,25 @@ def _notice(name: str, line: str) -> Entry:
 
 
 def _may(name: str, line: str) -> Entry:
-    what, *conditions = line.split("?")
-    return Entry(name, "may", action=_action(name, what), conditions=_concepts(f"{name}.if", conditions))
+    wording, *conditions = line.split("?")
+    return Entry(name, "may", action=_action(name, wording), conditions=_concepts(f"{name}.if", conditions))
 
 
 def _forbid(name: str, line: str) -> Entry:
-    what, *exceptions = line.split("!")
-    return Entry(name, "forbid", action=_action(name, what), exceptions=_concepts(f"{name}.unless", exceptions))
+    wording, *exceptions = line.split("!")
+    return Entry(name, "forbid", action=_action(name, wording), exceptions=_concepts(f"{name}.unless", exceptions))
 
 
 def _approve(name: str, line: str) -> Entry:
-    what, size = line.split("#")
-    return Entry(name, "approve", thing=concept(f"{name}.of", what.strip()), size=size.strip())
+    wording, size = line.split("#")
+    return Entry(name, "approve", thing=concept(f"{name}.of", wording.strip()), size=size.strip())
 
 
 def _cap(name: str, line: str) -> Entry:
-    what, size = line.split("#")
+    wording, size = line.split("#")
     size, _, per = size.strip().partition(" per ")
     forms = []
-    for form in _forms(what):
+    for form in _forms(wording):
         verb, _, tail = form.partition("|")
         forms.append(Phrase(verb.strip(), "", tail.strip()))
     return Entry(name, "cap", action=Action(name, tuple(forms)), size=size, per=f"per {per}" if per else "")
@@ -186,8 +186,8 @@ def _cap(name: str, line: str) -> Entry:
 
 def _keep(name: str, line: str) -> Entry:
     head, size = line.split("#")
-    what, anchor = head.split("@")
-    things = concept(f"{name}.of", what.strip())
+    wording, anchor = head.split("@")
+    things = concept(f"{name}.of", wording.strip())
     return Entry(name, "keep", thing=things, anchor=concept(f"{name}.at", anchor.strip()), size=size.strip())
 
 

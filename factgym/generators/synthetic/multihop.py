@@ -14,12 +14,10 @@ from typing import Any
 
 from factgym.datasets.claims import Status, Verdict
 from factgym.generators.synthetic.corruption import WHOLE, Draft, faithful, quoted_slots
-from factgym.generators.synthetic.document import Section, add_decoys
+from factgym.generators.synthetic.document import Section, Setting, add_decoys
 from factgym.generators.synthetic.facts import Concept, Fact, Kind, Quantity, Term, definition_of, with_slots
 from factgym.generators.synthetic.lexicon import Domain, Topic
-from factgym.generators.synthetic.numbers import another, draw
-from factgym.generators.synthetic.rules import Rulebook, size_of
-from factgym.generators.synthetic.scenario import Scenario, Setting, finish_example, write
+from factgym.generators.synthetic.rules import Rulebook, another, draw, size_of
 
 PASSAGES = 5
 _HIDEABLE: dict[Kind, tuple[str, ...]] = {
@@ -56,16 +54,13 @@ class Puzzle:
     decoys: list[Fact] = field(default_factory=list)
 
 
-def build_multihop(setting: Setting, verdict: Verdict) -> Scenario:
-    """The scenario of a multi-hop item."""
+def plan_multihop(setting: Setting, verdict: Verdict) -> tuple[list[Draft], list[Section]]:
+    """Draw the claims of a multi-hop example and the five sections that decide them together."""
     rng = setting.rng
     topic = rng.choice(setting.domain.topics)
     puzzle = _puzzle(setting, topic, wants_exception=verdict == "overclaim" and rng.random() < 0.5)
     drafts = _drafts(setting, puzzle, verdict)
-    sections = _sections(setting, puzzle)
-    document, voice = write(setting, sections)
-    facts = tuple(fact for section in sections for fact in section.facts)
-    return finish_example(setting, verdict, document, voice, drafts, facts)
+    return drafts, _sections(setting, puzzle)
 
 
 def _puzzle(setting: Setting, topic: Topic, wants_exception: bool) -> Puzzle:
@@ -100,14 +95,14 @@ _PRONOUNS = frozenset({"it", "its", "they", "their", "them"})
 
 def hide(true: Fact, slots: Sequence[str], domain: Domain, rng: random.Random) -> tuple[Fact, list[Fact]]:
     """`true` with the slots named by terms, and the definitions of the terms."""
-    found: dict[str, Any] = {}
+    terms: dict[str, Any] = {}
     definitions = []
     for slot in slots:
         value = getattr(true, slot)
         term = Term(rng.choice(domain.terms[_term_kind(slot, value)]), plural=slot == "party" and value.plural)
-        found[slot] = term
+        terms[slot] = term
         definitions.append(definition_of(term, slot, value))
-    return with_slots(true, **found), definitions
+    return with_slots(true, **terms), definitions
 
 
 def _term_kind(slot: str, value: object) -> str:
@@ -273,8 +268,8 @@ def _limit_added(puzzle: Puzzle, setting: Setting) -> Draft | None:
 
 def _unlisted(puzzle: Puzzle, setting: Setting) -> Draft | None:
     """A party that belongs to no group of the document."""
-    known = {fact.party for fact in (*puzzle.definitions, *puzzle.decoys)} | {puzzle.true.party}
-    free = [party for party in puzzle.topic.parties if party not in known]
+    named = {fact.party for fact in (*puzzle.definitions, *puzzle.decoys)} | {puzzle.true.party}
+    free = [party for party in puzzle.topic.parties if party not in named]
     if puzzle.true.party is None or not free:
         return None
     claim = replace(puzzle.true, party=setting.rng.choice(free))

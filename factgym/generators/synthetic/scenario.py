@@ -8,27 +8,26 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
-from factgym.generators.invented_names import organisation
-from factgym.generators.synthetic.adjuncts import finish
 from factgym.generators.synthetic.corruption import Draft, draft_claim, invent_rule
 from factgym.generators.synthetic.document import (
     Document,
+    Form,
+    Layout,
     Placed,
     Section,
+    Setting,
     add_decoys,
+    finish,
     render,
     sections_for,
     word_fact,
 )
-from factgym.generators.synthetic.facts import Fact
-from factgym.generators.synthetic.grammar import unmark
-from factgym.generators.synthetic.judge import rule_in_force
-from factgym.generators.synthetic.layout import Form, Layout
-from factgym.generators.synthetic.lexicon import DOMAINS, OOD_DOMAINS, Domain, Topic, load_domain
-from factgym.generators.synthetic.questions import ask, question_clause
-from factgym.generators.synthetic.reasons import reason_for
+from factgym.generators.synthetic.facts import Fact, rule_in_force
+from factgym.generators.synthetic.grammar import Voice, unmark
+from factgym.generators.synthetic.lexicon import DOMAINS, OOD_DOMAINS, Topic, load_domain
+from factgym.generators.synthetic.multihop import plan_multihop
+from factgym.generators.synthetic.questions import ask, question_clause, reason_for
 from factgym.generators.synthetic.rules import Rulebook
-from factgym.generators.synthetic.style import Voice
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,44 +39,39 @@ class Scenario:
     drafts: tuple[Draft, ...]
 
 
-@dataclass(slots=True)
-class Setting:
-    """What all parts of one example share."""
-
-    split: str
-    seed: int
-    index: int
-    rng: random.Random
-    domain: Domain
-    book: Rulebook
-    subtle: bool
-    masked: bool = False
-
-    @property
-    def org(self) -> str:
-        """The organisation's name."""
-        return organisation(self.domain.businesses, self.split, self.seed, self.index)
-
-
 def build(split: str, seed: int, index: int, verdict: Verdict, masked: bool = False) -> Scenario:
     """The scenario of item `index`; `masked` shows its sentences without the words of the lexicon."""
     rng = random.Random(f"factgym claims {seed} {split} {index}")
     domain = load_domain(rng.choice(OOD_DOMAINS if split == "ood" else DOMAINS))
     book = Rulebook(rng, rng.choice(domain.style["currency"]))
     setting = Setting(split, seed, index, rng, domain, book, split == "hard" or rng.random() < 0.15, masked)
-    if split == "multihop":
-        from factgym.generators.synthetic.multihop import build_multihop
-
-        return build_multihop(setting, verdict)
-    topics = rng.sample(domain.topics, min(3, len(domain.topics)))
-    drafts = _drafts(verdict, topics, book, rng, setting.subtle)
-    sections = _sections(setting, topics, drafts)
-    document, voice = write(setting, sections)
+    drafts, sections = plan_multihop(setting, verdict) if split == "multihop" else _plan(setting, verdict)
+    document, voice = _write(setting, sections)
     facts = tuple(fact for section in sections for fact in section.facts)
-    return finish_example(setting, verdict, document, voice, drafts, facts)
+    claims = [_claim(setting, draft, document, voice, facts) for draft in drafts]
+    clauses = _question_clauses(setting, drafts, voice, facts)
+    example = ClaimExample(
+        id=f"synthetic-{split}-{seed}-{index:05d}",
+        split=split,
+        domain=domain.id,
+        question=ask(clauses, document.org, document.title, voice),
+        answer=" ".join(claim.text for claim in claims),
+        passages=document.passages,
+        claims=tuple(claims),
+        verdict=final_verdict(claim.status for claim in claims),
+    )
+    assert example.verdict == verdict
+    return Scenario(example, facts, tuple(drafts))
 
 
-def statuses_for(verdict: Verdict, rng: random.Random) -> list[Status]:
+def _plan(setting: Setting, verdict: Verdict) -> tuple[list[Draft], list[Section]]:
+    """Draw the claims of a single-hop example and the sections that decide them."""
+    topics = setting.rng.sample(setting.domain.topics, min(3, len(setting.domain.topics)))
+    drafts = _drafts(setting, verdict, topics)
+    return drafts, _sections(setting, topics, drafts)
+
+
+def _statuses(verdict: Verdict, rng: random.Random) -> list[Status]:
     """The statuses of one to three claims that make up a verdict."""
     if verdict == "partially_supported":
         wrong = rng.choices(("unsupported", "contradicted", "overclaim"), k=1)
@@ -99,12 +93,11 @@ def statuses_for(verdict: Verdict, rng: random.Random) -> list[Status]:
     return statuses
 
 
-def _drafts(
-    verdict: Verdict, topics: Sequence[Topic], book: Rulebook, rng: random.Random, subtle: bool
-) -> list[Draft]:
-    """The claims. Often an invented rule is put on the matter of a claim that holds, as answers do that say too much."""
+def _drafts(setting: Setting, verdict: Verdict, topics: Sequence[Topic]) -> list[Draft]:
+    """Draw the claims. Often an invented rule concerns the matter of a supported claim, as in answers that add too much."""
+    rng, book, subtle = setting.rng, setting.book, setting.subtle
     drafts: list[Draft] = []
-    for at, status in enumerate(statuses_for(verdict, rng)):
+    for at, status in enumerate(_statuses(verdict, rng)):
         topic = topics[0] if at == 0 or rng.random() < 0.8 else topics[1]
         carried = [item for item in drafts if item.status == "supported" and item.topic is topic]
         made = None
@@ -129,8 +122,8 @@ def _sections(setting: Setting, topics: Sequence[Topic], drafts: Sequence[Draft]
     for item in drafts:
         _place(item, sections, rng)
     for section in sections:
-        wanted = rng.choice((2, 3, 3, 4))
-        add_decoys(section, setting.book, setting.domain, max(wanted - len(section.facts), 1))
+        size = rng.choice((2, 3, 3, 4))
+        add_decoys(section, setting.book, setting.domain, max(size - len(section.facts), 1))
     return sections
 
 
@@ -146,7 +139,7 @@ def _place(item: Draft, sections: Sequence[Section], rng: random.Random) -> None
         (rng.choice(elsewhere) if elsewhere and rng.random() < 0.75 else home).facts.append(sibling)
 
 
-def write(setting: Setting, sections: Sequence[Section]) -> tuple[Document, Voice]:
+def _write(setting: Setting, sections: Sequence[Section]) -> tuple[Document, Voice]:
     """Word the document; the voice comes back with the wordings that it chose."""
     rng, style = setting.rng, setting.domain.style
     voice = Voice(rng, style, {}, numbers=rng.choice(style["numbers"]), dates=rng.choice(style["dates"]))
@@ -166,31 +159,6 @@ def write(setting: Setting, sections: Sequence[Section]) -> tuple[Document, Voic
     return document, voice
 
 
-def finish_example(
-    setting: Setting,
-    verdict: Verdict,
-    document: Document,
-    voice: Voice,
-    drafts: Sequence[Draft],
-    facts: tuple[Fact, ...],
-) -> Scenario:
-    """Word question and answer over a finished document, and record the gold."""
-    claims = [_claim(setting, item, document, voice, facts) for item in drafts]
-    asked = _asked(setting, drafts, voice, facts)
-    example = ClaimExample(
-        id=f"synthetic-{setting.split}-{setting.seed}-{setting.index:05d}",
-        split=setting.split,
-        domain=setting.domain.id,
-        question=ask(asked, document.org, document.title, voice),
-        answer=" ".join(claim.text for claim in claims),
-        passages=document.passages,
-        claims=tuple(claims),
-        verdict=final_verdict(claim.status for claim in claims),
-    )
-    assert example.verdict == verdict
-    return Scenario(example, facts, tuple(drafts))
-
-
 _FRESH: dict[Status, tuple[float, ...]] = {
     "supported": (0.5, 0.75, 0.95),
     "contradicted": (0.0, 0.3, 0.7),
@@ -200,7 +168,7 @@ _FRESH: dict[Status, tuple[float, ...]] = {
 """How freely a claim is reworded. Claims that hold are reworded most, so that shared words are no sign of support."""
 
 
-def claim_voice(setting: Setting, voice: Voice, item: Draft) -> Voice:
+def _claim_voice(setting: Setting, voice: Voice, item: Draft) -> Voice:
     """A voice for one claim: anew for the most part when faithful, closer to the document's words when not."""
     rng = setting.rng
     fresh = rng.choice(_FRESH[item.status])
@@ -211,7 +179,7 @@ def claim_voice(setting: Setting, voice: Voice, item: Draft) -> Voice:
 
 
 def _claim(setting: Setting, item: Draft, document: Document, voice: Voice, facts: Sequence[Fact]) -> GoldClaim:
-    speaker = claim_voice(setting, voice, item)
+    speaker = _claim_voice(setting, voice, item)
     (sentence,) = word_fact(item.claim, speaker, 0.0, _place_name(item, setting), _preface(setting))
     text, span = unmark(sentence.text)
     if item.focus and span is None:
@@ -219,7 +187,7 @@ def _claim(setting: Setting, item: Draft, document: Document, voice: Voice, fact
     return GoldClaim(
         text=finish(text),
         status=item.status,
-        facts=gold_facts(item, document, facts),
+        facts=_gold_facts(item, document, facts),
         unsupported_span=text[span[0] : span[1]].rstrip(".") if span and item.focus else "",
         corruption=item.corruption,
         reason=reason_for(item, rule_in_force(item.rule, facts), speaker),
@@ -248,7 +216,7 @@ def _place_name(item: Draft, setting: Setting) -> str:
     return f"the {noun} on {setting.rng.choice(item.topic.subject.forms)}"
 
 
-def gold_facts(item: Draft, document: Document, facts: Sequence[Fact]) -> tuple[GoldFact, ...]:
+def _gold_facts(item: Draft, document: Document, facts: Sequence[Fact]) -> tuple[GoldFact, ...]:
     """The sentences that decide: the rule's own, those of the limits in play, and the definitions of its terms."""
     terms = {term for _, term in item.rule.terms()}
     deciding: list[Placed] = [
@@ -260,7 +228,7 @@ def gold_facts(item: Draft, document: Document, facts: Sequence[Fact]) -> tuple[
     return tuple(placed.fact for placed in deciding)
 
 
-def _asked(setting: Setting, drafts: Sequence[Draft], voice: Voice, facts: Sequence[Fact]) -> list[str]:
+def _question_clauses(setting: Setting, drafts: Sequence[Draft], voice: Voice, facts: Sequence[Fact]) -> list[str]:
     """One or two question clauses; more claims are asked about by their subject."""
     asker = replace(voice, fresh=0.5, record=False, focus=frozenset())
     first = drafts[0]

@@ -18,7 +18,7 @@ from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import STOP_WORDS
 from factgym.generators.named_entities import entities
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.grammar import listed
 
 _PROMPT = re.compile(r"\AQuestion: (?P<question>.*?)(?:\n\n<evidence>\n(?P<evidence>.*)\n</evidence>)?\Z", re.DOTALL)
 _RESULT = re.compile(r'<result id="([^"]*)" title="([^"]*)">\n(.*?)\n</result>', re.DOTALL)

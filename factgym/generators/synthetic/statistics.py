@@ -15,7 +15,9 @@ from itertools import pairwise
 
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import VERDICTS, ClaimExample
-from factgym.generators.synthetic.words import listed
+from factgym.generators.synthetic.dataset import SyntheticClaims
+from factgym.generators.synthetic.grammar import listed
+from factgym.generators.synthetic.scenario import build
 
 _WORD = re.compile(r"[a-z]+|\d[\d,]*")
 _FUNCTION = frozenset(
@@ -128,17 +130,17 @@ def bm25_order(query: str, passages: Sequence[Passage], k1: float = 1.5, b: floa
     texts = [Counter(words(f"{passage.title} {passage.text}")) for passage in passages]
     lengths = [sum(text.values()) for text in texts]
     mean = sum(lengths) / len(lengths)
-    asked = words(query)
-    weights = {word: _idf(sum(word in text for text in texts), len(texts)) for word in set(asked)}
+    query_words = words(query)
+    weights = {word: _idf(sum(word in text for text in texts), len(texts)) for word in set(query_words)}
     scores = []
     for at, (text, length) in enumerate(zip(texts, lengths, strict=True)):
         norm = k1 * (1 - b + b * length / mean)
-        scores.append((-sum(weights[word] * text[word] * (k1 + 1) / (text[word] + norm) for word in asked), at))
+        scores.append((-sum(weights[word] * text[word] * (k1 + 1) / (text[word] + norm) for word in query_words), at))
     return [passages[at].id for _, at in sorted(scores)]
 
 
-def _idf(found: int, total: int) -> float:
-    return math.log(1 + (total - found + 0.5) / (found + 0.5))
+def _idf(matches: int, total: int) -> float:
+    return math.log(1 + (total - matches + 0.5) / (matches + 0.5))
 
 
 def recall_at(
@@ -218,16 +220,16 @@ def _grow(features: Sequence[Sequence[float]], labels: Sequence[int], rows: list
     majority = max(sorted(counts), key=counts.__getitem__) if counts else 0
     if depth == 0 or len(rows) < 40:
         return majority
-    found = min(
+    best = min(
         (split for column in range(len(features[0])) if (split := _best_split(features, labels, rows, column))),
         default=None,
     )
-    if found is None:
+    if best is None:
         return majority
-    _, column, cut = found
-    left = [at for at in rows if features[at][column] <= cut]
-    right = [at for at in rows if features[at][column] > cut]
-    return column, cut, _grow(features, labels, left, depth - 1), _grow(features, labels, right, depth - 1)
+    _, column, cut = best
+    lower = [at for at in rows if features[at][column] <= cut]
+    upper = [at for at in rows if features[at][column] > cut]
+    return column, cut, _grow(features, labels, lower, depth - 1), _grow(features, labels, upper, depth - 1)
 
 
 def _best_split(
@@ -250,6 +252,22 @@ def _impurity(
 
 def _leaf(tree: Tree, row: Sequence[float]) -> int:
     while not isinstance(tree, int):
-        column, cut, left, right = tree
-        tree = left if row[column] <= cut else right
+        column, cut, lower, upper = tree
+        tree = lower if row[column] <= cut else upper
     return tree
+
+
+def sentence_shapes(claims: SyntheticClaims, count: int) -> dict[str, Counter[str]]:
+    """Count the sentence shapes of the first `count` items, by domain: gold sentences with every lexicon word masked.
+
+    A handful of templates would show here: with parties, actions, events, amounts and conditions as single letters, only
+    the syntax remains. Fillers and ready-made statements are not counted.
+    """
+    shapes: dict[str, Counter[str]] = {}
+    for index in range(min(count, len(claims))):
+        example = build(claims.split, claims.seed, index, claims.verdict(index), masked=True).example
+        texts = {passage.id: passage.text for passage in example.passages}
+        counter = shapes.setdefault(example.domain, Counter())
+        for fact in {fact for claim in example.claims for fact in claim.facts}:
+            counter[texts[fact.passage][fact.start : fact.end]] += 1
+    return shapes
