@@ -45,6 +45,7 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
 def test_the_options_in_the_guides_exist(tmp_path: Path) -> None:
     commands = ("eval", "export", "benchmark", "evolve seva", "evolve eve", "filter", "corpus index", "corpus count")
     shown = " ".join(factgym(f"factgym {name} --help", tmp_path, COLUMNS="300").stdout for name in commands)
+    shown += run([sys.executable, "-m", "factgym.agents.script_server", "--help"], tmp_path).stdout
     for guide in GUIDES:
         for option in re.findall(
             r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```text.*?```", "", guide.read_text("utf-8"), flags=re.DOTALL)
