@@ -69,7 +69,7 @@ def test_a_server_that_is_not_there_is_an_error_and_not_a_score(caplog):
     caplog.set_level("CRITICAL")
     record = play_episode(served("http://127.0.0.1:9/v1", n=2, m=1), HONEST, 0)
     assert record["reward"]["status"] == "error"
-    assert "the policy openai:m: connection: http://127.0.0.1:9/v1: cannot connect" in record["error"]["message"]
+    assert "the policy openai:m: connection: http://127.0.0.1:9/v1: Cannot connect" in record["error"]["message"]
 
 
 def test_a_run_against_a_dead_server_stops(caplog):
