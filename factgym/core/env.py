@@ -112,12 +112,17 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        # A task is pickled as its index in the task set, which is itself pickled by its arguments.
+        # A task is pickled as its index in the task set, and that by its arguments or, as `task_set`, by its class.
         episode = self._episode
-        return {**vars(self), "_episode": episode and replace(episode, task=None)}  # type: ignore[arg-type]
+        state = {**vars(self), "_episode": episode and replace(episode, task=None)}  # type: ignore[arg-type]
+        if self.tasks is self.task_set:
+            del state["tasks"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        if "tasks" not in state and self.task_set is not None:
+            self.tasks = self.task_set
         if self._episode is not None:
             self._episode.task = self.tasks[self._episode.index]
         self.action_space.tools = self.available_tools

@@ -95,4 +95,4 @@ def test_columns_are_aligned_and_rows_of_one_checkout_alone_are_kept() -> None:
 
 def test_what_is_neither_a_folder_nor_a_commit_is_refused() -> None:
     with pytest.raises(SystemExit, match="neither a folder nor a commit"):
-        structure.main(["no-such-revision"])
+        list(structure.main(["no-such-revision"]))
