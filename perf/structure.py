@@ -59,11 +59,14 @@ import sys
 import factgym
 from factgym.core.registry import load_attribute, spec
 
+def tools(env):  # the second name is that of commits before the redesign
+    return env.available_tools() if hasattr(env, "available_tools") else env.open_tools()
+
 def play(env, agent, measured):
     env.reset(seed=0)
     policy, counts, ended = agent.start(env, 0), [], False
     while not ended:
-        action, files = policy.act(env.policy_prompt(), env.open_tools()), set()
+        action, files = policy.act(env.policy_prompt(), tools(env)), set()
         if measured:
             sys.setprofile(lambda frame, event, argument: event == "call" and files.add(frame.f_code.co_filename))
         _, _, terminated, truncated, _ = env.step(action)
@@ -73,7 +76,9 @@ def play(env, agent, measured):
     return counts
 
 env = factgym.make("claimcheck-multihop")
-agent = load_attribute(spec("claimcheck-multihop").players)["oracle"]
+environment = spec("claimcheck-multihop")
+agents = environment.agents if hasattr(environment, "agents") else environment.players
+agent = load_attribute(agents)["oracle"]
 play(env, agent, False)
 counts = play(env, agent, True)
 print(sum(counts) / len(counts))
@@ -329,7 +334,10 @@ def collected_tests(folder: Path) -> str:
 
 
 def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(folder.resolve()), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Options for a pytest that runs this must not reach the pytest that it starts: a profile of a conftest.py that
+    # the folder lacks, or a report that both would write.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment |= {"PYTHONPATH": str(folder.resolve()), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
