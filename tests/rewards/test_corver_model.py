@@ -121,7 +121,7 @@ OUTPUTS = [
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     pytest.importorskip("transformers", reason="needs the extra 'local'")
-    from tests.agents import tiny_model
+    import tiny_model
 
     yield tiny_model.build_scripted(tmp_path_factory.mktemp("scripted"), OUTPUTS)
 
@@ -137,7 +137,7 @@ def test_a_real_model_s_outputs_become_triplets_in_order(scripted: Path) -> None
 
 
 def test_batches_are_at_most_as_large_as_asked(scripted: Path) -> None:
-    from tests.agents import tiny_model
+    import tiny_model
 
     rows: list[int] = []
     tiny_model.ScriptedModel.on_batch = rows.append
@@ -161,8 +161,9 @@ def test_a_copy_finds_the_same_and_describes_itself_alike(scripted: Path) -> Non
 
 def test_padding_on_the_left_does_not_change_what_a_random_model_says(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="needs the extra 'local'")
+    import tiny_model
+
     from factgym.rewards.corver import model_extractor
-    from tests.agents import tiny_model
 
     folder = tiny_model.build_random(tmp_path, template=tiny_model.CHATML)
     extractor = ModelExtractor(str(folder), max_new_tokens=12)
