@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.runs.artifacts import read_json, write_json
+from factgym.agents.runs.files import read_json, write_json
 from factgym.baselines.evidence import (
     Evidence,
     Sentence,

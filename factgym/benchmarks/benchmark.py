@@ -21,8 +21,8 @@ from factgym.agents.agent import Agent, agent_from_script
 from factgym.agents.resolve import find_agent, scripted_agents
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.jobs import Progress
-from factgym.agents.runs.artifacts import write_json
 from factgym.agents.runs.collect import collect
+from factgym.agents.runs.files import write_json
 from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.page import report_page, write_page

@@ -181,7 +181,7 @@ def _proposer(text: str | None, seed: int) -> Any:
 
 
 def _show(console: Any, out: Path) -> None:
-    from factgym.agents.runs.artifacts import write_bytes, write_json
+    from factgym.agents.runs.files import write_bytes, write_json
     from factgym.training.seva.rounds import read_rounds, render_rounds, rounds_chart
 
     rounds: Rounds = read_rounds(out)

@@ -19,8 +19,8 @@ from factgym.agents.difficulty import DifficultyBand, Rule, Selection, find_rule
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs import FILTER_SUMMARY
-from factgym.agents.runs.artifacts import json_line, write_bytes, write_json
 from factgym.agents.runs.collect import Engine, collect
+from factgym.agents.runs.files import json_line, write_bytes, write_json
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import TaskSet

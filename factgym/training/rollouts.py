@@ -10,8 +10,8 @@ from typing import Any
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Progress, jobs_of
-from factgym.agents.runs.artifacts import MANIFEST, read_json
 from factgym.agents.runs.collect import manifest_of
+from factgym.agents.runs.files import MANIFEST, read_json
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.write import RunWriter
 from factgym.core.env import Env

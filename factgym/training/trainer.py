@@ -23,7 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 from factgym.agents.agent import Model
 from factgym.agents.models import as_model, model_path
 from factgym.agents.resolve import find_agent, is_model, user_object
-from factgym.agents.runs import artifacts as files
+from factgym.agents.runs import files
 from factgym.core.errors import ConfigError, DataError, FactgymError, did_you_mean
 from factgym.core.messages import Message
 from factgym.core.registry import load_attribute

@@ -15,7 +15,7 @@ import pytest
 
 from factgym.agents.export import SftOptions, export_preferences, export_sft
 from factgym.agents.export.source import Form, Source, conversations
-from factgym.agents.runs.artifacts import whole_file
+from factgym.agents.runs.files import atomic_file
 from factgym.agents.sampling import split_reasoning, tools_as_text
 from factgym.core.errors import ConfigError, DataError
 
@@ -281,7 +281,7 @@ def test_a_file_is_never_overwritten_unasked_nor_left_half(tmp_path, base):
 
 def test_a_file_that_appears_meanwhile_stays(tmp_path):
     out = tmp_path / "out"
-    with pytest.raises(ConfigError, match="already there"), whole_file(out, False) as file:
+    with pytest.raises(ConfigError, match="already there"), atomic_file(out, False) as file:
         file.write(b"ours")
         out.write_text("theirs")
     assert out.read_text() == "theirs"
@@ -291,7 +291,7 @@ def test_a_file_that_appears_meanwhile_stays(tmp_path):
 @pytest.mark.parametrize("fault", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_an_interrupted_file_is_gone(tmp_path, fault):
     expected = KeyboardInterrupt if isinstance(fault, KeyboardInterrupt) else ConfigError
-    with pytest.raises(expected), whole_file(tmp_path / "out", False) as file:
+    with pytest.raises(expected), atomic_file(tmp_path / "out", False) as file:
         file.write(b"half")
         assert len(list(tmp_path.iterdir())) == 1
         raise fault

@@ -126,7 +126,7 @@ def test_replay_is_drawn_by_its_seed_and_keeps_the_order() -> None:
 
 
 def test_probes_read_back_as_they_were(tmp_path: Path) -> None:
-    from factgym.agents.runs.artifacts import write_lines
+    from factgym.agents.runs.files import write_lines
 
     items = list(SyntheticAttribution("train", size=60))
     found = made(items, 3)

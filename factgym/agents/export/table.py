@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from factgym.agents.export.source import Episode, Source, Summary
-from factgym.agents.runs.artifacts import json_text, whole_file
+from factgym.agents.runs.files import atomic_file, json_text
 from factgym.core.errors import MissingExtraError
 from factgym.core.strict_json import clean_text
 
@@ -70,7 +70,7 @@ def export_table(runs: Sequence[Path], out: Path, *, force: bool = False, mixed:
     except ImportError as error:
         raise MissingExtraError("a Parquet table", "export") from error
     source, summary = Source(runs, mixed), Summary(out, "row")
-    with whole_file(out, force) as file:
+    with atomic_file(out, force) as file:
         columns = _Columns()
         for _, episode in source.first_pass():
             summary.episodes += 1

@@ -30,7 +30,7 @@ from factgym.agents.export.source import (
     fault_of,
     was_cut,
 )
-from factgym.agents.runs.artifacts import json_line, whole_file
+from factgym.agents.runs.files import atomic_file, json_line
 from factgym.core.errors import ConfigError
 from factgym.core.strict_json import StrictJsonError
 
@@ -86,7 +86,7 @@ def export_sft(
     nothing qualifies.
     """
     source, summary = Source(runs, mixed), Summary(out, "line")
-    with whole_file(out, force) as file:
+    with atomic_file(out, force) as file:
         chosen = _choose(source, options, summary)
         for index, episode in source.second_pass():
             if index in chosen:
@@ -204,7 +204,7 @@ def export_preferences(
 ) -> Summary:
     """Write the pairs of every group. Raises as `export_sft`, and ConfigError when no task was played twice."""
     source, summary = Source(runs, mixed), Summary(out, "pair")
-    with whole_file(out, force) as file:
+    with atomic_file(out, force) as file:
         groups = _groups(source, options.form, summary)
         pairs = [pair for group in groups for pair in _pairs(group, options, summary)]
         used = {sample.index for pair in pairs for sample in pair}

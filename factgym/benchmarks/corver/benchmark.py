@@ -11,7 +11,7 @@ from typing import Any
 
 from factgym.agents.difficulty import Buckets
 from factgym.agents.runs import FILTER_SUMMARY
-from factgym.agents.runs.artifacts import read_json
+from factgym.agents.runs.files import read_json
 from factgym.agents.runs.read import Run
 from factgym.benchmarks.benchmark import Benchmark, Evaluation, Outcome, Request
 from factgym.benchmarks.charts import share_curves

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.runs import ROLLOUTS
-from factgym.agents.runs import artifacts as files
+from factgym.agents.runs import ROLLOUTS, files
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.report import Note, Report, Section, Table, make_table
 from factgym.benchmarks.terminal import render_report

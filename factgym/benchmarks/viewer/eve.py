@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.runs import DOCUMENTS, EPISODES, EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS, TRIPLES
-from factgym.agents.runs.artifacts import MANIFEST, read_json, read_lines
+from factgym.agents.runs.files import MANIFEST, read_json, read_lines
 from factgym.benchmarks.eve.evolution import (
     LEGEND,
     PROPOSER,

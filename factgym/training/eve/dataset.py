@@ -21,8 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.runs import DOCUMENTS, TRIPLES
-from factgym.agents.runs import artifacts as files
+from factgym.agents.runs import DOCUMENTS, TRIPLES, files
 from factgym.corpora.corpus import Corpus
 from factgym.datasets.multihop import Evidence, Triple, triple_row
 from factgym.training.eve.rollouts import mean, scored

@@ -23,8 +23,7 @@ from typing import Any
 
 import factgym
 from factgym.agents.rollout.engine import Limits
-from factgym.agents.runs import EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS, TRIPLES
-from factgym.agents.runs import artifacts as files
+from factgym.agents.runs import EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS, TRIPLES, files
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.eve.evolution import summary_of
 from factgym.core.errors import ConfigError
@@ -69,7 +68,7 @@ class EveEvolution:
         """
         if proposer_iterations < 1 or solver_iterations < 0:
             raise ConfigError("Phase A has at least one iteration, and Phase B none or more")
-        with files.owned(self.out):
+        with files.locked_folder(self.out):
             manifest = {
                 "what": EVE_EVOLUTION,
                 "version": VERSION,
@@ -80,7 +79,7 @@ class EveEvolution:
                 "scoring": {name: value for name, value in self.scoring.items() if name != "cache"},
                 "fingerprints": self.passages.describe(),
             }
-            files.begin(self.out, manifest, resume=resume)
+            files.open_folder(self.out, manifest, resume=resume)
             self._check_frozen(proposer_iterations)
             try:
                 await self._phase_a.run(proposer_iterations)
@@ -143,7 +142,7 @@ class EveEvolution:
             "proposer": self.proposer.identity(finished),
             "tasks": env.tasks.fingerprint(),
         }
-        files.begin(folder, manifest, resume=True)
+        files.open_folder(folder, manifest, resume=True)
         self.callbacks.step(f"data: {settings.samples} rollouts of each of {len(prompts)} held-out passages")
         agent = await self.proposer.open(finished)
         try:

@@ -37,8 +37,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.jobs import task_order
-from factgym.agents.runs import ROLLOUTS
-from factgym.agents.runs import artifacts as files
+from factgym.agents.runs import ROLLOUTS, files
 from factgym.agents.runs.read import read_run
 from factgym.core.config import build_checked
 from factgym.core.env import Env
@@ -257,7 +256,7 @@ class PhaseRunner:
             "learner": self.learner.identity(self.folders_before(number)),
             "tasks": batch.env.tasks.fingerprint(),
         }
-        files.begin(folder, manifest, resume=True)
+        files.open_folder(folder, manifest, resume=True)
         files.write_once(folder / DRAW, batch.rows)
         self.callbacks.step(f"{name}: {len(batch.order) * batch.k} episodes")
         await collect_rollouts(

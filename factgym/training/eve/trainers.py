@@ -15,7 +15,7 @@ from typing import Any
 
 from factgym.agents.agent import Agent, Model, agent_from_model
 from factgym.agents.models import as_model
-from factgym.agents.runs import artifacts as files
+from factgym.agents.runs import files
 from factgym.core.errors import DataError
 from factgym.core.messages import message_text
 from factgym.training.eve.rollouts import GROUPS, Row

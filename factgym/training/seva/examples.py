@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from factgym.agents.models import with_rules
-from factgym.agents.runs.artifacts import read_lines, write_lines
+from factgym.agents.runs.files import read_lines, write_lines
 from factgym.core.errors import DataError
 from factgym.core.registry import make
 from factgym.datasets.attribution import NOT_ATTRIBUTABLE, AttributionClaim

@@ -34,7 +34,7 @@ from factgym.agents.agent import Model
 from factgym.agents.judges import Judge, judge_from
 from factgym.agents.models import agent_with_rules
 from factgym.agents.rollout.engine import Limits
-from factgym.agents.runs import artifacts as files
+from factgym.agents.runs import files
 from factgym.core.errors import ConfigError
 from factgym.core.seeds import derive
 from factgym.training.rollouts import Callbacks
@@ -104,8 +104,8 @@ class Evolution:
         chosen = [self.settings.arm(name) for name in sorted(set(arms), key=lambda one: (one != REFERENCE, one))]
         if not chosen:
             raise ConfigError("an evolution needs an arm: weakness, random or mix")
-        with files.owned(self.out):
-            files.begin(self.out, await self._manifest(), resume=resume)
+        with files.locked_folder(self.out):
+            files.open_folder(self.out, await self._manifest(), resume=resume)
             try:
                 await self._round_0()
                 for arm in chosen:
@@ -159,7 +159,7 @@ class Evolution:
     async def _round_0(self) -> None:
         folder = self.folder("", 0)
         about = {"what": "seed", "round": 0, "seed": self.settings.seed, "warm_up": self.settings.warm_up}
-        files.begin(folder, about, resume=True)
+        files.open_folder(folder, about, resume=True)
         if (folder / files.METRICS).exists():
             return
         verifier = Verifier(self.start())
@@ -213,7 +213,7 @@ class Evolution:
         """Play a round and leave its verifier in `verifier`."""
         folder = self.folder(arm.name, number)
         before = self.folder(arm.name, number - 1) / files.VERIFY
-        files.begin(folder, self._round_manifest(arm, number), resume=True)
+        files.open_folder(folder, self._round_manifest(arm, number), resume=True)
         profile = self._reflected(folder, before)
         weights = weakness_weights(profile.accuracy)
         allocation = self._allocated(arm, number, weights)

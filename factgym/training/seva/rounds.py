@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from factgym.agents.runs.artifacts import ALLOCATION, MANIFEST, METRICS, read_json
+from factgym.agents.runs.files import ALLOCATION, MANIFEST, METRICS, read_json
 from factgym.benchmarks.charts import COLOURS, MUTED, label_text, panel_chart
 from factgym.benchmarks.formats import ABSENT, printable
 from factgym.benchmarks.statistics.bootstrap import paired_bca

@@ -116,7 +116,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def begin(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> None:
+def open_folder(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> None:
     """Write a folder's manifest, or check that the folder was made with the same.
 
     Raises ConfigError for a folder that is in use without `resume`, and for one that was made with other settings.
@@ -131,7 +131,7 @@ def begin(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> None:
 
 
 @contextmanager
-def owned(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Lock a folder against other writers. Raises ConfigError when another process does."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def fresh_folder(path: Path) -> Path:
 
 
 @contextmanager
-def whole_file(out: Path, force: bool) -> Iterator[IO[bytes]]:
+def atomic_file(out: Path, force: bool) -> Iterator[IO[bytes]]:
     """A binary file that takes its name when all of it is on the disk, and is removed when an error occurs.
 
     Raises ConfigError when `out` is there (unless `force`), is a folder, or cannot be written.
