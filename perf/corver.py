@@ -40,15 +40,12 @@ import numpy as np
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, Counter, memory_index, open_index
-from factgym.rewards.corver import (
-    DEFAULT_RULES,
-    CorverRules,
-    RuleExtractor,
-    build_query,
-    score_many,
-    split_sentences,
-    token_returns_many,
-)
+from factgym.rewards.corver.extraction import RuleExtractor
+from factgym.rewards.corver.format import split_sentences
+from factgym.rewards.corver.rubrics import DEFAULT_RULES, CorverRules
+from factgym.rewards.corver.score import score_many
+from factgym.rewards.corver.tokens import token_returns_many
+from factgym.rewards.corver.triplets import build_query
 from perf.cooccurrence_text import read_text
 
 _QUESTIONS, _GROUP, _SENTENCES = 24, 16, 4

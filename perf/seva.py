@@ -15,7 +15,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from factgym.rewards.seva import GROUNDED, PROCESS, SevaGold, read_output, report_of, reward_of, score_output
+from factgym.rewards.seva.output import read_output
+from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, report_of, reward_of
+from factgym.rewards.seva.scoring import SevaGold, score_output
 
 _TEXTS = 2_000
 _CLAIM = "About {a} percent of the {b} participants in {c} significantly improved within {d} weeks of treatment."

@@ -58,7 +58,7 @@ def content_key(value: object) -> str:
         return f"object {id(value)}"
 
 
-class SharedByArguments:
+class Immutable:
     """Mixin for immutable heavy objects: copies are the object itself."""
 
     __slots__ = ()
@@ -80,7 +80,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleTask(SharedByArguments):
+class SimpleTask(Immutable):
     """A task that is a prompt and its gold answer, plain data of any shape."""
 
     id: str
@@ -115,7 +115,7 @@ _MAX_HINTS = 2000
 MadeT = TypeVar("MadeT", bound=Task)
 
 
-class LazyTaskSet(SharedByArguments, ABC, Generic[MadeT]):
+class LazyTaskSet(Immutable, ABC, Generic[MadeT]):
     """Base of task sets that make a task on first access. Thread-safe; an id is read without making its task."""
 
     def __init__(self) -> None:

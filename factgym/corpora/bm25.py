@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.text import query_terms, terms
@@ -41,7 +41,7 @@ def passage_terms(passage: Passage) -> list[str]:
     return terms(f"{passage.title}\n{passage.text}")
 
 
-class _Bm25Base(SharedByArguments):
+class _Bm25Base(Immutable):
     """Parameters and fingerprint, which the two engines share because their scores are the same."""
 
     __slots__ = ("_corpus", "_ids", "b", "k1")
@@ -178,7 +178,7 @@ def _top(scores: NDArray[np.float64], k: int) -> list[int]:
     return [int(i) for i in candidates[order]]
 
 
-class RankBm25Index(SharedByArguments):
+class RankBm25Index(Immutable):
     """`rank_bm25.BM25Okapi` over the same terms, for comparison with published results that used it.
 
     Its idf is Robertson's with a floor, so scores and rankings differ from the other two engines, and a score may be

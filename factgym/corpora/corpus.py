@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from factgym.core.errors import ConfigError, DataError, FactgymError, did_you_mean
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 
 _MAX_SUGGESTION_IDS = 2_000
 
@@ -30,7 +30,7 @@ class UnknownPassageError(FactgymError, LookupError):
     """No passage of the corpus has this id."""
 
 
-class Corpus(SharedByArguments):
+class Corpus(Immutable):
     """Passages by id and in order. Raises `DataError` for a repeated id."""
 
     __slots__ = ("_by_id", "_fingerprint", "_passages")

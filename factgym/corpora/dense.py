@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
-from factgym.core.tasks import SharedByArguments, shared
+from factgym.core.tasks import Immutable, shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.text import MAX_QUERY_CHARS
@@ -83,7 +83,7 @@ def preset_of(preset: str | EncoderPreset) -> EncoderPreset:
     return PRESETS[preset]
 
 
-class Encoder(SharedByArguments):
+class Encoder(Immutable):
     """A model with its preset: texts to float32 vectors of shape (texts, dimension). Safe under threads.
 
     model: a name or folder that `SentenceTransformer` loads, or an object with its `encode`. A named encoder pickles
@@ -194,7 +194,7 @@ def _folder_digest(folder: Path) -> str:
     return f"folder:{digest.hexdigest()}"
 
 
-class DenseIndex(SharedByArguments):
+class DenseIndex(Immutable):
     """Inner-product search over passage vectors, exact. Build cost is that of encoding every passage once.
 
     Scores are rounded to `SCORE_DIGITS` decimals and equal ones fall in corpus order; every passage is a candidate,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from factgym.core.errors import ConfigError
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import (
     FingerprintedIndex,
@@ -31,7 +31,7 @@ DEPTH = 100
 """Hits requested from each index; a passage below that rank everywhere is not returned."""
 
 
-class HybridIndex(SharedByArguments):
+class HybridIndex(Immutable):
     """Fuses the rankings of `indexes` over the same passages. Ties fall in corpus order."""
 
     def __init__(

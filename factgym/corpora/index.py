@@ -20,7 +20,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
 
 
@@ -142,7 +142,7 @@ def index_fingerprint(kind: str, settings: Mapping[str, object], parts: Sequence
     return hashlib.sha256(record.encode()).hexdigest()
 
 
-class CheckedIndex(SharedByArguments):
+class CheckedIndex(Immutable):
     """A user's index whose results are checked by `checked_search`; `inner` is the object itself."""
 
     def __init__(self, inner: Index, corpus: Corpus) -> None:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 from factgym.corpora.rows import Row
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class RecordSet(Protocol[T_co]):
         ...
 
 
-class Records(SharedByArguments, Sequence[T]):
+class Records(Immutable, Sequence[T]):
     """Records that are held in memory. A subclass sets `_records` and `_fingerprint`."""
 
     _records: tuple[T, ...]
@@ -164,7 +164,7 @@ class Records(SharedByArguments, Sequence[T]):
         return self._fingerprint
 
 
-class RecordSlice(SharedByArguments, Sequence[T]):
+class RecordSlice(Immutable, Sequence[T]):
     """The records of `whole` at `indices`, in their order."""
 
     def __init__(self, whole: RecordSet[T], indices: Iterable[int]) -> None:

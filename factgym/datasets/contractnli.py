@@ -18,7 +18,7 @@ from typing import Any, overload
 from urllib.parse import unquote
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.plain_text import heading_of, title_line
@@ -58,7 +58,7 @@ class _Contract:
     spans: tuple[tuple[int, int], ...]
 
 
-class ContractNliClaims(SharedByArguments, Sequence[ClaimExample]):
+class ContractNliClaims(Immutable, Sequence[ClaimExample]):
     """The pairs of a ContractNLI file as examples: an immutable sequence, each item made on request.
 
     path: the JSON file, or the folder that holds `<split>.json`. Labels are interleaved in proportion, each in an order

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 from factgym.corpora.bm25 import ANALYSER, K1, SMALL, B, Bm25sIndex
 from factgym.corpora.dense import Encoder, as_encoder
 from factgym.corpora.index import Index, build_index, check_request, index_fingerprint
@@ -58,7 +58,7 @@ class _Searchable(NamedTuple):
     engine: Index
 
 
-class EvidenceSearch(SharedByArguments):
+class EvidenceSearch(Immutable):
     """Search in a store by claim.
 
     scope: "claim" for an index of each claim's own evidence, the `keep` used last held in memory; "global" for one

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, Protocol, TypeVar, runtime_checkable
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
-from factgym.core.tasks import SharedByArguments, shared
+from factgym.core.tasks import Immutable, shared
 from factgym.corpora.index import index_fingerprint
 from factgym.corpora.rows import parse_line
 from factgym.datasets.averitec import FactCheck, FactChecks, GoldAnswer, parse_claim_date
@@ -103,7 +103,7 @@ def open_store(
     )
 
 
-class GoldStore(SharedByArguments):
+class GoldStore(Immutable):
     """The gold evidence of all `checks` as one haystack, in the order of its opaque ids.
 
     A passage is an answer, of a boolean one the explanation; questions, labels and justifications are not in it, nor
@@ -175,7 +175,7 @@ def _evidence_text(answer: GoldAnswer) -> str:
     return answer.explanation.strip() if answer.type == "Boolean" else answer.text.strip()
 
 
-class FolderStore(SharedByArguments):
+class FolderStore(Immutable):
     """AVeriTeC's knowledge store in its published layout: one file of JSON lines for each claim, read on request.
 
         dev/0.json, dev/1.json, …   {"claim_id": "0", "type": …, "query": …, "url": …, "url2text": [sentence, …]}

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, overload
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class GeneratedSplit(SharedByArguments, Sequence[T_co]):
+class GeneratedSplit(Immutable, Sequence[T_co]):
     """Split of a generated data set. Item *i* depends on (seed, split, i) alone and is generated on access.
 
     A smaller size is a prefix of a larger one. Immutable; pickled as its arguments. A subclass sets `SPLITS` (split ->

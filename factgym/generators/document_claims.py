@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import overload
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import Document, read_folder
 from factgym.corpora.text import terms
@@ -461,7 +461,7 @@ class Inventory:
     missing: tuple[Verdict, ...]
 
 
-class DocumentClaims(SharedByArguments, Sequence[ClaimExample]):
+class DocumentClaims(Immutable, Sequence[ClaimExample]):
     """Examples over documents: an immutable sequence whose item *i* is made when it is requested.
 
     documents: documents, or the path of a folder for `read_folder`. split: written into ids and part of the seed, so

@@ -21,7 +21,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from factgym.core.tasks import SharedByArguments, shared
+from factgym.core.tasks import Immutable, shared
 from factgym.corpora.index import index_fingerprint
 from factgym.datasets.averitec import (
     CONFLICTING,
@@ -251,7 +251,7 @@ def _cached_check(split: str, seed: int, index: int) -> CheckWithEvidence:
     return generate_check(split, seed, index)
 
 
-class GeneratedEvidenceStore(SharedByArguments):
+class GeneratedEvidenceStore(Immutable):
     """The reports around all claims of a split, as one haystack in the order of its opaque ids."""
 
     kind = HAYSTACK_KIND

@@ -17,7 +17,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from factgym.core.tasks import SharedByArguments, shared
+from factgym.core.tasks import Immutable, shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.questions import Question
 from factgym.generators.base import GeneratedSplit, balanced_choice
@@ -76,7 +76,7 @@ class Subject:
     facts: tuple[Fact, ...]
 
 
-class World(SharedByArguments):
+class World(Immutable):
     """The world of a seed. Immutable; the corpus is written on first access (about half a second)."""
 
     def __init__(self, seed: int = 0) -> None:

@@ -410,8 +410,7 @@ def _corver_returns(
 ) -> Floats | None:
     """Equation 4 of CorVer where the environment is CorVer's, its sentences' rewards unspread; None elsewhere."""
     from factgym.envs.corver.env import CorverEnv
-    from factgym.rewards.corver import token_returns
-    from factgym.rewards.corver.tokens import response_return
+    from factgym.rewards.corver.tokens import response_return, token_returns
 
     episode = session.env
     if not isinstance(episode, CorverEnv) or session.report is None or session.report.status != "scored":

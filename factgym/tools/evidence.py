@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from factgym.core.episode import EpisodeState
 from factgym.core.errors import ToolError, did_you_mean
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 from factgym.corpora.condense import condense, query_weights
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, Index, build_index
@@ -25,7 +25,7 @@ MAX_ID_CHARS = 80
 _MAX_SUGGESTION_IDS = 5_000
 
 
-class PassageLibrary(SharedByArguments):
+class PassageLibrary(Immutable):
     """A corpus with an index and condensed sentences. Immutable: threads and episodes share it.
 
     index, options: as in `factgym.corpora.index.build_index`.

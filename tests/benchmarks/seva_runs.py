@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from factgym.rewards.seva import ERROR_TYPES, LABELS
+from factgym.rewards.seva.output import ERROR_TYPES, LABELS
 
 Json = dict[str, Any]
 POSITIVE, NEGATIVE = LABELS

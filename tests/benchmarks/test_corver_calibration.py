@@ -13,7 +13,8 @@ from factgym.benchmarks.statistics.classification import share_difference
 from factgym.benchmarks.statistics.intervals import wilson
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import memory_index
-from factgym.rewards.corver import Triplet, find_extractor
+from factgym.rewards.corver.extraction import find_extractor
+from factgym.rewards.corver.triplets import Triplet
 
 TABLE_13 = (
     ((0,), 200, 48, 24.0, 18.6, 30.4),

@@ -11,7 +11,9 @@ import pytest
 from factgym.benchmarks.report import paper_facts
 from factgym.benchmarks.seva.collapse import RUNS, CollapseRow, PolicyRates, collapse_chart, simulate_collapse
 from factgym.core.errors import ConfigError
-from factgym.rewards.seva import GROUNDED, PROCESS, read_output, reward_of, score_output
+from factgym.rewards.seva.output import read_output
+from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, reward_of
+from factgym.rewards.seva.scoring import score_output
 from perf.seva import make_items, measure_seva_reward
 
 

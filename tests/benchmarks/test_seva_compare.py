@@ -10,7 +10,7 @@ from seva_runs import NEGATIVE, POSITIVE, episode, pairs, random_episodes, write
 
 from factgym.benchmarks.seva.report import compare
 from factgym.core.errors import ConfigError
-from factgym.rewards.seva import LABELS
+from factgym.rewards.seva.output import LABELS
 
 metrics = pytest.importorskip("sklearn.metrics", reason="compares with scikit-learn, of the dev extra")
 

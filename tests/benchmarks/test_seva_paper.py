@@ -17,7 +17,9 @@ from factgym.benchmarks.report import KINDS, Row, Table, paper_table, same
 from factgym.benchmarks.seva import paper as tables_of
 from factgym.benchmarks.seva.benchmark import data_sets
 from factgym.benchmarks.seva.paper import facts, paper_outputs, paper_tables, reward
-from factgym.rewards.seva import LABELS, PROCESS, SevaGold, reward_of
+from factgym.rewards.seva.output import LABELS
+from factgym.rewards.seva.rubrics import PROCESS, reward_of
+from factgym.rewards.seva.scoring import SevaGold
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from factgym.benchmarks.seva.report import NO_TYPE, SLICE, evaluate_run
 from factgym.benchmarks.statistics.intervals import wilson
 from factgym.benchmarks.statistics.style import style_groups
 from factgym.core.errors import DataError
-from factgym.rewards.seva import LABELS
+from factgym.rewards.seva.output import LABELS
 
 metrics = pytest.importorskip("sklearn.metrics", reason="compares with scikit-learn, of the dev extra")
 

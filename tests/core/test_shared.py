@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from factgym.core.tasks import SharedByArguments, clear_shared, shared
+from factgym.core.tasks import Immutable, clear_shared, shared
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_a_value_that_is_forgotten_while_it_is_built_still_reaches_who_asked() -
 
 
 def test_copies_of_shared_objects_are_the_objects() -> None:
-    class Heavy(SharedByArguments):
+    class Heavy(Immutable):
         pass
 
     one = Heavy()

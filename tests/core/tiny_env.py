@@ -13,7 +13,7 @@ from factgym.core.episode import RewardReport, ToolResult
 from factgym.core.errors import ConfigError, ToolError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.registry import EnvSpec
-from factgym.core.tasks import SharedByArguments
+from factgym.core.tasks import Immutable
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TinyTask:
     id: str
 
 
-class TinyTasks(SharedByArguments):
+class TinyTasks(Immutable):
     def __init__(self, size: int = 3) -> None:
         self._all = tuple(TinyTask(f"t{i}") for i in range(size))
 

@@ -24,7 +24,8 @@ from factgym.envs.corver.agents import (
     read_answer,
     student_knows,
 )
-from factgym.rewards.corver import STRICT, extract_answer
+from factgym.rewards.corver.format import extract_answer
+from factgym.rewards.corver.rubrics import STRICT
 
 N = 120
 

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 import factgym
 from factgym.core.messages import message_text
-from factgym.rewards.corver import CorverRules, score_completion, token_returns
+from factgym.rewards.corver.rubrics import CorverRules
+from factgym.rewards.corver.score import score_completion
+from factgym.rewards.corver.tokens import token_returns
 
 
 @pytest.fixture

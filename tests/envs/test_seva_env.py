@@ -17,7 +17,9 @@ from factgym.core.messages import message_text
 from factgym.envs.seva.agents import AGENTS
 from factgym.envs.seva.submission import submit_schema
 from factgym.rewards.rubric import Rubric
-from factgym.rewards.seva import RUBRICS, VERDICT_SCHEMA, read_output, score_output
+from factgym.rewards.seva.output import VERDICT_SCHEMA, read_output
+from factgym.rewards.seva.rubrics import RUBRICS
+from factgym.rewards.seva.scoring import score_output
 
 CLAIMS = (
     {"claim": "Logs are kept for 60 days.", "source": "Logs are kept for 90 days. Laptops are encrypted.", "label": "no"},

@@ -12,7 +12,7 @@ import pytest
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import tokenize
 from factgym.generators.question_world import SPLITS, TIERS, GeneratedQuestions, World, question_world
-from factgym.rewards.corver import content_words
+from factgym.rewards.corver.triplets import content_words
 from tests.corpora.brute_force import brute_count
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+")

@@ -23,7 +23,7 @@ from factgym.integrations.credit import Spread
 from factgym.integrations.session import Session
 from factgym.integrations.verl.advantages import SCALE, TAIL, Layout, decode_row, form_of
 from factgym.rewards.advantages import group_advantages
-from factgym.rewards.corver import score_completion
+from factgym.rewards.corver.score import score_completion
 from factgym.rewards.corver.tokens import group_returns
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from factgym.rewards.corver import Triplet
+from factgym.rewards.corver.triplets import Triplet
 
 
 class Traced(NamedTuple):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from factgym.rewards.seva import PROCESS, SevaGold, reward_of
+from factgym.rewards.seva.rubrics import PROCESS, reward_of
+from factgym.rewards.seva.scoring import SevaGold
 
 POSITIVE = SevaGold("Attributable")
 NEGATIVE = SevaGold("Not Attributable")

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.corver import Extractor, RuleExtractor, Triplet, build_query, cached_extractor, find_extractor
+from factgym.rewards.corver.extraction import RuleExtractor, cached_extractor, find_extractor
 from factgym.rewards.corver.tagging import JOINERS, LEXICON, MONTHS, ROLES
-from factgym.rewards.corver.triplets import PRONOUNS
+from factgym.rewards.corver.triplets import PRONOUNS, Extractor, Triplet, build_query
 from tests.rewards.corver_paper import CASES, FIGURE_7, TableExtractor
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.rewards.corver import gold_answers, is_refusal, judge_answer, normalise_answer
-from factgym.rewards.corver.judge import Label
+from factgym.rewards.corver.judge import Label, gold_answers, is_refusal, judge_answer, normalise_answer
 
 GOLD_NAME = ["William Jefferson Clinton", "Bill Clinton"]
 

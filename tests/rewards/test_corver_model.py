@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.rewards.corver import ModelExtractor, Triplet, find_extractor, read_triplets
+from factgym.rewards.corver.extraction import find_extractor
+from factgym.rewards.corver.model_extractor import ModelExtractor, read_triplets
+from factgym.rewards.corver.triplets import Triplet
 
 A = Triplet("Ann Lee", "directed", "Jaws")
 

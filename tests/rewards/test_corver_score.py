@@ -12,21 +12,10 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import memory_index
-from factgym.rewards.corver import (
-    COMPONENTS,
-    GATES,
-    REFERENCE,
-    RUBRICS,
-    STRICT,
-    CorverRules,
-    RuleExtractor,
-    Triplet,
-    build_query,
-    find_rubric,
-    reward_report,
-    score_completion,
-    score_many,
-)
+from factgym.rewards.corver.extraction import RuleExtractor
+from factgym.rewards.corver.rubrics import COMPONENTS, GATES, REFERENCE, RUBRICS, STRICT, CorverRules, find_rubric
+from factgym.rewards.corver.score import reward_report, score_completion, score_many
+from factgym.rewards.corver.triplets import Triplet, build_query
 from tests.rewards.corver_paper import CASES, WORKED, WORKED_TRIPLETS, Case, TableCounter, TableExtractor
 
 

@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.rewards.corver import (
-    REFERENCE,
-    STRICT,
-    CorverRules,
-    CorverScore,
-    RuleExtractor,
-    score_completion,
-)
+from factgym.rewards.corver.extraction import RuleExtractor
+from factgym.rewards.corver.rubrics import REFERENCE, STRICT, CorverRules
+from factgym.rewards.corver.score import CorverScore, score_completion
 from tests.rewards.corver_paper import CASE_1, TableCounter
 
 QUESTION = "When did the Philadelphia Flyers last win the Stanley Cup?"

@@ -8,17 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.rewards.corver import (
-    STOP_WORDS,
-    CorverRules,
-    Triplet,
-    build_query,
-    check_format,
-    content_words,
-    extract_answer,
-    find_sections,
-    split_sentences,
-)
+from factgym.rewards.corver.format import check_format, extract_answer, find_sections, split_sentences
+from factgym.rewards.corver.rubrics import CorverRules
+from factgym.rewards.corver.triplets import STOP_WORDS, Triplet, build_query, content_words
 
 THOUGHT = "The Philadelphia Flyers won the Stanley Cup in 1975."
 GOOD = f"<think>{THOUGHT}</think>\n<answer>1975</answer>"

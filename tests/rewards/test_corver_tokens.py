@@ -13,18 +13,10 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import memory_index
-from factgym.rewards.corver import (
-    REFERENCE,
-    STRICT,
-    CorverScore,
-    RuleExtractor,
-    find_rubric,
-    group_returns,
-    reward_report,
-    score_completion,
-    token_returns,
-    token_returns_many,
-)
+from factgym.rewards.corver.extraction import RuleExtractor
+from factgym.rewards.corver.rubrics import REFERENCE, STRICT, find_rubric
+from factgym.rewards.corver.score import CorverScore, reward_report, score_completion
+from factgym.rewards.corver.tokens import group_returns, token_returns, token_returns_many
 from factgym.rewards.rubric import Rubric
 from tests.rewards.corver_paper import CASE_1, CASE_2, CASES, TableCounter
 

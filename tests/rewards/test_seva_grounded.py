@@ -6,7 +6,9 @@ import pytest
 from seva_outputs import EXAMPLE_1, EXAMPLE_2, EXAMPLE_3, FIGURE_4, NEGATIVE, POSITIVE, aligned, output, step
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.seva import GROUNDED, LABELS, PROCESS, SevaGold, output_of, score_output
+from factgym.rewards.seva.output import LABELS, output_of
+from factgym.rewards.seva.rubrics import GROUNDED, PROCESS
+from factgym.rewards.seva.scoring import SevaGold, score_output
 
 CLAIM = "The study involved 500 participants from 12 countries."
 SOURCE = "The research included 500 volunteers from 8 different nations."

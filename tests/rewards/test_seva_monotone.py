@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seva_outputs import NEGATIVE, aligned, output, step
 
-from factgym.rewards.seva import JUDGMENTS, NOT_FOUND, STATUSES, output_of, score_output
+from factgym.rewards.seva.output import JUDGMENTS, NOT_FOUND, STATUSES, output_of
+from factgym.rewards.seva.scoring import score_output
 
 CLAIM = "The study involved 500 participants from 12 countries and ended in March 2019."
 SOURCE = "The research included 500 volunteers from 8 different nations. It ended in March 2019, a year late."

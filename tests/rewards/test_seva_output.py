@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from seva_outputs import NEGATIVE, POSITIVE, output
 
 from factgym.core.strict_json import Limits
-from factgym.rewards.seva import RUBRICS, output_of, read_output, report_of, reward_of, score_output, span_credits
+from factgym.rewards.seva.output import output_of, read_output
+from factgym.rewards.seva.rubrics import RUBRICS, report_of, reward_of, span_credits
+from factgym.rewards.seva.scoring import score_output
 
 TEXT = json.dumps(output())
 

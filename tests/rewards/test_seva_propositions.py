@@ -16,7 +16,9 @@ import pytest
 from seva_outputs import NEGATIVE, aligned, output, step
 
 from factgym.rewards.advantages import collapse, group_advantages
-from factgym.rewards.seva import PROCESS, output_of, score_output
+from factgym.rewards.seva.output import output_of
+from factgym.rewards.seva.rubrics import PROCESS
+from factgym.rewards.seva.scoring import score_output
 
 G = 8
 

@@ -11,26 +11,19 @@ from jsonschema import Draft202012Validator
 from seva_outputs import EXAMPLE_1, EXAMPLE_2, FIGURE_4, GRPO_OUTPUT, NEGATIVE, POSITIVE, output, step
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.seva import (
-    COMPONENTS,
+from factgym.rewards.seva.output import (
     ERROR_TYPES,
     FIELDS,
-    GATES,
-    GROUNDED_COMPONENTS,
     JUDGMENTS,
     LABELS,
     REQUIRED_FIELDS,
-    RUBRICS,
     STATUSES,
     VERDICT_SCHEMA,
-    find_rubric,
     output_of,
     read_output,
-    report_of,
-    score_output,
-    span_credits,
-    split_rubric,
 )
+from factgym.rewards.seva.rubrics import RUBRICS, find_rubric, report_of, span_credits, split_rubric
+from factgym.rewards.seva.scoring import COMPONENTS, GATES, GROUNDED_COMPONENTS, score_output
 
 WRONG = {"label": "Attributable", "confidence": 1, "x": 1}
 """Under the process reward: .05 for two fields − .10 for its confidence, so the floor adds .05."""

@@ -27,27 +27,25 @@ from seva_outputs import (
 )
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.seva import (
-    BINARY,
+from factgym.rewards.seva.output import (
     ERROR_TYPES,
     JUDGMENTS,
     STATUSES,
-    SevaGold,
-    SevaRules,
     canonical_error_type,
     canonical_label,
-    find_rubric,
     output_of,
     read_output,
-    reward_of,
-    score_output,
 )
+from factgym.rewards.seva.rubrics import BINARY, find_rubric, reward_of
 from factgym.rewards.seva.scoring import (
+    SevaGold,
+    SevaRules,
     alignment_score,
     chain_score,
     diagnosis_by_label,
     diagnosis_score,
     format_score,
+    score_output,
 )
 
 

@@ -13,7 +13,8 @@ from factgym.datasets.attribution import ERROR_TYPES, AttributionClaim, read_ben
 from factgym.generators.attribution import SyntheticAttribution
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe
-from factgym.rewards.seva import SevaGold, read_output, score_output
+from factgym.rewards.seva.output import read_output
+from factgym.rewards.seva.scoring import SevaGold, score_output
 from factgym.training.seva.examples import (
     Example,
     _balanced,

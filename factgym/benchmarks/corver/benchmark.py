@@ -51,7 +51,8 @@ from factgym.core.config import DATA_VARIABLE, Settings
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import open_counter
 from factgym.datasets.questions import BENCHMARKS, question_file
-from factgym.rewards.corver import DEFAULT_RULES, find_extractor
+from factgym.rewards.corver.extraction import find_extractor
+from factgym.rewards.corver.rubrics import DEFAULT_RULES
 
 _REFERENCE = ("random", "student")
 _PAPER_JUDGE = "reference"

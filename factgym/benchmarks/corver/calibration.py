@@ -23,7 +23,7 @@ from factgym.benchmarks.statistics.classification import share_difference
 from factgym.benchmarks.statistics.intervals import Estimate, wilson
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import Counter
-from factgym.rewards.corver import Extractor, Triplet, build_query
+from factgym.rewards.corver.triplets import Extractor, Triplet, build_query
 
 EDGES = (0, 1, 5, 10, 20)
 """The lowest count of each bucket."""

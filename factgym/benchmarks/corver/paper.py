@@ -18,7 +18,7 @@ from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_
 from factgym.benchmarks.report import Row, Table, paper_facts, paper_table, same
 from factgym.benchmarks.selection import bucket_cells, bucket_columns
 from factgym.benchmarks.statistics.intervals import Estimate
-from factgym.rewards.corver import CorverRules
+from factgym.rewards.corver.rubrics import CorverRules
 
 facts = partial(paper_facts, "corver")
 Reports = Sequence[CorverReport]

@@ -31,7 +31,9 @@ from factgym.benchmarks.charts import COLOURS, panel_chart
 from factgym.benchmarks.report import paper_facts
 from factgym.core.errors import ConfigError
 from factgym.rewards.advantages import CollapseReport, collapse
-from factgym.rewards.seva import BINARY, ERROR_TYPES, LABELS, PROCESS, SevaGold, read_output, score_output
+from factgym.rewards.seva.output import ERROR_TYPES, LABELS, read_output
+from factgym.rewards.seva.rubrics import BINARY, PROCESS
+from factgym.rewards.seva.scoring import SevaGold, score_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,20 +26,16 @@ from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim, Benchma
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe, make_probe, survey_strategies
 from factgym.rewards.advantages import group_advantages
-from factgym.rewards.seva import (
-    BINARY,
+from factgym.rewards.seva.output import (
     ERROR_TYPES,
     LABELS,
-    PROCESS,
-    SevaGold,
-    SevaRubric,
     canonical_error_type,
     canonical_label,
-    find_rubric,
     output_of,
     read_output,
-    score_output,
 )
+from factgym.rewards.seva.rubrics import BINARY, PROCESS, SevaRubric, find_rubric
+from factgym.rewards.seva.scoring import SevaGold, score_output
 
 facts = partial(paper_facts, "seva")
 Data = dict[str, Any]

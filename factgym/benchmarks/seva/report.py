@@ -41,7 +41,9 @@ from factgym.benchmarks.statistics.classification import (
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, wilson
 from factgym.benchmarks.statistics.style import STYLES, style_groups
 from factgym.core.errors import ConfigError, DataError
-from factgym.rewards.seva import COMPONENTS, ERROR_TYPES, GROUNDED_COMPONENTS, LABELS, RUBRICS
+from factgym.rewards.seva.output import ERROR_TYPES, LABELS
+from factgym.rewards.seva.rubrics import RUBRICS
+from factgym.rewards.seva.scoring import COMPONENTS, GROUNDED_COMPONENTS
 
 POSITIVE, NEGATIVE = LABELS
 SLICE = 200

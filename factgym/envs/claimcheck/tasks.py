@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from factgym.core.errors import ConfigError
-from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
+from factgym.core.tasks import Immutable, LazyTaskSet, shared
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 from factgym.envs.claimcheck.config import REAL, SYNTHETIC, ClaimCheckConfig
@@ -36,7 +36,7 @@ class Examples(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimTask(SharedByArguments):
+class ClaimTask(Immutable):
     """One answer to check, its gold, and the library that the episode searches. Immutable and shared.
 
     origin: the task set and the index in it, which is the content of a pickle.

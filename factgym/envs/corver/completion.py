@@ -19,8 +19,8 @@ from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message
 from factgym.core.spaces import ActionSpace, UnicodeText
 from factgym.core.strict_json import DEFAULT_LIMITS
-from factgym.rewards.corver import CorverScore, sentence_returns
 from factgym.rewards.corver.format import ANSWER, THINK, THINK_END
+from factgym.rewards.corver.score import CorverScore, sentence_returns
 from factgym.rewards.rubric import Rubric
 
 _TOOL_CALL_SHARE = 0.5

@@ -9,8 +9,7 @@ from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.datasets.questions import BENCHMARKS
 from factgym.generators.question_world import SPLITS
-from factgym.rewards.corver import COMPONENTS, GATES, CorverRules, find_rubric
-from factgym.rewards.corver.rubrics import JudgeRule, Rule
+from factgym.rewards.corver.rubrics import COMPONENTS, GATES, CorverRules, JudgeRule, Rule, find_rubric
 from factgym.rewards.rubric import Rubric
 
 Source = Literal["synthetic", "nq-open", "webquestions", "triviaqa", "popqa", "simpleqa", "truthfulqa", "file"]

@@ -26,7 +26,8 @@ from factgym.envs.corver.completion import (
 )
 from factgym.envs.corver.config import CorverConfig
 from factgym.envs.corver.tasks import CorverTask, CorverTaskSet, corver_tasks
-from factgym.rewards.corver import RUBRICS, CorverScore, reward_report, score_completion
+from factgym.rewards.corver.rubrics import RUBRICS
+from factgym.rewards.corver.score import CorverScore, reward_report, score_completion
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.schema import Number, Text

@@ -12,14 +12,15 @@ from typing import Any
 
 from factgym.core.config import DATA_VARIABLE
 from factgym.core.errors import ConfigError
-from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
+from factgym.core.tasks import Immutable, LazyTaskSet, shared
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import read_folder
 from factgym.datasets.questions import AUTO, Question, Questions, question_file, read_questions, stratified_questions
 from factgym.envs.corver.config import CorverConfig
 from factgym.generators.question_world import GeneratedQuestions, World, question_world
-from factgym.rewards.corver import Extractor, cached_extractor, find_extractor
+from factgym.rewards.corver.extraction import cached_extractor, find_extractor
+from factgym.rewards.corver.triplets import Extractor
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
 
@@ -27,7 +28,7 @@ NO_COUNTER = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class CorverTask(SharedByArguments):
+class CorverTask(Immutable):
     """A question. Immutable and shared.
 
     question: as shown to the policy, neutralised. item: as read or generated. origin: the task set and the index in it,

@@ -18,7 +18,7 @@ from typing import Any
 
 from factgym.core.config import DATA_VARIABLE
 from factgym.core.errors import ConfigError
-from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
+from factgym.core.tasks import Immutable, LazyTaskSet, shared
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.index import Hit
 from factgym.corpora.passage_files import read_passages
@@ -31,7 +31,7 @@ _CACHED_QUERIES = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class SolverTask(SharedByArguments):
+class SolverTask(Immutable):
     """A question. Immutable and shared. position: the task set and the index in it, by which it is pickled."""
 
     id: str
@@ -97,7 +97,7 @@ class SolverTaskSet(LazyTaskSet[SolverTask]):
 
 
 @dataclass(frozen=True, slots=True)
-class ProposerTask(SharedByArguments):
+class ProposerTask(Immutable):
     """A source document to ask about. Immutable and shared. position: the task set and the index in it."""
 
     id: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.core.errors import DataError
-from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
+from factgym.core.tasks import Immutable, LazyTaskSet, shared
 from factgym.datasets.averitec import FactCheck, FactChecks, evidence_strings, read_fact_checks
 from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
 from factgym.datasets.evidence_store import KnowledgeStore, open_store
@@ -20,7 +20,7 @@ from factgym.rewards.profact.stages import ProFactGold
 
 
 @dataclass(frozen=True, slots=True)
-class ProFactTask(SharedByArguments):
+class ProFactTask(Immutable):
     """A claim to check. Immutable and shared. position: the task set and the index in it, by which it is pickled."""
 
     id: str

@@ -8,7 +8,7 @@ from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.generators.attribution import SPLITS
 from factgym.rewards.rubric import Rubric
-from factgym.rewards.seva import find_rubric
+from factgym.rewards.seva.rubrics import find_rubric
 
 Source = Literal["synthetic", "fever", "truthfulqa", "halueval", "clearfacts", "anli"]
 

@@ -29,22 +29,18 @@ from factgym.envs.seva.submission import (
 )
 from factgym.envs.seva.tasks import SevaTask, SevaTaskSet, seva_tasks
 from factgym.rewards.rubric import Rubric
-from factgym.rewards.seva import (
-    DEFAULT_RULES,
+from factgym.rewards.seva.output import (
     ERROR_TYPES,
     FIELDS,
     JUDGMENTS,
     LABELS,
     NOT_FOUND,
-    RUBRICS,
     STATUSES,
     SevaOutput,
-    SevaScore,
     output_of,
-    report_of,
-    score_output,
-    span_credits,
 )
+from factgym.rewards.seva.rubrics import RUBRICS, report_of, span_credits
+from factgym.rewards.seva.scoring import DEFAULT_RULES, SevaScore, score_output
 from factgym.tools.untrusted import neutralise
 
 _PACKAGE = "factgym.envs.seva"

@@ -21,7 +21,7 @@ from factgym.core.calls import CallError, ToolCall
 from factgym.core.messages import ToolSchema
 from factgym.core.strict_json import DEFAULT_LIMITS
 from factgym.corpora.text import find_quote
-from factgym.rewards.seva import (
+from factgym.rewards.seva.output import (
     FIELDS,
     JUDGMENTS,
     LABELS,

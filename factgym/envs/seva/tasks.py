@@ -7,18 +7,18 @@ import operator
 from dataclasses import dataclass, field
 from typing import Any
 
-from factgym.core.tasks import LazyTaskSet, SharedByArguments, shared
+from factgym.core.tasks import Immutable, LazyTaskSet, shared
 from factgym.datasets.attribution import AttributionClaim, Claims, read_benchmark, stratified
 from factgym.envs.seva.config import SevaConfig
 from factgym.generators.attribution import SyntheticAttribution
-from factgym.rewards.seva import SevaGold
+from factgym.rewards.seva.scoring import SevaGold
 from factgym.tools.untrusted import neutralise
 
 _CONTENT = "a file or folder of claims with sources and labels"
 
 
 @dataclass(frozen=True, slots=True)
-class SevaTask(SharedByArguments):
+class SevaTask(Immutable):
     """One claim to check. Immutable and shared.
 
     claim, source: as the policy sees them, neutralised and within bounds. item: as read or generated. origin: the

@@ -39,7 +39,7 @@ from factgym.envs.seva.agents.scripted import (
     truncate_source_span,
 )
 from factgym.envs.seva.tasks import SevaTask
-from factgym.rewards.seva import ERROR_TYPES
+from factgym.rewards.seva.output import ERROR_TYPES
 
 
 def gold_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:

@@ -16,7 +16,7 @@ from factgym.baselines.evidence import Evidence, Statement, build_evidence, pars
 from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.corpus import Passage
 from factgym.corpora.text import terms
-from factgym.rewards.seva import LABELS, NOT_FOUND
+from factgym.rewards.seva.output import LABELS, NOT_FOUND
 
 Verdict = dict[str, Any]
 """A verdict as JSON data; those of exploiters need not fit the schema."""
