@@ -16,7 +16,7 @@ START, END = "<!-- environments -->", "<!-- /environments -->"
 
 def table() -> str:
     """The Markdown table of environments."""
-    rows = ["| environment | what it is |", "| --- | --- |"]
+    rows = ["| environment | task |", "| --- | --- |"]
     rows += [f"| `{entry.id}` | {entry.summary} |" for entry in map(spec, list_envs())]
     return "\n".join(rows)
 
