@@ -1,56 +1,62 @@
-"""Markdown to blocks of plain text, as much as evidence needs and no more.
+"""Markdown to blocks of plain text: CommonMark and tables by markdown-it, and the markup of static sites around it.
 
-Text: paragraphs, list items, quotes, table rows (`- Header: cell; …`), fenced code (indented). Dropped:
-front matter (its title is used), comments, images, link targets, HTML tags, template tags. One pass over
-lines and bounded patterns: a hostile file costs linear time.
+Text: paragraphs, list items, quotes, table rows (`- Header: cell; …`), fenced code (indented). Dropped: front matter (its
+title is used), comments, images, link targets, HTML tags, template tags.
 """
 
 from __future__ import annotations
 
-import html
 import re
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from factgym.corpora.plain_text import Block
 
 LOST_TEXT = "[…]"
 """The mark of text that a reader had to drop out of a sentence (a template variable, say)."""
 
-_ATX = re.compile(r"(#{1,6})(?:[ \t]+(.*))?$")
-_ITEM = re.compile(r"[ \t]*(?:([-*+])|(\d{1,9}[.)]))[ \t]+(\S.*)")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_RULE = re.compile(r"[ \t]*(?:[-*_][ \t]*){3,}$")
-_TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}")
-_REFERENCE = re.compile(r"[ ]{0,3}\[[^\]\n]{1,200}\]:[ \t]*\S")
-_META = re.compile(r"(title|name)[ \t]*:[ \t]*(\S.*)")
+_MAX_FRONT_MATTER_LINES = 400
+_MAX_NESTING = 20
+_META = re.compile(r"(?:title|name)[ \t]*:[ \t]*(\S.*)")
 _ATTRIBUTES = re.compile(r"\{:[^{}\n]{0,200}\}")
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,500}>")
-_AUTOLINK = re.compile(r"<((?:https?://|mailto:)[^<>\s]{1,500})>")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,50}\]")
-_REFERENCE_USE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,100}\]")
-_UNDERSCORE = re.compile(r"(?<![\w\\])_{1,3}(?=\S)|(?<=[^\s\\])_{1,3}(?!\w)")
-_STAR = re.compile(r"(?<!\\)\*+(?=\S)|(?<=[^\s\\])\*+")
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_STRAY_EMPHASIS = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)")
 _LIQUID = re.compile(r"\{%-?([^{}]{0,300}?)-?%\}|\{\{[^{}]{0,300}\}\}")
+_LIQUID_TARGET = re.compile(r"\]\([^()\[\]{}\n]{0,200}\{[{%][^{}\n]{0,300}[}%]\}[^()\[\]{}\n]{0,200}\)")
 _QUOTED = re.compile(r"[\"']([\w .#-]{1,80})[\"']")
 _SILENT_TAGS = (
-    "if",
-    "unless",
-    "else",
-    "end",
-    "raw",
-    "include",
-    "capture",
-    "assign",
-    "comment",
-    "for",
-    "alert",
-    "note",
+    *("if", "unless", "else", "end", "raw", "include", "capture"),
+    *("assign", "comment", "for", "alert", "note"),
 )
-_MAX_FRONT_MATTER_LINES = 400
-_MAX_LINK_TARGET = 2000
-_MAX_LINK_DEPTH = 4
-_BRACKET = re.compile(r"[()]")
-_LINK_MARK = re.compile(r"!?\[|\]")
+
+
+@cache
+def _parser() -> MarkdownIt:
+    """CommonMark with tables. Indented text is no code, and HTML blocks do not hide the Markdown inside them."""
+    parser = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING})
+    return parser.enable("table").disable(["html_block", "code"])
+
+
+def read_markdown(text: str) -> tuple[str, list[Block]]:
+    """Return the title (front matter, else the first top heading, else empty) and the blocks of a Markdown text."""
+    title, body = split_front_matter(text)
+    builder = _BlockBuilder()
+    for token in _parser().parse(_without_templates(drop_between(body, "<!--", "-->").expandtabs(4))):
+        builder.add(token)
+    builder.close_block()
+    return plain_inline(title) or builder.title, builder.blocks
+
+
+def plain_inline(text: str) -> str:
+    """Return one paragraph's Markdown as plain text, white space folded."""
+    return "".join(_inline_text(token) for token in _parser().parseInline(_without_templates(text)))
+
+
+def _without_templates(text: str) -> str:
+    """Replace the markup of static sites that is no Markdown: template tags and attribute lists."""
+    return _ATTRIBUTES.sub("", _LIQUID.sub(_liquid_text, _LIQUID_TARGET.sub("](#)", text)))
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
@@ -64,7 +70,7 @@ def split_front_matter(text: str) -> tuple[str, str]:
             return title, "\n".join(lines[number + 1 :])
         match = _META.match(line)
         if match and not title:
-            title = match[2].strip().strip("\"'").strip()
+            title = match[1].strip().strip("\"'").strip()
     return "", text
 
 
@@ -81,49 +87,8 @@ def drop_between(text: str, opening: str, closing: str) -> str:
     return "".join(parts)
 
 
-def _closers(text: str) -> dict[int, int]:
-    """Return where each round bracket closes, in one pass: unclosed brackets cost nothing more."""
-    opens: list[int] = []
-    closed: dict[int, int] = {}
-    for match in _BRACKET.finditer(text):
-        if match[0] == "(":
-            opens.append(match.start())
-        elif opens:
-            closed[opens.pop()] = match.end()
-    return closed
-
-
-def unlink(text: str) -> str:
-    """Turn `[words](target)` to `words`, `![alt](target)` to nothing; brackets nested deeper than a link's are text."""
-    if "](" not in text:
-        return text
-    closers = _closers(text)
-    out: list[str] = []
-    opens: list[int] = []
-    position = 0
-    for match in _LINK_MARK.finditer(text):
-        if match.start() < position:
-            continue
-        out.append(text[position : match.start()])
-        position = match.end()
-        if match[0] != "]":
-            opens = [*opens[-_MAX_LINK_DEPTH + 1 :], len(out)]
-            out.append(match[0])
-            continue
-        end = closers.get(position, -1) if opens else -1
-        start = opens.pop() if opens else -1
-        if end < 0 or end - position > _MAX_LINK_TARGET:
-            out.append("]")
-            continue
-        words = "" if out[start] == "![" else "".join(out[start + 1 :])
-        del out[start:]
-        out.append(words)
-        position = end
-    out.append(text[position:])
-    return "".join(out)
-
-
-def _liquid(match: re.Match[str]) -> str:
+def _liquid_text(match: re.Match[str]) -> str:
+    """Return the text of a template tag: nothing for control flow, its quoted argument, or the mark of lost text."""
     words = (match[1] or "").split()
     if match[1] is not None and (not words or words[0].startswith(_SILENT_TAGS)):
         return ""
@@ -131,118 +96,77 @@ def _liquid(match: re.Match[str]) -> str:
     return quoted[1] if quoted else LOST_TEXT
 
 
-def inline(text: str) -> str:
-    """Return one paragraph's Markdown as plain text, white space folded."""
-    text = _AUTOLINK.sub(r"\1", _FOOTNOTE.sub("", text))
-    text = _REFERENCE_USE.sub(r"\1", unlink(text))
-    text = _ATTRIBUTES.sub("", _LIQUID.sub(_liquid, text))
-    text = _TAG.sub(" " if "<br" in text else "", text)
-    text = _STAR.sub("", _UNDERSCORE.sub("", text)).replace("`", "")
-    return " ".join(html.unescape(_ESCAPE.sub(r"\1", text)).split())
+def _inline_text(token: Token) -> str:
+    parts = []
+    for child in token.children or []:
+        if child.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+        elif child.type == "html_inline":
+            parts.append(" " if child.content.lower().startswith("<br") else "")
+        elif child.type != "image":
+            parts.append(child.content)
+    # Emphasis that CommonMark does not accept ("**Word: **") is emphasis all the same.
+    return " ".join(_STRAY_EMPHASIS.sub("", _FOOTNOTE.sub("", "".join(parts))).split())
 
 
-def _cells(row: str) -> list[str]:
-    return [inline(cell) for cell in row.strip().strip("|").replace("\\|", "¦").split("|")]
-
-
-class _Parser:
-    """Parses line by line: the open paragraph, list item or table is flushed when something else begins."""
+class _BlockBuilder:
+    """Collects the blocks of a stream of markdown-it's tokens."""
 
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
-        self.path: list[tuple[int, str]] = []
-        self.paragraphs: list[str] = []
-        self.prefix = ""
-        self.open: list[str] = []
-        self.header: list[str] | None = None
-        self.fence = ""
         self.title = ""
+        self.blocks: list[Block] = []
+        self._path: list[tuple[int, str]] = []
+        self._paragraphs: list[str] = []
+        self._heading_level = 0
+        self._item_mark = ""
+        self._header: list[str] = []
+        self._cells: list[str] | None = None
 
-    def flush(self) -> None:
-        text = inline(" ".join(self.open))
-        if text:
-            self.paragraphs.append(self.prefix + text)
-        self.open, self.prefix, self.header = [], "", None
+    def add(self, token: Token) -> None:
+        """Take the next token. An item's mark goes to its first paragraph."""
+        kind = token.type
+        if kind == "inline":
+            self._add_inline(_inline_text(token))
+        elif kind == "heading_open":
+            self.close_block()
+            self._heading_level = int(token.tag[1])
+        elif kind == "list_item_open":
+            self._item_mark = f"{token.info}{token.markup} " if token.info else "- "
+        elif kind == "list_item_close":
+            self._item_mark = ""
+        elif kind == "fence":
+            self._paragraphs += [f"    {line.strip()}" for line in token.content.split("\n") if line.strip()]
+        elif kind == "tr_open":
+            self._cells = []
+        elif kind == "tr_close":
+            self._close_row()
+        elif kind == "table_close":
+            self._header = []
+
+    def _add_inline(self, text: str) -> None:
+        if self._heading_level:
+            self._path = [entry for entry in self._path if entry[0] < self._heading_level]
+            self._path.append((self._heading_level, text))
+            if self._heading_level == 1 and not self.title:
+                self.title = text
+            self._heading_level = 0
+        elif self._cells is not None:
+            self._cells.append(text)
+        elif text:
+            self._paragraphs.append(self._item_mark + text)
+            self._item_mark = ""
+
+    def _close_row(self) -> None:
+        cells, self._cells = self._cells or [], None
+        if not self._header:
+            self._header = cells
+            return
+        named = [f"{name}: {cell}" if name else cell for name, cell in zip(self._header, cells, strict=False) if cell]
+        if named:
+            self._paragraphs.append("- " + "; ".join(named))
 
     def close_block(self) -> None:
-        self.flush()
-        if self.paragraphs:
-            self.blocks.append(Block(tuple(name for _, name in self.path if name), tuple(self.paragraphs)))
-        self.paragraphs = []
-
-    def heading(self, level: int, text: str) -> None:
-        self.close_block()
-        name = inline(text.rstrip("# "))
-        self.path = [*[entry for entry in self.path if entry[0] < level], (level, name)]
-        if level == 1 and not self.title:
-            self.title = name
-
-    def setext(self, line: str) -> bool:
-        underline = line.strip()
-        if not self.open or self.prefix or not underline or (underline.strip("=") and underline.strip("-")):
-            return False
-        title, self.open = " ".join(self.open), []
-        self.heading(1 if underline[0] == "=" else 2, title)
-        return True
-
-    def row(self, line: str) -> None:
-        if _TABLE_RULE.match(line):
-            return
-        cells = _cells(line)
-        if self.header is None:
-            self.flush()
-            self.header = cells
-            return
-        named = [f"{name}: {cell}" if name else cell for name, cell in zip(self.header, cells, strict=False) if cell]
-        if named:
-            self.paragraphs.append("- " + "; ".join(named))
-
-    def code(self, line: str, mark: str) -> None:
-        if mark and mark[0] == self.fence[0] and len(mark) >= len(self.fence):
-            self.fence = ""
-        elif line.strip():
-            self.paragraphs.append("    " + line.strip())
-
-    def line(self, line: str) -> None:
-        fence = _FENCE.match(line)
-        if self.fence:
-            self.code(line, fence[1] if fence else "")
-        elif fence:
-            self.flush()
-            self.fence = fence[1]
-        elif not line.strip():
-            self.flush()
-        elif atx := _ATX.match(line):
-            self.heading(len(atx[1]), atx[2] or "")
-        elif line.lstrip().startswith("|"):
-            self.row(line)
-        elif self.setext(line) or _REFERENCE.match(line):
-            pass
-        elif _RULE.match(line):
-            self.flush()
-        else:
-            self.words(line)
-
-    def words(self, line: str) -> None:
-        quoted = line.lstrip()
-        if quoted.startswith(">"):
-            line = quoted.lstrip("> ")
-        item = _ITEM.match(line)
-        if item:
-            self.flush()
-            self.prefix = "- " if item[1] else f"{item[2]} "
-            line = item[3]
-        self.header = None
-        self.open.append(line.strip())
-        if line.endswith("  "):
-            self.open.append("")
-
-
-def read_markdown(text: str) -> tuple[str, list[Block]]:
-    """Return the title (front matter, else the first top heading, else empty) and the blocks of a Markdown text."""
-    title, body = split_front_matter(text)
-    parser = _Parser()
-    for line in drop_between(body, "<!--", "-->").split("\n"):
-        parser.line(line.expandtabs(4))
-    parser.close_block()
-    return inline(title) or parser.title, parser.blocks
+        """End the block under the current heading."""
+        if self._paragraphs:
+            self.blocks.append(Block(tuple(name for _, name in self._path if name), tuple(self._paragraphs)))
+        self._paragraphs = []
