@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from factgym.core.episode import EpisodeState
 from factgym.core.errors import ToolError, did_you_mean
 from factgym.core.tasks import Immutable
 from factgym.corpora.condense import condense, query_weights
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, Index, build_index
-from factgym.tools.schema import Number, Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -112,7 +113,7 @@ def _render_passage(data: Passage) -> str:
 
 
 @tool(render=_render_page, name="list")
-def list_passages(state: EvidenceState, page: Annotated[int, Number(1, 1_000_000)] = 1) -> Page:
+def list_passages(state: EvidenceState, page: Annotated[int, Field(ge=1, le=1_000_000)] = 1) -> Page:
     """List the ids and titles of all passages, twenty to a page.
 
     Args:
@@ -128,7 +129,9 @@ def list_passages(state: EvidenceState, page: Annotated[int, Number(1, 1_000_000
 
 @tool(render=_render_results, tags=("query",))
 def search(
-    state: EvidenceState, query: Annotated[str, Text(1, 1000)], k: Annotated[int, Number(1, 10)] = 3
+    state: EvidenceState,
+    query: Annotated[str, Field(min_length=1, max_length=1000)],
+    k: Annotated[int, Field(ge=1, le=10)] = 3,
 ) -> SearchResult:
     """Search the passages. Returns ids, titles and the sentences that fit the query best.
 
@@ -144,7 +147,7 @@ def search(
 
 
 @tool(render=_render_passage, tags=("id",))
-def read(state: EvidenceState, id: Annotated[str, Text(1, MAX_ID_CHARS)]) -> Passage:
+def read(state: EvidenceState, id: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]) -> Passage:
     """Open one passage in full. Only passages that were read can be cited.
 
     Args:

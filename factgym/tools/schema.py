@@ -1,173 +1,122 @@
-"""JSON Schema from Python types and a Google-style docstring.
+"""JSON Schema of a tool's arguments, from the types of its signature and a Google-style docstring.
 
-Covers what tool signatures need: str, int, float, bool, None, Literal, unions, lists, typed dicts, and `Annotated`
-bounds (`Text`, `Number`, `Items`). Schemas are inlined (no `$ref`) and closed (`additionalProperties: false`), which
-is what chat templates and strict tool calling want. Left out: recursive types, tuples, patterns, formats.
+pydantic reads the types: str, int, float, bool, None, Literal, unions, lists, typed dicts, and bounds as in
+`Annotated[str, Field(min_length=1)]`. Its schemas are reduced to what chat templates and strict tool calling take:
+inlined (no `$ref`), closed (`additionalProperties: false`), without titles, keywords in a fixed order. A typed dict is
+one of `typing_extensions` (pydantic's rule before Python 3.12).
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import types
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NotRequired,
-    Required,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, NotRequired, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from typing_extensions import TypedDict
 
 JsonSchema = dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Bounds of a string, in characters."""
-
-    types: ClassVar[tuple[str, ...]] = ("string",)
-    min: int = 0
-    max: int | None = None
-    about: str = ""
-
-    def keywords(self) -> JsonSchema:
-        """As JSON Schema."""
-        return _some(minLength=self.min or None, maxLength=self.max, description=self.about or None)
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """Inclusive bounds of a number."""
-
-    types: ClassVar[tuple[str, ...]] = ("integer", "number")
-    min: float | None = None
-    max: float | None = None
-    about: str = ""
-
-    def keywords(self) -> JsonSchema:
-        """As JSON Schema."""
-        return _some(minimum=self.min, maximum=self.max, description=self.about or None)
+_STRICT = ConfigDict(strict=True, extra="forbid")
+_BOUNDS = {
+    **dict.fromkeys(("minLength", "maxLength"), ("string",)),
+    **dict.fromkeys(("minimum", "maximum"), ("integer", "number")),
+    **dict.fromkeys(("minItems", "maxItems"), ("array",)),
+}
+"""Keyword of a bound -> the types that it applies to."""
+_KEYWORDS = (
+    *("type", "enum", "anyOf", "items", "properties", "required", "additionalProperties"),
+    *(*_BOUNDS, "description"),
+)
+"""Keywords of our schemas, in the order in which they are written."""
+_REWRITTEN = {"$ref", "$defs", "title", "const", "default"}
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
-    """Bounds of a list's length."""
+def parameters_schema(function: Callable[..., Any], skip: int = 0) -> tuple[JsonSchema, Callable[[Any], bool] | None]:
+    """Return the schema of a function's arguments without the first `skip`, and a fast test of arguments.
 
-    types: ClassVar[tuple[str, ...]] = ("array",)
-    min: int = 0
-    max: int | None = None
-    about: str = ""
-
-    def keywords(self) -> JsonSchema:
-        """As JSON Schema."""
-        return _some(minItems=self.min or None, maxItems=self.max, description=self.about or None)
-
-
-def _some(**keywords: Any) -> JsonSchema:
-    return {key: value for key, value in keywords.items() if value is not None}
-
-
-_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-
-
-def type_schema(hint: Any) -> JsonSchema:
-    """The schema of one type. Raises TypeError for a type that has none here."""
-    origin = get_origin(hint)
-    if origin is Annotated:
-        inner, *notes = get_args(hint)
-        schema = type_schema(inner)
-        for note in notes:
-            schema |= _note_keywords(note, schema)
-        return schema
-    if origin in (Required, NotRequired):
-        return type_schema(get_args(hint)[0])
-    if origin is Literal:
-        return _literal_schema(get_args(hint))
-    if origin is list:
-        return {"type": "array", "items": type_schema(get_args(hint)[0])}
-    if origin in (Union, types.UnionType):
-        return {"anyOf": [type_schema(arm) for arm in get_args(hint)]}
-    if isinstance(hint, type) and hasattr(hint, "__required_keys__"):  # that of typing_extensions, too
-        return _typed_dict_schema(hint)
-    if isinstance(hint, type) and hint in _PLAIN:
-        return {"type": _PLAIN[hint]}
-    raise TypeError(f"no JSON Schema for {hint!r}: use str, int, float, bool, Literal, list, a union or a TypedDict")
-
-
-def _note_keywords(note: Any, schema: JsonSchema) -> JsonSchema:
-    if isinstance(note, str):
-        return {"description": note}
-    if not isinstance(note, (Text, Number, Items)):
-        raise TypeError(f"{note!r} is no bound of ours: annotate with Text, Number, Items or a description")
-    if schema.get("type") not in note.types:
-        raise TypeError(f"{note!r} does not bound {schema}: write it inside the union, or use the bound of that type")
-    return note.keywords()
-
-
-def _literal_schema(values: tuple[Any, ...]) -> JsonSchema:
-    kinds = {type(value) for value in values}
-    if not kinds <= _PLAIN.keys():
-        raise TypeError(f"Literal{list(values)!r} holds a value that JSON does not have")
-    # JSON Schema's enum does not tell 1 from 1.0, so the type stands beside it where there is one.
-    return {"enum": list(values)} if len(kinds) > 1 else {"type": _PLAIN[kinds.pop()], "enum": list(values)}
-
-
-def _typed_dict_schema(hint: Any) -> JsonSchema:
-    fields = get_type_hints(hint, include_extras=True)
-    return {
-        "type": "object",
-        "properties": {name: type_schema(field) for name, field in fields.items()},
-        "required": [name for name, field in fields.items() if _is_required(hint, name, field)],
-        "additionalProperties": False,
-    }
-
-
-def _is_required(hint: Any, name: str, field: Any) -> bool:
-    # `__required_keys__` is blind to NotRequired where annotations are strings (`from __future__ import annotations`).
-    while get_origin(field) is Annotated:
-        field = get_args(field)[0]
-    if get_origin(field) in (Required, NotRequired):
-        return get_origin(field) is Required
-    return name in hint.__required_keys__
-
-
-def parameters_schema(function: Callable[..., Any], skip: int = 0) -> JsonSchema:
-    """The schema of a function's arguments, its first `skip` parameters left out.
-
-    Descriptions come from the docstring's `Args:`; every parameter must have one. Raises TypeError otherwise.
+    The test accepts nothing that the schema rejects; it is None where pydantic is laxer than JSON Schema.
+    Descriptions come from the docstring's `Args:`; every parameter must have one. Raises TypeError otherwise, and for
+    types without a schema.
     """
     hints = get_type_hints(function, include_extras=True)
     about = argument_docs(inspect.getdoc(function) or "")
-    properties: JsonSchema = {}
-    required: list[str] = []
+    fields: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[skip:]:
         name = parameter.name
         if name not in hints or name not in about:
             raise TypeError(f"parameter {name!r} of tool {function.__name__!r} needs a type and a line under 'Args:'")
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise TypeError(f"parameter {name!r} of tool {function.__name__!r} cannot be passed by its name")
-        properties[name] = type_schema(hints[name]) | {"description": about[name]}
-        if parameter.default is inspect.Parameter.empty:
-            required.append(name)
-        elif parameter.default is not None:
-            properties[name]["default"] = parameter.default
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        hint = Annotated[hints[name], Field(description=about[name])]  # type: ignore[valid-type]  # made at run time
+        fields[name] = hint if parameter.default is parameter.empty else NotRequired[hint]
+        if parameter.default not in (parameter.empty, None):
+            defaults[name] = parameter.default
+    arguments = TypedDict("arguments", fields)  # type: ignore[misc]  # a typed dict made at run time
+    arguments.__pydantic_config__ = _STRICT  # type: ignore[attr-defined]
+    schema, adapter = type_schema(arguments)
+    for name, default in defaults.items():
+        schema["properties"][name]["default"] = default
+    # pydantic takes True for Literal[1].
+    is_exact = all(isinstance(value, str) for value in _literals(schema))
+    return schema, adapter.validator.isinstance_python if is_exact else None
+
+
+def type_schema(hint: Any) -> tuple[JsonSchema, TypeAdapter[Any]]:
+    """Return the schema of one type, and pydantic's adapter. Raises TypeError for a type that has none here."""
+    try:
+        adapter = TypeAdapter(hint)
+        schema = adapter.json_schema()
+        return _simplify(schema, schema.get("$defs", {})), adapter
+    except (PydanticSchemaGenerationError, PydanticUserError, RuntimeError) as error:
+        raise TypeError(f"no JSON Schema for {hint!r}: {error}") from error
+
+
+def _simplify(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
+    """Reduce pydantic's schema to `_KEYWORDS`, recursively."""
+    if "$ref" in schema:
+        # The docstring of a typed dict describes the type, not this use of it.
+        target = definitions[schema["$ref"].rpartition("/")[2]]
+        schema = {**{key: value for key, value in target.items() if key != "description"}, **schema}
+    if "const" in schema:
+        schema = {**schema, "enum": [schema["const"]]}
+    kind = schema.get("type")
+    if (
+        not schema.keys() & {"type", "enum", "anyOf"}
+        or schema.keys() - {*_KEYWORDS, *_REWRITTEN}
+        or any(kind not in _BOUNDS.get(keyword, (kind,)) for keyword in schema)
+        or not all(isinstance(value, (str, int, float, type(None))) for value in schema.get("enum", ()))
+    ):
+        raise TypeError(f"no JSON Schema for {schema!r:.200}: use str, int, float, bool, Literal, list or TypedDict")
+    if kind == "object":
+        if "properties" not in schema:
+            raise TypeError("no JSON Schema for a dict without named keys: use a TypedDict")
+        properties = {name: _simplify(inner, definitions) for name, inner in schema["properties"].items()}
+        schema = {"required": [], **schema, "properties": properties, "additionalProperties": False}
+    if kind == "array":
+        schema = {**schema, "items": _simplify(schema["items"], definitions)}
+    if "anyOf" in schema:
+        schema = {**schema, "anyOf": [_simplify(arm, definitions) for arm in schema["anyOf"]]}
+    return {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
+
+
+def _literals(schema: JsonSchema) -> Iterator[Any]:
+    yield from schema.get("enum", ())
+    items = [schema["items"]] if "items" in schema else []
+    for inner in (*schema.get("anyOf", ()), *schema.get("properties", {}).values(), *items):
+        yield from _literals(inner)
 
 
 def summary_text(doc: str) -> str:
-    """A docstring up to its first section, as one paragraph."""
+    """Return a docstring up to its first section, as one paragraph."""
     return " ".join(re.split(r"\n\s*(?:Args|Returns|Raises):", doc)[0].split())
 
 
 def argument_docs(doc: str) -> dict[str, str]:
-    """Parameter name -> description, from the `Args:` section of a Google-style docstring."""
+    """Return parameter name -> description, from the `Args:` section of a Google-style docstring."""
     section = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)+)", doc, re.MULTILINE)
     descriptions: dict[str, str] = {}
     name = ""

@@ -19,7 +19,6 @@ from factgym.core.calls import ToolCall
 from factgym.core.episode import ToolResult
 from factgym.core.errors import ConfigError, ToolError, did_you_mean
 from factgym.core.messages import ToolSchema
-from factgym.tools.accept import compile_accept
 from factgym.tools.schema import JsonSchema, parameters_schema, summary_text
 from factgym.tools.untrusted import neutralise
 
@@ -35,6 +34,7 @@ _MAX_ERRORS = 8
 class Tool:
     """A function over an episode's state, the schema of its arguments, and the rendering of its result.
 
+    accepts: a fast test that accepts no arguments which the schema rejects; None leaves all to `jsonschema`.
     ends_episode: whether a successful call ends the episode.
     """
 
@@ -45,16 +45,13 @@ class Tool:
     render: Callable[[Any], str]
     tags: tuple[str, ...] = ()
     ends_episode: bool = False
+    accepts: Callable[[Any], bool] | None = None
 
     @cached_property
     def schema(self) -> ToolSchema:
         """The tool in the OpenAI form."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
-
-    @cached_property
-    def _accept(self) -> Callable[[Any], bool]:
-        return compile_accept(self.parameters)
 
     @cached_property
     def _validator(self) -> Validator:
@@ -64,7 +61,7 @@ class Tool:
 
     def check(self, arguments: Mapping[str, Any]) -> ToolError | None:
         """Return the error of arguments that do not fit the schema, or None."""
-        if self._accept(arguments) or self._validator.is_valid(arguments):
+        if (self.accepts is not None and self.accepts(arguments)) or self._validator.is_valid(arguments):
             return None
         return _schema_error(self, arguments)
 
@@ -124,14 +121,16 @@ def tool(
     """Make a tool of a typed, documented function; its first parameter is the state and is not part of the schema."""
 
     def decorate(function: Callable[..., Any]) -> Tool:
+        parameters, accepts = parameters_schema(function, skip=1)
         return Tool(
             name=name or function.__name__,
             description=summary_text(function.__doc__ or ""),
-            parameters=parameters_schema(function, skip=1),
+            parameters=parameters,
             function=function,
             render=render,
             tags=tuple(tags),
             ends_episode=ends_episode,
+            accepts=accepts,
         )
 
     return decorate

@@ -7,19 +7,19 @@ from typing import Annotated, Any
 
 import jsonschema
 import pytest
+from pydantic import Field
 
 from factgym.core.calls import ToolCall
-from factgym.core.errors import ConfigError
-from factgym.tools.schema import Items, Number, Text
-from factgym.tools.toolbox import Tool, Toolbox, ToolError, tool
+from factgym.core.errors import ConfigError, ToolError
+from factgym.tools.toolbox import Tool, Toolbox, tool
 
 
 @tool(render=lambda data: f"<b>{data}</b>", tags=("word",))
 def echo(
-    desk: list[Any],
-    word: Annotated[str, Text(1, 5)],
-    times: Annotated[int, Number(1, 3)] = 1,
-    marks: Annotated[list[Annotated[str, Text(max=2)]], Items(max=2)] | str = "",
+    state: list[Any],
+    word: Annotated[str, Field(min_length=1, max_length=5)],
+    times: Annotated[int, Field(ge=1, le=3)] = 1,
+    marks: Annotated[list[Annotated[str, Field(max_length=2)]], Field(max_length=2)] | str = "",
 ) -> str:
     """Say a word again.
 
@@ -28,12 +28,12 @@ def echo(
         times: How often.
         marks: One mark or several.
     """
-    desk.append(word)
+    state.append(word)
     return word * times
 
 
 @tool(render=str, name="open")
-def open_door(desk: list[Any], door: str = "front") -> str:
+def open_door(state: list[Any], door: str = "front") -> str:
     """Open a door.
 
     Args:
@@ -52,10 +52,10 @@ def call(name: str, arguments: dict[str, Any], **more: Any) -> Any:
 
 
 def test_a_call_that_fits_is_done_and_rendered() -> None:
-    desk: list[Any] = []
-    result = BOX.call(desk, ToolCall("echo", {"word": "ab", "times": 2}))
+    state: list[Any] = []
+    result = BOX.call(state, ToolCall("echo", {"word": "ab", "times": 2}))
     assert (result.tool, result.text, result.data, result.error) == ("echo", "<b>abab</b>", "abab", None)
-    assert desk == ["ab"]
+    assert state == ["ab"]
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_a_tool_name_of_a_megabyte_is_cut(name: str) -> None:
 def test_a_closed_tool_is_unknown_for_now() -> None:
     result = call("echo", {"word": "a"}, names=("open",))
     assert result.error.message == "There is no tool 'echo' here. Tools: open."
-    assert [one["function"]["name"] for one in BOX.schemas(("open",))] == ["open"]
-    assert [one["function"]["name"] for one in BOX.schemas()] == ["echo", "open"]
+    assert [schema["function"]["name"] for schema in BOX.schemas(("open",))] == ["open"]
+    assert [schema["function"]["name"] for schema in BOX.schemas()] == ["echo", "open"]
 
 
 def test_a_refusal_is_an_answer_with_its_own_code() -> None:

@@ -9,34 +9,43 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from factgym.datasets.claims import Status, Verdict
 from factgym.tools.evidence import MAX_ID_CHARS, EvidenceState
-from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import neutralise
 
 SCHEMA_FILE = Path(__file__).with_name("verdict.schema.json")
 
-Quote = Annotated[str, Text(max=4000)]
-EvidenceId = Annotated[str, Text(1, MAX_ID_CHARS)]
+Quote = Annotated[str, Field(max_length=4000)]
+EvidenceId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 
 
 class ClaimVerdict(TypedDict):
     """The verdict on one statement of the answer."""
 
-    claim: Annotated[str, Text(1, 4000, about="The statement, in the answer's words.")]
-    status: Annotated[Status, "Whether the cited evidence carries the statement."]
-    evidence_ids: Annotated[list[EvidenceId], Items(max=16, about="Ids of the passages that decide the statement.")]
+    claim: Annotated[str, Field(min_length=1, max_length=4000, description="The statement, in the answer's words.")]
+    status: Annotated[Status, Field(description="Whether the cited evidence carries the statement.")]
+    evidence_ids: Annotated[
+        list[EvidenceId], Field(max_length=16, description="Ids of the passages that decide the statement.")
+    ]
     quote: Annotated[
-        Quote | Annotated[list[Quote], Items(max=8)],
-        "The deciding sentence, verbatim from a cited passage; a list when several are needed.",
+        Quote | Annotated[list[Quote], Field(max_length=8)],
+        Field(description="The deciding sentence, verbatim from a cited passage; a list when several are needed."),
     ]
     unsupported_span: NotRequired[
-        Annotated[str, Text(max=4000, about="Shortest part of the answer that the evidence does not carry; or empty.")]
+        Annotated[
+            str,
+            Field(
+                max_length=4000, description="Shortest part of the answer that the evidence does not carry; or empty."
+            ),
+        ]
     ]
-    reason: NotRequired[Annotated[str, Text(max=4000, about="One sentence.")]]
+    reason: NotRequired[Annotated[str, Field(max_length=4000, description="One sentence.")]]
 
 
 @dataclass(slots=True)
@@ -53,9 +62,9 @@ def _render_receipt(verdict: str) -> str:
 @tool(render=_render_receipt, ends_episode=True)
 def submit(
     state: ClaimCheckState,
-    claims: Annotated[list[ClaimVerdict], Items(1, 16)],
+    claims: Annotated[list[ClaimVerdict], Field(min_length=1, max_length=16)],
     final_verdict: Verdict,
-    evidence_used: Annotated[list[EvidenceId], Items(max=32)] = [],  # noqa: B006 - a schema default, never mutated
+    evidence_used: Annotated[list[EvidenceId], Field(max_length=32)] = [],  # noqa: B006 - a schema default, never mutated
 ) -> str:
     """Submit the verdict on the answer. This ends the episode.
 

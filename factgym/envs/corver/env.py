@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar
 
+from pydantic import Field
+
 from factgym.core.action import ParsedAction
 from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
@@ -30,7 +32,6 @@ from factgym.rewards.corver.rubrics import RUBRICS
 from factgym.rewards.corver.score import CorverScore, reward_report, score_completion
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import PassageLibrary
-from factgym.tools.schema import Number, Text
 from factgym.tools.toolbox import Toolbox, tool
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -72,7 +73,9 @@ def _render_passage(passage: Passage, max_chars: int) -> str:
 
 @tool(render=_render, tags=("query",))
 def search(
-    backend: SearchBackend, query: Annotated[str, Text(1, 1000)], k: Annotated[int, Number(1, 10)] = 3
+    backend: SearchBackend,
+    query: Annotated[str, Field(min_length=1, max_length=1000)],
+    k: Annotated[int, Field(ge=1, le=10)] = 3,
 ) -> SearchResult:
     """Search the corpus. Returns passages, best first.
 

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Any, Protocol
 
+from pydantic import Field
+
 from factgym.core.episode import EpisodeState
 from factgym.core.strict_json import StrictJsonError, loads
 from factgym.corpora.corpus import Passage
 from factgym.rewards.eve.proposal import TOKEN, count_tokens
 from factgym.tools.evidence import PassageLibrary
-from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -36,7 +37,7 @@ _CUT_MARK_TOKENS = 9
 _MAX_QUERY_LINE_TOKENS = 24
 _NO_RESULTS = "No passage matches. Try other words."
 
-Query = Annotated[str, Text(1, MAX_QUERY_CHARS)]
+Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def _opening_tag(snippet: Snippet) -> str:
 
 @tool(render=render_results, tags=("query",))
 def search(
-    state: SearchState, query_list: Annotated[list[Query], Items(1, MAX_QUERIES)] | Query
+    state: SearchState, query_list: Annotated[list[Query], Field(min_length=1, max_length=MAX_QUERIES)] | Query
 ) -> tuple[SearchResult, ...]:
     """Search the corpus. Returns the best passages for each query.
 

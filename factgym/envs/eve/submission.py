@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
 
+from pydantic import Field
+
 from factgym.core.action import ParsedAction
 from factgym.core.calls import CallError, ToolCall
 from factgym.core.episode import ToolResult
@@ -20,7 +22,6 @@ from factgym.core.messages import Message
 from factgym.core.strict_json import in_json
 from factgym.envs.eve.search import SearchState
 from factgym.rewards.eve.spans import Proposal, Range, Solution, parse_proposal, parse_solution
-from factgym.tools.schema import Text
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import neutralise
 
@@ -54,7 +55,9 @@ class ProposerState(SearchState):
 
 @tool(render=str, ends_episode=True)
 def submit(
-    state: SolverState, answer: Annotated[str, Text(0, 2000)], evidence: Annotated[str, Text(0, 8000)] = ""
+    state: SolverState,
+    answer: Annotated[str, Field(max_length=2000)],
+    evidence: Annotated[str, Field(max_length=8000)] = "",
 ) -> str:
     """Submit the answer with its evidence. This ends the episode.
 
@@ -69,9 +72,9 @@ def submit(
 @tool(render=str, name=SUBMIT, ends_episode=True)
 def submit_proposal(
     state: ProposerState,
-    question: Annotated[str, Text(1, MAX_QUESTION_CHARS)],
-    answer: Annotated[str, Text(1, MAX_ANSWER_CHARS)],
-    evidence: Annotated[str, Text(0, MAX_EVIDENCE_CHARS)] = "",
+    question: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_CHARS)],
+    answer: Annotated[str, Field(min_length=1, max_length=MAX_ANSWER_CHARS)],
+    evidence: Annotated[str, Field(max_length=MAX_EVIDENCE_CHARS)] = "",
 ) -> str:
     """Submit the question with its answer and the evidence for it. This ends the episode.
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
+from pydantic import Field
+
 from factgym.core.calls import ToolCall
 from factgym.core.episode import EpisodeState
 from factgym.core.errors import ToolError
 from factgym.datasets.averitec import Label, fact_check_label
 from factgym.datasets.evidence import Evidence
 from factgym.datasets.evidence_search import EvidenceHit
-from factgym.tools.schema import Items, Text
 from factgym.tools.toolbox import Toolbox, tool
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -130,7 +131,10 @@ def _render_evidence(results: Sequence[Evidence]) -> str:
 @tool(render=_render_questions, tags=("questions",))
 def ask(
     state: ProFactState,
-    questions: Annotated[list[Annotated[str, Text(0, MAX_QUESTION_CHARS)]], Items(1, _MAX_LISTED_QUESTIONS)],
+    questions: Annotated[
+        list[Annotated[str, Field(max_length=MAX_QUESTION_CHARS)]],
+        Field(min_length=1, max_length=_MAX_LISTED_QUESTIONS),
+    ],
 ) -> AskResult:
     """Pose the verification questions, once.
 
@@ -155,7 +159,7 @@ def ask(
 
 
 @tool(render=_render_evidence, tags=("query",))
-def search(state: ProFactState, query: Annotated[str, Text(1, 1000)]) -> Sequence[Evidence]:
+def search(state: ProFactState, query: Annotated[str, Field(min_length=1, max_length=1000)]) -> Sequence[Evidence]:
     """Look for evidence on the current question.
 
     Args:
@@ -168,7 +172,7 @@ def search(state: ProFactState, query: Annotated[str, Text(1, 1000)]) -> Sequenc
 
 
 @tool(render=str, tags=("answer",))
-def answer(state: ProFactState, answer: Annotated[str, Text(1, MAX_ANSWER_CHARS)]) -> str:
+def answer(state: ProFactState, answer: Annotated[str, Field(min_length=1, max_length=MAX_ANSWER_CHARS)]) -> str:
     """Answer the current question from the evidence found, and go on to the next one.
 
     Args:
@@ -188,7 +192,9 @@ def answer(state: ProFactState, answer: Annotated[str, Text(1, MAX_ANSWER_CHARS)
 
 
 @tool(render=str, ends_episode=True)
-def verdict(state: ProFactState, label: Label, justification: Annotated[str, Text(1, 4000)]) -> str:
+def verdict(
+    state: ProFactState, label: Label, justification: Annotated[str, Field(min_length=1, max_length=4000)]
+) -> str:
     """Decide the claim. This ends the episode.
 
     Args:
