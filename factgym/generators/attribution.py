@@ -24,24 +24,17 @@ _ATTEMPTS = 64
 """Numbers of documents reserved for an item: of some errors, only one document in ten has one."""
 
 _BALANCED: tuple[str | None, ...] = (*ERROR_TYPES, *[None] * len(ERROR_TYPES))
-_CORRUPTION: Mapping[str, str] = {
-    "number": "numerical_exaggeration",
-    "polarity": "negation_flip",
-    "scope": "scope_inflation",
-    "modality": "scope_inflation",
-    "condition_dropped": "scope_inflation",
-    "exception_dropped": "scope_inflation",
-    "exception_generalised": "scope_inflation",
-    "date": "temporal_shift",
-    "version": "temporal_shift",
-    "trigger": "temporal_shift",
-    "party": "entity_substitution",
-    "entity": "entity_substitution",
-    "channel": "entity_substitution",
-    "cause": "fabrication",
-    "detail": "fabrication",
-    "invented": "fabrication",
-    "irrelevant": "fabrication",
+_ERROR_OF_CORRUPTION: Mapping[str, str] = {
+    corruption: error
+    for error, corruptions in {
+        "numerical_exaggeration": ("number",),
+        "negation_flip": ("polarity",),
+        "scope_inflation": ("scope", "modality", "condition_dropped", "exception_dropped", "exception_generalised"),
+        "temporal_shift": ("date", "version", "trigger"),
+        "entity_substitution": ("party", "entity", "channel"),
+        "fabrication": ("cause", "detail", "invented", "irrelevant"),
+    }.items()
+    for corruption in corruptions
 }
 _VERDICTS: Mapping[str, tuple[Verdict, ...]] = {
     "numerical_exaggeration": ("contradicted",),
@@ -61,7 +54,7 @@ def error_type_of(claim: GoldClaim) -> str | None:
         return "temporal_shift"
     if claim.corruption == "party" and _QUANTITY.search(claim.unsupported_span):
         return None
-    return _CORRUPTION.get(claim.corruption)
+    return _ERROR_OF_CORRUPTION.get(claim.corruption)
 
 
 class SyntheticAttribution(GeneratedSplit[AttributionClaim]):
@@ -79,9 +72,14 @@ class SyntheticAttribution(GeneratedSplit[AttributionClaim]):
         return f"factgym synthetic attribution {_VERSION} {self.split} {self.seed} {self.size}"
 
     def generate(self, index: int) -> AttributionClaim:
-        """Generate a claim with its source."""
+        """Generate a claim with its source: the document as one text, each passage under its heading."""
         example, claim = self._example_with_claim(index)
-        source, starts = _join_passages(example)
+        source = ""
+        starts: dict[str, int] = {}
+        for passage in example.passages:
+            source += ("\n\n" if source else "") + (f"{passage.title}\n" if passage.title else "")
+            starts[passage.id] = len(source)
+            source += passage.text
         return AttributionClaim(
             id=f"seva-{self.split}-{self.seed}-{index:05d}",
             claim=claim.text,
@@ -110,23 +108,10 @@ class SyntheticAttribution(GeneratedSplit[AttributionClaim]):
             verdict: Verdict = rng.choice(_VERDICTS[error]) if error else "supported"
             example = build(kind, self.seed, number, verdict).example
             number += 1
-            claims = [claim for claim in example.claims if _matches(claim, error)]
+            claims = [
+                claim
+                for claim in example.claims
+                if (error_type_of(claim) == error if error else claim.status == "supported")
+            ]
             if claims:
                 return example, rng.choice(claims)
-
-
-def _matches(claim: GoldClaim, error: str | None) -> bool:
-    return claim.status == "supported" if error is None else error_type_of(claim) == error
-
-
-def _join_passages(example: ClaimExample) -> tuple[str, Mapping[str, int]]:
-    """Return the document as one text, each passage under its heading, and the offset of each passage's text by id."""
-    parts: list[str] = []
-    starts: dict[str, int] = {}
-    length = 0
-    for passage in example.passages:
-        heading = f"{passage.title}\n" if passage.title else ""
-        starts[passage.id] = length + len(heading)
-        parts.append(heading + passage.text)
-        length += len(parts[-1]) + 2
-    return "\n\n".join(parts), starts

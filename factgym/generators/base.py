@@ -1,12 +1,15 @@
-"""The base of generated data sets."""
+"""Base classes of generated data sets, and the reader of the word tables that they draw from."""
 
 from __future__ import annotations
 
 import hashlib
 import operator
 import random
+import tomllib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from importlib.resources import files
 from typing import Any, ClassVar, TypeVar, overload
 
 from factgym.core.errors import ConfigError, did_you_mean
@@ -16,16 +19,46 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class GeneratedSplit(Immutable, Sequence[T_co]):
-    """Split of a generated data set. Item *i* depends on (seed, split, i) alone and is generated on access.
+class GeneratedSequence(Immutable, Sequence[T_co]):
+    """Immutable sequence of `size` items, each generated on access. ITEMS: the plural noun in messages."""
 
-    A smaller size is a prefix of a larger one. Immutable; pickled as its arguments. A subclass sets `SPLITS` (split ->
-    default size; the first is the default split), `ITEMS` (the plural noun in messages) and, where sizes are bounded,
-    overrides `max_size`. Raises ConfigError for an unknown split or an impossible size.
+    ITEMS: ClassVar[str]
+    size: int
+
+    @abstractmethod
+    def generate(self, index: int) -> T_co:
+        """Generate the item at an index, 0 <= index < size."""
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        if isinstance(index, slice):
+            return tuple(self.generate(position) for position in range(*index.indices(self.size)))
+        return self.generate(self._position(index))
+
+    def _position(self, index: int) -> int:
+        """Return the non-negative form of an index. Raises IndexError outside the sequence."""
+        position = operator.index(index)
+        position += self.size if position < 0 else 0
+        if not 0 <= position < self.size:
+            raise IndexError(f"index {index} of {self.size} generated {self.ITEMS}")
+        return position
+
+
+class GeneratedSplit(GeneratedSequence[T_co]):
+    """Split of a generated data set. Item *i* depends on (seed, split, i) alone.
+
+    A smaller size is a prefix of a larger one. Pickled as its arguments. A subclass sets `SPLITS` (split -> default
+    size; the first is the default split) and `ITEMS`, and overrides `max_size` where sizes are bounded. Raises
+    ConfigError for an unknown split or an impossible size.
     """
 
     SPLITS: ClassVar[Mapping[str, int]]
-    ITEMS: ClassVar[str]
 
     def __init__(self, split: str | None = None, *, seed: int = 0, size: int | None = None) -> None:
         split = next(iter(self.SPLITS)) if split is None else split
@@ -45,43 +78,15 @@ class GeneratedSplit(Immutable, Sequence[T_co]):
         return None
 
     @abstractmethod
-    def generate(self, index: int) -> T_co:
-        """Generate the item at an index, 0 <= index < size."""
-
-    @abstractmethod
     def identity(self) -> str:
         """Return a text of the generator's version, the split, the seed and the size."""
 
-    def __len__(self) -> int:
-        return self.size
-
-    @overload
-    def __getitem__(self, index: int) -> T_co: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
-    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
-        if isinstance(index, slice):
-            return tuple(self.generate(position) for position in range(*index.indices(self.size)))
-        return self.generate(self._position(index))
-
-    def _position(self, index: int) -> int:
-        """Return the non-negative form of an index. Raises IndexError outside the split."""
-        position = operator.index(index)
-        position += self.size if position < 0 else 0
-        if not 0 <= position < self.size:
-            raise IndexError(f"index {index} of {self.size} generated {self.ITEMS}")
-        return position
-
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the generator's version, split, seed and size; nothing is generated for it."""
+        """SHA-256 in hex over the identity; nothing is generated for it."""
         return hashlib.sha256(self.identity().encode()).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self.split, self.seed, self.size)
-
-
-def _restore(split_type: type[GeneratedSplit[Any]], split: str, seed: int, size: int) -> GeneratedSplit[Any]:
-    return split_type(split, seed=seed, size=size)
+        return partial(type(self), seed=self.seed, size=self.size), (self.split,)
 
 
 def balanced_choice(values: Sequence[T], index: int, stream: str) -> T:
@@ -93,3 +98,16 @@ def balanced_choice(values: Sequence[T], index: int, stream: str) -> T:
     order = list(values)
     random.Random(f"{stream} {block}").shuffle(order)
     return order[position]
+
+
+@cache
+def word_table(name: str) -> dict[str, Any]:
+    """Return the table `wordings/{name}.toml`, its arrays as tuples; parsed once per process."""
+    text = files(__package__).joinpath("wordings", f"{name}.toml").read_text(encoding="utf-8")
+    return {key: _freeze(value) for key, value in tomllib.loads(text).items()}
+
+
+def _freeze(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _freeze(item) for key, item in value.items()}
+    return tuple(map(_freeze, value)) if isinstance(value, list) else value

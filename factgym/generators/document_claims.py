@@ -1,7 +1,7 @@
-"""ClaimCheck examples over real documents: claims cut from their sentences, true or corrupted, made on demand.
+"""ClaimCheck examples over real documents: claims cut from their sentences, faithful or corrupted, made on demand.
 
 ClaimCheck ("Building The Benchmark") generates its documents; here a folder of policies, contracts or handbooks takes
-their place, and the same kinds of controlled corruption work on its sentences. Every claim has a source sentence, so
+their role, and the same kinds of controlled corruption work on its sentences. Every claim has a source sentence, so
 gold evidence is exact. Left out: claims that join facts of several sentences (the synthetic generator makes those).
 
 Against shortcuts, corrupted and faithful claims go through the same rewording, a second claim of the same kind occurs
@@ -17,18 +17,17 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import overload
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import Document, read_folder
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
+from factgym.generators.base import GeneratedSequence
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
 from factgym.generators.perturbations.entities import find_parties
@@ -61,7 +60,7 @@ _COMMONPLACE = re.compile(
 
 
 def coverage(required: frozenset[str], available: frozenset[str]) -> float:
-    """The share of `required` terms in `available`; 1 for an empty `required`."""
+    """Return the share of `required` terms in `available`; 1 for an empty `required`."""
     return len(required & available) / len(required) if required else 1.0
 
 
@@ -79,17 +78,9 @@ class SourceSentence:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Neighbouring passages of document number `document`."""
-
-    document: int
-    passages: range
-
-
 @dataclass(frozen=True)
 class _Profile:
-    """A document as the operators see it: its text, its parties and its words, punctuation and all."""
+    """A document as the operators see it: its text, its parties and its words, punctuation included."""
 
     text: str
     parties: tuple[tuple[str, str], ...]
@@ -105,7 +96,14 @@ class DocumentIndex:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self.documents = tuple(documents)
-        self.sources = tuple(_source_sentences(self.documents))
+        # A repeated sentence counts once: in two documents, its position would be no evidence.
+        sources: dict[str, SourceSentence] = {}
+        for number, document in enumerate(self.documents):
+            for position, passage in enumerate(document.passages):
+                for sentence in find_sentences(passage.text):
+                    source = SourceSentence(number, position, sentence.start, sentence.end, sentence.text)
+                    sources.setdefault(sentence.text.casefold(), source)
+        self.sources = tuple(sources.values())
         self._lock = threading.Lock()
         self._pools: dict[str, tuple[int, ...]] = {}
         self._profiles: dict[int, _Profile] = {}
@@ -122,11 +120,11 @@ class DocumentIndex:
 
     @cached_property
     def by_document(self) -> tuple[tuple[int, ...], ...]:
-        """Positions of the usable sentences of each document."""
-        positions: list[list[int]] = [[] for _ in self.documents]
+        """Numbers of the usable sentences of each document."""
+        numbers: list[list[int]] = [[] for _ in self.documents]
         for number, source in enumerate(self.sources):
-            positions[source.document].append(number)
-        return tuple(map(tuple, positions))
+            numbers[source.document].append(number)
+        return tuple(map(tuple, numbers))
 
     @cached_property
     def passages(self) -> tuple[tuple[int, int], ...]:
@@ -135,18 +133,18 @@ class DocumentIndex:
         return tuple((document, passage) for document, length in enumerate(lengths) for passage in range(length))
 
     def passage_of(self, source: SourceSentence) -> Passage:
-        """The passage of a sentence."""
+        """Return the passage of a sentence."""
         return self.documents[source.document].passages[source.passage]
 
     def terms_of(self, document: int, passage: int) -> frozenset[str]:
-        """The index terms of a passage's text."""
+        """Return the index terms of a passage's text; computed once."""
         key = (document, passage)
         if key not in self._terms:
             self._terms[key] = frozenset(terms(self.documents[document].passages[passage].text))
         return self._terms[key]
 
     def profile(self, document: int) -> _Profile:
-        """The document's text, parties and words; computed once."""
+        """Return the document's text, parties and words; computed once."""
         if document not in self._profiles:
             text = "\n".join(passage.text for passage in self.documents[document].passages)
             parties = find_parties([self.sources[number].text for number in self.by_document[document]])
@@ -154,50 +152,35 @@ class DocumentIndex:
         return self._profiles[document]
 
     def statement(self, number: int, rng: random.Random, donors: tuple[str, ...] = ()) -> Statement:
-        """Sentence `number` with everything that operators may use."""
+        """Return sentence `number` with everything that operators may use."""
         source = self.sources[number]
         profile = self.profile(source.document)
         return Statement(source.text, profile.text, rng, parties=profile.parties, donors=donors)
 
     def corrupt(self, operator: str, number: int, round_: int = 0) -> Corruption | None:
-        """The corruption of sentence `number` by `operator`; the same every time for the same `round_`."""
+        """Return the corruption of sentence `number` by `operator`, a function of the arguments alone."""
         rng = random.Random(f"{self.fingerprint}:{operator}:{number}:{round_}")
         return corrupt(operator, self.statement(number, rng))
 
     def applies(self, operator: str) -> bool:
-        """Whether the operator applies to any sentence; stops at the first."""
+        """Return whether the operator applies to any sentence; stops at the first."""
         if operator in DONOR_OPERATORS or operator in self._pools:
             return bool(self.pool(operator))
-        return any(self.corrupt(operator, number) for number in self._cued(operator))
+        return next(self._sites(operator), None) is not None
 
     def pool(self, operator: str) -> tuple[int, ...]:
-        """The sentences to which `operator` applies, in document order; computed once."""
+        """Return the sentences to which `operator` applies, in document order; computed once."""
         if operator in DONOR_OPERATORS:
-            usable_documents = sum(bool(numbers) for numbers in self.by_document)
-            return tuple(range(len(self.sources))) if usable_documents > 1 else ()
+            return tuple(range(len(self.sources))) if sum(map(bool, self.by_document)) > 1 else ()
         if operator not in self._pools:
             with self._lock:
-                numbers = [number for number in self._cued(operator) if self.corrupt(operator, number) is not None]
-                self._pools[operator] = tuple(numbers)
+                self._pools[operator] = tuple(self._sites(operator))
         return self._pools[operator]
 
-    def _cued(self, operator: str) -> list[int]:
+    def _sites(self, operator: str) -> Iterator[int]:
         cue = OPERATORS[operator].cue
-        return [number for number, source in enumerate(self.sources) if cue.search(source.text)]
-
-
-def _source_sentences(documents: Sequence[Document]) -> list[SourceSentence]:
-    """Every usable sentence once: the position of a sentence repeated in the folder proves less."""
-    sources: list[SourceSentence] = []
-    seen: set[str] = set()
-    for number, document in enumerate(documents):
-        for position, passage in enumerate(document.passages):
-            for sentence in find_sentences(passage.text):
-                folded = sentence.text.casefold()
-                if folded not in seen:
-                    seen.add(folded)
-                    sources.append(SourceSentence(number, position, sentence.start, sentence.end, sentence.text))
-    return sources
+        cued = (number for number, source in enumerate(self.sources) if cue.search(source.text))
+        return (number for number in cued if self.corrupt(operator, number) is not None)
 
 
 # One example: its claims, the passages around them, and the question.
@@ -223,7 +206,7 @@ _NOT_A_MATTER = frozenset(
 
 
 def compose_question(title: str, passage_title: str, sentence: str, rng: random.Random) -> str:
-    """A question on the matter of a section, by its heading where there is one, else by two frequent content words."""
+    """Compose a question on a section, by its heading where there is one, else by two frequent content words."""
     _, separator, heading = passage_title.rpartition(" › ")
     number = _HEADING_NUMBER.match(heading)
     heading = heading[number.end() :] if number else heading
@@ -242,7 +225,7 @@ def compose_question(title: str, passage_title: str, sentence: str, rng: random.
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class _Layout:
     """The settings that examples of one sequence share; see `DocumentClaims`."""
 
     split: str
@@ -253,194 +236,189 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimDraft:
-    """A worded claim before its evidence has an id. source: the number of its sentence, None for a foreign statement."""
+class _Draft:
+    """A worded claim before its evidence has an id. source: number of its sentence, None for a foreign statement."""
 
     claim: Corruption
     source: int | None
 
-    @property
-    def text(self) -> str:
-        """The claim's text."""
-        return self.claim.text
 
+class _ExampleBuilder:
+    """Builds one example around a sentence, with its own random generator.
 
-class ExampleBuilder:
-    """Builds one example with its own random generator."""
+    window: the neighbouring passages of the sentence's document that the example shows, the sentence's own at a random
+    position among them. The order of the draws decides every example.
+    """
 
-    def __init__(self, index: DocumentIndex, layout: Layout, rng: random.Random) -> None:
-        self.index, self.layout, self.rng = index, layout, rng
+    def __init__(self, index: DocumentIndex, layout: _Layout, rng: random.Random, number: int) -> None:
+        self.index, self.layout, self.rng, self.number = index, layout, rng, number
+        self.source = index.sources[number]
+        self.document = self.source.document
+        total = len(index.documents[self.document].passages)
+        size = min(layout.window, total)
+        first = min(max(0, self.source.passage - rng.randrange(size)), total - size)
+        self.window = range(first, first + size)
 
-    def build(self, id_: str, verdict: Verdict, operator: str, number: int, round_: int) -> ClaimExample:
-        """The example whose first claim `operator` makes of sentence `number` ("none" makes a faithful one)."""
-        source = self.index.sources[number]
-        title = self.index.documents[source.document].title
-        window = self._choose_window(source)
-        drafts = self._draft_claims(verdict, operator, number, round_, window)
-        positions = self._arrange(window, self._choose_decoys(window, drafts))
+    def build(self, id_: str, verdict: Verdict, operator: str, round_: int) -> ClaimExample:
+        """Return the example whose first claim `operator` makes of the sentence ("none" makes a faithful one)."""
+        drafts = self._draft_claims(verdict, operator, round_)
+        positions = self._arrange(self._choose_decoys(drafts))
         originals = [self.index.documents[document].passages[passage] for document, passage in positions]
-        ids = [passage.id if self.layout.haystack else f"E{n + 1}" for n, passage in enumerate(originals)]
+        ids = [passage.id if self.layout.haystack else f"E{n}" for n, passage in enumerate(originals, start=1)]
         id_of = dict(zip(positions, ids, strict=True))
-        claims = tuple(self._gold_claim(draft, id_of) for draft in drafts)
-        silent = not any(claim.facts for claim in claims)
-        nearest = self._nearest(source.passage, drafts, window) if silent else []
+        claims = []
+        for claim, number in ((draft.claim, draft.source) for draft in drafts):
+            facts: tuple[GoldFact, ...] = ()
+            if number is not None:
+                source = self.index.sources[number]
+                facts = (GoldFact(id_of[source.document, source.passage], source.start, source.end),)
+            claims.append(
+                GoldClaim(claim.text, claim.status, facts, claim.unsupported_span, claim.operator, claim.reason)
+            )
+        nearest = () if any(claim.facts for claim in claims) else self._nearest(drafts)
+        title = self.index.documents[self.document].title
         return ClaimExample(
             id=id_,
             split=self.layout.split,
             domain=self.layout.domain,
-            question=compose_question(title, self.index.passage_of(source).title, source.text, self.rng),
+            question=compose_question(title, self.index.passage_of(self.source).title, self.source.text, self.rng),
             answer=" ".join(claim.text for claim in claims),
-            passages=tuple(Passage(own, p.title, p.text) for own, p in zip(ids, originals, strict=True)),
-            claims=claims,
+            passages=tuple(Passage(new_id, p.title, p.text) for new_id, p in zip(ids, originals, strict=True)),
+            claims=tuple(claims),
             verdict=final_verdict(claim.status for claim in claims),
-            nearest=tuple(id_of[position] for position in nearest),
+            nearest=tuple(id_of[self.document, passage] for passage in nearest),
         )
 
-    def _choose_window(self, source: SourceSentence) -> Window:
-        """Neighbouring passages of the document with the sentence's at a random position among them."""
-        total = len(self.index.documents[source.document].passages)
-        size = min(self.layout.window, total)
-        first = min(max(0, source.passage - self.rng.randrange(size)), total - size)
-        return Window(source.document, range(first, first + size))
-
-    def _draft_claims(
-        self, verdict: Verdict, operator: str, number: int, round_: int, window: Window
-    ) -> list[ClaimDraft]:
-        """One claim, or two for a partially supported answer and for some answers of every other verdict."""
-        faithful = verdict == "supported"
-        first = self._faithful(number) if faithful else self._corrupted(operator, number, round_, window)
+    def _draft_claims(self, verdict: Verdict, operator: str, round_: int) -> list[_Draft]:
+        """Draft one claim, or two for a partially supported answer and for some answers of every other verdict."""
+        first = self._faithful(self.number) if verdict == "supported" else self._corrupted(operator, round_)
+        second: _Draft | None = None
         if verdict == "partially_supported":
-            used = {number} if first.source is not None else set()
-            second = self._second_faithful(window, used) or [self._faithful(number)]
-        elif self.rng.random() >= _SECOND_CLAIM[verdict]:
-            second = []
-        elif verdict == "supported":
-            second = self._second_faithful(window, {number})
-        else:
-            second = self._second_failure(window, number, first.claim.status)
-        drafts = [first, *second]
+            second = self._second_faithful(first.source) or self._faithful(self.number)
+        elif self.rng.random() < _SECOND_CLAIM[verdict]:
+            faithful = verdict == "supported"
+            second = self._second_faithful(self.number) if faithful else self._second_failure(first.claim.status)
+        drafts = [first, second] if second else [first]
         self.rng.shuffle(drafts)
         return drafts
 
-    def _sentences_in(self, window: Window, used: set[int]) -> list[int]:
-        sources, numbers = self.index.sources, self.index.by_document[window.document]
-        return [number for number in numbers if number not in used and sources[number].passage in window.passages]
+    def _sentences_near(self, used: int | None) -> list[int]:
+        """Numbers of the usable sentences in the window but one."""
+        sources, numbers = self.index.sources, self.index.by_document[self.document]
+        return [number for number in numbers if number != used and sources[number].passage in self.window]
 
-    def _second_faithful(self, window: Window, used: set[int]) -> list[ClaimDraft]:
-        """A true claim of another sentence in the window, or none where there is no other."""
-        near = self._sentences_in(window, used)
-        return [self._faithful(self.rng.choice(near))] if near else []
+    def _second_faithful(self, used: int | None) -> _Draft | None:
+        """Draft a true claim of another sentence in the window, where there is one."""
+        near = self._sentences_near(used)
+        return self._faithful(self.rng.choice(near)) if near else None
 
-    def _second_failure(self, window: Window, used: int, status: Status) -> list[ClaimDraft]:
-        """A second claim that fails in the same way, where the window has a sentence for one."""
-        near = self._sentences_in(window, {used})
+    def _second_failure(self, status: Status) -> _Draft | None:
+        """Draft a second claim that fails in the same way, where the window has a sentence for one."""
+        near = self._sentences_near(self.number)
         names = [name for name in OPERATORS if status_of(name) == status and name not in DONOR_OPERATORS]
         self.rng.shuffle(names)
         for number in self.rng.sample(near, min(_SECOND_CLAIM_TRIES, len(near))):
             for name in names:
                 corruption = self.index.corrupt(name, number)
                 if corruption is not None:
-                    return [self._worded(corruption, number)]
-        return []
+                    return self._reworded(corruption, number)
+        return None
 
-    def _faithful(self, number: int) -> ClaimDraft:
+    def _faithful(self, number: int) -> _Draft:
         text = self.index.sources[number].text
         moved = move_clause(text) if self.rng.random() < _MOVES_CLAUSE else None
-        faithful = Corruption(moved or text, "supported", "", "none", "The cited sentence says this.")
-        return self._worded(faithful, number)
+        return self._reworded(
+            Corruption(moved or text, "supported", "", "none", "The cited sentence says this."), number
+        )
 
-    def _corrupted(self, operator: str, number: int, round_: int, window: Window) -> ClaimDraft:
+    def _corrupted(self, operator: str, round_: int) -> _Draft:
+        """Draft the corruption of the sentence, or a statement of another document.
+
+        Where all foreign statements come too near to this document, the claim gets an invented cause instead.
+        """
+        number = self.number
         if operator in DONOR_OPERATORS:
-            return self._foreign(operator, number, window)
+            corruption = corrupt(operator, self.index.statement(number, self.rng, self._find_donors()))
+            if corruption is not None:
+                return self._reworded(corruption, number, foreign=True)
+            pool = self.index.pool("cause")
+            near = [candidate for candidate in self._sentences_near(None) if candidate in pool]
+            if not near:
+                return self._faithful(number)
+            operator, number, round_ = "cause", self.rng.choice(near), 0
         corruption = self.index.corrupt(operator, number, round_) or self.index.corrupt(operator, number)
         if corruption is None:
             raise LookupError(f"{operator!r} does not apply to sentence {number}")
-        return self._worded(corruption, number)
+        return self._reworded(corruption, number)
 
-    def _foreign(self, operator: str, number: int, window: Window) -> ClaimDraft:
-        """A statement of another document; an invented cause where all others come too near to this one."""
-        donors = self._find_donors(number, window)
-        corruption = corrupt(operator, self.index.statement(number, self.rng, donors))
-        if corruption is not None:
-            return self._worded(corruption, number, foreign=True)
-        pool = self.index.pool("cause")
-        inside = [near for near in self._sentences_in(window, set()) if near in pool]
-        return self._corrupted("cause", self.rng.choice(inside), 0, window) if inside else self._faithful(number)
-
-    def _worded(self, corruption: Corruption, number: int, *, foreign: bool = False) -> ClaimDraft:
-        """The claim reworded outside its span, some with their source named; in a haystack all foreign ones."""
+    def _reworded(self, corruption: Corruption, number: int, *, foreign: bool = False) -> _Draft:
+        """Reword a claim outside its span, and name the source of some; in a haystack, of all foreign ones."""
         span = corruption.unsupported_span
-        whole = span == strip_full_stop(corruption.text)
-        text = reword(corruption.text, "" if whole else span, self.rng)
-        span = strip_full_stop(text) if whole else span
+        spans_all = span == strip_full_stop(corruption.text)
+        text = reword(corruption.text, "" if spans_all else span, self.rng)
+        span = strip_full_stop(text) if spans_all else span
         if (foreign and self.layout.haystack) or self.rng.random() < _NAMES_SOURCE:
-            title = self.index.documents[self.index.sources[number].document].title
-            text = name_source(text, title, self.rng)
+            text = name_source(text, self.index.documents[self.document].title, self.rng)
         span = span if span in text else span[:1].lower() + span[1:]
-        return ClaimDraft(replace(corruption, text=text, unsupported_span=span), None if foreign else number)
+        return _Draft(replace(corruption, text=text, unsupported_span=span), None if foreign else number)
 
-    def _find_donors(self, number: int, window: Window) -> tuple[str, ...]:
-        """Statements of other documents on which the whole document is silent, the nearest in topic first; up to three.
+    def _find_donors(self) -> tuple[str, ...]:
+        """Return up to three statements of other documents on which the document is silent, nearest in topic first.
 
         Names that the document lacks count against a statement, for they give it away.
         """
-        index, source = self.index, self.index.sources[number]
-        topic = frozenset(terms(f"{index.passage_of(source).title} {source.text}"))
-        passages = range(len(index.documents[window.document].passages))
-        around = [index.terms_of(window.document, passage) for passage in passages]
-        everything = frozenset[str]().union(*around)
-        words = index.profile(window.document).words
+        index = self.index
+        topic = frozenset(terms(f"{index.passage_of(self.source).title} {self.source.text}"))
+        passages = range(len(index.documents[self.document].passages))
+        passage_terms = [index.terms_of(self.document, passage) for passage in passages]
+        document_terms = frozenset[str]().union(*passage_terms)
+        words = index.profile(self.document).words
         ranked = []
-        for other in self.rng.sample(range(len(index.sources)), min(_SAMPLE, len(index.sources))):
-            text = index.sources[other].text
-            own = frozenset(terms(text))
-            covered = coverage(own, everything) > _MAX_DONOR_COVERAGE and any(
-                coverage(own, passage) > _MAX_DONOR_COVERAGE for passage in around
+        for number in self.rng.sample(range(len(index.sources)), min(_SAMPLE, len(index.sources))):
+            text = index.sources[number].text
+            donor_terms = frozenset(terms(text))
+            covered = coverage(donor_terms, document_terms) > _MAX_DONOR_COVERAGE and any(
+                coverage(donor_terms, passage) > _MAX_DONOR_COVERAGE for passage in passage_terms
             )
-            if covered or index.sources[other].document == window.document or _COMMONPLACE.search(text):
+            if covered or index.sources[number].document == self.document or _COMMONPLACE.search(text):
                 continue
             foreign_names = sum(word[0].isupper() and word not in words for word in text.split()[1:])
-            ranked.append((-len(own & topic) + 2 * min(foreign_names, 3), other))
-        return tuple(index.sources[other].text for _, other in sorted(ranked)[:3])
+            ranked.append((-len(donor_terms & topic) + 2 * min(foreign_names, 3), number))
+        return tuple(index.sources[number].text for _, number in sorted(ranked)[:3])
 
-    def _choose_decoys(self, window: Window, drafts: Sequence[ClaimDraft]) -> list[tuple[int, int]]:
-        """Passages of other documents, the nearer half of a random sample, none of them near a claim or its source."""
-        sources = [self.index.sources[draft.source].text for draft in drafts if draft.source is not None]
-        claims = [frozenset(terms(text)) for text in [*sources, *(draft.text for draft in drafts)]]
-        every_term = frozenset[str]().union(*claims)
+    def _choose_decoys(self, drafts: Sequence[_Draft]) -> list[tuple[int, int]]:
+        """Choose passages of other documents: the nearer half of a sample, none near a claim or its source."""
+        texts = [self.index.sources[draft.source].text for draft in drafts if draft.source is not None]
+        claims = [frozenset(terms(text)) for text in [*texts, *(draft.claim.text for draft in drafts)]]
+        claim_terms = frozenset[str]().union(*claims)
         ranked = []
         for document, passage in self.rng.sample(self.index.passages, min(_SAMPLE, len(self.index.passages))):
-            own = self.index.terms_of(document, passage)
-            far = all(coverage(claim, own) < MAX_DECOY_COVERAGE for claim in claims)
-            if document != window.document and len(own) > 4 and far:
-                ranked.append((-len(own & every_term), document, passage))
-        count = self.layout.passages - len(window.passages)
+            decoy = self.index.terms_of(document, passage)
+            far = all(coverage(claim, decoy) < MAX_DECOY_COVERAGE for claim in claims)
+            if document != self.document and len(decoy) > 4 and far:
+                ranked.append((-len(decoy & claim_terms), document, passage))
+        count = self.layout.passages - len(self.window)
         nearest = [(document, passage) for _, document, passage in sorted(ranked)[: 2 * count]]
         return sorted(self.rng.sample(nearest, min(count, len(nearest))))
 
-    def _arrange(self, window: Window, decoys: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """All passages: the documents in random order, each document's passages in its own order."""
-        groups: dict[int, list[int]] = {window.document: list(window.passages)}
+    def _arrange(self, decoys: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return all passages: the documents in random order, each document's passages in its own order."""
+        groups: dict[int, list[int]] = {self.document: list(self.window)}
         for document, passage in decoys:
             groups.setdefault(document, []).append(passage)
         order = sorted(groups)
         self.rng.shuffle(order)
         return [(document, passage) for document in order for passage in groups[document]]
 
-    def _gold_claim(self, draft: ClaimDraft, id_of: Mapping[tuple[int, int], str]) -> GoldClaim:
-        facts: tuple[GoldFact, ...] = ()
-        if draft.source is not None:
-            source = self.index.sources[draft.source]
-            facts = (GoldFact(id_of[source.document, source.passage], source.start, source.end),)
-        claim = draft.claim
-        return GoldClaim(claim.text, claim.status, facts, claim.unsupported_span, claim.operator, claim.reason)
-
-    def _nearest(self, passage: int, drafts: Sequence[ClaimDraft], window: Window) -> list[tuple[int, int]]:
-        """The passage that was asked about, and those of its document that share most terms with the claims."""
-        required = frozenset(terms(" ".join(draft.text for draft in drafts)))
-        others = [other for other in window.passages if other != passage]
-        others.sort(key=lambda other: (-coverage(required, self.index.terms_of(window.document, other)), other))
-        return [(window.document, near) for near in [passage, *others][:_NEAREST]]
+    def _nearest(self, drafts: Sequence[_Draft]) -> tuple[int, ...]:
+        """The passage of the sentence, and those of its document that share most terms with the claims."""
+        required = frozenset(terms(" ".join(draft.claim.text for draft in drafts)))
+        ranked = sorted(
+            (-coverage(required, self.index.terms_of(self.document, passage)), passage)
+            for passage in self.window
+            if passage != self.source.passage
+        )
+        return (self.source.passage, *(passage for _, passage in ranked))[:_NEAREST]
 
 
 # The sequence of examples.
@@ -461,20 +439,22 @@ class Inventory:
     missing: tuple[Verdict, ...]
 
 
-class DocumentClaims(Immutable, Sequence[ClaimExample]):
+class DocumentClaims(GeneratedSequence[ClaimExample]):
     """Examples over documents: an immutable sequence whose item *i* is made when it is requested.
 
     documents: documents, or the path of a folder for `read_folder`. split: written into ids and part of the seed, so
     that two splits of one folder never share an example (they do share sentences: give train and test folders of
     their own). size: the number of items, by default as many as possible without using any verdict's sentences twice.
-    window: the limit on neighbouring passages of the document that is asked about. passages: their number with the
-    decoys of other documents. haystack: passages keep their ids of the folder, so that all of `corpus` can be
+    window: the limit on neighbouring passages of the document that a question is about. passages: their number with
+    the decoys of other documents. haystack: passages keep their ids of the folder, so that all of `corpus` can be
     searched.
 
     Verdicts take turns in shuffled rounds, so every prefix is balanced; within a verdict the operators take turns as
-    far as the documents carry them (`inventory` says how far). Item *i* depends on (split, seed, i), the window
-    settings and the documents alone. Raises DataError where no sentence is usable.
+    far as the documents carry them (see `inventory`). Item *i* depends on (split, seed, i), the window settings and
+    the documents alone. Raises DataError where no sentence is usable.
     """
+
+    ITEMS = "examples"
 
     def __init__(
         self,
@@ -495,55 +475,43 @@ class DocumentClaims(Immutable, Sequence[ClaimExample]):
         if not self._index.sources:
             raise DataError(f"{path}no sentence that can be a claim; expected prose such as policies or contracts.")
         self.split, self.seed = split, seed
-        self._layout = Layout(split, domain, window, passages, haystack)
+        self._layout = _Layout(split, domain, window, passages, haystack)
         self._plans: dict[Verdict, tuple[tuple[str, int], ...]] = {}
         self._verdicts = tuple(
             verdict
             for verdict in VERDICTS
             if verdict == "supported" or any(map(self._index.applies, self._operators(verdict)))
         )
-        self._size = size or len(self._verdicts) * min(len(self._plan(verdict)) for verdict in self._verdicts)
+        self.size = size or len(self._verdicts) * min(len(self._plan(verdict)) for verdict in self._verdicts)
 
-    def __len__(self) -> int:
-        return self._size
-
-    @overload
-    def __getitem__(self, index: int) -> ClaimExample: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[ClaimExample, ...]: ...
-    def __getitem__(self, index: int | slice) -> ClaimExample | tuple[ClaimExample, ...]:
-        if isinstance(index, slice):
-            return tuple(self[number] for number in range(*index.indices(self._size)))
-        number = index + self._size if index < 0 else index
-        if not 0 <= number < self._size:
-            raise IndexError(f"item {index} of {self._size}")
-        block, position = divmod(number, len(self._verdicts))
+    def generate(self, index: int) -> ClaimExample:
+        """Generate an example."""
+        block, position = divmod(index, len(self._verdicts))
         order = list(self._verdicts)
         random.Random(f"{self.split}:{self.seed}:block:{block}").shuffle(order)
         verdict = order[position]
         plan = self._plan(verdict)
         round_, step = divmod(block, len(plan))
-        builder = ExampleBuilder(
-            self._index, self._layout, random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{number}")
-        )
-        return builder.build(f"docs-{self.split}-{number:05d}", verdict, *plan[step], round_)
+        operator, number = plan[step]
+        rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{index}")
+        builder = _ExampleBuilder(self._index, self._layout, rng, number)
+        return builder.build(f"docs-{self.split}-{index:05d}", verdict, operator, round_)
 
     def __reduce__(self) -> tuple[object, ...]:
         settings = asdict(self._layout)
-        return partial(DocumentClaims, seed=self.seed, size=self._size, **settings), (self._index.documents,)
+        return partial(DocumentClaims, seed=self.seed, size=self.size, **settings), (self._index.documents,)
 
     def index_of(self, task_id: str) -> int:
-        """The position of an example's id. Raises ConfigError for an id that is not in the sequence."""
+        """Return the index of an example's id. Raises ConfigError for an id that is not in the sequence."""
         prefix, _, number = task_id.rpartition("-")
-        if prefix != f"docs-{self.split}" or not number.isascii() or not number.isdigit() or len(number) > 12:
-            raise ConfigError(f"no example {task_id[:80]!r}: ids look like 'docs-{self.split}-00000'")
-        if int(number) >= self._size:
-            raise ConfigError(f"no example {task_id!r}: there are {self._size}")
+        if prefix != f"docs-{self.split}" or not re.fullmatch("[0-9]{1,12}", number) or int(number) >= self.size:
+            ids = f"docs-{self.split}-00000 to docs-{self.split}-{self.size - 1:05d}"
+            raise ConfigError(f"no example {task_id[:80]!r}: ids run from {ids}")
         return int(number)
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over the documents, the operators' version and every setting."""
-        settings = [self.seed, self._size, *astuple(self._layout)]
+        settings = [self.seed, self.size, *astuple(self._layout)]
         return hashlib.sha256(json.dumps([self._index.fingerprint, settings]).encode()).hexdigest()
 
     @property
@@ -562,37 +530,34 @@ class DocumentClaims(Immutable, Sequence[ClaimExample]):
         return Inventory(documents, len(self._index.sources), unusable, claims, missing)
 
     def _operators(self, verdict: Verdict) -> list[str]:
-        """The operators that can make this verdict; an addition needs a true claim beside it."""
+        """Operators that can make this verdict; an addition needs a true claim beside it."""
         if verdict == "partially_supported":
             return [name for name in OPERATORS if name != "irrelevant"]
         return [name for name in OPERATORS if status_of(name) == verdict and name != "addition"]
 
     def _plan(self, verdict: Verdict) -> tuple[tuple[str, int], ...]:
-        """Operator and sentence of every item with this verdict, in order; it starts over when it is used up."""
-        if verdict not in self._plans:
-            rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{verdict}")
-            if verdict == "supported":
-                pools = {"none": list(range(len(self._index.sources)))}
-            else:
-                pools = {name: list(self._index.pool(name)) for name in self._operators(verdict)}
-            for pool in pools.values():
-                rng.shuffle(pool)
-            self._plans[verdict] = tuple(_interleave(pools))
+        """Operator and sentence of every item with this verdict, in order; used again from the start when exhausted.
+
+        The pools are mixed evenly: about equal shares in the first few hundred items, the rest of the larger ones
+        after. Every pool gives up to `level` items to the first part, in which item k of n sorts at (k + 0.5) / n.
+        """
+        if verdict in self._plans:
+            return self._plans[verdict]
+        rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{verdict}")
+        if verdict == "supported":
+            pools = {"none": list(range(len(self._index.sources)))}
+        else:
+            pools = {name: list(self._index.pool(name)) for name in self._operators(verdict)}
+        for pool in pools.values():
+            rng.shuffle(pool)
+        level, total = 0, 0
+        while total < _EVEN_SHARE and any(len(pool) > level for pool in pools.values()):
+            total += sum(len(pool) > level for pool in pools.values())
+            level += 1
+        early, late = [], []
+        for name, pool in pools.items():
+            share = min(level, len(pool))
+            early += [((rank + 0.5) / share, name, pool[rank]) for rank in range(share)]
+            late += [((rank + 0.5) / len(pool), name, pool[rank]) for rank in range(share, len(pool))]
+        self._plans[verdict] = tuple((name, number) for _, name, number in [*sorted(early), *sorted(late)])
         return self._plans[verdict]
-
-
-def _interleave(pools: Mapping[str, Sequence[int]]) -> list[tuple[str, int]]:
-    """The pools mixed evenly: about equal shares in the first few hundred, the rest of the larger ones after.
-
-    Every pool gives up to `level` items to the first part, in which item k of n sorts at (k + 0.5) / n.
-    """
-    level, total = 0, 0
-    while total < _EVEN_SHARE and any(len(pool) > level for pool in pools.values()):
-        total += sum(len(pool) > level for pool in pools.values())
-        level += 1
-    early, late = [], []
-    for name, pool in pools.items():
-        share = min(level, len(pool))
-        early += [((rank + 0.5) / share, name, pool[rank]) for rank in range(share)]
-        late += [((rank + 0.5) / len(pool), name, pool[rank]) for rank in range(share, len(pool))]
-    return [(name, number) for _, name, number in [*sorted(early), *sorted(late)]]

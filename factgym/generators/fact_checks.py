@@ -1,4 +1,4 @@
-"""Generated fact checks in the layout of AVeriTeC's, which let ProFact play without any file.
+"""Generated fact checks in the layout of AVeriTeC's, with which ProFact needs no data file.
 
 The claim, of one to three statements, is drawn first; only then the label is drawn and the reports are generated to fit
 it. Wording, numbers, speaker and date of a claim therefore carry no information on its label: only the reports do.
@@ -17,7 +17,7 @@ import datetime as dt
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -37,15 +37,14 @@ from factgym.datasets.averitec import (
 )
 from factgym.datasets.evidence import Evidence, EvidenceCorpus, evidence_id, host_of
 from factgym.datasets.evidence_store import ClaimKey
-from factgym.generators.base import GeneratedSplit, balanced_choice
-from factgym.generators.fact_check_topics import AGENCIES, KINDS, LOCATIONS, SOURCES, SPEAKERS, TOPICS, Topic
+from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import stem
 
 SPLITS: Mapping[str, int] = MappingProxyType({"dev": 500, "train": 1200, "test": 500})
 """Split -> its default size; the first is the default split."""
 
 MAX_SIZE = 1_400
-"""The largest split: each of its subjects has its own name, and there are no more names."""
+"""The largest split: each of its subjects has its own name, and there are no more stems."""
 
 HAYSTACK_KIND = "generated haystack"
 
@@ -78,6 +77,68 @@ _BECAUSE = {
 
 
 @dataclass(frozen=True, slots=True)
+class Topic:
+    """A yearly value of a subject, and its wordings; a question does not give the value, a check asks for yes or no.
+
+    values: names of which one holds. range: first, last and step of a whole number, where there are no values.
+    """
+
+    id: str
+    claims: tuple[str, ...]
+    questions: tuple[str, ...]
+    check: str
+    reports: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    range: tuple[int, int, int] = (0, 0, 1)
+    unit: str = ""
+
+    def value(self, rng: random.Random) -> str:
+        """Draw a value as it is written."""
+        if self.values:
+            return rng.choice(self.values)
+        low, high, step = self.range
+        return f"{rng.randrange(low, high + 1, step):,}{self.unit}"
+
+    def other(self, rng: random.Random, value: str) -> str:
+        """Draw another value; a number differs by at least a quarter, so that it is no rounding of the first."""
+        if self.values:
+            return rng.choice([candidate for candidate in self.values if candidate != value])
+        number = _digits(value)
+        while True:
+            candidate = self.value(rng)
+            if abs(_digits(candidate) - number) >= 0.25 * max(_digits(candidate), number):
+                return candidate
+
+
+def _digits(text: str) -> int:
+    return int("".join(filter(str.isdigit, text)))
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectKind:
+    """Kind of subject. names: templates over `{stem}`."""
+
+    name: str
+    names: tuple[str, ...]
+    topics: tuple[Topic, ...]
+
+
+@cache
+def subject_kinds() -> tuple[SubjectKind, ...]:
+    """Return all kinds of subjects with their topics."""
+    table = word_table("fact_checks")
+    values: Mapping[str, tuple[str, ...]] = table["values"]
+    return tuple(
+        SubjectKind(
+            kind["name"],
+            kind["names"],
+            tuple(Topic(**topic | {"values": values.get(topic.get("values"), ())}) for topic in kind["topics"]),
+        )
+        for kind in table["kinds"]
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class CheckWithEvidence:
     """A generated fact check and all reports around it, its gold evidence included."""
 
@@ -97,7 +158,7 @@ class _Statement:
 
     @property
     def claim_text(self) -> str:
-        return self.topic.claim[self.form].format(s=self.subject, v=self.value, y=self.year)
+        return self.topic.claims[self.form].format(s=self.subject, v=self.value, y=self.year)
 
     def fill(self, template: str, value: str = "", agency: str = "", year: int | None = None) -> str:
         """Fill a template of the topic with this statement's words."""
@@ -107,9 +168,16 @@ class _Statement:
 def generate_check(split: str, seed: int, index: int) -> CheckWithEvidence:
     """Generate the check at an index with its reports."""
     rng = random.Random(f"fact check {seed} {split} {index}")
-    statements = _draw_statements(rng, stem(split, seed, index))
+    kind = rng.choice(subject_kinds())
+    subject = rng.choice(kind.names).format(stem=stem(split, seed, index))
+    year = rng.randint(_FIRST_YEAR, _LAST_YEAR)
+    statements = [
+        _Statement(topic, subject, year, topic.value(rng), rng.randrange(len(topic.claims)))
+        for topic in rng.sample(kind.topics, rng.choice(_STATEMENTS))
+    ]
     claim_date = dt.date(statements[0].year + 1, 1, 10) + dt.timedelta(days=rng.randrange(600))
-    speaker, location, source = rng.choice(SPEAKERS), rng.choice(LOCATIONS), rng.choice(SOURCES)
+    table = word_table("fact_checks")
+    speaker, location, source = (rng.choice(table[key]) for key in ("speakers", "locations", "sources"))
     label = balanced_choice(LABELS, index, f"labels {seed} {split}")
     reporter = _Reporter(rng, claim_date)
     # One statement has the label of the claim; the others are supported.
@@ -139,14 +207,6 @@ def generate_check(split: str, seed: int, index: int) -> CheckWithEvidence:
     return CheckWithEvidence(check, tuple(reporter.evidence))
 
 
-def _draw_statements(rng: random.Random, name: str) -> list[_Statement]:
-    kind = rng.choice(list(KINDS))
-    subject = rng.choice(KINDS[kind]).format(stem=name)
-    year = rng.randint(_FIRST_YEAR, _LAST_YEAR)
-    topics = rng.sample(TOPICS[kind], rng.choice(_STATEMENTS))
-    return [_Statement(topic, subject, year, topic.value(rng), rng.randrange(len(topic.claim))) for topic in topics]
-
-
 def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -158,20 +218,40 @@ class _Reporter:
         self.evidence: list[Evidence] = []
         self._rng = rng
         self._claim_date = claim_date
-        self._agencies = rng.sample(AGENCIES, len(AGENCIES))
+        self._agencies: list[str] = []
+        self._renew_agencies()
+
+    def _renew_agencies(self) -> None:
+        agencies = word_table("fact_checks")["agencies"]
+        self._agencies = self._rng.sample(agencies, len(agencies))
 
     def report_statement(self, statement: _Statement, label: Label) -> Iterator[GoldQuestion]:
         """Write the reports that give a statement its label, and yield the questions that they answer."""
-        other = statement.topic.other(self._rng, statement.value)
+        rng = self._rng
+        wrong = statement.topic.other(rng, statement.value)
         if label == CONFLICTING:
-            values = [statement.value, other]
-            self._rng.shuffle(values)
+            values = [statement.value, wrong]
+            rng.shuffle(values)
             for value in values:
-                yield self._attributed_question(statement, value)
-        elif label == NOT_ENOUGH:
+                agency = self._agencies[-1]
+                text, url = self._report(statement, value, statement.year)
+                question = self._open_question(statement)
+                question = f"According to {agency}, {question[:1].lower()}{question[1:]}"
+                yield GoldQuestion(question, (GoldAnswer(text, "Extractive", source_url=url),))
+            return
+        if label == NOT_ENOUGH:
             yield GoldQuestion(self._open_question(statement), (GoldAnswer(NO_ANSWER, "Unanswerable"),))
+            return
+        value = statement.value if label == SUPPORTED else wrong
+        text, url = self._report(statement, value, statement.year)
+        if rng.random() < 0.5:
+            self._report(statement, value, statement.year, last=True)
+        if rng.random() >= _BOOLEAN_RATE:
+            answer = GoldAnswer(text, "Extractive", source_url=url)
+            yield GoldQuestion(self._open_question(statement), (answer,))
         else:
-            yield self._question(statement, statement.value if label == SUPPORTED else other)
+            answer = GoldAnswer("Yes" if label == SUPPORTED else "No", "Boolean", text, source_url=url)
+            yield GoldQuestion(statement.fill(statement.topic.check, statement.value), (answer,))
 
     def report_other_years(self, statement: _Statement) -> None:
         """Write reports that decide nothing; those of later years are younger than the claim."""
@@ -179,47 +259,27 @@ class _Reporter:
             year = statement.year + step
             self._report(statement, statement.topic.value(self._rng), year)
 
-    def _question(self, statement: _Statement, value: str) -> GoldQuestion:
-        text, url = self._report(statement, value, statement.year)
-        if self._rng.random() < 0.5:
-            self._report(statement, value, statement.year, last=True)
-        if self._rng.random() >= _BOOLEAN_RATE:
-            return GoldQuestion(self._open_question(statement), (GoldAnswer(text, "Extractive", source_url=url),))
-        answer = "Yes" if value == statement.value else "No"
-        question = statement.fill(statement.topic.check, statement.value)
-        return GoldQuestion(question, (GoldAnswer(answer, "Boolean", text, source_url=url),))
-
-    def _attributed_question(self, statement: _Statement, value: str) -> GoldQuestion:
-        agency = self._agencies[-1]
-        text, url = self._report(statement, value, statement.year)
-        question = self._open_question(statement)
-        return GoldQuestion(
-            f"According to {agency}, {question[:1].lower()}{question[1:]}",
-            (GoldAnswer(text, "Extractive", source_url=url),),
-        )
-
     def _open_question(self, statement: _Statement) -> str:
-        return statement.fill(self._rng.choice(statement.topic.question))
+        return statement.fill(self._rng.choice(statement.topic.questions))
 
     def _report(self, statement: _Statement, value: str, year: int, *, last: bool = False) -> tuple[str, str]:
-        """Add one piece of evidence. Return its decisive sentence and the address of its page."""
-        rng = self._rng
-        form = statement.topic.report[-1 if last else rng.randrange(len(statement.topic.report))]
+        """Add one report as evidence. Return its decisive sentence and the address of its page.
+
+        Its date lies within the months after December of `year`, before the claim wherever that is possible.
+        """
+        rng, forms = self._rng, statement.topic.reports
+        form = forms[-1 if last else rng.randrange(len(forms))]
         text = statement.fill(form, value, self._agencies.pop(), year)
-        day = self._publication_date(year)
+        first = dt.date(year, 12, 1)
+        days = min((self._claim_date - first).days, 240) if first < self._claim_date else 240
+        day = first + dt.timedelta(days=rng.randrange(days))
         host = f"{stem('hosts', 0, rng.randrange(400)).lower()}-news.example"
         url = f"https://www.{host}/{day:%Y/%m/%d}/{rng.randrange(10**6):06d}"
         passage = " ".join([*rng.sample(_OPENINGS, rng.randrange(2)), text, *rng.sample(_CLOSINGS, rng.randrange(2))])
         self.evidence.append(Evidence(evidence_id(url, passage), host_of(url), passage, url, day))
         if not self._agencies:
-            self._agencies = rng.sample(AGENCIES, len(AGENCIES))
+            self._renew_agencies()
         return text, url
-
-    def _publication_date(self, year: int) -> dt.date:
-        """Draw a date within the months after December of `year`, before the claim wherever that is possible."""
-        first = dt.date(year, 12, 1)
-        days = min((self._claim_date - first).days, 240) if first < self._claim_date else 240
-        return first + dt.timedelta(days=self._rng.randrange(days))
 
 
 class GeneratedFactChecks(GeneratedSplit[FactCheck]):
@@ -259,8 +319,10 @@ class GeneratedEvidenceStore(Immutable):
 
     def __init__(self, checks: GeneratedFactChecks) -> None:
         self._checks = checks
-        pieces = {piece.id: piece for index in range(len(checks)) for piece in checks.with_evidence(index).evidence}
-        self._corpus = EvidenceCorpus(pieces[key] for key in sorted(pieces))
+        reports = {
+            report.id: report for index in range(len(checks)) for report in checks.with_evidence(index).evidence
+        }
+        self._corpus = EvidenceCorpus(reports[key] for key in sorted(reports))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return GeneratedEvidenceStore, (self._checks,)

@@ -1,4 +1,4 @@
-"""A generated closed world: short documents about invented things, and questions of one to four hops over them.
+"""A generated closed world: short documents about invented entities, and questions of one to four hops over them.
 
     corpus, triples = world(seed=0, size=200, split="train")
 
@@ -6,9 +6,9 @@ Every fact is stated in one sentence of one document, so the gold evidence of a 
 each hop, in the order of the hops; each hop needs another document. All names are invented and every answer is drawn at
 random, so that a question cannot be answered without its evidence. Splits share no name.
 
-The world grows in blocks of ten questions. A block's facts join its things to things of that block or of an earlier one
-and are stated in the block's own documents. Nothing of a block changes when the world grows: a smaller world is a prefix
-of a larger one.
+The world grows in blocks of ten questions. A block's facts join its entities to entities of that block or of an earlier
+one and are stated in the block's own documents. Nothing of a block changes when the world grows: a smaller world is a
+prefix of a larger one.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.multihop import Evidence, Triple
-from factgym.generators.base import GeneratedSplit
+from factgym.generators.base import GeneratedSplit, word_table
 from factgym.generators.invented_names import Names
-from factgym.generators.multihop_relations import DATE, KINDS, NUMBER, VALUES, Kind, Relation
 from factgym.generators.synthetic.grammar import MONTHS
 
 SPLITS: Mapping[str, int] = MappingProxyType({"train": 400, "validation": 100, "test": 100})
-"""Split -> its default size. Splits have different things: each uses its own third of all invented words."""
+"""Split -> its default size. Splits have different entities: each uses its own third of all invented words."""
 
 MAX_SIZE = 5_000
 """The largest world; beyond it, short invented names run out."""
@@ -42,10 +42,10 @@ HOPS = (1, 1, 1, 1, 2, 2, 2, 3, 3, 4)
 _VERSION = 1
 _FIRST_YEAR, _LAST_YEAR = 1702, 1925
 _EARLIER_RATE = 0.25
-"""Share of the facts whose object is a thing of an earlier block."""
+"""Share of the facts whose object is an entity of an earlier block."""
 
 _OWN_DOCUMENT_RATE = 0.65
-"""Share of the facts about two things of a block that the subject's document states, not the object's."""
+"""Share of the facts about two entities of a block that the subject's document states, not the object's."""
 
 _SHORT_NAME_RATE = 0.4
 _MAX_STATED = 7
@@ -64,9 +64,49 @@ _NAME_FORMS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Kind of fact. target: the kind of the object, or "date", "year" or "number". after: relation to a person.
+
+    phrase: names the object in questions of several hops. statements: for the subject's document. inverse: for the
+    object's document, empty where there is none. bounds: smallest and greatest number.
+    """
+
+    name: str
+    target: str
+    questions: tuple[str, ...]
+    phrase: str
+    statements: tuple[str, ...]
+    inverse: tuple[str, ...] = ()
+    bounds: tuple[int, int] = (0, 0)
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Kind of entity. count: entities in a block. phrase: names one in a question. leads: first sentences."""
+
+    name: str
+    count: int
+    phrase: str
+    leads: tuple[str, ...]
+    fillers: tuple[str, ...]
+    relations: tuple[Relation, ...]
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """Return all kinds of entities by name."""
+    tables = word_table("multihop_world")["kinds"]
+    return {
+        table["name"]: Kind(**table | {"relations": tuple(Relation(**row) for row in table["relations"])})
+        for table in tables
+    }
+
+
 @dataclass(eq=False, slots=True)
-class Thing:
-    """One thing. born: the year of a person's birth. facts: by relation. stated: the facts that its document states."""
+class Entity:
+    """An invented entity. born: a person's year of birth. facts: by relation. stated: facts in its document."""
 
     name: str
     kind: Kind
@@ -81,19 +121,19 @@ class Thing:
 
 @dataclass(eq=False, slots=True)
 class Fact:
-    """One true fact. target: the object where it is a thing. host: the thing whose document states the fact."""
+    """A true fact. target: the object where it is an entity. host: the entity whose document states the fact."""
 
-    subject: Thing
+    subject: Entity
     relation: Relation
     object: str
-    target: Thing | None
-    host: Thing
+    target: Entity | None
+    host: Entity
     statement: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Facts of which each is about the object of the one before; the object of the last one is the answer."""
+    """Facts of which each is about the object of the previous fact; the object of the last one is the answer."""
 
     facts: tuple[Fact, ...]
     form: int
@@ -102,7 +142,7 @@ class Chain:
     def question(self) -> str:
         """The question, which names the first subject alone."""
         subject = self.facts[0].subject
-        phrase = subject.kind.named.format(s=subject.name)
+        phrase = subject.kind.phrase.format(s=subject.name)
         for fact in self.facts[:-1]:
             phrase = fact.relation.phrase.format(s=phrase)
         forms = self.facts[-1].relation.questions
@@ -113,6 +153,16 @@ class Chain:
         """The subject and the path of relations, which identify a question whatever its words."""
         return (self.facts[0].subject.name, *(fact.relation.name for fact in self.facts))
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether every hop needs a document of its own, and no document before the last one holds the answer."""
+        hosts = [fact.host for fact in self.facts]
+        subject, answer = self.facts[0].subject, self.facts[-1].object
+        visited = {subject.name, *(fact.object for fact in self.facts)}
+        if len(visited) <= len(self.facts) or len(set(map(id, hosts))) < len(hosts):
+            return False
+        return len(hosts) == 1 or not any(host.mentions(answer) for host in (subject, *hosts[:-1]))
+
 
 class _Graph:
     """Grows block by block, the same for the same seed and split; splits share no invented word."""
@@ -120,96 +170,77 @@ class _Graph:
     def __init__(self, seed: int, split: str) -> None:
         self._rng = random.Random(f"factgym multihop world {seed} {split}")
         self._names = _SplitNames(self._rng, tuple(SPLITS).index(split))
-        self._earlier: dict[str, list[Thing]] = {name: [] for name in KINDS}
+        self._earlier: dict[str, list[Entity]] = {name: [] for name in kinds()}
         self._questions: set[tuple[str, ...]] = set()
         self._answers: Counter[str] = Counter()
 
-    def grow(self) -> tuple[list[Thing], list[Chain]]:
-        """Return the things and the questions of the next block."""
-        new = {kind.name: [self._draw_thing(kind) for _ in range(kind.each)] for kind in KINDS.values()}
-        things = [thing for same_kind in new.values() for thing in same_kind]
-        for thing in things:
-            for relation in thing.kind.relations:
-                self._add_fact(thing, relation, new)
+    def grow(self) -> tuple[list[Entity], list[Chain]]:
+        """Return the entities and the questions of the next block."""
+        rng = self._rng
+        block: dict[str, list[Entity]] = {}
+        for kind in kinds().values():
+            block[kind.name] = []
+            for _ in range(kind.count):
+                born = rng.randint(_FIRST_YEAR, _LAST_YEAR) if kind.name == "person" else 0
+                block[kind.name].append(Entity(self._names.of(kind.name), kind, born))
+        entities = [entity for same_kind in block.values() for entity in same_kind]
+        for entity in entities:
+            for relation in entity.kind.relations:
+                self._add_fact(entity, relation, block)
         hops = list(HOPS)
-        self._rng.shuffle(hops)
-        chains = [self._draw_chain(things, count) for count in hops]
-        for name, same_kind in new.items():
+        rng.shuffle(hops)
+        chains = [self._draw_chain(entities, count) for count in hops]
+        for name, same_kind in block.items():
             self._earlier[name] += same_kind
-        return things, chains
+        return entities, chains
 
-    def _draw_thing(self, kind: Kind) -> Thing:
-        born = self._rng.randint(_FIRST_YEAR, _LAST_YEAR) if kind.name == "person" else 0
-        return Thing(self._names.of(kind.name), kind, born)
-
-    def _add_fact(self, thing: Thing, relation: Relation, new: dict[str, list[Thing]]) -> None:
+    def _add_fact(self, subject: Entity, relation: Relation, block: Mapping[str, list[Entity]]) -> None:
         """Draw a fact and the document that states it. A person without anyone older has no teacher."""
         rng = self._rng
-        target: Thing | None = None
-        host = thing
-        if relation.target in VALUES:
-            value = self._draw_value(thing, relation)
+        target: Entity | None = None
+        host = subject
+        if relation.target == "number":
+            value = f"{rng.randint(*relation.bounds):,}"
+        elif relation.target == "date":
+            value = f"{rng.randint(1, 28)} {rng.choice(MONTHS)} {subject.born}"
+        elif relation.target == "year":
+            person = subject.facts.get(relation.after)
+            born = person.target.born if person and person.target else rng.randint(_FIRST_YEAR, _LAST_YEAR)
+            value = str(born + rng.randint(22, 64))
         else:
             earlier = self._earlier[relation.target]
             is_new = not earlier or rng.random() >= _EARLIER_RATE
-            target = rng.choice(new[relation.target] if is_new else earlier)
-            if target is thing or (relation.name == "teacher" and target.born > thing.born - 15):
+            target = rng.choice(block[relation.target] if is_new else earlier)
+            if target is subject or (relation.name == "teacher" and target.born > subject.born - 15):
                 return
             value = target.name
-            can_move = is_new and relation.other and len(target.stated) < _MAX_STATED
+            can_move = is_new and relation.inverse and len(target.stated) < _MAX_STATED
             if can_move and rng.random() >= _OWN_DOCUMENT_RATE:
                 host = target
-        name = thing.name
-        if host is thing and thing.born and rng.random() < _SHORT_NAME_RATE:
+        name = subject.name
+        if host is subject and subject.born and rng.random() < _SHORT_NAME_RATE:
             name = name.rpartition(" ")[2]
-        form = rng.choice(relation.own if host is thing else relation.other)
-        fact = Fact(thing, relation, value, target, host, form.format(s=name, o=value))
-        thing.facts[relation.name] = fact
+        form = rng.choice(relation.statements if host is subject else relation.inverse)
+        fact = Fact(subject, relation, value, target, host, form.format(s=name, o=value))
+        subject.facts[relation.name] = fact
         host.stated.append(fact)
 
-    def _draw_value(self, thing: Thing, relation: Relation) -> str:
-        rng = self._rng
-        if relation.target == NUMBER:
-            return f"{rng.randint(*relation.bounds):,}"
-        if relation.target == DATE:
-            return f"{rng.randint(1, 28)} {rng.choice(MONTHS)} {thing.born}"
-        person = thing.facts.get(relation.after)
-        born = person.target.born if person and person.target else rng.randint(_FIRST_YEAR, _LAST_YEAR)
-        return str(born + rng.randint(22, 64))
-
-    def _draw_chain(self, things: list[Thing], hops: int) -> Chain:
-        """Draw a new question by rejection sampling over random walks."""
+    def _draw_chain(self, entities: list[Entity], hops: int) -> Chain:
+        """Draw a new question by rejection sampling over random walks; a walk ends early at a value."""
         for _ in range(_MAX_ATTEMPTS):
-            facts = self._walk(self._rng.choice(things), hops)
-            chain = Chain(facts, self._rng.randrange(2))
+            entity: Entity | None = self._rng.choice(entities)
+            facts: list[Fact] = []
+            while entity is not None and len(facts) < hops:
+                facts.append(self._rng.choice(tuple(entity.facts.values())))
+                entity = facts[-1].target
+            chain = Chain(tuple(facts), self._rng.randrange(2))
             answer = facts[-1].object
             is_new = chain.key not in self._questions and self._answers[answer] < _MAX_SAME_ANSWER
-            if len(facts) == hops and is_new and _is_sound(facts):
+            if len(facts) == hops and is_new and chain.is_sound:
                 self._questions.add(chain.key)
                 self._answers[answer] += 1
                 return chain
         raise RuntimeError(f"no question of {hops} hops in {_MAX_ATTEMPTS} attempts: the relations have too few paths")
-
-    def _walk(self, thing: Thing, hops: int) -> tuple[Fact, ...]:
-        """Return up to `hops` facts along a random path; fewer where it ends at a value too early."""
-        facts: list[Fact] = []
-        while len(facts) < hops:
-            fact = self._rng.choice(tuple(thing.facts.values()))
-            facts.append(fact)
-            if fact.target is None:
-                break
-            thing = fact.target
-        return tuple(facts)
-
-
-def _is_sound(facts: tuple[Fact, ...]) -> bool:
-    """Return whether every hop needs a document of its own, and no document before the last one holds the answer."""
-    hosts = [fact.host for fact in facts]
-    visited = [facts[0].subject.name, *(fact.object for fact in facts)]
-    if len(set(visited)) < len(visited) or len(set(map(id, hosts))) < len(hosts):
-        return False
-    before = [facts[0].subject, *hosts[:-1]] if len(facts) > 1 else []
-    return not any(host.mentions(facts[-1].object) for host in before)
 
 
 class _SplitNames(Names):
@@ -227,7 +258,7 @@ class _SplitNames(Names):
                 return word
 
     def of(self, kind: str) -> str:
-        """Return a name for a thing of this kind."""
+        """Return a name for an entity of this kind."""
         if kind == "person":
             return self.person()
         if kind == "novel":
@@ -250,14 +281,14 @@ class GeneratedTriples(GeneratedSplit[Triple]):
         graph = _Graph(self.seed, self.split)
         rng = random.Random(f"factgym multihop documents {_VERSION} {self.seed} {self.split}")
         passages: list[Passage] = []
-        chains: list[Chain] = []
-        evidence: dict[int, Evidence] = {}
-        while len(chains) < self.size:
-            things, block_chains = graph.grow()
-            passages += [self._write_document(thing, rng, evidence) for thing in things]
-            chains += block_chains
+        self._chains: list[Chain] = []
+        self._evidence: dict[int, Evidence] = {}
+        while len(self._chains) < self.size:
+            entities, chains = graph.grow()
+            passages += [self._write_document(entity, rng) for entity in entities]
+            self._chains += chains
         self.corpus = Corpus(sorted(passages, key=lambda passage: passage.id))
-        self._triples = tuple(self._triple(chain, index, evidence) for index, chain in enumerate(chains[: self.size]))
+        self._triples = tuple(map(self._triple, range(self.size)))
 
     @classmethod
     def max_size(cls, split: str) -> int | None:
@@ -272,38 +303,33 @@ class GeneratedTriples(GeneratedSplit[Triple]):
         """Return a question."""
         return self._triples[index]
 
-    def _write_document(self, thing: Thing, rng: random.Random, evidence: dict[int, Evidence]) -> Passage:
-        """Write the document about a thing: a definition, then its facts and a remark in random order.
-
-        evidence: by the identity of a fact; the document's facts are added.
-        """
+    def _write_document(self, entity: Entity, rng: random.Random) -> Passage:
+        """Write the document about an entity: a definition, then its facts and a remark in random order."""
         # The id is a hash: documents of one question have nothing in common.
-        digest = hashlib.blake2b(f"{self.split} {self.seed} {thing.name}".encode(), digest_size=5)
+        digest = hashlib.blake2b(f"{self.split} {self.seed} {entity.name}".encode(), digest_size=5)
         document_id = f"w{digest.hexdigest()}"
-        order: list[Fact | None] = [*thing.stated, None]
+        order: list[Fact | None] = [*entity.stated, None]
         rng.shuffle(order)
-        text = _capitalize(rng.choice(thing.kind.leads).format(s=thing.name))
+        text = _capitalize(rng.choice(entity.kind.leads).format(s=entity.name))
         for fact in order:
-            sentence = _capitalize(fact.statement) if fact else rng.choice(thing.kind.fillers)
+            sentence = _capitalize(fact.statement) if fact else rng.choice(entity.kind.fillers)
             start = len(text) + 1
             text = f"{text} {sentence}"
             if fact:
-                evidence[id(fact)] = Evidence(document_id, start, len(text), sentence)
-        return Passage(document_id, thing.name, text)
+                self._evidence[id(fact)] = Evidence(document_id, start, len(text), sentence)
+        return Passage(document_id, entity.name, text)
 
-    def _triple(self, chain: Chain, index: int, evidence: Mapping[int, Evidence]) -> Triple:
+    def _triple(self, index: int) -> Triple:
+        chain = self._chains[index]
         return Triple(
             id=f"world-{self.split}-{self.seed}-{index:05d}",
             question=chain.question,
             answers=_answers(chain.facts[-1]),
-            evidence=tuple(evidence[id(fact)] for fact in chain.facts),
+            evidence=tuple(self._evidence[id(fact)] for fact in chain.facts),
             hops=len(chain.facts),
             benchmark="synthetic",
             kind="generated",
-            meta={
-                "subject": chain.facts[0].subject.name,
-                "path": [fact.relation.name for fact in chain.facts],
-            },
+            meta={"subject": chain.facts[0].subject.name, "path": [fact.relation.name for fact in chain.facts]},
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -327,19 +353,14 @@ def _shared_triples(split: str, seed: int, size: int | None) -> GeneratedTriples
 def _answers(fact: Fact) -> tuple[str, ...]:
     """Return the object and other ways to write it."""
     value = fact.object
-    if fact.relation.target == DATE:
+    if fact.relation.target == "date":
         day, month, year = value.split(" ")
         return (value, f"{month} {day}, {year}")
-    if fact.relation.target == NUMBER:
+    if fact.relation.target == "number":
         return (value, value.replace(",", "")) if "," in value else (value,)
-    first, _, rest = value.partition(" ")
-    others = {
-        "person": (rest,),
-        "river": (rest, f"{rest} River"),
-        "prize": (first,),
-        "lake": (rest,),
-    }
-    return (value, *others.get(fact.relation.target, ()))
+    first, _, last = value.partition(" ")
+    aliases = {"person": (last,), "river": (last, f"{last} River"), "prize": (first,), "lake": (last,)}
+    return (value, *aliases.get(fact.relation.target, ()))
 
 
 def _capitalize(text: str) -> str:

@@ -13,22 +13,24 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any
 
 from factgym.core.tasks import Immutable, shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.questions import Question
-from factgym.generators.base import GeneratedSplit, balanced_choice
+from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import Names
-from factgym.generators.question_relations import KINDS, OOD_KINDS, Kind, Relation
 
 SPLITS: Mapping[str, int] = MappingProxyType({"train": 2000, "validation": 400, "test": 400, "ood": 400})
 """Split -> its default size, which is its largest as well."""
 
 TIERS: Mapping[str, tuple[int, int]] = {"absent": (0, 0), "rare": (1, 4), "known": (5, 19), "common": (20, 400)}
-"""Tier -> the least and the most statements of a fact; those of the paper's reward."""
+"""Tier -> bounds on the statements of a fact: the tiers of CorVer's co-occurrence reward."""
+
+OOD_KINDS = ("opera", "company")
+"""Kinds of subjects in the split "ood" alone."""
 
 _VERSION = 1
 _SUBJECTS, _OOD_SUBJECTS = 60, 13
@@ -45,8 +47,39 @@ _POOLS = {"press": 24, "university": 24, "award": 16, "province": 12, "river": 4
 
 
 @dataclass(frozen=True, slots=True)
+class Relation:
+    """Kind of fact. value: the kind of its object. questions, statements: the usual form first."""
+
+    name: str
+    value: str
+    questions: tuple[str, ...]
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Kind of subject. leads: templates that state every relation. stub: a template that states none."""
+
+    name: str
+    relations: tuple[Relation, ...]
+    leads: tuple[str, ...]
+    fillers: tuple[str, ...]
+    stub: str
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """Return all kinds of subjects by name."""
+    tables = word_table("question_world")["kinds"]
+    return {
+        table["name"]: Kind(**table | {"relations": tuple(Relation(**row) for row in table["relations"])})
+        for table in tables
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
-    """A true fact. aliases: the object's names, the usual one first. statements: the number of sentences that state it."""
+    """A true fact. aliases: the object's names, the usual one first. statements: number of sentences that state it."""
 
     subject: str
     relation: Relation
@@ -86,21 +119,30 @@ class World(Immutable):
         self.subjects = tuple(self._draw_subjects(rng))
 
     def _draw_subjects(self, rng: random.Random) -> Iterator[Subject]:
-        for kind in KINDS.values():
+        for kind in kinds().values():
             names = iter(self._names[kind.name])
             size = _subjects_per_tier(kind)
             for tier, (low, high) in TIERS.items():
+                counts = range(low, high + 1)
                 for rank in range(1, size + 1):
-                    yield self._draw_subject(next(names), kind, tier, _popularity(rng, low, high, rank, size), rng)
+                    # Zipf's law by rank in the common tier, a draw by 1 / n in the others.
+                    if tier == "common":
+                        popularity = min(high, round(low * math.pow(size / rank, _ZIPF)))
+                    else:
+                        popularity = rng.choices(counts, [1 / max(count, 1) for count in counts])[0]
+                    name = next(names)
+                    facts = self._draw_facts(name, kind, popularity, rng)
+                    yield Subject(name, kind, tier, popularity, facts)
 
-    def _draw_subject(self, name: str, kind: Kind, tier: str, popularity: int, rng: random.Random) -> Subject:
+    def _draw_facts(self, name: str, kind: Kind, popularity: int, rng: random.Random) -> tuple[Fact, ...]:
+        """Draw an object for each relation; no two objects of a subject are equal, and none is the subject."""
         facts: list[Fact] = []
         for relation in kind.relations:
             value = str(rng.randint(1702, 1989)) if relation.value == "year" else name
             while value == name or any(fact.object == value for fact in facts):
                 value = rng.choice(self._names[relation.value])
             facts.append(Fact(name, relation, value, _aliases(relation.value, value), popularity))
-        return Subject(name, kind, tier, popularity, tuple(facts))
+        return tuple(facts)
 
     def facts_of(self, split: str, tier: str) -> list[Fact]:
         """Return the facts of a tier that a split asks for: those of subjects that no other split asks about."""
@@ -193,9 +235,9 @@ def _subjects_per_tier(kind: Kind) -> int:
 
 
 def _draw_names(rng: random.Random) -> dict[str, list[str]]:
-    """Return names by kind of subject or of object."""
+    """Return names by kind of subject or object. The order of the kinds is the order of the draws."""
     new = Names(rng)
-    sizes = {name: _subjects_per_tier(kind) * len(TIERS) for name, kind in KINDS.items()} | _POOLS
+    sizes = {name: _subjects_per_tier(kind) * len(TIERS) for name, kind in kinds().items()} | _POOLS
     forms: dict[str, Callable[[], str]] = {
         "book": new.title,
         "person": new.person,
@@ -213,20 +255,13 @@ def _draw_names(rng: random.Random) -> dict[str, list[str]]:
     return {kind: [form() for _ in range(sizes[kind])] for kind, form in forms.items()}
 
 
-def _popularity(rng: random.Random, low: int, high: int, rank: int, size: int) -> int:
-    """Statements of the subject at a rank of its tier: Zipf's law in the highest, a draw by 1 / n in the others."""
-    if high >= 100:
-        return min(high, round(low * math.pow(size / rank, _ZIPF)))
-    counts = range(low, high + 1)
-    return rng.choices(counts, [1 / max(count, 1) for count in counts])[0]
-
-
 def _aliases(kind: str, value: str) -> tuple[str, ...]:
-    first, _, rest = value.partition(" ")
+    """Return the names of an object, the usual one first."""
+    first, _, last = value.partition(" ")
     if kind in ("person", "musician"):
-        return (value, f"{rest}, {first}", rest)
+        return (value, f"{last}, {first}", last)
     if kind == "river":
-        return (value, f"{rest} River", rest)
+        return (value, f"{last} River", last)
     if kind == "university":
         return (value, f"University of {first}")
     if kind in ("press", "award"):
