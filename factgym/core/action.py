@@ -1,9 +1,12 @@
-"""What a policy did this turn: the one parser of actions.
+"""The parser of actions: one policy turn as tool calls and errors.
 
-An action is a raw completion string (`factgym.core.action_text` lists the formats), an OpenAI assistant message, or a
-dict `{"tool": ..., "arguments": ...}`. Whatever it holds, `parse_action` answers in time linear in a bounded length
-and never raises: what cannot be read becomes a `CallError` in its place. Whether a tool exists and its arguments fit
-is not decided here.
+An action is a completion string (`factgym.core.calls` lists the formats), an OpenAI assistant message, or a dict
+`{"tool": ..., "arguments": ...}`. `parse_action` takes time linear in a bounded length and never raises for an action's
+content: a call that cannot be read becomes a `CallError` in its place. Whether a tool exists and its arguments fit is
+not decided here.
+
+Values may be instances of hostile subclasses, so only the base types' own methods are called on them
+(`str.__str__(value)`, `dict.items(value)`).
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from json import JSONEncoder
-from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # typeshed leaves the first out
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # typeshed omits the first
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
-from factgym.core.action_text import Item, parse_text, visible_text
 from factgym.core.calls import (
     CallError,
+    Item,
     ToolCall,
     arguments_from_text,
     call_error,
@@ -27,201 +30,43 @@ from factgym.core.calls import (
     checked_name,
     json_error,
     kind_of,
+    parse_text,
+    visible_text,
 )
 from factgym.core.messages import Message, ToolCallMessage
 from factgym.core.strict_json import DEFAULT_LIMITS, Copier, Limits, StrictJsonError, clean_text, plain_json, type_name
 
 HEAD_CHARS = 2_000
-"""What the transcript keeps of a text that is too long."""
+"""The transcript keeps this many characters of a text that is too long."""
 
 _MAX_ID_CHARS = 256
 _MAX_SERVER_NAME_CHARS = 64
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 _ENCODER = JSONEncoder(ensure_ascii=False, allow_nan=False)
-_PIECES = c_make_encoder and c_make_encoder(
+# `JSONEncoder.encode` makes this anew for every value, which takes longer than most values do; None without C.
+_ENCODE_CHUNKS = c_make_encoder and c_make_encoder(
     None, _ENCODER.default, encode_basestring, None, ": ", ", ", False, False, False
 )
-"""What `JSONEncoder.encode` makes anew for every value, which takes longer than most values do; None without C."""
 
 
 def encode_json(value: object) -> str:
-    """A value as JSON text, not escaped to ASCII. Raises TypeError or ValueError for what JSON has not, NaN among it."""
-    if _PIECES is not None:
+    """Return a value as JSON text, not escaped to ASCII. Raises TypeError or ValueError for data that is not JSON."""
+    if _ENCODE_CHUNKS is not None:
         try:
-            return "".join(_PIECES(value, 0))
-        except RecursionError:  # a value that holds itself, perhaps, which the whole encoder tells from a deep one
+            return "".join(_ENCODE_CHUNKS(value, 0))
+        except RecursionError:  # the whole encoder tells a value that holds itself from a deep one
             pass
     return _ENCODER.encode(value)
 
 
-def string_keyed(value: object) -> dict[str, object]:
-    """The entries of a dict whose keys are strings; nothing for any other value."""
-    if not issubclass(type(value), dict):
-        return {}
-    return {key: item for key, item in dict.items(cast(dict[object, object], value)) if type(key) is str}
-
-
-def content_text(content: object, limits: Limits) -> str | CallError | None:
-    """The text of a message's `content`: a string, None, or a list of parts, whose texts are joined without a gap.
-
-    A joined text is cut at one character above `max_chars`, so that it reads as too long.
-    """
-    kind = type(content)
-    if content is None:
-        return None
-    if issubclass(kind, str):
-        return str.__str__(cast(str, content))
-    if issubclass(kind, (list, tuple)):
-        return _joined(_entries(content), limits)
-    return call_error("bad_shape", f"The content of a message is a string or a list of parts, not {kind_of(content)}.")
-
-
-def _entries(values: object) -> Iterator[object]:
-    if issubclass(type(values), list):
-        return list.__iter__(cast(list[object], values))
-    return tuple.__iter__(cast(tuple[object, ...], values))
-
-
-def _joined(parts: Iterator[object], limits: Limits) -> str:
-    texts: list[str] = []
-    budget = limits.max_chars + 1
-    for part in islice(parts, limits.max_chars):
-        text = part if issubclass(type(part), str) else string_keyed(part).get("text")
-        if issubclass(type(text), str):
-            texts.append(str.__str__(cast(str, text))[:budget])
-            budget -= len(texts[-1])
-            if not budget:
-                break
-    return "".join(texts)
-
-
-def reasoning_text(message: Mapping[str, object], limits: Limits) -> str:
-    """The reasoning that a server keeps apart, cut at `max_chars`."""
-    for key in ("reasoning_content", "reasoning"):
-        value = message.get(key)
-        if issubclass(type(value), str):
-            return clean_text(str.__str__(cast(str, value))[: limits.max_chars])
-    return ""
-
-
-def native_calls(
-    calls: object, content: str, limits: Limits
-) -> tuple[tuple[ToolCall | CallError, ...], list[ToolCallMessage]] | CallError:
-    """The items of a message's `tool_calls` and the calls as the transcript keeps them, one for each item.
-
-    The first call above `max_calls` is kept to be answered with an error; those after it are dropped.
-    """
-    if not issubclass(type(calls), (list, tuple)):
-        return call_error("bad_shape", f"tool_calls must be a list, not {kind_of(calls)}.")
-    reader = _NativeCalls(content, limits)
-    for entry in islice(_entries(calls), limits.max_calls + 1):
-        reader.read(entry)
-    return tuple(reader.items), reader.transcript_calls
-
-
-class _NativeCalls:
-    """One list of calls under way; `offset` is where the next arguments begin in `message_text`."""
-
-    __slots__ = ("copier", "items", "limits", "offset", "seen", "transcript_calls")
-
-    def __init__(self, content: str, limits: Limits) -> None:
-        self.limits = limits
-        self.copier = Copier(limits, limits.max_chars - len(content))
-        self.offset = len(content) + 1
-        self.items: list[ToolCall | CallError] = []
-        self.transcript_calls: list[ToolCallMessage] = []
-        self.seen: set[str] = set()
-
-    def read(self, entry: object) -> None:
-        fields = string_keyed(entry)
-        function = string_keyed(fields.get("function")) or fields
-        call_id = self._id(fields.get("id"))
-        text, arguments = self._arguments(function.get("arguments"))
-        name = self._name(function.get("name"))
-        self.items.append(replace(self._item(entry, name, text, arguments), id=call_id))
-        self.transcript_calls.append(
-            {"id": call_id, "type": "function", "function": {"name": _server_name(name), "arguments": text}}
-        )
-        self.offset += len(text) + 1
-
-    def _item(
-        self, entry: object, given: object, text: str, arguments: dict[str, Any] | StrictJsonError | None
-    ) -> ToolCall | CallError:
-        if len(self.items) >= self.limits.max_calls:
-            message = f"Too many calls in one message: {self.limits.max_calls} are allowed; the rest were dropped."
-            return call_error("too_many_calls", message, self.offset)
-        if not issubclass(type(entry), dict):
-            message = f"An entry of tool_calls is a dict with id, type and function, not {kind_of(entry)}."
-            return call_error("bad_shape", message)
-        name = checked_name(given, self.limits, None)
-        if isinstance(name, CallError):
-            return name
-        if isinstance(arguments, StrictJsonError):
-            return json_error(f"The arguments of {name} were not read", arguments, name=name)
-        parsed = arguments_from_text(text, name, self.limits, self.offset) if arguments is None else arguments
-        if isinstance(parsed, CallError):
-            return parsed
-        return ToolCall(name, parsed, None, self.offset, self.offset + len(text))
-
-    def _id(self, given: object) -> str:
-        call_id = (
-            clean_text(str.__str__(cast(str, given))[: _MAX_ID_CHARS + 1]) if issubclass(type(given), str) else ""
-        )
-        number = len(self.items)
-        while not 0 < len(call_id) <= _MAX_ID_CHARS or call_id in self.seen:
-            call_id = f"call_{number}"
-            number += 1
-        self.seen.add(call_id)
-        return call_id
-
-    def _name(self, given: object) -> object:
-        return clean_text(str.__str__(cast(str, given))) if issubclass(type(given), str) else given
-
-    def _arguments(self, given: object) -> tuple[str, dict[str, Any] | StrictJsonError | None]:
-        """The text that the transcript keeps, and the arguments: read, refused, or None where the text says them."""
-        if given is None:
-            return "{}", {}
-        if issubclass(type(given), str):
-            return self._argument_text(str.__str__(cast(str, given)))
-        if not issubclass(type(given), dict):
-            return "{}", StrictJsonError(
-                "bad_shape", f"they must be a JSON text of an object, not {kind_of(given)}", None
-            )
-        before = self.copier.budget
-        try:
-            plain = self.copier.copy(given)
-            text = encode_json(plain)
-            # Escapes make the text longer than what was counted.
-            self.copier.spend(max(0, len(text) - (before - self.copier.budget)))
-        except StrictJsonError as error:
-            return "{}", error
-        return text, plain
-
-    def _argument_text(self, text: str) -> tuple[str, StrictJsonError | None]:
-        try:
-            self.copier.spend(len(text))
-        except StrictJsonError as error:
-            return clean_text(text[:HEAD_CHARS]), error
-        return clean_text(text), None
-
-
-def _server_name(name: object) -> str:
-    """A name that servers accept in a transcript; well-formed names stay as they are."""
-    text = name[:_MAX_SERVER_NAME_CHARS] if isinstance(name, str) else ""
-    return _NOT_IN_A_NAME.sub("_", text) or "invalid"
-
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class ParsedAction:
-    """An action as read.
+    """A parsed action.
 
-    items: calls and errors in their order, never empty. text: the free text outside calls and reasoning. native: True
-    for an assistant message with `tool_calls`. message: what to append to the transcript; it can be written as UTF-8
-    and is bounded, and every native call in it has the id of the item that answers it.
+    items: calls and errors in their order, at least one. text: the free text outside calls and reasoning. native: True
+    for an assistant message with `tool_calls`. message: to append to the transcript; it can be written as UTF-8 and is
+    bounded, and every native call in it has the id of the item that answers it.
     """
 
     items: tuple[Item, ...]
@@ -230,126 +75,245 @@ class ParsedAction:
     message: Message
 
 
+_NO_TAGS: Mapping[str, Any] = MappingProxyType({})
+
+
 def parse_action(
     action: object,
     *,
     limits: Limits = DEFAULT_LIMITS,
-    tags: Mapping[str, tuple[str, str]] = _NOTHING,
-    implicit: Mapping[str, str] = _NOTHING,
+    tags: Mapping[str, tuple[str, str]] = _NO_TAGS,
+    implicit: Mapping[str, str] = _NO_TAGS,
 ) -> ParsedAction:
-    """Read an action; never raises for what `action` holds.
+    """Parse an action; never raises for its content.
 
     tags: `<tag>text</tag>` calls a tool with one argument; tag -> (tool, argument). implicit: key -> tool; a JSON
     object that names no tool and holds that key is the arguments of the tool. An action above `limits.max_chars` is
     refused whole, and the transcript keeps its beginning. Raises ConfigError for a tag that cannot be one.
     """
-    kind = type(action)
-    if kind is str:
-        return _from_text(cast(str, action), limits, tags, implicit, None)
-    if issubclass(kind, dict):
-        return _from_dict(cast(dict[object, object], action), limits, tags, implicit)
-    if issubclass(kind, str):
-        return _from_text(str.__str__(cast(str, action)), limits, tags, implicit, None)
-    message = (
-        f"An action is a string, an assistant message (a dict with role and content or tool_calls) or a dict with "
-        f"tool and arguments, not {type_name(action)}. Client objects have .model_dump()."
-    )
-    return _refused(call_error("unsupported_action", message))
+    return _ActionParser(limits, tags, implicit).parse(action)
 
 
 def _refused(error: CallError, content: str = "") -> ParsedAction:
     return ParsedAction((error,), "", False, {"role": "assistant", "content": content})
 
 
-def _too_long(text: str, limits: Limits) -> ParsedAction:
-    message = f"The message has more than {limits.max_chars} characters; it was not read. Write a shorter one."
-    head = clean_text(text[: min(HEAD_CHARS, limits.max_chars)])
-    return _refused(call_error("too_long", message), head)
+class _ActionParser:
+    """The three forms of an action, under one set of limits and tags."""
 
+    __slots__ = ("implicit", "limits", "tags")
 
-def _from_text(
-    text: str,
-    limits: Limits,
-    tags: Mapping[str, tuple[str, str]],
-    implicit: Mapping[str, str],
-    reasoning: str | None,
-) -> ParsedAction:
-    if len(text) > limits.max_chars:
-        return _too_long(text, limits)
-    text = clean_text(text)
-    items, free = parse_text(text, limits, tags, implicit)
-    message: Message = {"role": "assistant", "content": text}
-    if reasoning:
-        message["reasoning_content"] = reasoning
-        first = items[0]
-        if isinstance(first, CallError) and first.code == "empty":
-            items = (
-                call_error("only_reasoning", "The message holds reasoning and nothing else. Write one tool call."),
+    def __init__(self, limits: Limits, tags: Mapping[str, tuple[str, str]], implicit: Mapping[str, str]) -> None:
+        self.limits, self.tags, self.implicit = limits, tags, implicit
+
+    def parse(self, action: Any) -> ParsedAction:
+        if issubclass(type(action), str):
+            return self.parse_completion(str.__str__(action))
+        if not issubclass(type(action), dict):
+            message = (
+                f"An action is a string, an assistant message (a dict with role and content or tool_calls) or a dict "
+                f"with tool and arguments, not {type_name(action)}. Client objects have .model_dump()."
             )
-    return ParsedAction(items, free, False, message)
+            return _refused(call_error("unsupported_action", message))
+        if dict.__len__(action) > self.limits.max_chars:
+            message = f"The action is a dict of more than {self.limits.max_chars} entries."
+            return _refused(call_error("too_long", message))
+        fields: dict[str, Any] = {}
+        for key, value in dict.items(action):
+            if type(key) is not str:
+                message = f"An action has a key of type {type_name(key)}; keys must be strings."
+                return _refused(call_error("bad_shape", message))
+            fields[key] = value
+        if (
+            "role" in fields
+            or "tool_calls" in fields
+            or ("content" in fields and not fields.keys() & {"name", "tool"})
+        ):
+            return self.parse_message(fields)
+        return self.parse_call(fields)
+
+    def too_long(self, text: str) -> ParsedAction:
+        message = (
+            f"The message has more than {self.limits.max_chars} characters; it was not read. Write a shorter one."
+        )
+        return _refused(call_error("too_long", message), clean_text(text[: min(HEAD_CHARS, self.limits.max_chars)]))
+
+    def parse_completion(self, text: str, reasoning: str = "") -> ParsedAction:
+        if len(text) > self.limits.max_chars:
+            return self.too_long(text)
+        text = clean_text(text)
+        items, free = parse_text(text, self.limits, self.tags, self.implicit)
+        message: Message = {"role": "assistant", "content": text}
+        if reasoning:
+            message["reasoning_content"] = reasoning
+            if isinstance(items[0], CallError) and items[0].code == "empty":
+                only = "The message holds reasoning and nothing else. Write one tool call."
+                items = (call_error("only_reasoning", only),)
+        return ParsedAction(items, free, False, message)
+
+    def parse_call(self, fields: dict[str, Any]) -> ParsedAction:
+        """Parse a tool-call dict; the transcript gets the call as tagged JSON."""
+        try:
+            plain = plain_json(fields, self.limits)
+        except StrictJsonError as error:
+            return _refused(json_error("The action is not plain JSON data", error))
+        item = call_from_object(plain, self.limits, self.implicit)
+        call = plain if isinstance(item, CallError) else {"name": item.name, "arguments": item.arguments}
+        content = f"<tool_call>\n{encode_json(call)}\n</tool_call>"
+        if len(content) > self.limits.max_chars:  # escapes make the text longer than the counted value
+            return self.too_long(content)
+        if isinstance(item, CallError):
+            return _refused(item, content)
+        item = ToolCall(item.name, item.arguments, None, 0, len(content))
+        return ParsedAction((item,), "", False, {"role": "assistant", "content": content})
+
+    def parse_message(self, fields: dict[str, Any]) -> ParsedAction:
+        role = fields.get("role", "assistant")
+        if not issubclass(type(role), str) or str.__str__(role) != "assistant":
+            message = 'An action that is a message has the role "assistant".'
+            return _refused(call_error("unsupported_action", message))
+        content = _content_text(fields.get("content"), self.limits)
+        if isinstance(content, CallError):
+            return _refused(content)
+        if content is not None and len(content) > self.limits.max_chars:
+            return self.too_long(content)
+        # The reasoning that a server keeps apart.
+        texts = (fields.get(key) for key in ("reasoning_content", "reasoning"))
+        text = next((text for text in texts if issubclass(type(text), str)), "")
+        reasoning = clean_text(str.__str__(text)[: self.limits.max_chars])
+        calls = fields.get("tool_calls")
+        if calls is None or (type(calls) in (list, tuple) and not calls):
+            return self.parse_completion(content or "", reasoning)
+        cleaned = None if content is None else clean_text(content)
+        if not issubclass(type(calls), (list, tuple)):
+            message = f"tool_calls must be a list, not {kind_of(calls)}."
+            return _refused(call_error("bad_shape", message), cleaned or "")
+        reader = _NativeCalls(cleaned or "", self.limits)
+        # The first call above the limit is kept, to be answered with an error; those after it are dropped.
+        for entry in islice(_entries(calls), self.limits.max_calls + 1):
+            reader.read(entry)
+        transcript: Message = {"role": "assistant", "content": cleaned, "tool_calls": reader.transcript_calls}
+        if reasoning:
+            transcript["reasoning_content"] = reasoning
+        return ParsedAction(tuple(reader.items), visible_text(cleaned or "", self.limits), True, transcript)
 
 
-def _from_dict(
-    action: dict[object, object],
-    limits: Limits,
-    tags: Mapping[str, tuple[str, str]],
-    implicit: Mapping[str, str],
-) -> ParsedAction:
-    if dict.__len__(action) > limits.max_chars:
-        return _refused(call_error("too_long", f"The action is a dict of more than {limits.max_chars} entries."))
-    fields: dict[str, object] = {}
-    for key, value in dict.items(action):
-        if type(key) is not str:
-            message = f"An action has a key of type {type_name(key)}; keys must be strings."
-            return _refused(call_error("bad_shape", message))
-        fields[key] = value
-    if "role" in fields or "tool_calls" in fields or ("content" in fields and not fields.keys() & {"name", "tool"}):
-        return _from_message(fields, limits, tags, implicit)
-    return _from_call_dict(fields, limits, implicit)
+def _entries(values: Any) -> Iterator[Any]:
+    return (list if issubclass(type(values), list) else tuple).__iter__(values)
 
 
-def _from_call_dict(action: dict[str, object], limits: Limits, implicit: Mapping[str, str]) -> ParsedAction:
-    try:
-        plain = plain_json(action, limits)
-    except StrictJsonError as error:
-        return _refused(json_error("The action is not plain JSON data", error))
-    item = call_from_object(plain, limits, implicit)
-    content = _tagged(plain if isinstance(item, CallError) else {"name": item.name, "arguments": item.arguments})
-    if len(content) > limits.max_chars:  # escapes make the text longer than what was counted
-        return _too_long(content, limits)
-    if isinstance(item, CallError):
-        return _refused(item, content)
-    placed = ToolCall(item.name, item.arguments, None, 0, len(content))
-    return ParsedAction((placed,), "", False, {"role": "assistant", "content": content})
+def _string_keyed(value: Any) -> dict[str, Any]:
+    """Return the entries of a dict whose keys are strings; nothing for any other value."""
+    if not issubclass(type(value), dict):
+        return {}
+    return {key: item for key, item in dict.items(value) if type(key) is str}
 
 
-def _tagged(value: Any) -> str:
-    return f"<tool_call>\n{encode_json(value)}\n</tool_call>"
+def _content_text(content: Any, limits: Limits) -> str | CallError | None:
+    """Return the text of a message's `content`: a string, None, or a list of parts, whose texts are joined.
+
+    A joined text is cut at one character above `max_chars`, so that it counts as too long.
+    """
+    if content is None:
+        return None
+    if issubclass(type(content), str):
+        return str.__str__(content)
+    if not issubclass(type(content), (list, tuple)):
+        message = f"The content of a message is a string or a list of parts, not {kind_of(content)}."
+        return call_error("bad_shape", message)
+    texts: list[str] = []
+    budget = limits.max_chars + 1
+    for part in islice(_entries(content), limits.max_chars):
+        text = part if issubclass(type(part), str) else _string_keyed(part).get("text")
+        if issubclass(type(text), str) and budget:
+            texts.append(str.__str__(text)[:budget])
+            budget -= len(texts[-1])
+    return "".join(texts)
 
 
-def _from_message(
-    message: dict[str, object],
-    limits: Limits,
-    tags: Mapping[str, tuple[str, str]],
-    implicit: Mapping[str, str],
-) -> ParsedAction:
-    role = message.get("role", "assistant")
-    if not issubclass(type(role), str) or str.__str__(cast(str, role)) != "assistant":
-        return _refused(call_error("unsupported_action", 'An action that is a message has the role "assistant".'))
-    content = content_text(message.get("content"), limits)
-    if isinstance(content, CallError):
-        return _refused(content)
-    if content is not None and len(content) > limits.max_chars:
-        return _too_long(content, limits)
-    reasoning = reasoning_text(message, limits)
-    calls = message.get("tool_calls")
-    if calls is None or (type(calls) in (list, tuple) and not calls):
-        return _from_text(content or "", limits, tags, implicit, reasoning)
-    parsed = native_calls(calls, clean_text(content or ""), limits)
-    if isinstance(parsed, CallError):
-        return _refused(parsed, clean_text(content or ""))
-    transcript: Message = {"role": "assistant", "content": content if content is None else clean_text(content)}
-    transcript["tool_calls"] = parsed[1]
-    if reasoning:
-        transcript["reasoning_content"] = reasoning
-    return ParsedAction(parsed[0], visible_text(transcript["content"] or "", limits), True, transcript)
+class _NativeCalls:
+    """The items of a message's `tool_calls`, and the calls as the transcript keeps them, one for each item.
+
+    offset: start of the next arguments in `message_text`.
+    """
+
+    __slots__ = ("copier", "ids", "items", "limits", "offset", "transcript_calls")
+
+    def __init__(self, content: str, limits: Limits) -> None:
+        self.limits = limits
+        self.copier = Copier(limits, limits.max_chars - len(content))
+        self.offset = len(content) + 1
+        self.items: list[ToolCall | CallError] = []
+        self.transcript_calls: list[ToolCallMessage] = []
+        self.ids: set[str] = set()
+
+    def read(self, entry: Any) -> None:
+        fields = _string_keyed(entry)
+        function = _string_keyed(fields.get("function")) or fields
+        call_id = self._unique_id(fields.get("id"))
+        text, arguments = self._read_arguments(function.get("arguments"))
+        name = function.get("name")
+        if issubclass(type(name), str):
+            name = clean_text(str.__str__(name))
+        self.items.append(replace(self._item(entry, name, text, arguments), id=call_id))
+        # Servers accept a narrow set of names in a transcript; well-formed names stay as they are.
+        server_name = _NOT_IN_A_NAME.sub("_", name[:_MAX_SERVER_NAME_CHARS]) if isinstance(name, str) else ""
+        self.transcript_calls.append(
+            {"id": call_id, "type": "function", "function": {"name": server_name or "invalid", "arguments": text}}
+        )
+        self.offset += len(text) + 1
+
+    def _item(
+        self, entry: Any, name: object, text: str, arguments: dict[str, Any] | StrictJsonError | None
+    ) -> ToolCall | CallError:
+        if len(self.items) >= self.limits.max_calls:
+            message = f"Too many calls in one message: {self.limits.max_calls} are allowed; the rest were dropped."
+            return call_error("too_many_calls", message, self.offset)
+        if not issubclass(type(entry), dict):
+            message = f"An entry of tool_calls is a dict with id, type and function, not {kind_of(entry)}."
+            return call_error("bad_shape", message)
+        checked = checked_name(name, self.limits, None)
+        if isinstance(checked, CallError):
+            return checked
+        if isinstance(arguments, StrictJsonError):
+            return json_error(f"The arguments of {checked} were not read", arguments, name=checked)
+        if arguments is None:
+            parsed = arguments_from_text(text, checked, self.limits, self.offset)
+            if isinstance(parsed, CallError):
+                return parsed
+            arguments = parsed
+        return ToolCall(checked, arguments, None, self.offset, self.offset + len(text))
+
+    def _unique_id(self, value: Any) -> str:
+        """Return the server's id, or one of ours where it is missing, too long or given twice."""
+        call_id = clean_text(str.__str__(value)[: _MAX_ID_CHARS + 1]) if issubclass(type(value), str) else ""
+        number = len(self.items)
+        while not 0 < len(call_id) <= _MAX_ID_CHARS or call_id in self.ids:
+            call_id = f"call_{number}"
+            number += 1
+        self.ids.add(call_id)
+        return call_id
+
+    def _read_arguments(self, value: Any) -> tuple[str, dict[str, Any] | StrictJsonError | None]:
+        """Return the transcript's text of the arguments, and the arguments: a dict, an error, or None for a text."""
+        if value is None:
+            return "{}", {}
+        if issubclass(type(value), str):
+            text = str.__str__(value)
+            try:
+                self.copier.spend(len(text))
+            except StrictJsonError as error:
+                return clean_text(text[:HEAD_CHARS]), error
+            return clean_text(text), None
+        if not issubclass(type(value), dict):
+            message = f"they must be a JSON text of an object, not {kind_of(value)}"
+            return "{}", StrictJsonError("bad_shape", message, None)
+        before = self.copier.budget
+        try:
+            plain = self.copier.copy(value)
+            text = encode_json(plain)
+            # Escapes make the text longer than the counted value.
+            self.copier.spend(max(0, len(text) - (before - self.copier.budget)))
+        except StrictJsonError as error:
+            return "{}", error
+        return text, plain

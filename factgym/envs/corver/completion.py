@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from factgym.core.action import ParsedAction
-from factgym.core.action_text import visible_text
-from factgym.core.calls import CallError, ToolCall
+from factgym.core.calls import CallError, ToolCall, visible_text
 from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message
 from factgym.core.spaces import ActionSpace, UnicodeText

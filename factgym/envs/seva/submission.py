@@ -16,8 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from factgym.core.action import ParsedAction
-from factgym.core.action_text import visible_text
-from factgym.core.calls import CallError, ToolCall
+from factgym.core.calls import CallError, ToolCall, visible_text
 from factgym.core.messages import ToolSchema
 from factgym.core.strict_json import DEFAULT_LIMITS
 from factgym.corpora.text import find_quote
