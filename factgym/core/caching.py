@@ -1,4 +1,4 @@
-"""Sharing work that costs: among awaiting coroutines, and between processes in a SQLite file."""
+"""Sharing expensive work: among awaiting coroutines, and between processes in a SQLite file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ResultT = TypeVar("ResultT")
 
 
 async def gather_all(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
-    """The results in order; the first exception is raised after what is still under way was cancelled."""
+    """Return the results in order; the first exception is raised after the other tasks were cancelled."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
@@ -35,7 +35,7 @@ async def gather_all(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list
 async def gather_bounded(
     function: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT], concurrency: int
 ) -> list[ResultT]:
-    """`function` of every item in order, at most `concurrency` at a time; else like `gather_all`."""
+    """Return `function` of every item in order, at most `concurrency` at a time; else like `gather_all`."""
     if concurrency < 1:
         raise ConfigError(f"concurrency must be at least 1, not {concurrency}")
     results: dict[int, ResultT] = {}
@@ -56,9 +56,10 @@ class _Flight(Generic[ResultT]):
 
 
 class Flights(Generic[ResultT]):
-    """Questions under way: who asks one that is already being asked waits for that answer.
+    """Single flight: concurrent requests of one key share one computation.
 
-    The work is cancelled when the last who waits for it is. Event loops in several threads do not share.
+    The computation is cancelled when the last coroutine that waits for it is. Event loops in several threads do not
+    share.
     """
 
     def __init__(self) -> None:
@@ -95,10 +96,10 @@ _INHERITED: list[sqlite3.Connection] = []
 
 
 class SqliteCache:
-    """Entries by key in a file, whose folder is made when it is missing. Safe under threads and processes.
+    """Entries by key in a SQLite file, whose folder is made when it is missing. Safe under threads and processes.
 
-    A subclass says what the file holds. Raises DataError, here and in every method, that names the file when it is
-    damaged, not ours or cannot be used.
+    A subclass names the content. Raises DataError, here and in every method, that names the file when it is damaged,
+    not ours or cannot be used.
     """
 
     content: ClassVar[str]
@@ -114,7 +115,16 @@ class SqliteCache:
         except OSError as error:
             raise DataError(f"{self.file}: the folder of the {self.content} cannot be made ({error})") from error
         self._set_up()
-        self._prepare()
+        with self._open() as db:
+            for attempt in range(_TRIES):
+                try:
+                    self._create_table(db)
+                    return
+                except sqlite3.OperationalError as error:
+                    # Switching to the write-ahead log answers "locked" at once, whatever the timeout is.
+                    if attempt == _TRIES - 1 or "locked" not in str(error):
+                        raise
+                    time.sleep(_PAUSE_SECONDS)
 
     def _set_up(self) -> None:
         self._lock = threading.Lock()
@@ -140,10 +150,18 @@ class SqliteCache:
         """The entry of a key, or None."""
         with self._open() as db:
             row = db.execute(f"SELECT entry FROM {self.table} WHERE key = ?", (key,)).fetchone()
-        return None if row is None else self._entry(key, row[0])
+        if row is None:
+            return None
+        try:
+            value = json.loads(row[0]) if isinstance(row[0], str) else None
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise self._unusable(f"the entry {key[:12]} is not readable")
+        return value
 
     def put(self, key: str, entry: dict[str, Any]) -> None:
-        """Keep an entry, plain JSON data; the first that was kept for a key stays."""
+        """Store an entry, plain JSON data; the first that was stored for a key stays."""
         text = json.dumps(entry, allow_nan=False, sort_keys=True)
         with self._open() as db, db:
             db.execute(f"INSERT OR IGNORE INTO {self.table} (key, entry) VALUES (?, ?)", (key, text))
@@ -152,50 +170,26 @@ class SqliteCache:
         with self._open() as db:
             return int(db.execute(f"SELECT count(*) FROM {self.table}").fetchone()[0])
 
-    def _entry(self, key: str, text: object) -> dict[str, Any]:
-        try:
-            value = json.loads(text) if isinstance(text, str) else None
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            raise self._unusable(f"the entry {key[:12]} is not readable")
-        return value
-
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
-                yield self._connection()
+                if self._db is not None and self._process != os.getpid():
+                    _INHERITED.append(self._db)
+                    if self._closer is not None:
+                        self._closer.detach()
+                    self._db = None
+                if self._db is None:
+                    self._process = os.getpid()
+                    self._db = sqlite3.connect(self.file, timeout=_WAIT_SECONDS, check_same_thread=False)
+                    self._closer = weakref.finalize(self, self._db.close)
+                    self._db.execute("PRAGMA synchronous = NORMAL")
+                yield self._db
             except sqlite3.Error as error:
                 raise self._unusable(str(error)) from error
 
-    def _connection(self) -> sqlite3.Connection:
-        if self._db is not None and self._process != os.getpid():
-            _INHERITED.append(self._db)
-            if self._closer is not None:
-                self._closer.detach()
-            self._db = None
-        if self._db is None:
-            self._process = os.getpid()
-            self._db = sqlite3.connect(self.file, timeout=_WAIT_SECONDS, check_same_thread=False)
-            self._closer = weakref.finalize(self, self._db.close)
-            self._db.execute("PRAGMA synchronous = NORMAL")
-        return self._db
-
-    def _prepare(self) -> None:
+    def _create_table(self, db: sqlite3.Connection) -> None:
         """Make the table where the file is new; several processes may do so at once."""
-        with self._open() as db:
-            for tries_left in reversed(range(_TRIES)):
-                try:
-                    self._initialise(db)
-                    return
-                except sqlite3.OperationalError as error:
-                    # Switching to the write-ahead log answers "locked" at once, whatever the timeout is.
-                    if not tries_left or "locked" not in str(error):
-                        raise
-                    time.sleep(_PAUSE_SECONDS)
-
-    def _initialise(self, db: sqlite3.Connection) -> None:
         db.execute("BEGIN")  # both are read from one state: another process may be making the file
         with db:
             tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

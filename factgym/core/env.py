@@ -42,10 +42,6 @@ _SHARED = frozenset({"config", "env_spec", "spec", "tasks"})
 """Attributes that a copy shares: immutable, and heavy where a configuration holds a user's own index."""
 
 
-def _no_clock() -> float:
-    return 0.0
-
-
 class Tools(Protocol):
     """The tools of an environment; `factgym.tools.toolbox.Toolbox` in practice."""
 
@@ -88,7 +84,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     state: Any
     """The state of the episode that the tools work on (an `EpisodeState`); `initial_messages` sets it."""
     action_space: ActionSpace
-    clock: Callable[[], float] = staticmethod(_no_clock)
+    clock: Callable[[], float] = staticmethod(lambda: 0.0)
     """Set by an engine to time the tools; environments themselves know no time."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration
 
@@ -128,7 +124,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         self.action_space.tools = self.available_tools
 
     def load_tasks(self) -> TaskSet[TaskT]:
-        """The shared task set of this configuration; by default `task_set`."""
+        """Return the shared task set of this configuration; by default `task_set`."""
         if self.task_set is None:
             raise NotImplementedError(f"{type(self).__name__} has neither a task_set nor load_tasks()")
         return self.task_set
@@ -174,7 +170,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """The lowest and the highest reward that an episode can earn."""
+        """The lowest and the highest reward of an episode."""
         return 0.0, 1.0
 
     def rubrics(self) -> tuple[Mapping[str, Any], str]:
@@ -190,35 +186,35 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         return {**self.presets, name: own}, name
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> Any:
-        """A submission asked for part by part, for a person who plays; None where there is no such form.
+        """Ask a person who plays for a submission, part by part; None where there is no such form.
 
-        ask(what, options): the person's answer, one of `options` unless there are none.
+        ask(question, options): returns the person's answer, one of `options` unless there are none.
         """
         return None
 
     def gold_lines(self) -> list[str]:
-        """What is true of the task, line by line, for a person who has played it."""
+        """Return the gold of the task, line by line, for a person who has played it."""
         return []
 
     def warnings(self) -> list[str]:
-        """What must be said beside every result of this configuration, a sentence each."""
+        """Return warnings to print beside every result of this configuration, a sentence each."""
         return []
 
     def auxiliary_policies(self) -> dict[str, Any]:
-        """The other policies that this configuration asks, by what for, as JSON data for manifests; none by default."""
+        """Return the other policies that this configuration asks, purpose -> JSON data for manifests; none by default."""
         return {}
 
     def view_task(self, task: TaskT) -> dict[str, Any]:
-        """A task with its gold as JSON data, for records and viewers; never shown to a policy."""
+        """Return a task with its gold as JSON data, for records and viewers; never shown to a policy."""
         return {"id": task.id}
 
     def prompt_hashes(self) -> dict[str, str]:
-        """Name -> SHA-256 of every prompt that this configuration uses."""
+        """Return name -> SHA-256 of every prompt that this configuration uses."""
         return {"prompt": prompt_hash(self.prompt)} if self.prompt else {}
 
     @property
     def stage(self) -> str:
-        """Where in its protocol the episode is."""
+        """The stage of the protocol that the episode has reached."""
         return "done" if self._episode is not None and self._episode.stop else "play"
 
     @property
@@ -278,12 +274,30 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
     def fail(self, fault: str) -> RewardReport:
         """End a running episode from outside because the infrastructure failed; it is not scored."""
-        self.episode.fault = fault[:_MAX_FAULT_CHARS]
-        self.episode.stop = "error"
+        self._record_fault(fault)
         return self._close()
 
+    def _record_fault(self, fault: str) -> None:
+        self.episode.fault = fault[:_MAX_FAULT_CHARS]
+        self.episode.stop = "error"
+
     def _close(self) -> RewardReport:
-        report = self.episode.report = self._final_report()
+        """Score the episode and record the report; a fault gives a report without a score."""
+        episode = self.episode
+        if episode.fault is not None:
+            report = RewardReport(None, status="error", error=episode.fault)
+        else:
+            try:
+                report = self.score()
+            except Exception as fault:  # noqa: BLE001 - a fault of ours must never read as a score of zero
+                if isinstance(fault, PolicyError):  # of a policy that the environment asks: no traceback of ours
+                    _log.info("an episode of %s was not scored: %s", self.env_spec.id, fault)
+                else:
+                    _log.exception("scoring an episode of %s failed", self.env_spec.id)
+                episode.stop = "error"
+                message = f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS]
+                report = RewardReport(None, status="error", error=message)
+        episode.report = report
         return report
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -293,7 +307,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         it by name. Raises ConfigError for options or tasks that do not exist.
         """
         super().reset(seed=seed)
-        index = self._choose(options or {})
+        for key in options or ():
+            if key not in RESET_OPTIONS:
+                raise ConfigError(f"reset has no option {key!r}.{did_you_mean(str(key), RESET_OPTIONS)}")
+        index = self._task_index((options or {}).get("task"))
         task = self.tasks[index]
         self._episode = None
         first = self.initial_messages(task)
@@ -301,11 +318,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         self._episode = Episode(task, index, list(first), chars=len(obs))
         return obs, self._info(first, None)
 
-    def _choose(self, options: Mapping[str, Any]) -> int:
-        for key in options:
-            if key not in RESET_OPTIONS:
-                raise ConfigError(f"reset has no option {key!r}.{did_you_mean(str(key), RESET_OPTIONS)}")
-        requested = options.get("task")
+    def _task_index(self, requested: Any) -> int:
+        """Return the index of a task given by id or index; a random one for None."""
         size = len(self.tasks)
         if not size:
             raise ConfigError(f"{self.env_spec.id!r} has no tasks in this configuration")
@@ -331,7 +345,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         started = self.clock()
         results = self.tool_results(parsed)
         episode.tool_seconds = self.clock() - started
-        results = _fit(results, self.config.max_observation_chars)
+        results = _truncate(results, self.config.max_observation_chars)
         if episode.stop is None and len(episode.turns) + 1 >= self.config.max_turns:
             episode.stop = "turn_limit"
         new = self.result_messages(results, parsed.native)
@@ -341,15 +355,11 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         episode.chars += len(obs) + len(message_text(parsed.message))
         if episode.stop is None and episode.chars > self.config.max_episode_chars:
             episode.stop = "length_limit"
-        return self._outcome(obs, new)
-
-    def _outcome(self, obs: str, new: list[Message]) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        episode = self.episode
         info = self._info(new, episode.turns[-1].error)
         if episode.stop is None:
             return obs, 0.0, False, False, info
         info["reward"] = report = self._close()
-        terminated = episode.stop == "submitted"
+        terminated = self.episode.stop == "submitted"
         return obs, report.total or 0.0, terminated, not terminated, info
 
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
@@ -375,23 +385,9 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
             return ToolResult(text, name, call.arguments, refusal.with_traceback(None), call.id)
         except Exception as fault:  # noqa: BLE001 - the boundary to indexes, servers and users' tools
             _log.exception("tool %r of %s failed", name, self.env_spec.id)
-            self.episode.fault = f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS]
-            self.episode.stop = "error"
+            self._record_fault(f"{type(fault).__name__}: {fault}")
             error = ToolError("infrastructure", "the tool failed.")
             return ToolResult("Error (infrastructure): the tool failed.", name, error=error, call_id=call.id)
-
-    def _final_report(self) -> RewardReport:
-        if self.episode.fault is not None:
-            return RewardReport(None, status="error", error=self.episode.fault)
-        try:
-            return self.score()
-        except Exception as fault:  # noqa: BLE001 - a fault of ours must never read as a score of zero
-            if isinstance(fault, PolicyError):  # of a policy that the environment asks: nothing of ours to trace
-                _log.info("an episode of %s was not scored: %s", self.env_spec.id, fault)
-            else:
-                _log.exception("scoring an episode of %s failed", self.env_spec.id)
-            self.episode.stop = "error"
-            return RewardReport(None, status="error", error=f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS])
 
     def result_messages(self, results: Sequence[ToolResult], native: bool) -> list[Message]:
         """Write results as chat messages: one "tool" message for each native call, or one "user" message for all."""
@@ -426,16 +422,19 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         return turns[-1].observation if turns else "\n\n".join(m["content"] or "" for m in self._episode.messages)
 
 
-def _fit(results: Sequence[ToolResult], limit: int) -> list[ToolResult]:
-    """Cut the texts to `limit` characters together; each may keep its equal share, and what others leave of theirs."""
+def _truncate(results: Sequence[ToolResult], limit: int) -> list[ToolResult]:
+    """Cut the texts to `limit` characters together.
+
+    Each keeps its equal share; characters that short texts leave over go to the long ones, first come first served.
+    """
     fair = limit // len(results)
     spare = limit - sum(min(len(result.text), fair) for result in results)
-    fitted = []
+    truncated = []
     for result in results:
         extra = min(max(len(result.text) - fair, 0), spare)
         spare -= extra
         cut = len(result.text) - (fair + extra)
         if cut > 0:
             result = replace(result, text=f"{result.text[: fair + extra]}… [cut: {cut} more characters]")
-        fitted.append(result)
-    return fitted
+        truncated.append(result)
+    return truncated

@@ -25,11 +25,11 @@ class SpanCredit:
 
 @dataclass(frozen=True, slots=True)
 class RewardReport:
-    """What an episode earned and why.
+    """The reward of an episode and its parts.
 
     total: the combined reward, None unless `status` is "scored". components: name -> value. weights: name -> weight
-    of what `total` sums (a name may be a gated combination that is itself listed in `gates`). gates: name -> factor
-    that multiplied a component. metrics: facts that earn nothing (label predicted, turns, reads …).
+    of a term of `total`. gates: name -> factor that multiplied a component. metrics: facts that earn nothing (label
+    predicted, turns, reads …).
     """
 
     total: float | None
@@ -42,7 +42,7 @@ class RewardReport:
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data, keys in a fixed order."""
+        """Return plain JSON data, keys in a fixed order."""
         return {
             "total": self.total,
             "status": self.status,
@@ -65,7 +65,7 @@ class ToolResult:
     """Result of a tool call, or the answer to a message that could not be read as one. Immutable: copies share it.
 
     text: as shown to the policy. tool, arguments, call_id: those of the call. error: None for a call that was done.
-    data: what the tool returned; left out of pickles, because it may be a whole passage.
+    data: returned by the tool; left out of pickles, because it may be a whole passage.
     """
 
     text: str
@@ -98,10 +98,7 @@ class Turn:
     @property
     def error(self) -> str | None:
         """The code of the first error of the turn, or None."""
-        for result in self.results:
-            if result.error is not None:
-                return result.error.code
-        return None
+        return next((result.error.code for result in self.results if result.error is not None), None)
 
 
 @dataclass(slots=True)
@@ -115,7 +112,7 @@ class EpisodeState:
 class Episode(Generic[TaskT]):
     """The transcript and state of one episode; `stop` and `report` are set when it ends.
 
-    tool_seconds: what answering the last action's calls took, by the environment's clock; for records alone.
+    tool_seconds: duration of the last action's calls by the environment's clock; for records alone.
     """
 
     task: TaskT

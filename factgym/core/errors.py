@@ -45,9 +45,9 @@ class EpisodeOverError(FactgymError, RuntimeError):
 
 
 class ToolError(FactgymError):
-    """A tool call that was not done. Raise it inside a tool, or inside `Env.call_tool`; it is the `error` of the result.
+    """A refused tool call. Raise it in a tool, or in `Env.call_tool`; it becomes the `error` of the result.
 
-    code: stable, for programs. message: for the policy. path: a JSON path into the arguments where one is to blame.
+    code: stable, for programs. message: for the policy. path: JSON path of the wrong argument, if it is one.
     """
 
     def __init__(self, code: str, message: str, path: str | None = None) -> None:

@@ -1,7 +1,4 @@
-"""Chat messages, as OpenAI-compatible servers write them: the lingua franca of the package.
-
-Nothing of ours stands between a policy and its server: a message is a plain dict with these keys.
-"""
+"""Chat messages as plain dicts, in the form of OpenAI-compatible servers."""
 
 from __future__ import annotations
 
@@ -42,17 +39,17 @@ class TokenLogprob(TypedDict):
 
 
 class Retry(TypedDict):
-    """A request that failed and was made again: the cause's code, and the seconds waited before the next."""
+    """A request that failed and was repeated: the cause's code, and the seconds waited before the next."""
 
     cause: str
     waited: float
 
 
 class Completion(TypedDict, total=False):
-    """What a policy can tell about its reply besides the message itself; every key is optional.
+    """Facts about a policy's reply besides the message itself; every key is optional.
 
-    raw: the reply as it came (a model's text, or a server's message as JSON data). sent: the messages that the model
-    saw, where they are not the ones that the policy was given. truncated replies have finish_reason "length".
+    raw: the unprocessed reply (a model's text, or a server's message as JSON data). sent: the messages that the model
+    received, where they differ from those that the policy was given. A truncated reply has finish_reason "length".
     """
 
     raw: Any
@@ -83,7 +80,7 @@ ToolSchema = dict[str, Any]
 
 
 def message_text(message: Message) -> str:
-    """The text of a policy's message in which character ranges (span credits, call positions) are counted.
+    """Return the text of a policy's message in which character ranges (span credits, call positions) are counted.
 
     It is `content`, followed by the raw argument text of each native tool call, joined by newlines.
     """

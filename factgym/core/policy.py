@@ -1,7 +1,7 @@
-"""What plays: a policy turns the messages so far into the next assistant message.
+"""Policies: a policy turns the messages so far into the next assistant message.
 
-A *player* makes a policy for one episode of an environment; it may look at the environment (an oracle reads the gold
-answer there), which a policy that came from outside never does.
+A scripted agent makes a policy for one episode of an environment. It may read the environment (an oracle reads the gold
+answer there), which a policy from outside never does.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from factgym.core.messages import Message, ToolSchema, Usage
 class Policy(Protocol):
     """`act` may be a plain or an async method; a returned string counts as the assistant's completion.
 
-    A message may carry what the policy knows about its reply under "completion"; it goes into the record. `act` raises
-    PolicyError for an infrastructure fault and ContextOverflowError when the prompt no longer fits.
+    A message may hold facts about the reply under "completion"; they go into the record. `act` raises PolicyError for
+    an infrastructure fault and ContextOverflowError when the prompt no longer fits.
     """
 
     def act(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema]
     ) -> Message | str | Awaitable[Message | str]:
-        """The next assistant message, given the messages so far and the tools that are open."""
+        """Return the next assistant message, given the messages so far and the tools that are available."""
         ...
 
 
 @runtime_checkable
 class Scoring(Protocol):
-    """What a policy may have besides `act`: the log-probability of a reply that is given to it (teacher forcing)."""
+    """An optional method of a policy: the log-probability of a given reply (teacher forcing)."""
 
     def score(self, messages: Sequence[Message], completion: str, *, given: str = "") -> float | Awaitable[float]:
-        """The natural log-probability that the reply goes on with the text `completion` after it began with `given`.
+        """Return the natural log-probability of the text `completion` after a reply that begins with `given`.
 
-        It is the sum over the tokens that hold `completion`, under the model's own distribution (temperature 1,
-        nothing cut off); never above 0. Raises as `act` does, and ConfigError where the model cannot tell.
+        The sum over the tokens of `completion`, under the model's own distribution (temperature 1, no truncation);
+        never above 0. Raises as `act` does, and ConfigError where the model cannot compute it.
         """
         ...
 
 
 class PolicyError(FactgymError):
-    """A policy could not answer for a reason that says nothing about what it knows: the infrastructure failed.
+    """The infrastructure behind a policy failed, which says nothing about the policy's abilities.
 
     The episode is recorded as an error with this cause, left out of every score, and played again on resume.
     cause: a short code such as "rate_limit", "connection" or "timeout". fatal: every other episode would meet the
@@ -63,9 +63,9 @@ class PolicyError(FactgymError):
 
 
 def as_policy_error(fault: Exception) -> FactgymError:
-    """What a policy raised, as one of the errors that it may raise.
+    """Return an exception of a policy as one of the errors that a policy may raise.
 
-    What it could not be made or loaded for is the user's to mend, and would stop every episode.
+    A faulty configuration or a missing extra would stop every episode, so it is fatal.
     """
     if isinstance(fault, (PolicyError, ContextOverflowError)):
         return fault
@@ -84,7 +84,7 @@ Script = Generator[Any, str, None]
 class GeneratorPolicy:
     """A scripted policy: a generator that yields actions and receives the observation that follows each.
 
-    An action is a completion, a message or a tool-call dict. The first message it is asked for starts the generator.
+    An action is a completion, a message or a tool-call dict. The first call of `act` starts the generator.
     """
 
     def __init__(self, actions: Script) -> None:
@@ -92,7 +92,7 @@ class GeneratorPolicy:
         self._started = False
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
-        """The next action."""
+        """Return the next action."""
         action = self._actions.send((messages[-1]["content"] or "") if self._started else None)  # type: ignore[arg-type]
         self._started = True
         return as_message(action)
@@ -105,8 +105,8 @@ Role = Literal["oracle", "honest", "baseline", "exploiter", "random"]
 class ScriptedAgent:
     """A scripted agent of an environment family.
 
-    role: "oracle" knows the gold; "honest" is the baseline that no exploiter may reach; "exploiter" goes for a hole
-    in the reward. start(env, seed): a fresh policy for the episode that `env` has just been reset to.
+    role: "oracle" knows the gold; "honest" is the baseline that no exploiter may reach; "exploiter" attacks a
+    weakness of the reward. start(env, seed): a fresh policy for the episode that `env` has just been reset to.
     """
 
     name: str
@@ -133,12 +133,12 @@ class AuxiliaryPolicy(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the agent."""
         ...
 
     @property
     def policy(self) -> Any:
-        """The model or object behind it; None for a scripted player."""
+        """The model or object behind it; None for a scripted agent."""
         ...
 
     @property
@@ -153,25 +153,25 @@ class AuxiliaryPolicy(Protocol):
 
     @property
     def describe(self) -> Callable[[], Mapping[str, Any]]:
-        """What identifies it, as JSON data; empty where it does not say."""
+        """Returns its identity as JSON data; empty where there is none."""
         ...
 
     @property
     def prepare(self) -> Callable[[], Awaitable[Any]]:
-        """Awaited before it plays, so that what cannot be used is said at once and `describe` is complete."""
+        """Awaited before the first episode, so that faults show at once and `describe` is complete."""
         ...
 
     @property
     def close(self) -> Callable[[], Awaitable[Any]]:
-        """Gives back connections and memory."""
+        """Releases connections and memory."""
         ...
 
 
 def policy_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = None) -> AuxiliaryPolicy:
-    """Who plays, from what a configuration holds: a text as in `--agent`, a agent, a model, anything with `act`.
+    """Return the policy that a configuration holds: a text as in `--agent`, an agent, a model, anything with `act`.
 
     env_id: the environment whose episodes it is to play. settings: of a model that is named by text. Raises
-    ConfigError for what is no policy.
+    ConfigError for any other value.
     """
     from factgym.core.registry import policy_resolver
 
@@ -181,7 +181,7 @@ def policy_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = No
 async def call_policy(
     policy: Policy, messages: Sequence[Message], tools: Sequence[ToolSchema], blocking: bool = False
 ) -> Message:
-    """The policy's reply as an assistant message, with its completion where it has one.
+    """Return the policy's reply as an assistant message, with its completion where it has one.
 
     blocking: call a plain `act` in a thread, so that the event loop goes on. Raises what the policy raises.
     """
@@ -193,17 +193,16 @@ async def call_policy(
 
 
 def as_message(reply: object) -> Message:
-    """A reply as an assistant message; a message stays as it is, and other forms of an action are written as one."""
+    """Return a reply as an assistant message; other forms of an action are written as one."""
     if isinstance(reply, str):
         return {"role": "assistant", "content": reply}
     if isinstance(reply, dict) and ("content" in reply or "tool_calls" in reply):
-        whole: dict[str, Any] = {"role": "assistant", "content": None, **reply}
-        return cast(Message, whole)
+        return cast(Message, {"role": "assistant", "content": None, **reply})
     return parse_action(reply).message
 
 
 def add_usage(total: Usage, more: Usage | None) -> None:
-    """Add the tokens of a reply to a sum; what neither knows stays unknown."""
+    """Add the tokens of a reply to a sum; counts that neither has stay absent."""
     sums = cast(dict[str, int], total)
     for key, value in (more or {}).items():
         if isinstance(value, int):

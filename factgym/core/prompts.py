@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
+
+_FIELD = re.compile(r"\{([^}]*)\}?")
 
 
 @cache
 def prompt(package: str, name: str) -> str:
-    """The text of `prompts/NAME.md` of a package, without the final newline."""
+    """Return the text of `prompts/NAME.md` of a package, without the final newline."""
     return files(package).joinpath("prompts", f"{name}.md").read_text("utf-8").rstrip("\n")
 
 
 def fill(template: str, **values: str) -> str:
-    """The template with each `{name}` replaced; braces in the values stay as they are."""
-    parts = []
-    rest = template
-    while True:
-        head, brace, tail = rest.partition("{")
-        parts.append(head)
-        if not brace:
-            return "".join(parts)
-        name, _, rest = tail.partition("}")
-        parts.append(values[name])
+    """Return the template with each `{name}` replaced; braces in the values stay as they are."""
+    return _FIELD.sub(lambda match: values[match[1]], template)
 
 
 def prompt_hash(text: str) -> str:
-    """SHA-256 of a prompt, in hex."""
+    """Return the SHA-256 of a prompt, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -57,8 +57,8 @@ class EnvSpec:
         return self
 
     def __reduce__(self) -> tuple[type[EnvSpec], tuple[Any, ...]]:
-        own = (self.id, self.entry_point, self.summary, self.version, dict(self.kwargs), self.fixed, self.agents)
-        return EnvSpec, own
+        kwargs = dict(self.kwargs)
+        return EnvSpec, (self.id, self.entry_point, self.summary, self.version, kwargs, self.fixed, self.agents)
 
     @property
     def versioned(self) -> str:
@@ -78,7 +78,7 @@ class EnvSpec:
 _specs: dict[str, EnvSpec] = {}
 _policy_resolver: str | None = None
 _plugin_errors: list[str] | None = None
-"""What went wrong with plugins, a line each; None before they were loaded."""
+"""Faults of plugins, a line each; None before they were loaded."""
 
 
 def register(
@@ -123,13 +123,13 @@ def _make_for_gymnasium(env_id: str, render_mode: str | None = None, **config: A
 
 
 def list_envs() -> list[str]:
-    """The ids of all registered environments, those of installed plugins included, sorted."""
+    """Return the ids of all registered environments, those of installed plugins included, sorted."""
     load_plugins()
     return sorted(_specs)
 
 
 def spec(id: str) -> EnvSpec:
-    """The entry of an id: `name`, with or without version and namespace, or `package.module:name`.
+    """Return the entry of an id: `name`, with or without version and namespace, or `package.module:name`.
 
     Raises UnknownEnvError for an id that nothing registers, ConfigError for a module that cannot be imported.
     """
@@ -139,8 +139,13 @@ def spec(id: str) -> EnvSpec:
         )
     module, _, local_id = id.rpartition(":")
     if module:
-        _import_environments(module)
-    name, version = _split_id(local_id)
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            raise ConfigError(f"{module[:80]!r} could not be imported: {type(error).__name__}: {error}") from error
+    name = local_id.removeprefix(f"{NAMESPACE}/")
+    suffix = _VERSION.search(name)
+    name = name[: suffix.start()] if suffix else name
     if name not in _specs:
         load_plugins()
     entry = _specs.get(name)
@@ -149,23 +154,10 @@ def spec(id: str) -> EnvSpec:
         where = f"; {module[:80]!r} registers none of this id" if module else ""
         broken = "".join(f" {line}" for line in _plugin_errors or ())
         raise UnknownEnvError(f"there is no environment {id[:80]!r}{where}.{hint}{broken[:400]}")
-    if version is not None and version != entry.version:
-        raise UnknownEnvError(f"{name!r} is at version {entry.version}, not {version}: use {entry.versioned!r}")
+    if suffix and int(suffix[1]) != entry.version:
+        message = f"{name!r} is at version {entry.version}, not {int(suffix[1])}: use {entry.versioned!r}"
+        raise UnknownEnvError(message)
     return entry
-
-
-def _split_id(id: str) -> tuple[str, int | None]:
-    name = id.removeprefix(f"{NAMESPACE}/")
-    match = _VERSION.search(name)
-    return (name[: match.start()], int(match[1])) if match else (name, None)
-
-
-def _import_environments(module: str) -> None:
-    """Import a user's module for the environments that it registers."""
-    try:
-        importlib.import_module(module)
-    except Exception as error:
-        raise ConfigError(f"{module[:80]!r} could not be imported: {type(error).__name__}: {error}") from error
 
 
 def load_plugins() -> None:
@@ -218,14 +210,14 @@ def set_policy_resolver(reference: str) -> None:
 
 
 def policy_resolver() -> Callable[..., Any]:
-    """The function that `set_policy_resolver` named. Raises ConfigError when there is none."""
+    """Return the function that `set_policy_resolver` named. Raises ConfigError when there is none."""
     if _policy_resolver is None:
         raise ConfigError("there is no policy resolver: import factgym first")
     return load_attribute(_policy_resolver)  # type: ignore[no-any-return]
 
 
 def load_attribute(reference: str) -> Any:
-    """The object that `"module:attribute"` names."""
+    """Return the object that `"module:attribute"` names."""
     module, _, attribute = reference.partition(":")
     loaded = importlib.import_module(module)
     try:

@@ -1,4 +1,4 @@
-"""Seeds: every random choice of a run follows from the run's seed and a name for the choice, never from a shared state."""
+"""Seeds: every random choice of a run follows from the run's seed and a name for the choice, never from shared state."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ MAX_SEED = 2**31 - 1
 
 
 def derive(seed: int, *names: object) -> int:
-    """A seed in [0, 2**31 - 1) from another and the names of what it is for; the same on every machine."""
+    """Return a seed in [0, 2**31 - 1) from another and the names of its use; the same on every machine."""
     text = "\x1f".join(str(name) for name in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big") % MAX_SEED

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium import Space
@@ -20,17 +20,31 @@ from factgym.core.messages import ToolSchema
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,;:!?'\"()-äéñß中文🙂"
 
 
-class UnicodeText(Space[str]):
+ValueT = TypeVar("ValueT")
+
+
+class _JsonSpace(Space[ValueT]):
+    """A space of values that are JSON already and have no array form."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return False
+
+    def to_jsonable(self, sample_n: Iterable[ValueT]) -> list[Any]:
+        return list(sample_n)
+
+    def from_jsonable(self, sample_n: list[Any]) -> list[ValueT]:
+        return list(sample_n)
+
+
+class UnicodeText(_JsonSpace[str]):
     """Every string, or every string of at most `max_chars` characters."""
 
     def __init__(self, max_chars: int | None = None, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(shape=None, dtype=None, seed=seed)
         self.max_chars = max_chars
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Text has no array form."""
-        return False
 
     def sample(self, mask: None = None, probability: None = None) -> str:
         """A short random text."""
@@ -41,29 +55,19 @@ class UnicodeText(Space[str]):
         """Whether x is a string that is not too long."""
         return isinstance(x, str) and (self.max_chars is None or len(x) <= self.max_chars)
 
-    def to_jsonable(self, sample_n: Iterable[str]) -> list[Any]:
-        """Strings are JSON already."""
-        return list(sample_n)
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[str]:
-        """Strings are JSON already."""
-        return [str(text) for text in sample_n]
-
     def __repr__(self) -> str:
         return "UnicodeText()" if self.max_chars is None else f"UnicodeText({self.max_chars})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UnicodeText) and other.max_chars == self.max_chars
 
-    __hash__ = None  # type: ignore[assignment]
 
+class ActionSpace(_JsonSpace[Any]):
+    """The actions of a policy: a completion string, an assistant message, or a tool-call dict.
 
-class ActionSpace(Space[Any]):
-    """What a policy may emit: a completion string, an assistant message, or a tool-call dict.
-
-    Everything of these types is contained, malformed or not, because the environment answers it. `sample` gives a
-    tool-call dict that fits the schema of one of `tools()`. A copy follows the same `tools`; a pickle, which a vector
-    environment sends to its workers, holds what they gave and not the environment behind them.
+    Everything of these types is contained, malformed or not, because the environment answers it. `sample` returns a
+    tool-call dict that fits the schema of one of `tools()`. A copy shares the callable `tools`; a pickle, which a
+    vector environment sends to its workers, holds the current schemas without the environment behind them.
     """
 
     def __init__(
@@ -76,12 +80,7 @@ class ActionSpace(Space[Any]):
         return _action_space(self.tools, copy.deepcopy(self._np_random, memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _frozen_action_space, (list(self.tools()), self._np_random)
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """A tool call has no array form."""
-        return False
+        return _action_space, (list(self.tools()), self._np_random)
 
     def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
         """A tool call whose arguments fit the tool's schema."""
@@ -93,81 +92,50 @@ class ActionSpace(Space[Any]):
         """Whether x is of one of the three kinds of action."""
         return isinstance(x, (str, dict))
 
-    def to_jsonable(self, sample_n: Iterable[Any]) -> list[Any]:
-        """Actions are JSON already."""
-        return list(sample_n)
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[Any]:
-        """Actions are JSON already."""
-        return list(sample_n)
-
     def __repr__(self) -> str:
         return "ActionSpace()"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ActionSpace)
 
-    __hash__ = None  # type: ignore[assignment]
 
-
-def _action_space(tools: Callable[[], Sequence[ToolSchema]], rng: Any) -> ActionSpace:
-    space = ActionSpace(tools)
+def _action_space(tools: Callable[[], Sequence[ToolSchema]] | list[ToolSchema], rng: Any) -> ActionSpace:
+    space = ActionSpace(tools if callable(tools) else lambda: tools)
     space._np_random = rng
     return space
 
 
-def _frozen_action_space(tools: list[ToolSchema], rng: Any) -> ActionSpace:
-    return _action_space(lambda: tools, rng)
-
-
 def sample_schema(schema: dict[str, Any], rng: np.random.Generator) -> Any:
-    """A random value that fits a schema of the subset which `factgym.tools.schema` writes."""
+    """Return a random value that fits a schema of the subset which `factgym.tools.schema` writes."""
     if "enum" in schema:
         return schema["enum"][int(rng.integers(len(schema["enum"])))]
     if "anyOf" in schema:
         return sample_schema(schema["anyOf"][int(rng.integers(len(schema["anyOf"])))], rng)
-    return _SAMPLERS[schema["type"]](schema, rng)
+    match schema["type"]:
+        case "object":
+            required = schema.get("required", [])
+            names = [name for name in schema["properties"] if name in required or rng.random() < 0.5]
+            return {name: sample_schema(schema["properties"][name], rng) for name in names}
+        case "array":
+            size = _sample_integer(schema.get("minItems", 0), schema.get("maxItems"), 2, rng)
+            return [sample_schema(schema["items"], rng) for _ in range(size)]
+        case "string":
+            size = _sample_integer(schema.get("minLength", 0), schema.get("maxLength"), 20, rng)
+            return "".join(_ALPHABET[int(i)] for i in rng.integers(0, len(_ALPHABET), size))
+        case "integer":
+            return _sample_integer(schema.get("minimum"), schema.get("maximum"), 10, rng)
+        case "number":
+            maximum = schema.get("maximum")
+            minimum = schema.get("minimum", 0.0 if maximum is None or maximum >= 0 else maximum - 1.0)
+            return float(rng.uniform(minimum, minimum + 1.0 if maximum is None else maximum))
+        case "boolean":
+            return bool(rng.integers(2))
+        case _:
+            return None
 
 
-def _sample_object(schema: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    required = schema.get("required", [])
-    names = [name for name in schema["properties"] if name in required or rng.random() < 0.5]
-    return {name: sample_schema(schema["properties"][name], rng) for name in names}
-
-
-def _sample_array(schema: dict[str, Any], rng: np.random.Generator) -> list[Any]:
-    size = _sample_whole(schema.get("minItems", 0), schema.get("maxItems"), 2, rng)
-    return [sample_schema(schema["items"], rng) for _ in range(size)]
-
-
-def _sample_string(schema: dict[str, Any], rng: np.random.Generator) -> str:
-    size = _sample_whole(schema.get("minLength", 0), schema.get("maxLength"), 20, rng)
-    return "".join(_ALPHABET[int(i)] for i in rng.integers(0, len(_ALPHABET), size))
-
-
-def _sample_integer(schema: dict[str, Any], rng: np.random.Generator) -> int:
-    return _sample_whole(schema.get("minimum"), schema.get("maximum"), 10, rng)
-
-
-def _sample_whole(minimum: float | None, maximum: float | None, width: int, rng: np.random.Generator) -> int:
-    """A whole number from `minimum` (0 where that is allowed) to `maximum`, at most `width` above its start."""
+def _sample_integer(minimum: float | None, maximum: float | None, width: int, rng: np.random.Generator) -> int:
+    """Return an integer from `minimum` (0 where that is allowed) to `maximum`, at most `width` above its start."""
     start = math.ceil(minimum) if minimum is not None else min(0, math.floor(maximum or 0))
     stop = start + width if maximum is None else min(math.floor(maximum), start + width)
     return start + int(rng.integers(0, stop - start + 1))
-
-
-def _sample_number(schema: dict[str, Any], rng: np.random.Generator) -> float:
-    maximum = schema.get("maximum")
-    minimum = schema.get("minimum", 0.0 if maximum is None or maximum >= 0 else maximum - 1.0)
-    return float(rng.uniform(minimum, minimum + 1.0 if maximum is None else maximum))
-
-
-_SAMPLERS: dict[str, Callable[[dict[str, Any], np.random.Generator], Any]] = {
-    "object": _sample_object,
-    "array": _sample_array,
-    "string": _sample_string,
-    "integer": _sample_integer,
-    "number": _sample_number,
-    "boolean": lambda schema, rng: bool(rng.integers(2)),
-    "null": lambda schema, rng: None,
-}

@@ -48,7 +48,7 @@ def clear_shared() -> None:
 
 
 def content_key(value: object) -> str:
-    """A part of a key of `shared`: JSON data counts by its content, any other object as itself alone.
+    """Return a part of a key of `shared`: JSON data counts by its content, any other object by its identity.
 
     The shared value must hold such an object, which keeps its id from being used again.
     """
@@ -59,7 +59,7 @@ def content_key(value: object) -> str:
 
 
 class Immutable:
-    """Mixin for immutable heavy objects: copies are the object itself."""
+    """Mixin for immutable objects: copies are the object itself."""
 
     __slots__ = ()
 
@@ -135,9 +135,8 @@ class LazyTaskSet(Immutable, ABC, Generic[MadeT]):
 
     def __getitem__(self, index: int) -> MadeT:
         task = self._made.get(index)
-        return task if task is not None else self._cached(index)
-
-    def _cached(self, index: int) -> MadeT:
+        if task is not None:
+            return task
         if not 0 <= index < len(self):
             raise IndexError(f"there is no task {index}: the set has {len(self)}")
         task = self.make(index)
