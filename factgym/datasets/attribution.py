@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -38,6 +38,7 @@ from factgym.datasets.base import (
     by_name,
     check_benchmark,
     detect_layout,
+    label_lookup,
     largest_remainder,
     sample_strata,
 )
@@ -47,12 +48,8 @@ LABELS: tuple[Label, ...] = get_args(Label)
 ATTRIBUTABLE, NOT_ATTRIBUTABLE = LABELS
 
 ERROR_TYPES = (
-    "numerical_exaggeration",
-    "negation_flip",
-    "scope_inflation",
-    "temporal_shift",
-    "entity_substitution",
-    "fabrication",
+    *("numerical_exaggeration", "negation_flip", "scope_inflation"),
+    *("temporal_shift", "entity_substitution", "fabrication"),
 )
 """The six categories of the paper's error taxonomy."""
 
@@ -68,19 +65,17 @@ BENCHMARKS = by_name(
 )
 
 _VERSION = 1
-_NAMES: Mapping[Label, tuple[str, ...]] = {
-    "Attributable": (
-        "attributable", "s", "supports", "supported", "support", "fully supported", "e", "entailment", "entailed", "entails",
-        "yes", "true", "correct", "factual", "faithful", "consistent",
-    ),
-    "Not Attributable": (
-        "not attributable", "unattributable", "ns", "not supported", "unsupported", "refutes", "refuted", "c", "contradiction",
-        "contradicted", "contradictory", "contradicts", "n", "neutral", "not entailment", "not entailed", "nei", "not enough info",
-        "not enough information", "not enough evidence", "not enough", "no", "false", "incorrect", "hallucinated", "hallucination",
-        "unfaithful", "inconsistent",
-    ),
-}  # fmt: skip
-_LABELS: Mapping[str, Label] = {name: label for label, names in _NAMES.items() for name in names}
+_FORMATS = f"holds {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} with claims, sources and labels"
+_LABEL_OF = label_lookup(
+    {
+        ATTRIBUTABLE: "attributable|s|supports|supported|support|fully supported|e|entailment|entailed|entails|yes|true"
+        "|correct|factual|faithful|consistent",
+        NOT_ATTRIBUTABLE: "not attributable|unattributable|ns|not supported|unsupported|refutes|refuted|c|contradiction"
+        "|contradicted|contradictory|contradicts|n|neutral|not entailment|not entailed|nei|not enough info"
+        "|not enough information|not enough evidence|not enough|no|false|incorrect|hallucinated|hallucination"
+        "|unfaithful|inconsistent",
+    }
+)
 
 
 def gold_label(value: object) -> Label | None:
@@ -91,9 +86,7 @@ def gold_label(value: object) -> Label | None:
     """
     if isinstance(value, bool):
         return ATTRIBUTABLE if value else NOT_ATTRIBUTABLE
-    if not isinstance(value, str):
-        return None
-    return _LABELS.get(" ".join(value[:80].lower().replace("_", " ").replace("-", " ").split()))
+    return _LABEL_OF(value) if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +107,7 @@ class AttributionClaim(FrozenRecord):
 
 
 Claims = RecordSet[AttributionClaim]
-Read = Callable[[Row], "Iterator[_Reading]"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """One claim of a row; `meta` holds the facts of the row that are kept."""
-
-    claim: str
-    source: str
-    label: Label
-    meta: dict[str, str | bool | int]
+Read = Callable[[Row], Iterator[AttributionClaim]]
 
 
 class BenchmarkClaims(Records[AttributionClaim]):
@@ -140,49 +123,30 @@ class BenchmarkClaims(Records[AttributionClaim]):
         claims: list[AttributionClaim] = []
         files: list[Path] = []
         skipped: list[Path] = []
-        several = self.path.is_dir() and benchmark_file(name, self.path) is None
-        for file in self._candidates():
-            digest.update(f":{file.name}:".encode())
-            layout = _layout_of(file, in_folder=several)
+        file = self.path if self.path.is_file() else benchmark_file(name, self.path)
+        candidates = [file] if file else sorted(f for f in self.path.iterdir() if f.is_file() and f.suffix in SUFFIXES)
+        if not candidates:
+            raise DataError(f"{self.path}: a folder without {', '.join(SUFFIXES)} files. Give one that {_FORMATS}.")
+        for candidate in candidates:
+            digest.update(f":{candidate.name}:".encode())
+            layout = _layout_of(candidate, in_folder=file is None)
             if layout is None:
-                skipped.append(file)
+                skipped.append(candidate)
                 continue
-            files.append(file)
-            for row in read_rows(file, digest.update, suffixes=None):
-                claims += self._claims(file, row, layout)
+            files.append(candidate)
+            for row in read_rows(candidate, digest.update, suffixes=None):
+                for number, claim in enumerate(layout.read(row)):
+                    id_ = f"{name}-{stem_of(candidate)}-{row.number:05d}" + (f"-{number}" if number else "")
+                    meta = {"file": candidate.name, "line": row.number, **claim.meta}
+                    claims.append(replace(claim, id=id_, benchmark=name, meta=meta))
         if not claims:
             raise DataError(f"{self.path}: holds no claim. Give a file or folder that {_FORMATS}.")
         self.files, self.skipped = tuple(files), tuple(skipped)
         self._records = tuple(claims)
         self._fingerprint = digest.hexdigest()
 
-    def _candidates(self) -> list[Path]:
-        if self.path.is_file():
-            return [self.path]
-        file = benchmark_file(self.name, self.path)
-        if file is not None:
-            return [file]
-        files = sorted(file for file in self.path.iterdir() if file.is_file() and file.suffix in SUFFIXES)
-        if not files:
-            raise DataError(f"{self.path}: a folder without {', '.join(SUFFIXES)} files. Give one that {_FORMATS}.")
-        return files
-
-    def _claims(self, file: Path, row: Row, layout: Layout[Iterator[_Reading]]) -> Iterator[AttributionClaim]:
-        for number, reading in enumerate(layout.read(row)):
-            yield AttributionClaim(
-                id=f"{self.name}-{stem_of(file)}-{row.number:05d}" + (f"-{number}" if number else ""),
-                claim=reading.claim,
-                source=reading.source,
-                label=reading.label,
-                benchmark=self.name,
-                meta={"file": file.name, "line": row.number, **reading.meta},
-            )
-
     def __reduce__(self) -> tuple[object, ...]:
         return read_benchmark, (self.name, str(self.path))
-
-
-_FORMATS = f"holds {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} with claims, sources and labels"
 
 
 def read_benchmark(name: str, path: str | Path) -> BenchmarkClaims:
@@ -204,7 +168,7 @@ def benchmark_file(name: str, folder: Path) -> Path | None:
     return next((file for file in candidates if file.is_file()), None)
 
 
-def _layout_of(file: Path, *, in_folder: bool) -> Layout[Iterator[_Reading]] | None:
+def _layout_of(file: Path, *, in_folder: bool) -> Layout[Iterator[AttributionClaim]] | None:
     """Return the layout of a file; None for one of a folder that is to be skipped."""
     try:
         row = next(read_rows(file, suffixes=None), None)
@@ -221,22 +185,27 @@ def _layout_of(file: Path, *, in_folder: bool) -> Layout[Iterator[_Reading]] | N
 # Layouts: how a row becomes claims.
 
 
-def _label(row: Row, key: str) -> Label:
-    label = gold_label(row.values.get(key))
+def _claim(claim: str, source: str, label: Label, **meta: object) -> AttributionClaim:
+    return AttributionClaim("", claim, source, label, meta=meta)
+
+
+def _label(row: Row, value: object, key: str = "label") -> Label:
+    label = gold_label(value)
     if label is None:
         raise DataError(
-            f"{row.location}: {key!r} is {str(row.values.get(key))[:40]!r}, which is no known label. Use {LABELS[0]!r} or "
-            f"{LABELS[1]!r}, SUPPORTS or REFUTES, or entailment, neutral or contradiction."
+            f"{row.location}: {key!r} is {str(value)[:40]!r}, which is no known label. Use {LABELS[0]!r} or {LABELS[1]!r}, "
+            "SUPPORTS or REFUTES, or entailment, neutral or contradiction."
         )
     return label
 
 
 def _columns(claim: str, source: str, label: str) -> Read:
-    """One claim a row, from three columns."""
+    """Read one claim a row, from three columns."""
 
-    def read(row: Row) -> Iterator[_Reading]:
+    def read(row: Row) -> Iterator[AttributionClaim]:
         texts = row.text(claim, MAX_CLAIM_CHARS), row.text(source, MAX_SOURCE_CHARS)
-        yield _Reading(*texts, _label(row, label), {"gold": str(row.values.get(label))[:40]})
+        value = row.values.get(label)
+        yield _claim(*texts, _label(row, value, label), gold=str(value)[:40])
 
     return read
 
@@ -244,60 +213,54 @@ def _columns(claim: str, source: str, label: str) -> Read:
 def _answer_pairs(question: str, right: str, wrong: str) -> Read:
     """Two claims a row: a question with its right and with its wrong answer, against a knowledge passage."""
 
-    def read(row: Row) -> Iterator[_Reading]:
+    def read(row: Row) -> Iterator[AttributionClaim]:
         source, prefix = row.text("knowledge", MAX_SOURCE_CHARS), row.text(question, MAX_CLAIM_CHARS)
         for key, label in zip((right, wrong), LABELS, strict=True):
-            yield _Reading(f"{prefix} {row.text(key, MAX_CLAIM_CHARS)}", source, label, {"gold": key})
+            yield _claim(f"{prefix} {row.text(key, MAX_CLAIM_CHARS)}", source, label, gold=key)
 
     return read
 
 
-def _halueval_general(row: Row) -> Iterator[_Reading]:
+def _halueval_general(row: Row) -> Iterator[AttributionClaim]:
     judgement = str(row.values.get("hallucination")).strip().lower()
     if judgement not in ("yes", "no"):
         raise row.error(f"'hallucination' is {judgement[:40]!r}; expected yes or no")
     texts = row.text("chatgpt_response", MAX_CLAIM_CHARS), row.text("user_query", MAX_SOURCE_CHARS)
-    yield _Reading(*texts, LABELS[judgement == "yes"], {"gold": f"hallucination {judgement}", "sourceless": True})
+    yield _claim(*texts, LABELS[judgement == "yes"], gold=f"hallucination {judgement}", sourceless=True)
 
 
-def _truthfulqa(row: Row) -> Iterator[_Reading]:
+def _truthfulqa(row: Row) -> Iterator[AttributionClaim]:
     source = row.text("Best Answer", MAX_SOURCE_CHARS)
     wrong = row.text("Incorrect Answers", MAX_SOURCE_CHARS).split(";")[0].strip()
     category = str(row.values.get("Category") or "")[:60]
-    question = row.text("Question", MAX_CLAIM_CHARS)
-    yield _Reading(question, source, ATTRIBUTABLE, {"gold": "question", "category": category})
+    yield _claim(row.text("Question", MAX_CLAIM_CHARS), source, ATTRIBUTABLE, gold="question", category=category)
     if wrong:
-        yield _Reading(wrong, source, NOT_ATTRIBUTABLE, {"gold": "incorrect", "category": category})
+        yield _claim(wrong, source, NOT_ATTRIBUTABLE, gold="incorrect", category=category)
 
 
-def _clearfacts(row: Row) -> Iterator[_Reading]:
-    meta: dict[str, str | bool | int] = {
-        key: str(row.values[key])[:60] for key in ("topic", "category") if row.values.get(key) is not None
-    }
-    marked, label = row, row.values.get("label")
+def _clearfacts(row: Row) -> Iterator[AttributionClaim]:
+    meta = {key: str(row.values[key])[:60] for key in ("topic", "category") if row.values.get(key) is not None}
+    ambiguous, label = {}, row.values.get("label")
     if isinstance(label, str) and label.strip().upper() == "AMBIG":
         extra = row.values.get("additional_info")
-        original = extra.get("original_label") if isinstance(extra, dict) else None
-        marked = Row(row.number, row.location, {"label": original})
-        meta["ambiguous"] = True
-    meta["gold"] = str(marked.values.get("label"))[:40]
-    source = _joined_text(row, "reference_documents")
-    yield _Reading(row.text("statement", MAX_CLAIM_CHARS), source, _label(marked, "label"), meta)
+        label = extra.get("original_label") if isinstance(extra, dict) else None
+        ambiguous = {"ambiguous": True}
+    source, claim = _joined_text(row, "reference_documents"), row.text("statement", MAX_CLAIM_CHARS)
+    yield _claim(claim, source, _label(row, label), **meta, **ambiguous, gold=str(label)[:40])
 
 
 def _joined_text(row: Row, key: str) -> str:
     """Join a list of texts, or of [title, text] pairs, with blank lines between."""
     value = row.values.get(key)
-    if not isinstance(value, list):
-        return row.text(key, MAX_SOURCE_CHARS)
-    parts = [": ".join(map(str, part)) if isinstance(part, list) else part for part in value]
-    if not all(isinstance(part, str) for part in parts):
-        raise row.error(f"{key!r} must be a list of texts")
-    joined = Row(row.number, row.location, {key: "\n\n".join(part.strip() for part in parts)})
-    return joined.text(key, MAX_SOURCE_CHARS)
+    if isinstance(value, list):
+        parts = [": ".join(map(str, part)) if isinstance(part, list) else part for part in value]
+        if not all(isinstance(part, str) for part in parts):
+            raise row.error(f"{key!r} must be a list of texts")
+        row = replace(row, values={key: "\n\n".join(part.strip() for part in parts)})
+    return row.text(key, MAX_SOURCE_CHARS)
 
 
-def _sufficient_facts(row: Row) -> Iterator[_Reading]:
+def _sufficient_facts(row: Row) -> Iterator[AttributionClaim]:
     before, after = str(row.values.get("label_before")), str(row.values.get("label_after"))
     label = gold_label(before)
     if label is None or not after.upper().startswith(("ENOUGH", "NOT ENOUGH")):
@@ -305,8 +268,7 @@ def _sufficient_facts(row: Row) -> Iterator[_Reading]:
     if after.upper().startswith("NOT ENOUGH"):
         label = NOT_ATTRIBUTABLE
     texts = row.text("claim", MAX_CLAIM_CHARS), _joined_text(row, "evidence")
-    agreement = str(row.values.get("agreement"))[:20]
-    yield _Reading(*texts, label, {"gold": f"{before} / {after}", "agreement": agreement})
+    yield _claim(*texts, label, gold=f"{before} / {after}", agreement=str(row.values.get("agreement"))[:20])
 
 
 _COLUMNS = {
@@ -314,34 +276,30 @@ _COLUMNS = {
     "source": ("source", "evidence", "premise", "context", "document", "reference", "passage", "grounding", "text"),
     "label": ("label", "gold_label", "gold", "verdict"),
 }
+
+
+def _column_layout(name: str, claim: str, source: str, label: str, *others: str) -> Layout[Iterator[AttributionClaim]]:
+    return Layout(name, (claim, source, label, *others), _columns(claim, source, label))
+
+
+def _pair_layout(name: str, question: str, right: str, wrong: str) -> Layout[Iterator[AttributionClaim]]:
+    return Layout(name, ("knowledge", question, right, wrong), _answer_pairs(question, right, wrong))
+
+
 LAYOUTS = (
-    Layout("SEVA's slices", ("claim", "source", "gold_label"), _columns("claim", "source", "gold_label")),
-    Layout(
-        "FEVER-Symmetric", ("claim", "evidence", "gold_label", "evid"), _columns("claim", "evidence", "gold_label")
-    ),
-    Layout(
-        "FEVER-Symmetric (full)",
-        ("claim", "evidence_sentence", "label"),
-        _columns("claim", "evidence_sentence", "label"),
-    ),
+    _column_layout("SEVA's slices", "claim", "source", "gold_label"),
+    _column_layout("FEVER-Symmetric", "claim", "evidence", "gold_label", "evid"),
+    _column_layout("FEVER-Symmetric (full)", "claim", "evidence_sentence", "label"),
     Layout("SufficientFacts", ("claim", "evidence", "label_before", "label_after"), _sufficient_facts),
-    Layout(
-        "HaluEval QA",
-        ("knowledge", "question", "right_answer", "hallucinated_answer"),
-        _answer_pairs("question", "right_answer", "hallucinated_answer"),
-    ),
-    Layout(
-        "HaluEval QA (CSV)",
-        ("knowledge", "raw_question", "correct_answer", "hallucinated_answer"),
-        _answer_pairs("raw_question", "correct_answer", "hallucinated_answer"),
-    ),
+    _pair_layout("HaluEval QA", "question", "right_answer", "hallucinated_answer"),
+    _pair_layout("HaluEval QA (CSV)", "raw_question", "correct_answer", "hallucinated_answer"),
     Layout(
         "HaluEval general", ("user_query", "chatgpt_response", "hallucination"), _halueval_general, named_only=True
     ),
     Layout("TruthfulQA", ("Question", "Best Answer", "Incorrect Answers"), _truthfulqa),
     Layout("ClearFacts", ("statement", "reference_documents", "label"), _clearfacts),
-    Layout("ANLI analysis", ("context", "statement", "gold_label"), _columns("statement", "context", "gold_label")),
-    Layout("ANLI", ("context", "hypothesis", "label"), _columns("hypothesis", "context", "label")),
+    _column_layout("ANLI analysis", "statement", "context", "gold_label"),
+    _column_layout("ANLI", "hypothesis", "context", "label"),
 )
 """Layouts by the columns of their rows; the first that fits is taken."""
 
@@ -373,7 +331,4 @@ def balanced(claims: Claims, per_label: int, seed: int = 0) -> RecordSlice[Attri
 
 
 def _indices_by_label(claims: Claims) -> dict[Label, list[int]]:
-    pools: dict[Label, list[int]] = {label: [] for label in LABELS}
-    for index in range(len(claims)):
-        pools[claims[index].label].append(index)
-    return pools
+    return {label: [i for i in range(len(claims)) if claims[i].label == label] for label in LABELS}

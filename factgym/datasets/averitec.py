@@ -22,7 +22,7 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
 from factgym.corpora.rows import Row, Values, read_rows
-from factgym.datasets.base import DataSet, Records
+from factgym.datasets.base import DataSet, Records, label_lookup
 
 AVERITEC = DataSet("averitec", "CC BY-NC 4.0", {split: (f"averitec/{split}.json",) for split in ("dev", "train")})
 
@@ -37,16 +37,8 @@ MAX_TEXT_CHARS = 100_000
 """Of any one text of a record; the longest of AVeriTeC has 2,000."""
 
 COUNTED = (
-    "blank_claim",
-    "undated",
-    "bad_date",
-    "bad_field",
-    "bad_question",
-    "blank_question",
-    "unanswered_question",
-    "bad_answer",
-    "blank_answer",
-    "skipped",
+    *("blank_claim", "undated", "bad_date", "bad_field", "bad_question", "blank_question", "unanswered_question"),
+    *("bad_answer", "blank_answer", "skipped"),
 )
 """The keys of `FactChecks.counts`.
 
@@ -62,20 +54,15 @@ _FOLDERS = ("", "averitec", "data")
 _EXPECTED = "Give a JSON array or JSON lines of objects with a claim, a label and questions, as AVeriTeC's dev.json."
 _DAY_FIRST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})")
 _YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ].{0,40})?")
-_NAMES: Mapping[Label, tuple[str, ...]] = {
-    "Supported": ("supported", "supports", "support"),
-    "Refuted": ("refuted", "refutes", "refute"),
-    "Not Enough Evidence": ("not enough evidence", "not enough information", "not enough info", "nei", "nee"),
-    "Conflicting Evidence/Cherrypicking": (
-        "conflicting evidence/cherrypicking",
-        "conflicting evidence/cherry picking",
-        "conflicting evidence",
-        "cherrypicking",
-        "cherry picking",
-        "conflicting",
-    ),
-}
-_LABELS: Mapping[str, Label] = {name: label for label, names in _NAMES.items() for name in names}
+_LABEL_OF = label_lookup(
+    {
+        SUPPORTED: "supported|supports|support",
+        REFUTED: "refuted|refutes|refute",
+        NOT_ENOUGH: "not enough evidence|not enough information|not enough info|nei|nee",
+        CONFLICTING: "conflicting evidence/cherrypicking|conflicting evidence/cherry picking|conflicting evidence"
+        "|cherrypicking|cherry picking|conflicting",
+    }
+)
 
 
 def fact_check_label(value: object) -> Label | None:
@@ -83,10 +70,7 @@ def fact_check_label(value: object) -> Label | None:
 
     Text in any case, with `_` or `-` for spaces. A model's own words are read elsewhere.
     """
-    if not isinstance(value, str):
-        return None
-    words = value[:80].lower().replace("_", " ").replace("-", " ").split()
-    return _LABELS.get(" ".join(words).replace(" / ", "/"))
+    return _LABEL_OF(value) if isinstance(value, str) else None
 
 
 def parse_claim_date(value: object) -> dt.date | None:
@@ -244,6 +228,7 @@ class _Parser:
         self._record_numbers: dict[int, int] = {}
 
     def checks(self, rows: Iterator[Row]) -> Iterator[FactCheck]:
+        """Yield the claims of a file."""
         for position, row in enumerate(rows):
             try:
                 yield self._check(row, position)
@@ -262,7 +247,14 @@ class _Parser:
         label = fact_check_label(values.get("label"))
         if label is None:
             raise _UnusableError(f"'label' is {str(values.get('label'))[:40]!r}, which is none of {', '.join(LABELS)}")
-        claim_id = self._claim_id(values.get("claim_id", position), row.number)
+        claim_id = values.get("claim_id", position)
+        if isinstance(claim_id, str) and claim_id.isascii() and claim_id.isdigit() and len(claim_id) < 10:
+            claim_id = int(claim_id)
+        if isinstance(claim_id, bool) or not isinstance(claim_id, int) or not 0 <= claim_id < 10**9:
+            raise _UnusableError(f"'claim_id' is {str(claim_id)[:40]!r}, and must be a whole number from 0")
+        if claim_id in self._record_numbers:
+            raise _UnusableError(f"the claim_id {claim_id} is that of record {self._record_numbers[claim_id]} too")
+        self._record_numbers[claim_id] = row.number
         self.counts["blank_claim"] += not claim.strip()
         return FactCheck(
             id=f"{self._name}-{claim_id:05d}",
@@ -279,16 +271,6 @@ class _Parser:
             fact_checking_article=self._text(values, "fact_checking_article"),
             claim_types=self._types(values.get("claim_types")),
         )
-
-    def _claim_id(self, value: Any, number: int) -> int:
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**9:
-            raise _UnusableError(f"'claim_id' is {str(value)[:40]!r}, and must be a whole number from 0")
-        if value in self._record_numbers:
-            raise _UnusableError(f"the claim_id {value} is that of record {self._record_numbers[value]} too")
-        self._record_numbers[value] = number
-        return value
 
     def _types(self, value: Any) -> tuple[str, ...]:
         entries = value if isinstance(value, list) else [] if value is None else [None]

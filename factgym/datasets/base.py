@@ -21,6 +21,7 @@ from factgym.corpora.rows import Row
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 DataSetT = TypeVar("DataSetT", bound="DataSet")
+LabelT = TypeVar("LabelT", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,15 @@ class DataSet:
         """The files of all splits."""
         return tuple(file for files in self.splits.values() for file in files)
 
-    def check_split(self, split: str) -> None:
-        """Raise ConfigError for a split that the data set lacks."""
-        if split not in self.splits:
-            hint = did_you_mean(split, self.splits)
-            raise ConfigError(f"{self.name} has no split {split!r:.80}.{hint} It has: {', '.join(self.splits)}.")
-
     def find_file(self, folder: str | Path, splits: Sequence[str], label: str) -> Path:
-        """Return the first file of these splits in a folder. Raises DataError that lists the files it looked for."""
+        """Return the first file of these splits in a folder.
+
+        Raises ConfigError for a split that the data set lacks, DataError that lists the files it looked for.
+        """
+        for split in splits:
+            if split not in self.splits:
+                hint = did_you_mean(split, self.splits)
+                raise ConfigError(f"{self.name} has no split {split!r:.80}.{hint} It has: {', '.join(self.splits)}.")
         files = [file for split in splits for file in self.splits[split]]
         candidates = (Path(folder) / name for file in files for name in (file, Path(file).name))
         path = next((candidate for candidate in candidates if candidate.is_file()), None)
@@ -71,6 +73,27 @@ def check_benchmark(name: str, benchmarks: Iterable[str]) -> None:
         raise ConfigError(
             f"there is no benchmark {name!r:.80}.{did_you_mean(name, names)} There are: {', '.join(names)}."
         )
+
+
+def locate_file(
+    records: str, path: str | Path, data_set: DataSet | None, splits: Sequence[str], split: str | None
+) -> Path:
+    """Return the file at `path`: the file itself, or that of the data set in a folder.
+
+    records: their name in errors. data_set: None for files of the user's own, which are named themselves. splits: those
+    that are searched without `split`.
+    """
+    path = Path(path)
+    if path.is_file():
+        return path
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist: give a file or folder of {records}")
+    if data_set is None:
+        raise ConfigError(f"{path} is a folder: name the file of {records} itself, or a benchmark")
+    if split is None and len(splits) > 1:
+        return data_set.find_file(path, splits, data_set.name)
+    name = split if split is not None else splits[0]
+    return data_set.find_file(path, [name], f"{data_set.name} {name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +128,21 @@ def detect_layout(
         return Layout(", ".join(columns), tuple(present), read(*present))
     keys = ", ".join(sorted(str(key) for key in list(row.values)[:12])) or "no keys"
     understood = "; ".join(f"{layout.name} ({', '.join(layout.keys)})" for layout in layouts)
-    own = ", ".join(f"{column} ({' or '.join(names)})" for column, names in columns.items())
+    own_columns = ", ".join(f"{column} ({' or '.join(names)})" for column, names in columns.items())
     raise DataError(
         f"{row.location}: no layout that is understood; its keys are {keys[:200]}. Understood are {understood}; and for files "
-        f"of your own columns for {own}."
+        f"of your own columns for {own_columns}."
+    )
+
+
+def label_lookup(names: Mapping[LabelT, str]) -> Callable[[str], LabelT | None]:
+    """Return the function from a data set's word for a label to the label.
+
+    names: label -> its names, separated by `|`. Any case is read, and `_` or `-` for a space.
+    """
+    table = {name: label for label, text in names.items() for name in text.split("|")}
+    return lambda text: table.get(
+        " ".join(text[:80].lower().replace("_", " ").replace("-", " ").split()).replace(" / ", "/")
     )
 
 
@@ -164,38 +198,23 @@ class Records(Immutable, Sequence[T]):
         return self._fingerprint
 
 
-class RecordSlice(Immutable, Sequence[T]):
-    """The records of `whole` at `indices`, in their order."""
+class RecordSlice(Records[T]):
+    """The records of `records` at `indices`, in their order."""
 
-    def __init__(self, whole: RecordSet[T], indices: Iterable[int]) -> None:
-        self._whole = whole
-        self._indices = tuple(sorted(indices))
-
-    def __len__(self) -> int:
-        return len(self._indices)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        if isinstance(index, slice):
-            return tuple(self._whole[position] for position in self._indices[index])
-        return self._whole[self._indices[index]]
-
-    def fingerprint(self) -> str:
-        """SHA-256 in hex over the fingerprint of the whole and the indices."""
-        return hashlib.sha256(f"{self._whole.fingerprint()}:{self._indices}".encode()).hexdigest()
+    def __init__(self, records: RecordSet[T], indices: Iterable[int]) -> None:
+        chosen = tuple(sorted(indices))
+        self._records = tuple(records[index] for index in chosen)
+        self._fingerprint = hashlib.sha256(f"{records.fingerprint()}:{chosen}".encode()).hexdigest()
 
 
 def sample_strata(
-    whole: RecordSet[T], strata: Mapping[Any, Sequence[int]], counts: Mapping[Any, int], seed: str
+    records: RecordSet[T], strata: Mapping[Any, Sequence[int]], counts: Mapping[Any, int], seed: str
 ) -> RecordSlice[T]:
     """Draw `counts[name]` of the indices of each stratum, without replacement, by a seed text and the stratum's name."""
     indices: list[int] = []
     for name, members in strata.items():
         indices += random.Random(f"{seed} {name}").sample(members, counts[name])
-    return RecordSlice(whole, indices)
+    return RecordSlice(records, indices)
 
 
 def largest_remainder(sizes: Mapping[str, int], total: int, key: Callable[[str, float], Any]) -> dict[str, int]:
@@ -203,8 +222,8 @@ def largest_remainder(sizes: Mapping[str, int], total: int, key: Callable[[str, 
 
     key: the order in which strata get the seats that rounding down leaves over, of the name and the negated remainder.
     """
-    whole = sum(sizes.values())
-    exact = {name: total * size / whole for name, size in sizes.items()}
+    population = sum(sizes.values())
+    exact = {name: total * size / population for name, size in sizes.items()}
     counts = {name: int(share) for name, share in exact.items()}
     order = sorted(sizes, key=lambda name: key(name, counts[name] - exact[name]))
     for name in order[: total - sum(counts.values())]:

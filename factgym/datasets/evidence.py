@@ -1,31 +1,55 @@
-"""Pieces of evidence: passages with their page and, where it is known, its day.
+"""Evidence for ProFact's Search stage: dated passages of web pages, and the stores that hold them by claim.
 
 A page's sentences are packed into windows of bounded length; ids are made of page and text alone, so that they never
 reveal for which claim a page was retrieved. The day of a page is read off its address, where many sites write it
 (`/2020/11/03/`). The day of an archive's copy says nothing about when the page was written, and is not used: nearly all
 of AVeriTeC's copies are younger than the claims.
+
+AVeriTeC's knowledge store has tens of gigabytes of pages and is no part of the package (`FolderStore`). Without it,
+`GoldStore` makes one haystack of the gold evidence of a whole split. That is another and an easier task than searching
+the web's pages; its `note` is shown in every report.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import Any, BinaryIO, Generic, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import urlsplit
 
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.strict_json import clean_text
+from factgym.core.tasks import Immutable, shared
 from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.index import index_fingerprint
+from factgym.corpora.rows import parse_line
 from factgym.corpora.sentences import sentences
-from factgym.datasets.averitec import calendar_date
+from factgym.datasets.averitec import FactCheck, FactChecks, calendar_date, parse_claim_date
 
 MAX_PASSAGE_CHARS = 800
 MIN_PASSAGE_CHARS = 100
 MAX_URL_CHARS = 2_000
+MAX_LINE_BYTES = 16_000_000
+MAX_PASSAGES = 100_000
+"""Of one claim; those beyond are left out and counted as "dropped"."""
+
+HEAD_BYTES = 4_096
+CACHED_CLAIMS = 4
+
+GOLD_HAYSTACK = "gold haystack"
+KNOWLEDGE_STORE = "knowledge store"
+
+ClaimKey = int | str | FactCheck
+"""A claim's `claim_id`, the name of its file in a store of one's own, or the claim."""
 
 _ARCHIVE = re.compile(r"https?://web\.archive\.org/web/[^/]{1,40}/(?=\S)", re.I)
 _MONTH_NAMES = (
@@ -36,6 +60,9 @@ _MONTHS = {form: number for number, name in enumerate(_MONTH_NAMES, 1) for form 
 _YEAR = r"(19[5-9]\d|20\d\d)"
 _MONTH = r"(0?[1-9]|1[0-2]|[a-z]{3,9})"
 _DATED = re.compile(rf"/{_YEAR}[/-]{_MONTH}(?:[/-](0?[1-9]|[12]\d|3[01]))?(?![\da-z])", re.I)
+_SUFFIXES = (".json", ".jsonl")
+_COUNTED = ("pages", "empty_pages", "broken_lines", "long_lines", "bad_sentences", "repeated", "dropped", "dated")
+_LAYOUT = 'files <claim number>.json with lines {"claim_id", "type", "query", "url", "url2text": [sentences]}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +89,7 @@ class EvidenceCorpus(Corpus):
         return EvidenceCorpus, (self.passages, dict(self.counts))
 
     def get(self, passage_id: str) -> Evidence:
-        """Return the piece with this id. Raises `UnknownPassageError`."""
+        """Return the evidence with this id. Raises `UnknownPassageError`."""
         return cast(Evidence, super().get(passage_id))
 
     def __iter__(self) -> Iterator[Evidence]:
@@ -70,7 +97,7 @@ class EvidenceCorpus(Corpus):
 
 
 def page_evidence(url: str, texts: Iterable[str], max_chars: int, date: dt.date | None = None) -> Iterator[Evidence]:
-    """Yield a page as pieces of at most `max_chars` characters, in order. date: overrides the one in the address."""
+    """Yield a page as passages of at most `max_chars` characters, in order. date: overrides the one in the address."""
     url = clean_text(url[:MAX_URL_CHARS]).strip()
     title, page_date = host_of(url), date or url_date(url)
     for text in windows(texts, max_chars):
@@ -114,28 +141,19 @@ def windows(texts: Iterable[str], max_chars: int = MAX_PASSAGE_CHARS) -> Iterato
     max_chars: of a window, at least `MIN_PASSAGE_CHARS`. A word that is longer still is split.
     """
     check_window(max_chars)
-    window: list[str] = []
-    length = 0
+    window = ""
     for text in texts:
-        for piece in _pieces(text, max_chars):
-            if window and length + 1 + len(piece) > max_chars:
-                yield " ".join(window)
-                window, length = [], 0
-            window.append(piece)
-            length += len(piece) + (len(window) > 1)
+        remaining = " ".join(clean_text(text).split())
+        while remaining:
+            space = remaining.rfind(" ", 1, max_chars + 1) if len(remaining) > max_chars else len(remaining)
+            part = remaining[: space if space > 0 else max_chars]
+            remaining = remaining[len(part) :].lstrip()
+            if window and len(window) + 1 + len(part) > max_chars:
+                yield window
+                window = ""
+            window = f"{window} {part}" if window else part
     if window:
-        yield " ".join(window)
-
-
-def _pieces(text: str, max_chars: int) -> Iterator[str]:
-    rest = " ".join(clean_text(text).split())
-    while len(rest) > max_chars:
-        space = rest.rfind(" ", 1, max_chars + 1)
-        end = space if space > 0 else max_chars
-        yield rest[:end]
-        rest = rest[end:].lstrip()
-    if rest:
-        yield rest
+        yield window
 
 
 def check_window(max_chars: object) -> int:
@@ -149,3 +167,386 @@ def split_sentences(text: str) -> list[str]:
     """Return the sentences of a running text; the text between two belongs to the first."""
     starts = [start for start, _ in sentences(text)][1:]
     return [text[start:end] for start, end in zip([0, *starts], [*starts, len(text)], strict=True)]
+
+
+# Stores.
+
+
+@runtime_checkable
+class KnowledgeStore(Protocol):
+    """Evidence by claim. kind: `GOLD_HAYSTACK`, `KNOWLEDGE_STORE`, or a word of one's own."""
+
+    @property
+    def kind(self) -> str:
+        """The sort of evidence."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """The sentence about the evidence that every report shows."""
+        ...
+
+    @property
+    def per_claim(self) -> bool:
+        """Whether claims have evidence of their own."""
+        ...
+
+    def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
+        """Return the evidence that a search for this claim may return."""
+        ...
+
+    def passages(self) -> Iterator[Evidence]:
+        """Yield all evidence once, in a fixed order, read on request."""
+        ...
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return kind, note, fingerprint and sizes as JSON data for manifests and reports."""
+        ...
+
+
+def open_store(
+    checks: FactChecks, path: str | Path | None = None, *, max_chars: int = MAX_PASSAGE_CHARS
+) -> FolderStore | GoldStore:
+    """Return the knowledge store at `path` for these claims, or their gold haystack without a path; built once a process.
+
+    checks: the whole split; the store's folder is chosen by its `name`. Raises ConfigError for a path without a store: a
+    haystack never replaces it unrequested.
+    """
+    if path is None:
+        key = ("averitec gold store", checks.fingerprint(), max_chars)
+        return shared(key, lambda: GoldStore(checks, max_chars=max_chars))
+    folder = Path(path)
+    return shared(
+        ("averitec store", str(folder.absolute()), checks.name, max_chars),
+        lambda: FolderStore(folder, checks.name, max_chars=max_chars),
+    )
+
+
+class GoldStore(Immutable):
+    """The gold evidence of all `checks` as one haystack, in the order of its opaque ids.
+
+    A passage is an answer, of a boolean one the explanation; questions, labels and justifications are not in it, nor
+    is an unanswerable question's non-answer. Evidence that several claims cite from one page is in it once. Raises
+    DataError where the claims have no evidence at all.
+    """
+
+    kind = GOLD_HAYSTACK
+    per_claim = False
+
+    def __init__(self, checks: Iterable[FactCheck], *, max_chars: int = MAX_PASSAGE_CHARS) -> None:
+        self._checks = tuple(checks)
+        self.max_chars = check_window(max_chars)
+        counts: Counter[str] = Counter(claims=len(self._checks))
+        passages: dict[str, Evidence] = {}
+        answers = (answer for check in self._checks for question in check.questions for answer in question.answers)
+        for answer in answers:
+            text = (answer.explanation if answer.type == "Boolean" else answer.text).strip()
+            text = "" if answer.type == "Unanswerable" else text
+            counts["answers"] += 1
+            counts["without_evidence"] += not text
+            for passage in page_evidence(answer.source_url, split_sentences(text), max_chars):
+                counts["repeated"] += passage.id in passages
+                passages.setdefault(passage.id, passage)
+        if not passages:
+            raise DataError("the claims have no gold evidence to build a haystack of: give a split with annotations")
+        counts["dated"] = sum(passage.date is not None for passage in passages.values())
+        self._corpus = EvidenceCorpus((passages[key] for key in sorted(passages)), counts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(GoldStore, max_chars=self.max_chars), (self._checks,)
+
+    @property
+    def note(self) -> str:
+        """The sentence about the evidence that every report shows."""
+        return (
+            f"Evidence: a gold haystack of {len(self._corpus):,} passages, built from the annotated answers of all "
+            f"{len(self._checks):,} claims of the split, because no knowledge store was given; scores are not "
+            "comparable with those on AVeriTeC's knowledge store."
+        )
+
+    def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
+        """Return the whole haystack, whichever the claim."""
+        return self._corpus
+
+    def passages(self) -> Iterator[Evidence]:
+        """Yield the whole haystack, in the order of ids."""
+        return iter(self._corpus)
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the passages and the window's size."""
+        return index_fingerprint(self.kind, {"max_chars": self.max_chars}, [self._corpus.fingerprint()])
+
+    def describe(self) -> dict[str, Any]:
+        """Return kind, note, fingerprint, sizes and counts as JSON data."""
+        return {
+            "kind": self.kind,
+            "note": self.note,
+            "fingerprint": self.fingerprint(),
+            "max_chars": self.max_chars,
+            "passages": len(self._corpus),
+            **self._corpus.counts,
+        }
+
+
+class FolderStore(Immutable):
+    """AVeriTeC's knowledge store in its published layout: one file of JSON lines for each claim, read on request.
+
+        dev/0.json, dev/1.json, …   {"claim_id": "0", "type": …, "query": …, "url": …, "url2text": [sentence, …]}
+
+    path: the folder of the claims' files, or one with a folder for each split (`dev`, `output_dev`, also inside
+    `knowledge_store`); files may be one folder deeper, as the parts of the published train store are. The file's name is
+    the claim's position in the split. max_chars: of a passage, which is some sentences of one page. keep: claims held in
+    memory. Pages are scraped and some lines are broken: these are counted and skipped; a claim without a file is an
+    error. Of sentences that occur twice among a claim's pages (ignoring case) the first is used. An own key `date` on a
+    line (day-month-year or year-month-day) is the day of its page. Safe under threads. Raises ConfigError where there is
+    no such folder.
+    """
+
+    kind = KNOWLEDGE_STORE
+    per_claim = True
+
+    def __init__(
+        self,
+        path: str | Path,
+        split: str = "",
+        *,
+        max_chars: int = MAX_PASSAGE_CHARS,
+        max_passages: int = MAX_PASSAGES,
+        keep: int = CACHED_CLAIMS,
+    ) -> None:
+        self.path, self.split = Path(path), split
+        self.max_chars = check_window(max_chars)
+        if max_passages < 1:
+            raise ConfigError(f"max_passages is at least 1, not {max_passages!r}")
+        self.max_passages = max_passages
+        self.folder = _split_folder(self.path, split)
+        self._files = _claim_files(self.folder)
+        self._cache: ClaimCache[EvidenceCorpus] = ClaimCache(keep)
+        self._fingerprint = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        make = partial(FolderStore, max_chars=self.max_chars, max_passages=self.max_passages, keep=self._cache.size)
+        return make, (str(self.path), self.split)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims that have a file, by name, numbers in their order first."""
+        return tuple(self._files)
+
+    @property
+    def note(self) -> str:
+        """The sentence about the evidence that every report shows."""
+        return (
+            f"Evidence: the knowledge store {self.folder.name!r}, the pages of {len(self):,} claims, each by itself."
+        )
+
+    def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
+        """Return the evidence of one claim, its `counts` under pages, broken_lines and so on.
+
+        Raises DataError for a claim without a file, and for a file in which no line can be used.
+        """
+        name = claim_name(claim)
+        return self._cache.get(name, lambda: self._read(name))
+
+    def passages(self) -> Iterator[Evidence]:
+        """Yield the evidence of all claims, shared passages once; one claim is read at a time."""
+        yielded: set[bytes] = set()
+        for name in self._files:
+            for passage in self._read(name):
+                key = bytes.fromhex(passage.id)
+                if key not in yielded:
+                    yielded.add(key)
+                    yield passage
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over names, sizes and first 4,096 bytes of the files, and the settings; computed once.
+
+        Reading everything would take minutes. A change further in that keeps a file's size is therefore not detected.
+        """
+        if not self._fingerprint:
+            digest = hashlib.sha256(f"{self.kind}-1:{self.max_chars}:{self.max_passages}".encode())
+            for name, file in self._files.items():
+                try:
+                    with file.open("rb") as stream:
+                        head = hashlib.sha256(stream.read(HEAD_BYTES)).hexdigest()
+                    digest.update(json.dumps([name, file.stat().st_size, head]).encode())
+                except OSError as error:
+                    raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    def describe(self) -> dict[str, Any]:
+        """Return kind, note, fingerprint and settings as JSON data; counting passages would mean reading everything."""
+        return {
+            "kind": self.kind,
+            "note": self.note,
+            "fingerprint": self.fingerprint(),
+            "max_chars": self.max_chars,
+            "max_passages": self.max_passages,
+            "claims": len(self),
+        }
+
+    def _read(self, name: str) -> EvidenceCorpus:
+        file = self._files.get(name)
+        if file is None:
+            hint = did_you_mean(name, list(self._files)[:2_000]) if not name.isdigit() else ""
+            raise DataError(
+                f"{self.folder}: no file {name}.json for claim {name!r}; there are {len(self):,} files, "
+                f"{next(iter(self._files))} to {next(reversed(self._files))}.{hint} Is this the store of the split in use?"
+            )
+        counts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
+        corpus = list(self._passages(file, counts))
+        if not counts["pages"]:
+            raise DataError(f"{file}: no line is a page of a knowledge store. Expected {_LAYOUT}.")
+        counts["dated"] = sum(passage.date is not None for passage in corpus)
+        return EvidenceCorpus(corpus, counts)
+
+    def _passages(self, file: Path, counts: Counter[str]) -> Iterator[Evidence]:
+        """Yield the passages of a file; sentences and passages that occur again are counted and left out."""
+        used_sentences: set[bytes] = set()
+        used_ids: set[str] = set()
+        for url, texts, date in _pages(file, counts):
+            new_texts = []
+            for text in texts:
+                folded = " ".join(text.lower().split())
+                key = hashlib.blake2b(folded.encode("utf-8", "replace"), digest_size=12).digest()
+                counts["repeated"] += key in used_sentences
+                if folded and key not in used_sentences:
+                    used_sentences.add(key)
+                    new_texts.append(text)
+            counts["empty_pages"] += not new_texts
+            for passage in page_evidence(url, new_texts, self.max_chars, date):
+                if passage.id in used_ids:
+                    counts["repeated"] += 1
+                elif len(used_ids) >= self.max_passages:
+                    counts["dropped"] += 1
+                else:
+                    used_ids.add(passage.id)
+                    yield passage
+
+
+def claim_name(claim: ClaimKey) -> str:
+    """Return the name of a claim's file, without its suffix."""
+    name = claim.claim_id if isinstance(claim, FactCheck) else claim
+    if isinstance(name, bool) or not isinstance(name, int | str):
+        raise ConfigError(f"a claim is given as its number, its file's name or a FactCheck, not {type(name).__name__}")
+    return str(name)
+
+
+def _pages(file: Path, counts: Counter[str]) -> Iterator[tuple[str, list[str], dt.date | None]]:
+    """Yield (address, sentences, day) of each line that is a page."""
+    try:
+        with file.open("rb") as stream:
+            for raw in _bounded_lines(stream, counts):
+                try:
+                    values = parse_line(raw, "").values
+                except DataError:
+                    values = {}
+                content, url = values.get("url2text"), values.get("url")
+                if not isinstance(content, list | str):
+                    counts["broken_lines"] += 1
+                    continue
+                entries = [content] if isinstance(content, str) else content
+                texts = [entry for entry in entries if isinstance(entry, str)]
+                counts["bad_sentences"] += len(entries) - len(texts)
+                counts["pages"] += 1
+                yield url if isinstance(url, str) else "", texts, parse_claim_date(values.get("date"))
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+
+
+def _bounded_lines(stream: BinaryIO, counts: Counter[str]) -> Iterator[bytes]:
+    """Yield the lines that are not blank; one that is too long is skipped in parts."""
+    while raw := stream.readline(MAX_LINE_BYTES + 1):
+        if len(raw) <= MAX_LINE_BYTES:
+            if raw.strip():
+                yield raw
+            continue
+        counts["long_lines"] += 1
+        while raw and not raw.endswith(b"\n"):
+            raw = stream.readline(MAX_LINE_BYTES + 1)
+
+
+def _split_folder(path: Path, split: str) -> Path:
+    if not path.is_dir():
+        raise ConfigError(f"{path} is no folder: give the unpacked knowledge store, {_LAYOUT}")
+    if not split:
+        return path
+    if Path(split).name != split or split in (".", ".."):
+        raise ConfigError(f"{split[:64]!r} is no name of a split")
+    candidates = [root / name for root in (path, path / "knowledge_store") for name in (split, f"output_{split}")]
+    folder = next((candidate for candidate in candidates if candidate.is_dir()), None)
+    if folder is None and not _json_files(path):
+        raise ConfigError(f"{path} has neither a folder {split!r} nor {_LAYOUT}")
+    return folder or path
+
+
+def _json_files(folder: Path) -> list[Path]:
+    return [file for file in folder.iterdir() if file.suffix in _SUFFIXES and file.is_file()]
+
+
+def _claim_files(folder: Path) -> dict[str, Path]:
+    """Return the files by claim, numbers in their order first."""
+    files = _json_files(folder)
+    if not files:
+        files = [file for inner in sorted(folder.iterdir()) if inner.is_dir() for file in _json_files(inner)]
+    if not files:
+        raise ConfigError(f"{folder} holds no claim's file: expected {_LAYOUT}")
+    by_name: dict[str, Path] = {}
+    for file in sorted(
+        files, key=lambda path: (not path.stem.isdecimal(), len(path.stem), path.stem, path.as_posix())
+    ):
+        if file.stem in by_name:
+            raise DataError(f"{folder}: {by_name[file.stem]} and {file} are both of claim {file.stem!r}. Keep one.")
+        by_name[file.stem] = file
+    return by_name
+
+
+T = TypeVar("T")
+
+
+class ClaimCache(Generic[T]):
+    """An LRU cache of `size` values by key, each built once while others wait for it.
+
+    Safe under threads; different keys are built concurrently.
+    """
+
+    def __init__(self, size: int) -> None:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ConfigError(f"keep is the number of claims held in memory, at least 1, not {size!r}")
+        self.size = size
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._building: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, build: Callable[[], T]) -> T:
+        """Return the value of `key`; nothing is cached when `build` raises."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+            key_lock = self._building.setdefault(key, threading.Lock())
+        with key_lock:
+            with self._lock:
+                if key in self._values:
+                    return self._values[key]
+            try:
+                value = build()
+                with self._lock:
+                    self._values[key] = value
+                    while len(self._values) > self.size:
+                        self._values.popitem(last=False)
+            finally:
+                with self._lock:
+                    self._building.pop(key, None)
+            return value
+
+    def __len__(self) -> int:
+        return len(self._values)

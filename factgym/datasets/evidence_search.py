@@ -28,8 +28,15 @@ from factgym.core.tasks import Immutable
 from factgym.corpora.bm25 import ANALYSER, K1, SMALL, B, Bm25sIndex
 from factgym.corpora.dense import Encoder, as_encoder
 from factgym.corpora.index import Index, build_index, check_request, index_fingerprint
-from factgym.datasets.evidence import Evidence, EvidenceCorpus
-from factgym.datasets.evidence_store import CACHED_CLAIMS, ClaimCache, ClaimKey, KnowledgeStore, claim_name
+from factgym.datasets.evidence import (
+    CACHED_CLAIMS,
+    ClaimCache,
+    ClaimKey,
+    Evidence,
+    EvidenceCorpus,
+    KnowledgeStore,
+    claim_name,
+)
 
 Scope = Literal["claim", "global"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

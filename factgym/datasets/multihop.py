@@ -30,15 +30,9 @@ from factgym.corpora.passage_files import read_passages
 from factgym.corpora.passage_layouts import Paragraph, TitleIds, paragraphs_of, title_of, with_metadata
 from factgym.corpora.rows import Row, read_rows, stem_of, type_name
 from factgym.corpora.text import find_quote
-from factgym.datasets.base import DataSet, FrozenRecord, Layout, Records, RecordSet, by_name, check_benchmark
+from factgym.datasets.base import DataSet, FrozenRecord, Layout, Records, by_name, check_benchmark, locate_file
 from factgym.datasets.questions import BENCHMARKS as QUESTIONS
-from factgym.datasets.questions import (
-    ENTRIES_KEY,
-    MAX_QUESTION_CHARS,
-    QuestionFields,
-    distinct_answers,
-    question_layout,
-)
+from factgym.datasets.questions import ENTRIES_KEY, MAX_QUESTION_CHARS, Question, distinct_answers, question_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +46,21 @@ class TripleSet(DataSet):
 _R1 = "r1_searcher_eval_sets/"
 _WIKI = "2wikimultihopqa/"
 
+
+def _question_set(name: str, questions: str, hops: int | None = None, **splits: tuple[str, ...]) -> TripleSet:
+    """Return one of the sets of `factgym.datasets.questions` with further splits."""
+    data_set = QUESTIONS[questions]
+    return TripleSet(name, data_set.licence, {**data_set.splits, **splits}, hops, several_answers=True)
+
+
 BENCHMARKS = by_name(
-    TripleSet(
-        "nq",
-        QUESTIONS["nq-open"].licence,
-        {
-            **QUESTIONS["nq-open"].splits,
-            "oracle": ("nq_open/nq-open-oracle.jsonl.gz", "nq_open/nq-open-oracle.jsonl"),
-            "test": ("nq/test.jsonl",),
-        },
-        several_answers=True,
+    _question_set(
+        *("nq", "nq-open"),
+        oracle=("nq_open/nq-open-oracle.jsonl.gz", "nq_open/nq-open-oracle.jsonl"),
+        test=("nq/test.jsonl",),
     ),
-    TripleSet(
-        "triviaqa",
-        QUESTIONS["triviaqa"].licence,
-        {**QUESTIONS["triviaqa"].splits, "sample": ("triviaqa/triviaqa.json",), "test": ("triviaqa/test.jsonl",)},
-        several_answers=True,
-    ),
-    TripleSet(
-        "popqa",
-        QUESTIONS["popqa"].licence,
-        {**QUESTIONS["popqa"].splits, "paragraphs": ("popqa/popqa.json",)},
-        hops=1,
-        several_answers=True,
-    ),
+    _question_set("triviaqa", "triviaqa", sample=("triviaqa/triviaqa.json",), test=("triviaqa/test.jsonl",)),
+    _question_set("popqa", "popqa", 1, paragraphs=("popqa/popqa.json",)),
     TripleSet(
         "hotpotqa",
         "CC BY-SA 4.0",
@@ -203,9 +188,6 @@ class Triple(FrozenRecord):
         return self if evidence == self.evidence else replace(self, evidence=evidence)
 
 
-Triples = RecordSet[Triple]
-
-
 class TripleFile(Records[Triple]):
     """The triples of one file.
 
@@ -220,58 +202,45 @@ class TripleFile(Records[Triple]):
         self.facts = self.located_facts = 0
         self._has_paragraphs = False
         rows = read_rows(self.path, digest.update, entries_key=ENTRIES_KEY)
-        self._records = tuple(self._own_rows(rows) if benchmark == TRIPLES else self._benchmark_rows(rows))
+        self._records = tuple(_own_triples(rows) if benchmark == TRIPLES else self._benchmark_triples(rows))
         self._fingerprint = digest.hexdigest()
         if not self._records:
             raise DataError(f"{self.path}: holds no question. Give a file with one question and its answers a row.")
 
-    def _own_rows(self, rows: Iterator[Row]) -> Iterator[Triple]:
-        lines: dict[str, int] = {}
-        for row in rows:
-            triple = parse_triple(row)
-            if triple.id in lines:
-                raise row.error(f"the id {triple.id[:80]!r} is on line {lines[triple.id]} too")
-            lines[triple.id] = row.number
-            yield triple
-
-    def _benchmark_rows(self, rows: Iterator[Row]) -> Iterator[Triple]:
+    def _benchmark_triples(self, rows: Iterator[Row]) -> Iterator[Triple]:
         """Read the rows in order: the ids of paragraphs depend on those before them."""
         titles = TitleIds()
         data_set = BENCHMARKS[self.benchmark]
-        layout: Layout[QuestionFields] | None = None
+        layout: Layout[Question] | None = None
         for packed_row in rows:
             row = with_metadata(packed_row)
             if data_set.several_answers:
                 layout = layout or question_layout(row)
-                triple = _question_triple(layout.read(row))
+                question = layout.read(row)
             else:
-                triple = _multihop_triple(row)
+                question = _multihop_question(row)
             paragraphs = paragraphs_of(row)
-            ids = [
-                titles.id_of(paragraph.title or f"passage {row.number}", paragraph.text) for paragraph in paragraphs
-            ]
+            ids = [titles.id_of(part.title or f"passage {row.number}", part.text) for part in paragraphs]
             facts = _supporting_facts(row)
+            meta = {"file": self.path.name, "line": row.number, **question.meta}
+            kind = meta.pop("kind", None)
+            if question.popularity is not None:
+                meta["popularity"] = question.popularity
             evidence: tuple[Evidence, ...] = ()
-            meta = {"file": self.path.name, "line": row.number, **triple.meta}
-            if facts and paragraphs:
+            if facts and not paragraphs:
+                meta["supporting_facts"] = [list(fact) for fact in facts]
+            elif facts:
                 self.facts += len(facts)
                 evidence = tuple(_fact_sentences(facts, paragraphs, ids))
-            elif facts:
-                meta["supporting_facts"] = [list(fact) for fact in facts]
             else:
                 marked = [(id_, part.text) for id_, part in zip(ids, paragraphs, strict=True) if part.gold]
                 self.facts += len(marked)
                 evidence = tuple(Evidence(id_, 0, len(text), text) for id_, text in marked)
             self.located_facts += len(evidence)
             self._has_paragraphs |= bool(paragraphs)
-            yield replace(
-                triple,
-                id=f"{self.benchmark}-{stem_of(self.path)}-{row.number:06d}",
-                evidence=evidence,
-                hops=_hops_of(row, facts) or data_set.hops,
-                benchmark=self.benchmark,
-                meta=meta,
-            )
+            id_ = f"{self.benchmark}-{stem_of(self.path)}-{row.number:06d}"
+            hops = _hops_of(row, facts) or data_set.hops
+            yield Triple(id_, question.question, question.aliases, evidence, hops, self.benchmark, kind, meta)
 
     @property
     def corpus(self) -> Corpus | None:
@@ -286,7 +255,7 @@ def read_triples(benchmark: str, path: str | Path, split: str | None = None) -> 
     """Return the questions of a benchmark (a key of `BENCHMARKS`), or "triples" for an own data set; read once a process.
 
     path: a file of a known layout, or a folder: that of all public data sets, or of one. split: which of the benchmark's
-    files in a folder, default as `find_benchmark`. Raises ConfigError for an unknown benchmark or split or a path that
+    files in a folder, default as `triple_file`. Raises ConfigError for an unknown benchmark or split or a path that
     does not exist, DataError for content that is unusable.
     """
     file = triple_file(benchmark, path, split)
@@ -294,64 +263,32 @@ def read_triples(benchmark: str, path: str | Path, split: str | None = None) -> 
 
 
 def triple_file(benchmark: str, path: str | Path, split: str | None = None) -> Path:
-    """Return the file that `read_triples` reads."""
+    """Return the file that `read_triples` reads; without a split the first that exists, training files left out."""
     check_benchmark(benchmark, (*BENCHMARKS, TRIPLES))
-    path = Path(path)
-    if path.is_file():
-        return path
-    if not path.exists():
-        raise ConfigError(f"{path} does not exist: give a file or folder of questions with their answers")
-    if benchmark == TRIPLES:
-        raise ConfigError(f"{path} is a folder: name the file of triples itself")
-    return find_benchmark(benchmark, path, split)
-
-
-def find_benchmark(benchmark: str, folder: str | Path, split: str | None = None) -> Path:
-    """Return the file of a benchmark (a key of `BENCHMARKS`) in a folder: that of all public data sets, or of one.
-
-    split: which of the benchmark's files; by default the first that exists, training files left out. Raises ConfigError
-    for an unknown benchmark or split, DataError that lists the files it looked for.
-    """
-    check_benchmark(benchmark, BENCHMARKS)
-    data_set = BENCHMARKS[benchmark]
-    if split is None:
-        return data_set.find_file(folder, [name for name in data_set.splits if name != "train"], benchmark)
-    data_set.check_split(split)
-    return data_set.find_file(folder, [split], f"{benchmark} {split}")
+    data_set = BENCHMARKS.get(benchmark)
+    splits = [name for name in data_set.splits if name != "train"] if data_set else []
+    return locate_file("triples", path, data_set, splits, split)
 
 
 # Rows of benchmarks.
 
 
-def _question_triple(fields: QuestionFields) -> Triple:
-    meta = {**({"own_id": fields.id} if fields.id else {}), **fields.meta}
-    if fields.popularity is not None:
-        meta["popularity"] = fields.popularity
-    kind = meta.pop("kind", None)
-    return Triple("", fields.question, fields.aliases, kind=kind, meta=meta)
-
-
-def _multihop_triple(row: Row) -> Triple:
+def _multihop_question(row: Row) -> Question:
+    """Read a row of the multi-hop sets: the usual answer first, none twice and none split."""
     kind, level = row.values.get("type"), row.values.get("level")
     meta = {"level": level} if isinstance(level, str) else {}
     own_id = next((row.values[key] for key in _OWN_IDS if isinstance(row.values.get(key), str | int)), None)
     meta |= {} if own_id is None else {"own_id": str(own_id)[:80]}
-    answers = _answers_of(row)
-    kind = kind if isinstance(kind, str) else None
-    return Triple("", row.text("question", MAX_QUESTION_CHARS), answers, kind=kind, meta=meta)
-
-
-def _answers_of(row: Row) -> tuple[str, ...]:
-    """Return the answers of a row, the usual one first, none twice and none split."""
-    key = next((key for key in _ANSWERS if row.values.get(key) is not None), None)
-    if key is None:
+    meta |= {"kind": kind} if isinstance(kind, str) else {}
+    value = next((row.values[key] for key in _ANSWERS if row.values.get(key) is not None), None)
+    if value is None:
         raise row.error(f"no answer under {' or '.join(_ANSWERS)}")
-    value = row.values[key]
     answers = list(value) if isinstance(value, list) else [value]
     for alias in _ALIASES:
         if isinstance(row.values.get(alias), list):
             answers += row.values[alias]
-    return distinct_answers(answers, row)
+    aliases = distinct_answers(answers, row)
+    return Question("", row.text("question", MAX_QUESTION_CHARS), aliases, meta=meta)
 
 
 def _supporting_facts(row: Row) -> list[tuple[str, int]]:
@@ -400,6 +337,16 @@ def _hops_of(row: Row, facts: Sequence[tuple[str, int]]) -> int | None:
 
 
 # Rows of users' own data sets.
+
+
+def _own_triples(rows: Iterator[Row]) -> Iterator[Triple]:
+    lines: dict[str, int] = {}
+    for row in rows:
+        triple = parse_triple(row)
+        if triple.id in lines:
+            raise row.error(f"the id {triple.id[:80]!r} is on line {lines[triple.id]} too")
+        lines[triple.id] = row.number
+        yield triple
 
 
 def triple_row(triple: Triple, value: float | None = None) -> dict[str, Any]:

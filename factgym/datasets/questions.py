@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from factgym.datasets.base import (
     check_benchmark,
     detect_layout,
     largest_remainder,
+    locate_file,
     sample_strata,
 )
 
@@ -108,20 +109,7 @@ class Question(FrozenRecord):
 
 
 Questions = RecordSet[Question]
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionFields:
-    """The fields of one row. id: the data set's own, or empty. meta: the facts of the row that are kept."""
-
-    question: str
-    aliases: tuple[str, ...]
-    id: str = ""
-    popularity: float | None = None
-    meta: dict[str, Any] = field(default_factory=dict)
-
-
-Read = Callable[[Row], QuestionFields]
+Read = Callable[[Row], Question]
 
 
 class QuestionFile(Records[Question]):
@@ -134,23 +122,20 @@ class QuestionFile(Records[Question]):
     def __init__(self, benchmark: str, path: str | Path) -> None:
         self.benchmark, self.path = benchmark, Path(path)
         digest = hashlib.sha256(f"questions-{_VERSION}:{benchmark}:{self.path.name}:".encode())
-        layout: Layout[QuestionFields] | None = None
+        stem = stem_of(self.path)
+        name = stem if benchmark == AUTO else benchmark
+        prefix = f"{name}-{stem}" if name != stem else name
+        layout: Layout[Question] | None = None
         questions: list[Question] = []
         for row in read_rows(self.path, digest.update, entries_key=ENTRIES_KEY):
             layout = layout or question_layout(row)
-            questions.append(self._question(row, layout.read(row)))
+            question = layout.read(row)
+            meta = {"file": self.path.name, "line": row.number, **question.meta}
+            questions.append(replace(question, id=f"{prefix}-{row.number:06d}", benchmark=name, meta=meta))
         if layout is None:
             raise DataError(f"{self.path}: holds no question. Give a file with one question and its answers a row.")
         self.layout, self._records = layout.name, tuple(questions)
         self._fingerprint = digest.hexdigest()
-
-    def _question(self, row: Row, fields: QuestionFields) -> Question:
-        stem = stem_of(self.path)
-        own_id = {"own_id": fields.id} if fields.id else {}
-        meta = {"file": self.path.name, "line": row.number, **own_id, **fields.meta}
-        name = stem if self.benchmark == AUTO else self.benchmark
-        id_ = f"{name}-{stem}-{row.number:06d}" if name != stem else f"{name}-{row.number:06d}"
-        return Question(id_, fields.question, fields.aliases, name, fields.popularity, meta)
 
     def __reduce__(self) -> tuple[object, ...]:
         return read_questions, (self.benchmark, str(self.path))
@@ -170,17 +155,8 @@ def read_questions(benchmark: str, path: str | Path, split: str | None = None) -
 def question_file(benchmark: str, path: str | Path, split: str | None = None) -> Path:
     """Return the file that `read_questions` reads."""
     check_benchmark(benchmark, (*BENCHMARKS, AUTO))
-    path = Path(path)
-    if path.is_file():
-        return path
-    if not path.exists():
-        raise ConfigError(f"{path} does not exist: give a file or folder of questions with their answers")
-    if benchmark == AUTO:
-        raise ConfigError(f"{path} is a folder: name the file, or the benchmark ({', '.join(BENCHMARKS)})")
-    data_set = BENCHMARKS[benchmark]
-    requested = split if split is not None else next(iter(data_set.splits))
-    data_set.check_split(requested)
-    return data_set.find_file(path, [requested], f"{benchmark} {requested}")
+    data_set = BENCHMARKS.get(benchmark)
+    return locate_file("questions", path, data_set, tuple(data_set.splits)[:1] if data_set else (), split)
 
 
 # Layouts: how a row becomes a question.
@@ -237,63 +213,62 @@ def _number(row: Row, key: str) -> float | None:
     return number
 
 
-def _own_id(row: Row, key: str) -> str:
-    value = row.values.get(key)
-    return str(value)[:80] if key and isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-
-
-def _kind(row: Row, key: str) -> dict[str, Any]:
-    value = row.values.get(key)
-    return {"kind": value[:60]} if key and isinstance(value, str) and value else {}
+def _meta(row: Row, id: str = "", kind: str = "") -> dict[str, Any]:
+    """Return the data set's own id and its kind of question, each under a column of that name if there is one."""
+    own_id, kind_value = row.values.get(id), row.values.get(kind)
+    meta: dict[str, Any] = {}
+    if id and isinstance(own_id, (str, int)) and not isinstance(own_id, bool) and str(own_id):
+        meta["own_id"] = str(own_id)[:80]
+    if kind and isinstance(kind_value, str) and kind_value:
+        meta["kind"] = kind_value[:60]
+    return meta
 
 
 def _columns(question: str, answers: str, kind: str = "", id: str = "") -> Read:
-    """A column of questions and one of answers."""
+    """Read a column of questions and one of answers."""
 
-    def read(row: Row) -> QuestionFields:
+    def read(row: Row) -> Question:
         aliases = distinct_answers(_answer_list(row, answers), row)
-        popularity = _number(row, "popularity")
-        text = row.text(question, MAX_QUESTION_CHARS)
-        return QuestionFields(text, aliases, _own_id(row, id), popularity, _kind(row, kind))
+        popularity, text = _number(row, "popularity"), row.text(question, MAX_QUESTION_CHARS)
+        return Question("", text, aliases, popularity=popularity, meta=_meta(row, id, kind))
 
     return read
 
 
 def _with_aliases(question: str, answer: str, id: str = "") -> Read:
-    """A usual answer, which is not split, and a list of aliases."""
+    """Read a usual answer, which is not split, and a list of aliases."""
 
-    def read(row: Row) -> QuestionFields:
-        usual = row.text(answer, MAX_ANSWER_CHARS)
-        aliases = distinct_answers([usual, *_answer_list(row, "aliases")], row)
-        return QuestionFields(row.text(question, MAX_QUESTION_CHARS), aliases, _own_id(row, id))
+    def read(row: Row) -> Question:
+        aliases = distinct_answers([row.text(answer, MAX_ANSWER_CHARS), *_answer_list(row, "aliases")], row)
+        return Question("", row.text(question, MAX_QUESTION_CHARS), aliases, meta=_meta(row, id))
 
     return read
 
 
 def _triviaqa(question: str, id: str, answer: str, value: str, aliases: str) -> Read:
-    """TriviaQA's answer: an object with the usual answer and its aliases."""
+    """Read TriviaQA's answer: an object with the usual answer and its aliases."""
 
-    def read(row: Row) -> QuestionFields:
+    def read(row: Row) -> Question:
         gold = row.values.get(answer)
         if not isinstance(gold, dict):
             raise row.error(f"{answer!r} must be an object with {value!r} and {aliases!r}")
-        others = gold.get(aliases) or []
-        if not isinstance(others, list):
+        alternatives = gold.get(aliases) or []
+        if not isinstance(alternatives, list):
             raise row.error(f"{aliases!r} must be a list of texts")
-        answers = distinct_answers([gold.get(value) or "", *others], row)
-        return QuestionFields(row.text(question, MAX_QUESTION_CHARS), answers, _own_id(row, id))
+        answers = distinct_answers([gold.get(value) or "", *alternatives], row)
+        return Question("", row.text(question, MAX_QUESTION_CHARS), answers, meta=_meta(row, id))
 
     return read
 
 
-def _popqa(row: Row) -> QuestionFields:
+def _popqa(row: Row) -> Question:
     aliases = distinct_answers([row.values.get("obj") or "", *_answer_list(row, "possible_answers")], row)
-    meta = _kind(row, "prop") | {"subject": str(row.values.get("subj", ""))[:200]}
-    question = row.text("question", MAX_QUESTION_CHARS)
-    return QuestionFields(question, aliases, _own_id(row, "id"), _number(row, "s_pop"), meta)
+    meta = _meta(row, "id", "prop") | {"subject": str(row.values.get("subj", ""))[:200]}
+    text, popularity = row.text("question", MAX_QUESTION_CHARS), _number(row, "s_pop")
+    return Question("", text, aliases, popularity=popularity, meta=meta)
 
 
-def _simpleqa(row: Row) -> QuestionFields:
+def _simpleqa(row: Row) -> Question:
     answer = row.text("answer", MAX_ANSWER_CHARS)
     notes = str(row.values.get("metadata") or "")
     # The metadata are a Python dict written as text.
@@ -301,20 +276,20 @@ def _simpleqa(row: Row) -> QuestionFields:
         name: re.search(_NOTE.format(key), notes) for name, key in (("kind", "topic"), ("answer_type", "answer_type"))
     }
     meta = {name: match[1] or match[2] for name, match in matches.items() if match}
-    return QuestionFields(row.text("problem", MAX_QUESTION_CHARS), (answer,), meta=meta)
+    return Question("", row.text("problem", MAX_QUESTION_CHARS), (answer,), meta=meta)
 
 
-def _truthfulqa(row: Row) -> QuestionFields:
+def _truthfulqa(row: Row) -> Question:
     answers = [row.text("Best Answer", MAX_ANSWER_CHARS), *_answer_list(row, "Correct Answers")]
     question = row.text("Question", MAX_QUESTION_CHARS)
-    return QuestionFields(question, distinct_answers(answers, row), meta=_kind(row, "Category"))
+    return Question("", question, distinct_answers(answers, row), meta=_meta(row, kind="Category"))
 
 
-def _webquestions_published(row: Row) -> QuestionFields:
+def _webquestions_published(row: Row) -> Question:
     """WebQuestions as it was published: answers in a list of `(description "…")`."""
     target = row.text("targetValue", MAX_QUESTION_CHARS)
     answers = [quoted.replace('\\"', '"') or word for quoted, word in _DESCRIPTION.findall(target)]
-    return QuestionFields(row.text("utterance", MAX_QUESTION_CHARS), distinct_answers(answers, row))
+    return Question("", row.text("utterance", MAX_QUESTION_CHARS), distinct_answers(answers, row))
 
 
 _COLUMNS = {
@@ -346,7 +321,7 @@ LAYOUTS = (
 """Layouts by the columns of their rows; the first that fits is taken."""
 
 
-def question_layout(row: Row) -> Layout[QuestionFields]:
+def question_layout(row: Row) -> Layout[Question]:
     """Return the layout of a file by its first row. Raises DataError that lists the known layouts."""
     return detect_layout(row, LAYOUTS, _COLUMNS, lambda question, answers: _columns(question, answers, "kind", "id"))
 
@@ -363,10 +338,10 @@ def popularity_quartiles(values: Sequence[float | None]) -> list[int | None]:
     """
     import numpy as np
 
-    given = [value for value in values if value is not None]
-    if not given:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return [None] * len(values)
-    bounds = np.percentile(given, [25, 50, 75])
+    bounds = np.percentile(numbers, [25, 50, 75])
     return [None if value is None else 1 + int(np.searchsorted(bounds, value, side="left")) for value in values]
 
 

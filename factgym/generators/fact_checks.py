@@ -35,8 +35,7 @@ from factgym.datasets.averitec import (
     GoldQuestion,
     Label,
 )
-from factgym.datasets.evidence import Evidence, EvidenceCorpus, evidence_id, host_of
-from factgym.datasets.evidence_store import ClaimKey
+from factgym.datasets.evidence import ClaimKey, Evidence, EvidenceCorpus, evidence_id, host_of
 from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import stem
 

@@ -18,9 +18,16 @@ from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import Bm25sIndex, SmallBM25
 from factgym.corpora.dense import Encoder
 from factgym.datasets.averitec import read_fact_checks
-from factgym.datasets.evidence import Evidence, EvidenceCorpus, url_date
+from factgym.datasets.evidence import (
+    ClaimCache,
+    Evidence,
+    EvidenceCorpus,
+    FolderStore,
+    GoldStore,
+    open_store,
+    url_date,
+)
 from factgym.datasets.evidence_search import CachedBm25, EvidenceSearch, cached_vectors, dense_index
-from factgym.datasets.evidence_store import ClaimCache, FolderStore, GoldStore, open_store
 
 
 def test_gold_questions_find_their_own_evidence_more_often_than_not_but_not_always(data_dir: Path) -> None:

@@ -16,9 +16,20 @@ from hypothesis import strategies as st
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.corpus import Passage
 from factgym.datasets.averitec import FactCheck, GoldAnswer, GoldQuestion, read_fact_checks
-from factgym.datasets.evidence import Evidence, host_of, original_url, split_sentences, url_date, windows
+from factgym.datasets.evidence import (
+    GOLD_HAYSTACK,
+    Evidence,
+    FolderStore,
+    GoldStore,
+    KnowledgeStore,
+    host_of,
+    open_store,
+    original_url,
+    split_sentences,
+    url_date,
+    windows,
+)
 from factgym.datasets.evidence_search import EvidenceSearch
-from factgym.datasets.evidence_store import GOLD_HAYSTACK, FolderStore, GoldStore, KnowledgeStore, open_store
 
 BEFORE = dt.date(2020, 8, 25)
 
@@ -114,7 +125,7 @@ def test_the_published_layout_is_read_claim_by_claim(data_dir: Path, tmp_path: P
 
 
 def test_hostile_lines_are_passed_over_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.datasets.evidence_store.MAX_LINE_BYTES", 2_000)
+    monkeypatch.setattr("factgym.datasets.evidence.MAX_LINE_BYTES", 2_000)
     rows = [
         "",
         "{oops",

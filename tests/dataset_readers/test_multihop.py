@@ -21,8 +21,8 @@ from factgym.datasets.multihop import (
     BENCHMARKS,
     Evidence,
     Triple,
-    find_benchmark,
     read_triples,
+    triple_file,
     triple_row,
     write_triple,
 )
@@ -247,17 +247,15 @@ def test_names_paths_and_splits_that_do_not_exist_are_refused(tmp_path: Path) ->
 
 
 def test_the_file_of_a_benchmark_is_found_in_a_folder(tmp_path: Path, data_dir: Path) -> None:
-    assert find_benchmark("hotpotqa", data_dir).name == "hotpot_distractor_sample_migres.json"
-    assert find_benchmark("2wikimultihopqa", data_dir).name == "2wiki_dev_sample_migres.json"
-    assert {name: find_benchmark(name, data_dir).is_file() for name in BENCHMARKS} == dict.fromkeys(BENCHMARKS, True)
+    assert triple_file("hotpotqa", data_dir).name == "hotpot_distractor_sample_migres.json"
+    assert triple_file("2wikimultihopqa", data_dir).name == "2wiki_dev_sample_migres.json"
+    assert {name: triple_file(name, data_dir).is_file() for name in BENCHMARKS} == dict.fromkeys(BENCHMARKS, True)
     train = written(tmp_path / "hotpot_train_v1.1.json", [])
     with pytest.raises(DataError, match="holds no hotpotqa: looked for hotpotqa/hotpot_dev_distractor_v1"):
-        find_benchmark("hotpotqa", tmp_path)
-    assert find_benchmark("hotpotqa", tmp_path, "train") == train
+        triple_file("hotpotqa", tmp_path)
+    assert triple_file("hotpotqa", tmp_path, "train") == train
     simple = written(tmp_path / "hotpot_dev_v1_simplified.json", [])
-    assert find_benchmark("hotpotqa", tmp_path) == simple
-    with pytest.raises(ConfigError, match="no benchmark 'triples'"):
-        find_benchmark("triples", tmp_path)
+    assert triple_file("hotpotqa", tmp_path) == simple
 
 
 def test_fingerprints_follow_bytes_and_names(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from factgym.agents.rollout import play_episode
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.dense import PRESETS, Encoder
 from factgym.datasets.averitec import LABELS
-from factgym.datasets.evidence_store import GoldStore
+from factgym.datasets.evidence import GoldStore
 from factgym.envs.profact.agents import AGENTS
 from factgym.rewards.profact.stages import comparison_strings
 

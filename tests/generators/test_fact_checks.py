@@ -12,8 +12,8 @@ import pytest
 
 from factgym.core.errors import ConfigError
 from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, evidence_strings
+from factgym.datasets.evidence import KnowledgeStore
 from factgym.datasets.evidence_search import EvidenceSearch
-from factgym.datasets.evidence_store import KnowledgeStore
 from factgym.generators.fact_checks import MAX_SIZE, SPLITS, GeneratedFactChecks, generated_store, subject_kinds
 from factgym.generators.invented_names import stem
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from factgym.core.episode import SpanCredit
-from factgym.datasets.multihop import find_benchmark, read_triples
+from factgym.datasets.multihop import read_triples, triple_file
 from factgym.generators.multihop_world import world
 from factgym.rewards.answer_matching import token_f1
 from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_COMPONENTS, SOLVER_GATES, EveRules, build_report, find_rubric
@@ -126,7 +126,7 @@ def test_every_gold_span_of_a_generated_world_grounds_its_answer(seed: int) -> N
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["hotpotqa", "2wikimultihopqa"])
 def test_gold_facts_of_benchmarks_ground_their_answers(data_dir: Path, name: str) -> None:
-    triples = read_triples(name, find_benchmark(name, data_dir))
+    triples = read_triples(name, triple_file(name, data_dir))
     assert triples.corpus is not None
     grounded = []
     for triple in triples:

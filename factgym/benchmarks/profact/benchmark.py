@@ -40,7 +40,7 @@ from factgym.benchmarks.statistics.classification import NO_VERDICT
 from factgym.core.config import DATA_VARIABLE, Settings
 from factgym.core.errors import ConfigError
 from factgym.datasets.averitec import FactChecks, read_fact_checks
-from factgym.datasets.evidence_store import KNOWLEDGE_STORE
+from factgym.datasets.evidence import KNOWLEDGE_STORE
 
 ENV = "profact"
 GENERATED, AVERITEC = "generated", "averitec"

@@ -12,8 +12,8 @@ from typing import Any
 from factgym.core.errors import DataError
 from factgym.core.tasks import Immutable, LazyTaskSet, shared
 from factgym.datasets.averitec import FactCheck, FactChecks, evidence_strings, read_fact_checks
+from factgym.datasets.evidence import KnowledgeStore, open_store
 from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
-from factgym.datasets.evidence_store import KnowledgeStore, open_store
 from factgym.envs.profact.config import ProFactConfig
 from factgym.generators.fact_checks import GeneratedFactChecks, generated_store
 from factgym.rewards.profact.stages import ProFactGold
