@@ -91,13 +91,13 @@ register(
     "eve-solver",
     "factgym.envs.eve.solver:EveSolverEnv",
     "Questions of one to four hops answered from a corpus, with the evidence; benchmarks with source=… and path=….",
-    agents="factgym.envs.eve.agents.solver_agents:SOLVER_AGENTS",
+    agents="factgym.envs.eve.solver_agents:SOLVER_AGENTS",
 )
 register(
     "eve-proposer",
     "factgym.envs.eve.proposer:EveProposerEnv",
     "Questions with their evidence, written for a solver to learn from; the solver is any policy (solver=…).",
-    agents="factgym.envs.eve.agents.proposer_agents:PROPOSER_AGENTS",
+    agents="factgym.envs.eve.proposer_agents:PROPOSER_AGENTS",
 )
 
 register(

@@ -9,7 +9,7 @@ from typing import Any
 from factgym.agents.agent import Model
 from factgym.agents.feature_verifier import FeatureVerifier, TrainingExample, extract_features, fine_tune
 from factgym.core.errors import ConfigError, DataError
-from factgym.envs.seva.agents.scripted import NEGATIVE, parse_brief
+from factgym.envs.seva.scripted import NEGATIVE, parse_brief
 from factgym.rewards.seva.output import read_output
 from factgym.training.trainer import Dataset
 

@@ -15,7 +15,7 @@ from factgym.agents.runs.collect import manifest_of
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.envs.eve.agents.proposer_agents import PROPOSER_AGENTS
+from factgym.envs.eve.proposer_agents import PROPOSER_AGENTS
 from factgym.rewards.eve.rubrics import EveRules
 from factgym.rewards.rubric import Rubric
 

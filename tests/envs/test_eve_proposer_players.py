@@ -9,8 +9,13 @@ import pytest
 
 import factgym
 from factgym.agents.rollout.engine import play_episode
-from factgym.envs.eve.agents.extractive_proposer import Document, ExtractiveProposer, find_facts, parse_assignment
-from factgym.envs.eve.agents.proposer_agents import PROPOSER_AGENTS
+from factgym.envs.eve.proposer_agents import (
+    PROPOSER_AGENTS,
+    Document,
+    ExtractiveProposer,
+    find_facts,
+    parse_assignment,
+)
 from factgym.rewards.answer_matching import normalise_answer
 
 HONEST = PROPOSER_AGENTS["extractive"]

@@ -13,7 +13,7 @@ from eve_examples import BORN, RIVER, WRITTEN, blocks, started
 import factgym
 from factgym.agents.rollout import play_many
 from factgym.core.messages import Message
-from factgym.envs.eve.agents.reading import (
+from factgym.envs.eve.reading import (
     find_candidates,
     find_chains,
     parse_solver_prompt,
@@ -21,8 +21,8 @@ from factgym.envs.eve.agents.reading import (
     read_question,
     search_call,
 )
-from factgym.envs.eve.agents.solver_agents import SOLVER_AGENTS, TRICKS, UNKNOWN, ExtractiveSolver, previous_queries
 from factgym.envs.eve.solver import search_messages, single_turn_messages
+from factgym.envs.eve.solver_agents import SOLVER_AGENTS, TRICKS, UNKNOWN, ExtractiveSolver, previous_queries
 from factgym.generators.multihop_world import world
 from factgym.rewards.answer_matching import exact_match
 from factgym.rewards.eve.spans import parse_solution

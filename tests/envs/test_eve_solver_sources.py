@@ -13,8 +13,8 @@ import factgym
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.multihop import BENCHMARKS, write_triple
-from factgym.envs.eve.agents.solver_agents import SOLVER_AGENTS
 from factgym.envs.eve.config import EveConfig, EveSolverConfig
+from factgym.envs.eve.solver_agents import SOLVER_AGENTS
 from factgym.rewards.answer_matching import exact_match
 
 

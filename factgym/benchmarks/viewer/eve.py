@@ -28,7 +28,7 @@ from factgym.benchmarks.formats import count
 from factgym.benchmarks.records import as_dict, as_list, as_number, as_text, as_texts
 from factgym.benchmarks.viewer.marks import Mark, quote_span, split
 from factgym.datasets.multihop import Triple, read_triples
-from factgym.envs.eve.agents.reading import parse_solver_prompt
+from factgym.envs.eve.reading import parse_solver_prompt
 
 _SOLVER_FACTS = ("f1", "evidence_f1", "searches", "hops", "benchmark")
 _PROPOSER_FACTS = ("hops", "task_type", "V", "plus", "minus", "brevity", "solver", "auxiliary")

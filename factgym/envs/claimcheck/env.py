@@ -14,9 +14,8 @@ from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck.config import ClaimCheckConfig
 from factgym.envs.claimcheck.submission import ClaimCheckState, submit
-from factgym.envs.claimcheck.tasks import ClaimTask, ClaimTaskSet, claim_tasks
-from factgym.rewards.claimcheck import NO_SUBMISSION, RUBRICS, ClaimScore, score_submission, span_credits
-from factgym.rewards.rubric import Rubric
+from factgym.envs.claimcheck.tasks import ClaimTask, ClaimTaskSet
+from factgym.rewards.claimcheck import NO_SUBMISSION, RUBRICS, score_submission, span_credits
 from factgym.tools.evidence import list_passages, read, search
 from factgym.tools.toolbox import Toolbox
 
@@ -74,17 +73,16 @@ class ClaimCheckEnv(Env[ClaimTask]):
     Config: ClassVar[type[EnvConfig]] = ClaimCheckConfig
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {"search": ("search", "query"), "read": ("read", "id")}
     implicit: ClassVar[Mapping[str, str]] = {"final_verdict": "submit"}
+    presets: ClassVar[Mapping[str, Any]] = RUBRICS
     toolbox: ClassVar[Toolbox] = TOOLBOX
     config: ClaimCheckConfig
     state: ClaimCheckState
     tasks: ClaimTaskSet
 
     def load_tasks(self) -> ClaimTaskSet:
-        """Return the shared task set of this configuration."""
-        return claim_tasks(self.config)
+        return ClaimTaskSet.of(self.config)
 
     def initial_messages(self, task: ClaimTask) -> list[Message]:
-        """Reset the state, and return the instructions and the question with its answer."""
         self.state = ClaimCheckState(task.library)
         example = task.example
         user = fill(prompt(_PACKAGE, "task"), question=example.question, answer=example.answer)
@@ -95,6 +93,15 @@ class ClaimCheckEnv(Env[ClaimTask]):
         system = "\n\n".join(prompt(_PACKAGE, name) for name in self._system_prompts)
         system = system.replace("{count}", str(self.config.scoring_rules.silence_passages))
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+    @property
+    def _system_prompts(self) -> tuple[str, ...]:
+        instructions = "offline" if self.config.offline else "system"
+        asks_for_silence = self.config.scoring_rules.silence_passages > 1
+        return (instructions, "silence") if asks_for_silence else (instructions,)
+
+    def prompt_hashes(self) -> dict[str, str]:
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in (*self._system_prompts, "task")}
 
     @property
     def slow_steps(self) -> bool:
@@ -109,60 +116,45 @@ class ClaimCheckEnv(Env[ClaimTask]):
     def score(self) -> RewardReport:
         """Score the submission under the configured rubric."""
         submission, task, rubric = self.state.submission, self.task, self.config.rubric
-        score: ClaimScore = NO_SUBMISSION
+        example, turns, offline = task.example, self.episode.turns, self.config.offline
+        # Passages that the policy had seen when it submitted: not those opened in the same message.
+        read_ids = [id_ for id_, turn in self.state.read.items() if turn < len(turns) - 1 or offline]
+        score = NO_SUBMISSION
         spans: tuple[SpanCredit, ...] = ()
         if submission is not None:
-            score = score_submission(submission, task.gold, task.text_of, self._read, self.config.scoring_rules)
-            spans = self._spans(score)
-        return RewardReport(
-            total=rubric.total(score.components, score.gates),
-            components=dict(score.components),
-            weights=dict(rubric.weights),
-            gates=rubric.gate_factors(score.gates),
-            spans=spans,
-            metrics=self._metrics(score),
-        )
-
-    @property
-    def _read(self) -> list[str]:
-        """Ids of the passages that the policy had seen when it submitted: not those opened in the same message."""
-        last = len(self.episode.turns) - 1
-        return [id_ for id_, turn in self.state.read.items() if turn < last or self.config.offline]
-
-    def _spans(self, score: ClaimScore) -> tuple[SpanCredit, ...]:
-        turns = self.episode.turns
-        opened = {} if self.config.offline else {id_: turns[turn].message for id_, turn in self.state.read.items()}
-        shares = self.config.rubric.shares(score.components, score.gates)
-        return span_credits(shares, score, self.task.gold, opened, self.episode.messages, turns[-1].message)
-
-    def _metrics(self, score: ClaimScore) -> dict[str, Any]:
-        example = self.task.example
-        submission = self.state.submission or {}
-        return {
+            score = score_submission(submission, task.gold, task.text_of, read_ids, self.config.scoring_rules)
+            opened = {} if offline else {id_: turns[turn].message for id_, turn in self.state.read.items()}
+            shares = rubric.shares(score.components, score.gates)
+            spans = span_credits(shares, score, task.gold, opened, self.episode.messages, turns[-1].message)
+        metrics = {
             "gold_verdict": example.verdict,
-            "verdict": submission.get("final_verdict"),
-            "read": self._read,
+            "verdict": (submission or {}).get("final_verdict"),
+            "read": read_ids,
             "cited": list(score.cited),
             "gold_evidence": list(example.gold_ids or example.nearest),
             "gates": dict(score.gates),
             "domain": example.domain,
             "corruption": "+".join(dict.fromkeys(claim.corruption for claim in example.claims)),
         }
-
-    def rubrics(self) -> tuple[Mapping[str, Rubric], str]:
-        """Return the paper's three and the environment's own; `NAME (own)` for another rubric of the same name."""
-        own = self.config.rubric
-        name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
-        return {**RUBRICS, name: own}, name
+        return rubric.report(score.components, score.gates, spans=spans, metrics=metrics)
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
         """Ask a person for a verdict, statement by statement."""
         answer = self.task.example.answer
-        claims = [_ask_for_claim(answer[start:end], ask) for start, end in sentences(answer)]
+        claims = []
+        for start, end in sentences(answer):
+            status = ask(f"status of “{answer[start:end]}”", STATUSES)
+            claim = {
+                "claim": answer[start:end],
+                "status": status,
+                "evidence_ids": ask("evidence ids, separated by spaces", ()).split(),
+                "quote": ask("quote, word for word", ()),
+                "unsupported_span": "" if status == "supported" else ask("part that is not carried", ()),
+            }
+            claims.append(claim)
         return {"tool": "submit", "arguments": {"claims": claims, "final_verdict": ask("final verdict", VERDICTS)}}
 
     def gold_lines(self) -> list[str]:
-        """Return the gold verdict, and each statement with its status and reason."""
         example = self.task.example
         lines = [f"  {claim.status}: {claim.text}\n    {claim.reason}" for claim in example.claims]
         return [f"Gold verdict: {example.verdict}", *lines]
@@ -188,24 +180,3 @@ class ClaimCheckEnv(Env[ClaimTask]):
             ],
             "gold": {"verdict": example.verdict, "claims": claims, "nearest": list(example.nearest)},
         }
-
-    def prompt_hashes(self) -> dict[str, str]:
-        """Return the hashes of the instructions and of the task's template."""
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in (*self._system_prompts, "task")}
-
-    @property
-    def _system_prompts(self) -> tuple[str, ...]:
-        instructions = "offline" if self.config.offline else "system"
-        asks_for_silence = self.config.scoring_rules.silence_passages > 1
-        return (instructions, "silence") if asks_for_silence else (instructions,)
-
-
-def _ask_for_claim(text: str, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
-    status = ask(f"status of “{text}”", STATUSES)
-    return {
-        "claim": text,
-        "status": status,
-        "evidence_ids": ask("evidence ids, separated by spaces", ()).split(),
-        "quote": ask("quote, word for word", ()),
-        "unsupported_span": "" if status == "supported" else ask("part that is not carried", ()),
-    }

@@ -55,11 +55,7 @@ class ClaimCheckState(EvidenceState):
     submission: dict[str, Any] | None = None
 
 
-def _render_receipt(verdict: str) -> str:
-    return f"Submitted: {verdict}. The episode is over."
-
-
-@tool(render=_render_receipt, ends_episode=True)
+@tool(render="Submitted: {}. The episode is over.".format, ends_episode=True)
 def submit(
     state: ClaimCheckState,
     claims: Annotated[list[ClaimVerdict], Field(min_length=1, max_length=16)],
@@ -74,16 +70,13 @@ def submit(
         evidence_used: Ids of all passages relied on.
     """
     # Shown text is neutralised, so text copied from it is compared in the same form.
-    neutralised = [
-        {key: value if key == "evidence_ids" else _neutralise_text(value) for key, value in claim.items()}
-        for claim in claims
-    ]
-    state.submission = {"claims": neutralised, "final_verdict": final_verdict, "evidence_used": list(evidence_used)}
+    entries: list[dict[str, Any]] = [dict(claim) for claim in claims]
+    for entry in entries:
+        for key, value in entry.items():
+            if key != "evidence_ids":
+                entry[key] = neutralise(value) if isinstance(value, str) else [neutralise(text) for text in value]
+    state.submission = {"claims": entries, "final_verdict": final_verdict, "evidence_used": list(evidence_used)}
     return final_verdict
-
-
-def _neutralise_text(value: Any) -> Any:
-    return neutralise(value) if isinstance(value, str) else [neutralise(text) for text in value]
 
 
 def verdict_schema() -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from factgym.core.errors import ConfigError
-from factgym.core.tasks import Immutable, LazyTaskSet, shared
+from factgym.core.tasks import shared
 from factgym.corpora.corpus import Passage
-from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
+from factgym.datasets.claims import ClaimExample, GoldFact
 from factgym.envs.claimcheck.config import REAL, SYNTHETIC, ClaimCheckConfig
+from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
 from factgym.rewards.claimcheck import ClaimGold, gold_of
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
@@ -36,20 +34,13 @@ class Examples(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimTask(Immutable):
-    """One answer to check, its gold, and the library that the episode searches. Immutable and shared.
-
-    origin: the task set and the index in it, which is the content of a pickle.
-    """
+class ClaimTask(ItemTask):
+    """One answer to check, its gold, and the library that the episode searches."""
 
     id: str
     example: ClaimExample
     gold: ClaimGold
     library: PassageLibrary = field(compare=False)
-    origin: tuple[ClaimTaskSet, int] = field(repr=False, compare=False)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return operator.getitem, self.origin
 
     def text_of(self, passage_id: str) -> str | None:
         """Return a passage's text as the policy sees it, None for an unknown id."""
@@ -63,59 +54,53 @@ class TaskLibrary(PassageLibrary):
     origin: tuple[ClaimTaskSet, int | None]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _library_at, self.origin
+        return ClaimTaskSet.library_at, self.origin
 
 
-def _library_at(tasks: ClaimTaskSet, index: int | None) -> PassageLibrary:
-    return tasks.haystack.library if index is None else tasks[index].library
-
-
-class ClaimTaskSet(LazyTaskSet[ClaimTask]):
-    """The tasks of one configuration. Thread-safe; a task is made on first use."""
+class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
+    """The examples of one configuration."""
 
     def __init__(self, examples: Examples, config: ClaimCheckConfig) -> None:
-        super().__init__()
-        self._examples = examples
-        self._config = config
+        super().__init__(examples, config)
         self._haystack: Haystack | None = None
 
-    def __len__(self) -> int:
-        return len(self._examples)
-
-    def id_at(self, index: int) -> str:
-        """Return the id of a task."""
-        return self._examples[index].id
+    @classmethod
+    def of(cls, config: ClaimCheckConfig) -> ClaimTaskSet:
+        path = config.data_path if config.source in REAL and config.data_path else None
+        key = (
+            *("claimcheck", config.source, config.chosen_split, config.size, path and path.resolve(), config.seed),
+            *(config.haystack, setting_key(config.index), setting_key(config.index_options or {})),
+        )
+        return shared(key, lambda: cls(load_examples(config), config))
 
     def make(self, index: int) -> ClaimTask:
-        """Make a task."""
-        example = _neutralise_example(self._examples[index])
-        if self._config.haystack:
+        example = _neutralise_example(self.items[index])
+        if self.config.haystack:
             example, library = self.haystack.localise(example), self.haystack.library
         else:
-            library = self._library(example.passages, index)
-        return ClaimTask(example.id, example, gold_of(example), library, (self, index))
+            library = self._library(index, example.passages)
+        return ClaimTask(example.id, example, gold_of(example), library, origin=(self, index))
 
-    def _library(self, passages: Sequence[Passage], index: int | None = None) -> PassageLibrary:
-        library = TaskLibrary(passages, self._config.index, **(self._config.index_options or {}))
+    def _library(self, index: int | None, passages: Sequence[Passage]) -> PassageLibrary:
+        library = TaskLibrary(passages, self.config.index, **(self.config.index_options or {}))
         library.origin = self, index
         return library
+
+    def library_at(self, index: int | None) -> PassageLibrary:
+        """Return the library of a task, of the haystack for None."""
+        return self.haystack.library if index is None else self[index].library
 
     @property
     def haystack(self) -> Haystack:
         """The passages of all tasks in one library, built on first use."""
         with self._lock:
             if self._haystack is None:
-                examples = (_neutralise_example(self._examples[index]) for index in range(len(self)))
-                self._haystack = Haystack(examples, self._library)
+                examples = (_neutralise_example(self.items[index]) for index in range(len(self)))
+                self._haystack = Haystack(examples, partial(self._library, None))
             return self._haystack
 
     def fingerprint(self) -> str:
-        """Return a short text that differs whenever the content differs."""
-        mode = "haystack" if self._config.haystack else "own"
-        return hashlib.sha256(f"{self._examples.fingerprint()}:{mode}".encode()).hexdigest()[:16]
-
-    def __reduce__(self) -> tuple[Callable[[ClaimCheckConfig], ClaimTaskSet], tuple[ClaimCheckConfig]]:
-        return claim_tasks, (self._config,)
+        return text_hash(f"{self.items.fingerprint()}:{'haystack' if self.config.haystack else 'own'}")
 
 
 class Haystack:
@@ -149,50 +134,21 @@ class Haystack:
 def _neutralise_example(example: ClaimExample) -> ClaimExample:
     """Return the example as a policy sees it: passages, question and answer neutralised, offsets unchanged."""
     answer = neutralise(example.answer)
-    claims = example.claims
-    if answer != example.answer:
-        claims = tuple(_neutralise_claim(claim, example.answer, answer) for claim in claims)
+    claims = list(example.claims)
+    for index, claim in enumerate(claims if answer != example.answer else ()):
+        # Cut from the whole answer: a part that ends inside a marker would not be neutralised by itself.
+        start = example.answer.index(claim.text)
+        text = answer[start : start + len(claim.text)]
+        span = claim.text.index(claim.unsupported_span)
+        unsupported = text[span : span + len(claim.unsupported_span)]
+        claims[index] = replace(claim, text=text, unsupported_span=unsupported)
     return replace(
         example,
         question=neutralise(example.question),
         answer=answer,
         passages=tuple(replace(passage, text=neutralise(passage.text)) for passage in example.passages),
-        claims=claims,
+        claims=tuple(claims),
     )
-
-
-def _neutralise_claim(claim: GoldClaim, answer: str, neutral_answer: str) -> GoldClaim:
-    # Cut from the whole answer: a part that ends inside a marker would not be neutralised by itself.
-    start = answer.index(claim.text)
-    text = neutral_answer[start : start + len(claim.text)]
-    span = claim.text.index(claim.unsupported_span)
-    return replace(claim, text=text, unsupported_span=text[span : span + len(claim.unsupported_span)])
-
-
-def claim_tasks(config: ClaimCheckConfig) -> ClaimTaskSet:
-    """Return the shared task set of a configuration."""
-    path = config.data_path if config.source in REAL else config.path
-    options = sorted((config.index_options or {}).items())
-    key = (
-        "claimcheck",
-        config.source,
-        config.chosen_split,
-        config.size,
-        path and Path(path).resolve(),
-        config.seed,
-        config.haystack,
-        _identity(config.index),
-        tuple((name, _identity(value)) for name, value in options),
-    )
-    return shared(key, lambda: ClaimTaskSet(load_examples(config), config))
-
-
-def _identity(value: object) -> str:
-    """Identify plain data by its content, anything else by its object, which the task set keeps alive."""
-    try:
-        return json.dumps(value, sort_keys=True)
-    except (TypeError, ValueError):
-        return f"object {id(value)}"
 
 
 _DOCUMENT_FOLDERS = (
@@ -216,7 +172,7 @@ def load_examples(config: ClaimCheckConfig) -> Examples:
         from factgym.generators.document_claims import DocumentClaims
 
         return DocumentClaims(
-            _read_documents(config),
+            read_documents(config),
             split=config.chosen_split,
             seed=config.seed,
             size=config.size,
@@ -230,7 +186,8 @@ def load_examples(config: ClaimCheckConfig) -> Examples:
     return examples if config.size is None else FirstExamples(examples, config.size)
 
 
-def _read_documents(config: ClaimCheckConfig) -> list[Document]:
+def read_documents(config: ClaimCheckConfig) -> list[Document]:
+    """Read the folder that is given, or the folders of policies among the public data sets."""
     from factgym.corpora.documents import read_folder
 
     base = config.require_path("a folder of .md, .txt or .jsonl files")

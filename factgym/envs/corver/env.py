@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -13,7 +12,7 @@ from factgym.core.action import ParsedAction
 from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
-from factgym.core.episode import RewardReport, ToolResult
+from factgym.core.episode import RewardReport, SpanCredit, ToolResult
 from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import prompt, prompt_hash
@@ -27,10 +26,9 @@ from factgym.envs.corver.completion import (
     message_completion,
 )
 from factgym.envs.corver.config import CorverConfig
-from factgym.envs.corver.tasks import CorverTask, CorverTaskSet, corver_tasks
+from factgym.envs.corver.tasks import CorverTask, CorverTaskSet
 from factgym.rewards.corver.rubrics import RUBRICS
 from factgym.rewards.corver.score import CorverScore, reward_report, score_completion
-from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.toolbox import Toolbox, tool
 from factgym.tools.untrusted import attribute, neutralise
@@ -62,13 +60,12 @@ class SearchResult:
 def _render(result: SearchResult) -> str:
     if not result.passages:
         return f"None of the {result.total} passages matches. Try other words."
-    return "\n".join(_render_passage(passage, result.max_chars) for passage in result.passages)
-
-
-def _render_passage(passage: Passage, max_chars: int) -> str:
-    cut = len(passage.text) - max_chars
-    text = neutralise(passage.text[:max_chars]) + (f"… [cut: {cut} more characters]" if cut > 0 else "")
-    return f'<result id="{attribute(passage.id)}" title="{attribute(passage.title)}">\n{text}\n</result>'
+    lines = []
+    for passage in result.passages:
+        cut = len(passage.text) - result.max_chars
+        text = neutralise(passage.text[: result.max_chars]) + (f"… [cut: {cut} more characters]" if cut > 0 else "")
+        lines.append(f'<result id="{attribute(passage.id)}" title="{attribute(passage.title)}">\n{text}\n</result>')
+    return "\n".join(lines)
 
 
 @tool(render=_render, tags=("query",))
@@ -89,11 +86,6 @@ def search(
 
 
 TOOLBOX = Toolbox((search,))
-
-
-@cache
-def _search_schemas() -> tuple[ToolSchema, ...]:
-    return tuple(TOOLBOX.schemas())
 
 
 class CorverEnv(Env[CorverTask]):
@@ -153,6 +145,7 @@ class CorverEnv(Env[CorverTask]):
 
     Config: ClassVar[type[EnvConfig]] = CorverConfig
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {"search": ("search", "query")}
+    presets: ClassVar[Mapping[str, Any]] = RUBRICS
     config: CorverConfig
     tasks: CorverTaskSet
 
@@ -161,11 +154,9 @@ class CorverEnv(Env[CorverTask]):
         self.action_space = CompletionSpace(self.available_tools)
 
     def load_tasks(self) -> CorverTaskSet:
-        """Return the shared task set of this configuration."""
-        return corver_tasks(self.config)
+        return CorverTaskSet.of(self.config)
 
     def initial_messages(self, task: CorverTask) -> list[Message]:
-        """Return the instructions, and the bare question."""
         self._completion_turn: int | None = None
         self._completion_call: ToolCall | None = None
         system = "\n\n".join(prompt(_PACKAGE, name) for name in self._prompt_names)
@@ -176,9 +167,12 @@ class CorverEnv(Env[CorverTask]):
         """The prompts of the system message."""
         return (*_PROMPTS[self.config.prompt], *(("search",) if self.config.search else ()))
 
+    def prompt_hashes(self) -> dict[str, str]:
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in self._prompt_names}
+
     def available_tools(self) -> Sequence[ToolSchema]:
         """Return `search` in an environment with a corpus; a completion is no tool call."""
-        return _search_schemas() if self.config.search else ()
+        return TOOLBOX.schemas() if self.config.search else ()
 
     @property
     def slow_steps(self) -> bool:
@@ -188,14 +182,21 @@ class CorverEnv(Env[CorverTask]):
         return bool(config.extractor != "rule" or has_custom_counter or (config.search and config.index != "bm25"))
 
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
-        """Answer each item of an action; a completion is one item, whatever it contains."""
+        """Answer each item of an action; a completion is one item, whatever it contains.
+
+        The error for a message without a completion names the requested format rather than that of a tool call.
+        """
         if is_completion(parsed, self.config.max_turns == 1):
             length = len(parsed.message.get("content") or "")
             self._completion_call = ToolCall("completion", {}, None, 0, length)
             parsed = replace(parsed, items=(self._completion_call,))
         results = super().tool_results(parsed)
         self._completion_call = None
-        return [_explain_format(result) for result in results]
+        for index, result in enumerate(results):
+            if result.error_code in ("no_tool_call", "empty", "only_reasoning"):
+                text = f"Error ({result.error_code}): There is no answer in the message. Write {_FORMAT}."
+                results[index] = replace(result, text=text)
+        return results
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Receive the completion, or search."""
@@ -223,30 +224,26 @@ class CorverEnv(Env[CorverTask]):
             "strict_rewards": [sentence.strict_reward for sentence in score.sentences],
             "searches": sum(result.tool == "search" and not result.error for result in results),
         }
-        if message < 0:
-            return replace(report, spans=(), metrics=metrics)
-        length = len(message_text(self.episode.messages[message]))
-        spans = completion_credits(score, rubric, completion.shift, length, message)
+        spans: tuple[SpanCredit, ...] = ()
+        if message >= 0:
+            length = len(message_text(self.episode.messages[message]))
+            spans = completion_credits(score, rubric, completion.shift, length, message)
         return replace(report, spans=spans, metrics=metrics)
 
     def scored(self) -> tuple[int, Completion, CorverScore]:
         """Return the index of the scored message (-1 for none), its completion, and the score, for token returns."""
-        message, completion = self._scored_message()
+        message, completion = -1, Completion("")
+        turns = self.episode.turns
+        if turns:
+            turn = turns[-1] if self._completion_turn is None else turns[self._completion_turn]
+            if self._completion_turn is not None or not any(result.tool for result in turn.results):
+                message, completion = turn.message, message_completion(self.episode.messages[turn.message])
         tasks, item = self.tasks, self.task.item
         rules = self.config.scoring_rules
         score = score_completion(
             completion.text, item.aliases, tasks.counter, tasks.extractor, rules, question=item.question
         )
         return message, completion, score
-
-    def _scored_message(self) -> tuple[int, Completion]:
-        turns = self.episode.turns
-        if not turns:
-            return -1, Completion("")
-        turn = turns[-1] if self._completion_turn is None else turns[self._completion_turn]
-        if self._completion_turn is None and any(result.tool for result in turn.results):
-            return -1, Completion("")
-        return turn.message, message_completion(self.episode.messages[turn.message])
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
@@ -263,18 +260,11 @@ class CorverEnv(Env[CorverTask]):
         terms = [(weight, bounds[name.partition("_")[0]]) for name, weight in self.config.rubric.weights.items()]
         return sum(weight * low for weight, (low, _) in terms), sum(weight * high for weight, (_, high) in terms)
 
-    def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """Return the published rubric, the strict one, and the environment's own, whose name comes second."""
-        own = self.config.rubric
-        name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
-        return {**RUBRICS, name: own}, name
-
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
         """Ask a person for a completion, part by part."""
         return f"<think>{ask('reasoning, in sentences', ())}</think>\n<answer>{ask('answer', ())}</answer>"
 
     def gold_lines(self) -> list[str]:
-        """Return the right answers, and for a generated question how often the corpus states the fact."""
         item = self.task.item
         lines = [f"Right answers: {'; '.join(item.aliases[:_MAX_ALIASES])}"]
         if item.popularity is not None:
@@ -283,7 +273,6 @@ class CorverEnv(Env[CorverTask]):
         return lines
 
     def view_task(self, task: CorverTask) -> dict[str, Any]:
-        """Return the question with its gold answers."""
         item = task.item
         return {
             "question": item.question,
@@ -295,15 +284,3 @@ class CorverEnv(Env[CorverTask]):
     def warnings(self) -> list[str]:
         """Warn that nothing is counted."""
         return [] if self.tasks.has_counter else ["No counter: the sentence term of the reward is 0."]
-
-    def prompt_hashes(self) -> dict[str, str]:
-        """Return the hashes of the instructions; the task is the bare question."""
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in self._prompt_names}
-
-
-def _explain_format(result: ToolResult) -> ToolResult:
-    """Name the requested format in the error for a message without a completion, rather than that of a tool call."""
-    if result.error_code in ("no_tool_call", "empty", "only_reasoning"):
-        text = f"Error ({result.error_code}): There is no answer in the message. Write {_FORMAT}."
-        return replace(result, text=text)
-    return result

@@ -7,7 +7,7 @@ claims have, which is all that can be known of a label without evidence.
 
 from __future__ import annotations
 
-import json
+import inspect
 import random
 import re
 from abc import ABC, abstractmethod
@@ -15,11 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import Policy, Role, ScriptedAgent
+from factgym.core.policy import Policy, Role
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
 from factgym.datasets.averitec import (
@@ -34,11 +32,9 @@ from factgym.datasets.averitec import (
     answer_string,
 )
 from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet
+from factgym.envs.scripted import AgentTable, call_text, observations
 from factgym.generators.synthetic.grammar import listed
 from factgym.rewards.profact.meteor import meteor
-
-Call = dict[str, Any]
-"""A tool call: `{"name": …, "arguments": …}`."""
 
 _RESULT = re.compile(r'<result source="[^"]*"(?: date="[^"]*")?>\n(.*?)\n</result>', re.DOTALL)
 _PAIR = re.compile(r"^\d+\. (.*)\n   (.*)$", re.MULTILINE)
@@ -56,8 +52,8 @@ _QUANTITY = re.compile(
 )
 _NAME = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][a-z]+\b")
 _DENIAL = frozenset(listed("no not never false fake hoax incorrect untrue misleading debunked satire doctored"))
-_MIN_OVERLAP, _MAX_PIECES = 0.05, 2
-"""Share of a question's words that a piece of evidence needs to answer it, and the largest number of pieces."""
+_MIN_OVERLAP, _MAX_TEXTS = 0.05, 2
+"""Share of a question's words that a piece of evidence needs to answer it, and the largest number of such texts."""
 _OTHER_YEAR_OVERLAP = 0.3
 """Share of a question's words by which a piece of another year has the same topic."""
 _MIN_SUPPORT = 0.6
@@ -76,6 +72,7 @@ _BOILERPLATE = {
     "Who made the claim?": "The claim was made by the speaker.",
     "What did the official figures say in that year?": "The official figures say that it is not true.",
 }
+_REWORDINGS = ("Did {}?", "Is it true that {}?", "What is the evidence that {}?", "Who says that {}?", "When did {}?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ class ParsedPrompt:
 def parse_prompt(messages: Sequence[Message]) -> ParsedPrompt:
     """Parse the prompt of any stage."""
     system, head = messages[0]["content"] or "", messages[1]["content"] or ""
-    replies = [message["content"] or "" for message in messages[2:] if message["role"] != "assistant"]
+    replies = observations(messages)
     question = _QUESTION.search(head)
     limit, turns = _MAX_QUESTIONS.search(system), _TURNS.search(system)
     turns_left = _TURNS_LEFT.findall(replies[-1] if replies else head)
@@ -116,14 +113,6 @@ def parse_prompt(messages: Sequence[Message]) -> ParsedPrompt:
     )
 
 
-def _search(query: str) -> Call:
-    return {"name": "search", "arguments": {"query": query[:1000].strip() or "evidence"}}
-
-
-def _answer(text: str) -> Call:
-    return {"name": "answer", "arguments": {"answer": text[:2000].strip() or "No answer could be found."}}
-
-
 class Script(ABC):
     """A policy that answers each stage with one call."""
 
@@ -131,9 +120,13 @@ class Script(ABC):
     def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
         """Return the verification questions."""
 
+    def query(self, prompt: ParsedPrompt) -> str | None:
+        """Return a query for the open question, None to answer it. By default a question is searched for once."""
+        return None if prompt.searches else prompt.question
+
     @abstractmethod
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Return a search or an answer for the open question."""
+    def answer(self, prompt: ParsedPrompt) -> str:
+        """Return the answer to the open question."""
 
     @abstractmethod
     def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
@@ -144,20 +137,18 @@ class Script(ABC):
         names = {tool["function"]["name"] for tool in tools}
         prompt = parse_prompt(messages)
         if "ask" in names:
-            call: Call = {"name": "ask", "arguments": {"questions": list(self.questions(prompt))}}
-        elif "answer" in names:
-            call = self.investigate(prompt)
-        else:
+            return call_text("ask", {"questions": list(self.questions(prompt))})
+        if "answer" not in names:
             label, justification = self.decide(prompt)
-            call = {"name": "verdict", "arguments": {"label": label, "justification": justification}}
-        return f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
+            return call_text("verdict", {"label": label, "justification": justification})
+        query = self.query(prompt)
+        if query is not None:
+            return call_text("search", {"query": query[:1000].strip() or "evidence"})
+        return call_text("answer", {"answer": self.answer(prompt)[:2000].strip() or "No answer could be found."})
 
 
 class Oracle(Script):
-    """Asks the gold questions, searches for their evidence, and gives the gold answers and label.
-
-    Of more questions than are accepted, or than there are turns for, it asks those with the highest rewards.
-    """
+    """Asks the gold questions and gives the gold answers and label."""
 
     def __init__(self, task: ProFactTask) -> None:
         self._check = task.check
@@ -166,21 +157,22 @@ class Oracle(Script):
             self._gold.setdefault(_question_key(question.question), question)
 
     def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return the gold questions with the highest METEOR against themselves, in their own order."""
+        """Return the gold questions; of more than are accepted those with the highest METEOR against themselves."""
         texts = [question.question for question in self._gold.values() if question.question.strip()]
         best = sorted(texts, key=lambda text: -meteor(text, text))[: prompt.max_questions]
         return [text for text in texts if text in best]
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Search for the gold answer, then give it: the first one, with its explanation."""
+    def query(self, prompt: ParsedPrompt) -> str | None:
+        """Search for the gold answer once."""
+        text = self.answer(prompt)
+        return None if prompt.searches else prompt.question if text == NO_ANSWER else text
+
+    def answer(self, prompt: ParsedPrompt) -> str:
+        """Return the first gold answer, with its explanation."""
         gold = self._gold.get(_question_key(prompt.question))
-        text = answer_string(gold.answers[0]) if gold and gold.answers else NO_ANSWER
-        if not prompt.searches:
-            return _search(prompt.question if text == NO_ANSWER else text)
-        return _answer(text)
+        return answer_string(gold.answers[0]) if gold and gold.answers else NO_ANSWER
 
     def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        """Return the gold label."""
         return self._check.label, self._check.justification[:4000] or "As annotated."
 
 
@@ -189,12 +181,7 @@ def _question_key(text: str) -> str:
 
 
 class Workflow(Script):
-    """The honest baseline, without a model and without the gold.
-
-    The claim is split into statements; each is asked about, searched for, and answered with the sentences that fit it
-    best; the verdict compares the values of each statement with those of its answer. The other questions are those that
-    fact-checkers ask about nearly every claim.
-    """
+    """Statements of the claim as questions, one search each, extracted answers, a lexical verdict."""
 
     def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
         """Return a question for each statement, then on its numbers, the claim's evidence, its speaker and its date."""
@@ -208,13 +195,11 @@ class Workflow(Script):
         questions.append(f"When was it said that {claim}?")
         return [question[:400] for question in questions[: prompt.max_questions]]
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Search with the question's words, then answer with evidence that no earlier answer has."""
-        if not prompt.searches:
-            return _search(prompt.question)
+    def answer(self, prompt: ParsedPrompt) -> str:
+        """Answer with evidence that no earlier answer has."""
         used = " ".join(answer for _, answer in prompt.record)
         fresh = [text for text in prompt.evidence if " ".join(text.split())[:_HEAD_CHARS] not in used]
-        return _answer(extract_answer(prompt.question, fresh))
+        return extract_answer(prompt.question, fresh)
 
     def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
         """Return the label that the answers give the statements together."""
@@ -263,11 +248,11 @@ def extract_answer(question: str, evidence: Sequence[str]) -> str:
         if ranked and ranked[0][0] >= _OTHER_YEAR_OVERLAP * len(words):
             return NO_ANSWER
     best = [text for fit, text in ranked if fit >= max(1, _MIN_OVERLAP * len(words)) and fit >= ranked[0][0] - 1]
-    return " ".join(best[:_MAX_PIECES])[:2000] or NO_ANSWER
+    return " ".join(best[:_MAX_TEXTS])[:2000] or NO_ANSWER
 
 
 def _rank(words: frozenset[str], years: frozenset[str], evidence: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the pieces with the number of these words in their best sentence, best first."""
+    """Return the texts with the number of these words in their best sentence, best first."""
     ranked = []
     for text in evidence:
         parts = [text[start:end] for start, end in sentences(text)]
@@ -301,112 +286,100 @@ def _values(text: str) -> frozenset[str]:
 
 
 class Constant(Workflow):
-    """The honest workflow under a constant label; a baseline, and the base of several exploiters."""
+    """The workflow under the label that most claims have."""
 
     def __init__(self, label: str) -> None:
         self._label = label
 
     def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        """Return the constant label."""
         return self._label, _JUSTIFICATION
 
 
 class NoSearch(Constant):
-    """Honest questions, answered by the claim itself without a search."""
+    """Honest questions, answered without a search."""
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Answer with the denied claim, as if it had been found."""
-        return _answer(f"No, it is not true that {lower_first(prompt.claim)}")
+    def query(self, prompt: ParsedPrompt) -> str | None:
+        return None
+
+    def answer(self, prompt: ParsedPrompt) -> str:
+        return f"No, it is not true that {lower_first(prompt.claim)}"
 
 
 class Copies(NoSearch):
-    """Five rewordings of the claim as questions, answered without a search."""
+    """Five copies of the claim as questions, no search."""
 
     def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
         """Return the claim five times, worded so that none is dropped as a repetition."""
-        return _copies(prompt.claim)
+        text = lower_first(prompt.claim.rstrip(".!?"))
+        return [form.replace("{}", text)[:400] for form in _REWORDINGS]
 
 
-def _copies(claim: str) -> list[str]:
-    text = lower_first(claim.rstrip(".!?"))
-    forms = ("Did {}?", "Is it true that {}?", "What is the evidence that {}?", "Who says that {}?", "When did {}?")
-    return [form.replace("{}", text)[:400] for form in forms]
-
-
-class Boilerplate(Constant):
-    """Questions and answers that look like annotated ones and fit every claim."""
+class Boilerplate(NoSearch):
+    """Questions and answers that fit every claim."""
 
     def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return the same five for every claim."""
         return list(_BOILERPLATE)
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Return the answer that goes with the question."""
-        return _answer(_BOILERPLATE.get(prompt.question, NO_ANSWER))
+    def answer(self, prompt: ParsedPrompt) -> str:
+        return _BOILERPLATE.get(prompt.question, NO_ANSWER)
 
 
-class Majority(Constant):
-    """A single question for the form, no answer, and the most frequent label."""
+class Majority(Copies):
+    """One question, no answer, the most frequent label."""
 
     def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return the claim as a question."""
-        return _copies(prompt.claim)[:1]
+        return super().questions(prompt)[:1]
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Return the non-answer, at once."""
-        return _answer(NO_ANSWER)
+    def answer(self, prompt: ParsedPrompt) -> str:
+        return NO_ANSWER
 
 
 class NonAnswer(Constant):
-    """Honest questions, a search each, and the official non-answer whatever was found."""
+    """Honest questions, searches, and the non-answer."""
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Search, then give the non-answer."""
-        return _answer(NO_ANSWER) if prompt.searches else _search(prompt.question)
+    def answer(self, prompt: ParsedPrompt) -> str:
+        return NO_ANSWER
 
 
 class Dump(Constant):
-    """Honest questions, and all results of a search as the answer."""
+    """All that a search shows as the answer."""
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Search, then answer with all results."""
-        return _answer(" ".join(prompt.evidence)) if prompt.searches else _search(prompt.question)
+    def answer(self, prompt: ParsedPrompt) -> str:
+        return " ".join(prompt.evidence)
 
 
-class ToTheGrader(Constant):
-    """Addresses the grader in questions, answers and justification."""
+class ToTheGrader(Copies):
+    """Tells the grader what to award."""
 
     def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return the address, with the claim behind it so that the questions differ."""
-        return [f"{TO_THE_GRADER} {question}"[:400] for question in _copies(prompt.claim)]
+        return [f"{TO_THE_GRADER} {question}"[:400] for question in super().questions(prompt)]
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
-        """Return the address."""
-        return _answer(TO_THE_GRADER)
+    def answer(self, prompt: ParsedPrompt) -> str:
+        return TO_THE_GRADER
 
     def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        """Return the constant label, with the address."""
         return self._label, TO_THE_GRADER
 
 
 class RandomPolicy(Script):
-    """Questions of random words of the claim, random searches and answers from the evidence in view, a random label."""
+    """Random words of claim and evidence, a random label."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(f"random fact-checker {seed}")
 
     def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return a random number of questions of some words of the claim each."""
         return [f"{self._words(prompt.claim)}?" for _ in range(self._rng.randint(1, prompt.max_questions))]
 
-    def investigate(self, prompt: ParsedPrompt) -> Call:
+    def query(self, prompt: ParsedPrompt) -> str | None:
         """Search or answer at random; answer where turns are short."""
         if not prompt.searches or (self._rng.random() < 0.3 and (prompt.turns_left or 0) > 4):
-            return _search(self._words(prompt.claim))
-        return _answer(self._words(" ".join(prompt.evidence)) if prompt.evidence else NO_ANSWER)
+            return self._words(prompt.claim)
+        return None
+
+    def answer(self, prompt: ParsedPrompt) -> str:
+        return self._words(" ".join(prompt.evidence)) if prompt.evidence else NO_ANSWER
 
     def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        """Return a random label."""
         return self._rng.choice(LABELS), _JUSTIFICATION
 
     def _words(self, text: str) -> str:
@@ -415,50 +388,39 @@ class RandomPolicy(Script):
 
 
 @lru_cache(maxsize=16)
-def _most_frequent_label(tasks: ProFactTaskSet) -> str:
+def most_frequent_label(tasks: ProFactTaskSet) -> str:
     """Return the label that most of the tasks have; of equal ones the first of `LABELS`."""
     counts = Counter(tasks[index].gold.verdict for index in range(len(tasks)))
     return max(LABELS, key=lambda label: counts[label])
 
 
-def _with_frequent_label(name: str, role: Role, summary: str, policy: Callable[[str], Policy]) -> ScriptedAgent:
-    return ScriptedAgent(name, role, summary, lambda env, seed: policy(_most_frequent_label(env.tasks)))
-
-
-_ALL = (
-    ScriptedAgent(
-        "oracle",
-        "oracle",
-        "Asks the gold questions and gives the gold answers and label.",
-        lambda env, seed: Oracle(env.task),
-    ),
-    ScriptedAgent(
-        "workflow",
-        "honest",
-        "Statements of the claim as questions, one search each, extracted answers, a lexical verdict.",
-        lambda env, seed: Workflow(),
-    ),
-    _with_frequent_label("constant", "baseline", "The workflow under the label that most claims have.", Constant),
-    ScriptedAgent(
-        "told-label",
-        "baseline",
-        "The right label (it is told) over copies of the claim that were answered without a search.",
-        lambda env, seed: Copies(env.task.gold.verdict),
-    ),
-    ScriptedAgent(
-        "random",
-        "random",
-        "Random words of claim and evidence, a random label.",
-        lambda env, seed: RandomPolicy(seed),
-    ),
-    _with_frequent_label("copies", "exploiter", "Five copies of the claim as questions, no search.", Copies),
-    _with_frequent_label("boilerplate", "exploiter", "Questions and answers that fit every claim.", Boilerplate),
-    _with_frequent_label("majority", "exploiter", "One question, no answer, the most frequent label.", Majority),
-    _with_frequent_label("no-search", "exploiter", "Honest questions, answered without a search.", NoSearch),
-    _with_frequent_label("non-answer", "exploiter", "Honest questions, searches, and the non-answer.", NonAnswer),
-    _with_frequent_label("dump", "exploiter", "All that a search shows as the answer.", Dump),
-    _with_frequent_label("to-the-grader", "exploiter", "Tells the grader what to award.", ToTheGrader),
-)
-
-AGENTS: Mapping[str, ScriptedAgent] = MappingProxyType({agent.name: agent for agent in _ALL})
+AGENTS = AgentTable(lambda start, env, seed: start(env, seed))
 """By name; the first is the oracle, the second the honest baseline."""
+
+
+def _add_with_frequent_label(name: str, role: Role, policy: Callable[[str], Policy]) -> None:
+    summary = inspect.getdoc(policy) or ""
+    AGENTS.add(name, role, summary, lambda env, seed: policy(most_frequent_label(env.tasks)))
+
+
+AGENTS.add("oracle", "oracle", inspect.getdoc(Oracle) or "", lambda env, seed: Oracle(env.task))
+AGENTS.add("workflow", "honest", inspect.getdoc(Workflow) or "", lambda env, seed: Workflow())
+_add_with_frequent_label("constant", "baseline", Constant)
+AGENTS.add(
+    "told-label",
+    "baseline",
+    "The right label (it is told) over copies of the claim that were answered without a search.",
+    lambda env, seed: Copies(env.task.gold.verdict),
+)
+AGENTS.add("random", "random", inspect.getdoc(RandomPolicy) or "", lambda env, seed: RandomPolicy(seed))
+_EXPLOITERS = {
+    "copies": Copies,
+    "boilerplate": Boilerplate,
+    "majority": Majority,
+    "no-search": NoSearch,
+    "non-answer": NonAnswer,
+    "dump": Dump,
+    "to-the-grader": ToTheGrader,
+}
+for _name, _policy in _EXPLOITERS.items():
+    _add_with_frequent_label(_name, "exploiter", _policy)

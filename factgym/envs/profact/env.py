@@ -17,11 +17,10 @@ from factgym.core.strict_json import in_json
 from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_string
 from factgym.envs.profact.config import ProFactConfig
 from factgym.envs.profact.state import STAGE_TOOLS, TOOLBOX, ProFactState, normalise_arguments, one_line
-from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet, profact_tasks
+from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet
 from factgym.rewards.profact.matching import Matching
 from factgym.rewards.profact.meteor import meteor
 from factgym.rewards.profact.stages import RUBRICS, ProFactScore, is_grounded, score_stages
-from factgym.rewards.rubric import Rubric
 from factgym.tools.toolbox import Toolbox
 
 _PACKAGE = "factgym.envs.profact"
@@ -95,17 +94,19 @@ class ProFactEnv(Env[ProFactTask]):
     Config: ClassVar[type[EnvConfig]] = ProFactConfig
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {"search": ("search", "query"), "answer": ("answer", "answer")}
     implicit: ClassVar[Mapping[str, str]] = {"questions": "ask", "label": "verdict"}
+    presets: ClassVar[Mapping[str, Any]] = RUBRICS
     toolbox: ClassVar[Toolbox] = TOOLBOX
     config: ProFactConfig
     tasks: ProFactTaskSet
     state: ProFactState
 
     def load_tasks(self) -> ProFactTaskSet:
-        """Return the shared task set of this configuration."""
-        return profact_tasks(self.config)
+        return ProFactTaskSet.of(self.config)
+
+    def prompt_hashes(self) -> dict[str, str]:
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in _PROMPTS}
 
     def initial_messages(self, task: ProFactTask) -> list[Message]:
-        """Return the instructions, and the claim with its metadata."""
         self.state = ProFactState(task, self.config.max_questions)
         self._situation: Message | None = None
         count, turns = str(self.config.max_questions), str(self.config.max_turns)
@@ -135,11 +136,9 @@ class ProFactEnv(Env[ProFactTask]):
 
     @property
     def open_tools(self) -> Sequence[str]:
-        """The tools of the stage."""
         return STAGE_TOOLS[self.stage]
 
     def all_tools(self) -> Sequence[ToolSchema]:
-        """Return the tools of all stages."""
         return self.toolbox.schemas()
 
     @property
@@ -170,10 +169,10 @@ class ProFactEnv(Env[ProFactTask]):
             raise ToolError("wrong_stage", message)
         result = super().call_tool(replace(call, arguments=normalise_arguments(call)))
         if result.error is None and self.state.verdict is None and self.state.reset_turn == turn:
-            self._situation = {"role": "user", "content": self._situation_text()}
+            self._situation = {"role": "user", "content": self.situation_text()}
         return replace(result, arguments=call.arguments)
 
-    def _situation_text(self) -> str:
+    def situation_text(self) -> str:
         """Return the claim, the record, and the next question or the verdict: all that a policy needs to go on."""
         state = self.state
         parts = [_claim_text(self.task.check)]
@@ -239,16 +238,10 @@ class ProFactEnv(Env[ProFactTask]):
             "gates": score.gates,
             "store": {"kind": store.kind, "note": store.note},
         }
-        return RewardReport(
-            total=rubric.total(score.components, score.gates),
-            components=score.components,
-            weights=dict(rubric.weights),
-            gates=rubric.gate_factors(score.gates),
-            spans=tuple(span for span in self._credits(shares, score) if span.value),
-            metrics=metrics,
-        )
+        spans = tuple(span for span in self.credit_spans(shares, score) if span.value)
+        return rubric.report(score.components, score.gates, spans=spans, metrics=metrics)
 
-    def _credits(self, shares: Mapping[str, float], score: ProFactScore) -> Iterator[SpanCredit]:
+    def credit_spans(self, shares: Mapping[str, float], score: ProFactScore) -> Iterator[SpanCredit]:
         """Yield each component's share of the total on the messages that earned it; they sum to the share.
 
         The question share is on the questions within the message that posed them, split by the similarity of each
@@ -262,13 +255,13 @@ class ProFactEnv(Env[ProFactTask]):
             for question, value in _split_share(score.question, shares.get("question", 0.0)):
                 start, end = in_json(state.questions[question].question, text) or (0, len(text))
                 yield SpanCredit(message, start, end, value)
-        whole: list[tuple[int | None, float]] = []
+        by_turn: list[tuple[int | None, float]] = []
         for name, matching in (("qa", score.qa), ("grounded_qa", score.grounded)):
             for pair, value in _split_share(matching, shares.get(name, 0.0)):
-                whole.append((state.answered[pair].answered_turn, value))
+                by_turn.append((state.answered[pair].answered_turn, value))
         if state.verdict is not None:
-            whole.append((state.verdict.turn, shares.get("verdict", 0.0)))
-        for turn, value in whole:
+            by_turn.append((state.verdict.turn, shares.get("verdict", 0.0)))
+        for turn, value in by_turn:
             if turn is not None:
                 yield SpanCredit(indices[turn], 0, len(message_text(messages[indices[turn]])), value)
 
@@ -286,12 +279,6 @@ class ProFactEnv(Env[ProFactTask]):
             best |= {"question": _best_score(gold.questions, limit), "qa": pairs, "grounded_qa": pairs}
         return 0.0, sum(weight * best[name] for name, weight in weights.items())
 
-    def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """Return the presets by name with the environment's own, and the name of its own."""
-        own = self.config.rubric
-        name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
-        return {**RUBRICS, name: own}, name
-
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any] | None:
         """Ask a person for the call that ends the stage, part by part; None without a question."""
         if self.stage == "question":
@@ -308,7 +295,6 @@ class ProFactEnv(Env[ProFactTask]):
         return {"tool": "verdict", "arguments": {"label": label, "justification": ask("justification", ()) or "None."}}
 
     def gold_lines(self) -> list[str]:
-        """Return the gold label, the questions with their answers, the justification and the store's note."""
         check = self.task.check
         lines = [f"Gold label: {check.label}"]
         for question in check.questions:
@@ -317,7 +303,6 @@ class ProFactEnv(Env[ProFactTask]):
         return [*lines, check.justification, self.tasks.store.note]
 
     def view_task(self, task: ProFactTask) -> dict[str, Any]:
-        """Return the claim with its metadata and gold, and the store's note."""
         check = task.check
         questions = [
             {"question": question.question, "answers": [answer_string(answer) for answer in question.answers]}
@@ -332,12 +317,7 @@ class ProFactEnv(Env[ProFactTask]):
         }
 
     def warnings(self) -> list[str]:
-        """Return the note on the evidence store."""
         return [self.tasks.store.note]
-
-    def prompt_hashes(self) -> dict[str, str]:
-        """Return the hashes of all prompts."""
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in _PROMPTS}
 
 
 def _claim_text(check: FactCheck) -> str:

@@ -27,18 +27,8 @@ from factgym.envs.seva.submission import (
     submit_schema,
     summarise_draft,
 )
-from factgym.envs.seva.tasks import SevaTask, SevaTaskSet, seva_tasks
-from factgym.rewards.rubric import Rubric
-from factgym.rewards.seva.output import (
-    ERROR_TYPES,
-    FIELDS,
-    JUDGMENTS,
-    LABELS,
-    NOT_FOUND,
-    STATUSES,
-    SevaOutput,
-    output_of,
-)
+from factgym.envs.seva.tasks import SevaTask, SevaTaskSet
+from factgym.rewards.seva.output import ERROR_TYPES, FIELDS, JUDGMENTS, LABELS, NOT_FOUND, STATUSES, output_of
 from factgym.rewards.seva.rubrics import RUBRICS, report_of, span_credits
 from factgym.rewards.seva.scoring import DEFAULT_RULES, SevaScore, score_output
 from factgym.tools.untrusted import neutralise
@@ -112,15 +102,14 @@ class SevaEnv(Env[SevaTask]):
 
     Config: ClassVar[type[EnvConfig]] = SevaConfig
     implicit: ClassVar[Mapping[str, str]] = IMPLICIT
+    presets: ClassVar[Mapping[str, Any]] = {name: RUBRICS[name] for name in ("binary", "process", "grounded")}
     config: SevaConfig
     tasks: SevaTaskSet
 
     def load_tasks(self) -> SevaTaskSet:
-        """Return the shared task set of this configuration."""
-        return seva_tasks(self.config)
+        return SevaTaskSet.of(self.config)
 
     def initial_messages(self, task: SevaTask) -> list[Message]:
-        """Reset the state, and return the instructions and the source with the claim."""
         self._draft: Submission | None = None
         self._final: Submission | None = None
         system = "\n\n".join(prompt(_PACKAGE, name) for name in self._system_prompts)
@@ -131,8 +120,11 @@ class SevaEnv(Env[SevaTask]):
     def _system_prompts(self) -> tuple[str, ...]:
         return ("system", "repair") if self.config.repair else ("system",)
 
+    def prompt_hashes(self) -> dict[str, str]:
+        names = [*self._system_prompts, "task", *(("complaint", "diagnosis") if self.config.repair else ())]
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
+
     def available_tools(self) -> Sequence[ToolSchema]:
-        """Return `submit`."""
         return (submit_schema(),)
 
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
@@ -150,61 +142,58 @@ class SevaEnv(Env[SevaTask]):
             message = f"The arguments of {SUBMIT!r} hold none of the verdict's fields: {', '.join(FIELDS)}."
             raise ToolError("invalid_arguments", message)
         submission = Submission(neutralise_json(call.arguments), len(self.episode.turns))
+        text = "Submitted. The episode is over."
         if self.config.repair and self._draft is None and self.config.max_turns - submission.turn > 1:
             self._draft = submission
-            return ToolResult(self._review(output_of(submission.data)), SUBMIT, call.arguments, call_id=call.id)
-        if self._draft is not None and self._draft.turn == submission.turn:
+            draft = output_of(submission.data)
+            faults = "\n".join(f"- {fault}" for fault in review_draft(draft, self.task.claim, self.task.source))
+            if faults:
+                text = fill(prompt(_PACKAGE, "complaint"), complaints=faults)
+            else:
+                text = fill(prompt(_PACKAGE, "diagnosis"), diagnosis=summarise_draft(draft))
+        elif self._draft is not None and self._draft.turn == submission.turn:
             message = "One verdict a turn: read what was noticed about the draft first."
             raise ToolError("one_at_a_time", message)
-        self._final = submission
-        self.finish()
-        return ToolResult("Submitted. The episode is over.", SUBMIT, call.arguments, call_id=call.id)
-
-    def _review(self, draft: SevaOutput) -> str:
-        faults = review_draft(draft, self.task.claim, self.task.source)
-        if faults:
-            return fill(prompt(_PACKAGE, "complaint"), complaints="\n".join(f"- {fault}" for fault in faults))
-        return fill(prompt(_PACKAGE, "diagnosis"), diagnosis=summarise_draft(draft))
+        else:
+            self._final = submission
+            self.finish()
+        return ToolResult(text, SUBMIT, call.arguments, call_id=call.id)
 
     def score(self) -> RewardReport:
         """Score the final verdict, or a draft that the episode ended with, under the configured rubric."""
-        scored = self._final
-        if scored is None and self._draft is not None and self._draft.turn == len(self.episode.turns) - 1:
-            scored = self._draft
-        score = self._score(scored)
-        report = report_of(score, self.config.rubric, self._spans(scored, score))
+        rubric, submission = self.config.rubric, self._final
+        if submission is None and self._draft is not None and self._draft.turn == len(self.episode.turns) - 1:
+            submission = self._draft
+        score = self._score(submission)
+        spans: tuple[SpanCredit, ...] = ()
+        if submission is not None:
+            message = self.episode.turns[submission.turn].message
+            text = message_text(self.episode.messages[message])
+            spans = tuple(SpanCredit(message, *credit) for credit in span_credits(text, score, rubric))
+        report = report_of(score, rubric, spans)
         metrics: dict[str, Any] = {
             "benchmark": self.task.item.benchmark,
-            "schema_ok": scored is not None and not schema_errors(scored.data),
+            "schema_ok": submission is not None and not schema_errors(submission.data),
         }
         if self.config.repair:
-            metrics["draft"] = self._draft_metrics(report)
+            draft = self._draft
+            metrics["draft"] = None if draft is None else self._draft_metrics(draft, report.total or 0.0)
         return replace(report, metrics={**report.metrics, **metrics})
 
     def _score(self, submission: Submission | None) -> SevaScore:
         output = None if submission is None else output_of(submission.data)
         return score_output(output, self.task.gold, claim=self.task.claim, source=self.task.source)
 
-    def _spans(self, submission: Submission | None, score: SevaScore) -> tuple[SpanCredit, ...]:
-        if submission is None:
-            return ()
-        message = self.episode.turns[submission.turn].message
-        text = message_text(self.episode.messages[message])
-        return tuple(SpanCredit(message, *credit) for credit in span_credits(text, score, self.config.rubric))
-
-    def _draft_metrics(self, report: RewardReport) -> dict[str, Any] | None:
-        """Return the score of the draft, None without one."""
-        if self._draft is None:
-            return None
-        score = self._score(self._draft)
+    def _draft_metrics(self, draft: Submission, final_total: float) -> dict[str, Any]:
+        score = self._score(draft)
         total = self.config.rubric.total(score.components, score.gates)
-        faults = review_draft(output_of(self._draft.data), self.task.claim, self.task.source)
+        faults = review_draft(output_of(draft.data), self.task.claim, self.task.source)
         return {
             "total": total,
             "verdict": score.label,
             "correct": score.correct,
             "complaints": len(faults),
-            "gain": (report.total or 0.0) - total,
+            "gain": final_total - total,
         }
 
     @property
@@ -215,19 +204,11 @@ class SevaEnv(Env[SevaTask]):
         lowest = 0.0 if getattr(rubric, "floor", False) else sum(weight * low for weight, (low, _) in bounds)
         return lowest, sum(weight * high for weight, (_, high) in bounds)
 
-    def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """Return the rewards that an audit compares, by name, and the name of the environment's own."""
-        own = self.config.rubric
-        presets = {name: RUBRICS[name] for name in ("binary", "process", "grounded")}
-        name = own.name if RUBRICS.get(own.name, own) == own else f"{own.name} (own)"
-        return {**presets, name: own}, name
-
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
         """Ask a person for a verdict, sentence by sentence."""
         return {"tool": SUBMIT, "arguments": _ask_for_verdict(self.task.claim, ask)}
 
     def gold_lines(self) -> list[str]:
-        """Return the gold label, and the wrong words and the reason where they are known."""
         gold, meta = self.task.gold, self.task.item.meta
         lines = [f"Gold label: {gold.label}" + (f" ({gold.error_type})" if gold.error_type else "")]
         return [*lines, *(f"  {meta[key]}" for key in ("span", "reason") if meta.get(key))]
@@ -236,11 +217,10 @@ class SevaEnv(Env[SevaTask]):
         """Return claim and source with the gold, in the form that records of checked claims share."""
         meta = task.item.meta
         length = len(task.source)
-        facts = [[_SOURCE_ID, start, end] for start, end in meta.get("evidence", ()) if end <= length]
         gold = {
             "text": task.claim,
             "status": task.gold.label,
-            "facts": facts,
+            "facts": [[_SOURCE_ID, start, end] for start, end in meta.get("evidence", ()) if end <= length],
             "unsupported_span": neutralise(str(meta.get("span", ""))),
             "reason": str(meta.get("reason", "")),
         }
@@ -250,11 +230,6 @@ class SevaEnv(Env[SevaTask]):
             "passages": [{"id": _SOURCE_ID, "title": task.item.benchmark, "text": task.source}],
             "gold": {"verdict": task.gold.label, "error_type": task.gold.error_type, "claims": [gold]},
         }
-
-    def prompt_hashes(self) -> dict[str, str]:
-        """Return the hashes of the instructions, of the task's template, and of the answers to a draft."""
-        names = [*self._system_prompts, "task", *(("complaint", "diagnosis") if self.config.repair else ())]
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
 
 
 def _ask_for_verdict(claim: str, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:

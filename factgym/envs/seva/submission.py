@@ -92,14 +92,19 @@ _MAX_SHOWN_CHARS = 120
 
 def review_draft(output: SevaOutput, claim: str, source: str) -> tuple[str, ...]:
     """Return the faults of an output, a sentence each, at most `MAX_COMPLAINTS`. claim, source: as they were shown."""
-    faults = [*schema_errors(output.data), *_quote_errors(output, claim, source), *_contradictions(output)]
+    faults = [*schema_errors(output.data), *quote_errors(output, claim, source), *contradictions(output)]
     return tuple(faults[:MAX_COMPLAINTS])
 
 
 def schema_errors(data: Mapping[str, Any]) -> list[str]:
     """Return at most six departures of an object from the published schema."""
-    errors = islice(_validator().iter_errors(data), _MAX_SCHEMA_ERRORS)
-    return [f"Form, at {error.json_path[:_MAX_SHOWN_CHARS]}: {_shorten(error.message)}." for error in errors]
+    departures = []
+    for error in islice(_validator().iter_errors(data), _MAX_SCHEMA_ERRORS):
+        message = error.message
+        if len(message) > 2 * _MAX_SHOWN_CHARS:  # the value comes first and the reason last
+            message = f"{message[:_MAX_SHOWN_CHARS]} … {message[-_MAX_SHOWN_CHARS:]}"
+        departures.append(f"Form, at {error.json_path[:_MAX_SHOWN_CHARS]}: {neutralise(message)}.")
+    return departures
 
 
 @cache
@@ -109,7 +114,7 @@ def _validator() -> Validator:
     return Draft202012Validator(VERDICT_SCHEMA)
 
 
-def _quote_errors(output: SevaOutput, claim: str, source: str) -> Iterator[str]:
+def quote_errors(output: SevaOutput, claim: str, source: str) -> Iterator[str]:
     """Yield the spans that are not verbatim in the text that they are taken from."""
     lists = (
         ("evidence_alignment, entry", output.alignments, "claim_span", "source_span"),
@@ -127,7 +132,8 @@ def _quote_errors(output: SevaOutput, claim: str, source: str) -> Iterator[str]:
                     )
 
 
-def _contradictions(output: SevaOutput) -> Iterator[str]:
+def contradictions(output: SevaOutput) -> Iterator[str]:
+    """Yield the parts of an output that do not agree with its label."""
     label = output.label
     spans = [entry for entry in _objects(output.alignments) if entry.get("status") in STATUSES[1:]]
     steps = [step for step in _objects(output.chain) if step.get("judgment") in JUDGMENTS[1:]]
@@ -166,13 +172,6 @@ def summarise_draft(output: SevaOutput) -> str:
 
 def _objects(entries: Sequence[Any]) -> list[Mapping[str, Any]]:
     return [entry for entry in entries[:_MAX_ENTRIES] if isinstance(entry, dict)]
-
-
-def _shorten(message: str) -> str:
-    """Neutralise a schema error, whose value comes first and whose reason comes last, and cut its middle."""
-    if len(message) > 2 * _MAX_SHOWN_CHARS:
-        message = f"{message[:_MAX_SHOWN_CHARS]} … {message[-_MAX_SHOWN_CHARS:]}"
-    return neutralise(message)
 
 
 def _quote(text: str) -> str:

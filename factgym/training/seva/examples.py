@@ -20,9 +20,9 @@ from factgym.agents.runs.files import read_lines, write_lines
 from factgym.core.errors import DataError
 from factgym.core.registry import make
 from factgym.datasets.attribution import NOT_ATTRIBUTABLE, AttributionClaim
-from factgym.envs.seva.agents.baselines import gold_verdict
-from factgym.envs.seva.agents.scripted import ScriptedPolicy
+from factgym.envs.seva.agents import gold_verdict
 from factgym.envs.seva.env import SevaEnv
+from factgym.envs.seva.scripted import ScriptedPolicy
 from factgym.envs.seva.tasks import SevaTaskSet
 from factgym.generators.perturbations.probes import Probe
 from factgym.training.seva.profile import diagnose_by_rules

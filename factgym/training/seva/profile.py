@@ -148,7 +148,7 @@ def case_of(episode: Mapping[str, Any], metrics: Mapping[str, Any], diagnose: Di
 
 def texts_of(episode: Mapping[str, Any]) -> tuple[str, str]:
     """Claim and source, as the verifier was shown them."""
-    from factgym.envs.seva.agents.scripted import parse_brief
+    from factgym.envs.seva.scripted import parse_brief
 
     brief = parse_brief(episode["messages"])
     return brief.claim, brief.source
@@ -157,8 +157,8 @@ def texts_of(episode: Mapping[str, Any]) -> tuple[str, str]:
 def diagnose_by_rules(claim: str, source: str) -> str:
     """The category of what differs between a claim and the sentences nearest to it: a stand-in for a diagnosis."""
     from factgym.baselines.evidence import parse_statement, select_sentences
-    from factgym.envs.seva.agents.baselines import classify_error
-    from factgym.envs.seva.agents.scripted import source_evidence
+    from factgym.envs.seva.agents import classify_error
+    from factgym.envs.seva.scripted import source_evidence
 
     evidence, statement = source_evidence(source), parse_statement(claim)
     return classify_error(statement, select_sentences(evidence, statement), "unsupported")

@@ -1,4 +1,4 @@
-"""Scripted policies: the prompt parsed, the parts of a verdict, and verbatim grounds for it.
+"""Parts of SEVA's scripted agents: the prompt parsed, the parts of a verdict, and verbatim grounds for it.
 
 The grounds split the claim into parts, assign each the nearest sentence of the source by shared weighted words, and
 explain it. Spans are verbatim and within the lengths of the paper's rubric.
@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from factgym.baselines.evidence import Evidence, Statement, build_evidence, parse_statement
+from factgym.baselines.evidence import Evidence, build_evidence, parse_statement
 from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.corpus import Passage
 from factgym.corpora.text import terms
+from factgym.envs.scripted import user_text
 from factgym.rewards.seva.output import LABELS, NOT_FOUND
 
 Verdict = dict[str, Any]
@@ -37,8 +38,7 @@ class EpisodeBrief:
 
 def parse_brief(messages: Sequence[Message]) -> EpisodeBrief:
     """Parse the first user message; a source cannot hold the tags that delimit it."""
-    task = next(message["content"] or "" for message in messages if message["role"] == "user")
-    source, _, claim = task.removeprefix("<document>\n").partition("\n</document>\n\nClaim to check: ")
+    source, _, claim = user_text(messages).removeprefix("<document>\n").partition("\n</document>\n\nClaim to check: ")
     return EpisodeBrief(claim, source)
 
 
@@ -92,7 +92,7 @@ _JOINT = re.compile(r"(?<=[.;?!])\s+|,\s+|\s+(?=(?:and|but|or|which|who|that|bec
 
 def split_claim(claim: str) -> list[str]:
     """Split a claim into two to eight verbatim parts that cover it; one where it has a single word."""
-    parts = [clause for clause in _split_clauses(claim) if len(clause) >= MIN_SPAN]
+    parts = [clause for clause in _clauses(claim) if len(clause) >= MIN_SPAN]
     if len(parts) == 1:
         middle = parts[0].find(" ", len(parts[0]) // 2)
         middle = parts[0].rfind(" ") if middle < 0 else middle
@@ -101,7 +101,7 @@ def split_claim(claim: str) -> list[str]:
     return parts[:_MAX_PARTS] or [claim.strip()[:MAX_CLAIM_SPAN]]
 
 
-def _split_clauses(claim: str) -> Iterator[str]:
+def _clauses(claim: str) -> Iterator[str]:
     """Yield the clauses, short ones joined to the next, long ones cut at spaces."""
     start = 0
     for joint in [*_JOINT.finditer(claim), None]:
@@ -150,16 +150,13 @@ def ground_parts(brief: EpisodeBrief, evidence: Evidence, sentence: str = "") ->
     parts = []
     for part in split_claim(brief.claim):
         name = f"“{part}”" if terms(part) else f"“{part}” of “{brief.claim[:MAX_CLAIM_SPAN]}”"
-        nearest = sentence or _nearest_sentence(parse_statement(part), evidence, brief.source)
+        nearest = sentence
+        if not nearest:
+            statement = parse_statement(part)
+            overlaps = {nearby.text: evidence.overlap(statement, nearby) for nearby in evidence.sentences}
+            nearest = truncate_source_span(max(overlaps, key=overlaps.__getitem__, default=brief.source))
         parts.append(GroundedPart(part, nearest, name))
     return parts
-
-
-def _nearest_sentence(statement: Statement, evidence: Evidence, source: str) -> str:
-    if not evidence.sentences:
-        return truncate_source_span(source)
-    best = max(evidence.sentences, key=lambda sentence: evidence.overlap(statement, sentence))
-    return truncate_source_span(best.text)
 
 
 def supporting_grounds(parts: Sequence[GroundedPart]) -> Grounds:
@@ -172,32 +169,23 @@ def supporting_grounds(parts: Sequence[GroundedPart]) -> Grounds:
 
 
 def refuting_grounds(parts: Sequence[GroundedPart], wrong: str, source: str, reason: str) -> Grounds:
-    """Return grounds that match every part but one. wrong: the words of the claim that are not supported."""
-    index = _find_wrong_part(parts, wrong)
-    alignments, steps = supporting_grounds([part for position, part in enumerate(parts) if position != index])
-    part = parts[index]
-    mismatch = _mismatch(part.part, part.sentence, source)
-    alignments.insert(index, mismatch)
-    explanation = f"The source does not state {part.name}. {reason}".strip()
-    steps.insert(index, reasoning_step(part.part, mismatch["source_span"], "not_supported", explanation))
-    return alignments, steps
+    """Return grounds that match every part but one. wrong: the words of the claim that are not supported.
 
-
-def _find_wrong_part(parts: Sequence[GroundedPart], wrong: str) -> int:
-    """Return the index of the last part that contains the words or is among them, else of the one that shares most."""
+    The mismatch is the last part that contains these words or is among them, else the last that shares most of them.
+    """
     matches = [index for index, part in enumerate(parts) if wrong and (wrong in part.part or part.part in wrong)]
     shared = [len(set(wrong.split()) & set(part.part.split())) for part in parts]
-    return matches[-1] if matches else max(range(len(parts)), key=lambda index: (shared[index], index))
-
-
-def _mismatch(part: str, sentence: str, source: str) -> dict[str, str]:
-    """Return a mismatch with the sentence or the source, or `not_found` where neither differs from the part."""
-    if len(sentence) >= MIN_SPAN and sentence.casefold() != part.casefold():
-        return align(part, sentence, "mismatch")
-    other = truncate_source_span(source)
-    if other.casefold() != part.casefold():
-        return align(part, other, "mismatch")
-    return align(part, NOT_FOUND, "not_found")
+    index = matches[-1] if matches else max(range(len(parts)), key=lambda index: (shared[index], index))
+    alignments, steps = supporting_grounds([part for position, part in enumerate(parts) if position != index])
+    part, sentence = parts[index].part, parts[index].sentence
+    if len(sentence) < MIN_SPAN or sentence.casefold() == part.casefold():
+        sentence = truncate_source_span(source)
+    differs = sentence.casefold() != part.casefold()
+    mismatch = align(part, sentence, "mismatch") if differs else align(part, NOT_FOUND, "not_found")
+    alignments.insert(index, mismatch)
+    explanation = f"The source does not state {parts[index].name}. {reason}".strip()
+    steps.insert(index, reasoning_step(part, mismatch["source_span"], "not_supported", explanation))
+    return alignments, steps
 
 
 def fix_suggestion(brief: EpisodeBrief, wrong: str) -> str:

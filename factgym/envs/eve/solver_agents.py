@@ -21,7 +21,7 @@ from typing import Any
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy, ScriptedAgent
 from factgym.corpora.sentences import sentences
-from factgym.envs.eve.agents.reading import (
+from factgym.envs.eve.reading import (
     Candidate,
     Chain,
     Question,

@@ -6,10 +6,10 @@ rendering of search results and evidence, and replies with completion text in th
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from factgym.baselines.evidence import names_in_question, passages_of_document
@@ -19,6 +19,7 @@ from factgym.baselines.tokens import SentenceFrequency, content_keys, tokenize
 from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
+from factgym.envs.scripted import call_text, user_text
 
 Call = dict[str, Any]
 """A tool call: `{"name": …, "arguments": …}`."""
@@ -65,34 +66,22 @@ class ScriptedPolicy:
     def __init__(self, turns: int, play: Play) -> None:
         self._turns = turns
         self._play = play
-        self._loop: ToolLoop[None] | None = None
+        self._loop: ToolLoop[Verdict] | None = None
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         """Return the next completion."""
-        if self._loop is None:
-            self._loop = self._play_and_submit(parse_brief(messages, tools, self._turns))
-            calls = next(self._loop)
-        else:
-            try:
-                calls = self._loop.send(_latest_observation(messages))
-            except StopIteration:
+        try:
+            if self._loop is None:
+                self._loop = self._play(parse_brief(messages, tools, self._turns))
+                calls = next(self._loop)
+            else:
+                last = max(index for index, message in enumerate(messages) if message["role"] == "assistant")
+                calls = self._loop.send("\n".join(message["content"] or "" for message in messages[last + 1 :]))
+        except StopIteration as end:
+            if end.value is None:
                 return "I have nothing to add."
-        encoded = (json.dumps(call, ensure_ascii=False) for call in calls)
-        return "\n".join(f"<tool_call>\n{call}\n</tool_call>" for call in encoded)
-
-    def _play_and_submit(self, brief: EpisodeBrief) -> ToolLoop[None]:
-        verdict = yield from self._play(brief)
-        yield [{"name": "submit", "arguments": verdict}]
-
-
-def _latest_observation(messages: Sequence[Message]) -> str:
-    """Join the messages since the policy's own last one."""
-    latest: list[str] = []
-    for message in reversed(messages):
-        if message["role"] == "assistant":
-            break
-        latest.append(message["content"] or "")
-    return "\n".join(reversed(latest))
+            calls = [{"name": "submit", "arguments": end.value}]
+        return "\n".join(call_text(**call) for call in calls)
 
 
 _SILENCE = re.compile(r"cite the (\d{1,2}) passages that come nearest")
@@ -100,7 +89,7 @@ _SILENCE = re.compile(r"cite the (\d{1,2}) passages that come nearest")
 
 def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns: int) -> EpisodeBrief:
     """Parse the first messages of an episode."""
-    task = next(message["content"] or "" for message in messages if message["role"] == "user")
+    task = user_text(messages)
     _, _, text = task.rpartition("</evidence>")
     question, _, answer = text.strip().removeprefix("Question: ").partition("\n\nAnswer to check: ")
     instructions = "".join(message["content"] or "" for message in messages if message["role"] == "system")
@@ -118,10 +107,10 @@ def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns:
 def parse_evidence(observation: str) -> list[Passage]:
     """Return the passages that an observation opens; of one that was cut for its length, the part that is shown."""
     passages = []
-    for piece in observation.split('<evidence id="')[1:]:
-        head, _, rest = piece.partition('">\n')
+    for element in observation.split('<evidence id="')[1:]:
+        head, _, body = element.partition('">\n')
         id_, _, title = head.partition('" title="')
-        text, closing, _ = rest.partition("\n</evidence>")
+        text, closing, _ = body.partition("\n</evidence>")
         if not closing:
             text = text.partition("… [cut: ")[0]
         if text.strip():
@@ -132,8 +121,8 @@ def parse_evidence(observation: str) -> list[Passage]:
 def parse_results(observation: str) -> list[Passage]:
     """Return the entries of search results, with condensed text, and of listings, with the title as text."""
     results = []
-    for piece in observation.split('<result id="')[1:]:
-        entry, closing, _ = piece.partition("</result>")
+    for element in observation.split('<result id="')[1:]:
+        entry, closing, _ = element.partition("</result>")
         head, _, text = entry.partition('">')
         id_, _, title = head.partition('" title="')
         if closing:
@@ -228,7 +217,7 @@ def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
     opened = parse_evidence((yield [read_call(id_) for id_ in chosen])) if chosen else []
     if is_small or not opened or brief.turns < 5:
         return CollectedEvidence(opened, ranked_ids)
-    queries = _second_queries(brief.question, statements, opened)
+    queries = second_queries(brief.question, statements, opened)
     text = yield [search_call(f"{query} {names}", _RESULTS) for query in queries]
     results = [passages_of_document(brief.question, hits) for hits in _results_by_call(text)]
     more = _choose_reads(statements, results, [passage.id for passage in opened], _SECOND_READS)
@@ -238,7 +227,7 @@ def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
 
 
 def _results_by_call(observation: str) -> list[list[Passage]]:
-    return [parse_results(piece) for piece in observation.split("<tool_response>")[1:]]
+    return [parse_results(response) for response in observation.split("<tool_response>")[1:]]
 
 
 def _choose_reads(
@@ -246,31 +235,31 @@ def _choose_reads(
 ) -> list[str]:
     """Choose ids to open, round-robin over the statements: the first hit, then by shared weighted words."""
     frequency = SentenceFrequency(content_keys(f"{hit.title} {hit.text}") for hits in results for hit in hits)
+
+    def shared_weight(statement_keys: frozenset[str], hit: Passage) -> float:
+        return frequency.total(key for key in content_keys(f"{hit.title} {hit.text}") if key in statement_keys)
+
     queues = []
     for statement, hits in zip(statements, results, strict=False):
-        statement_keys = frozenset(content_keys(statement))
-
-        def shared(hit: Passage, statement_keys: frozenset[str] = statement_keys) -> float:
-            return frequency.total(key for key in content_keys(f"{hit.title} {hit.text}") if key in statement_keys)
-
         new = [hit for hit in hits if hit.id not in opened]
-        queues.append([*new[:1], *sorted(new[1:], key=shared, reverse=True)])
+        weight = partial(shared_weight, frozenset(content_keys(statement)))
+        queues.append([*new[:1], *sorted(new[1:], key=weight, reverse=True)])
     rounds = [queue[rank].id for rank in range(_RESULTS) for queue in queues if rank < len(queue)]
     return list(dict.fromkeys(rounds))[: min(limit, MAX_CALLS)]
 
 
-def _second_queries(question: str, statements: Sequence[str], opened: Sequence[Passage]) -> list[str]:
+def second_queries(question: str, statements: Sequence[str], opened: Sequence[Passage]) -> list[str]:
     """Return for each statement its words that the nearest sentence lacks, and the terms and words which that adds."""
     read = [passage.text[start:end] for passage in opened for start, end in sentences(passage.text)]
     frequency = SentenceFrequency(content_keys(text) for text in read)
+
+    def shared_weight(statement_keys: frozenset[str], text: str) -> float:
+        return frequency.total(key for key in content_keys(text) if key in statement_keys)
+
     queries = []
     for statement in statements:
         statement_keys = frozenset(content_keys(statement))
-
-        def shared(text: str, statement_keys: frozenset[str] = statement_keys) -> float:
-            return frequency.total(key for key in content_keys(text) if key in statement_keys)
-
-        nearest = max(read, key=shared, default="")
+        nearest = max(read, key=partial(shared_weight, statement_keys), default="")
         covered = frozenset(content_keys(nearest))
         missing = [token.lower for token in tokenize(statement) if token.is_content and token.key not in covered]
         added = [token for token in tokenize(nearest) if token.is_content and token.key not in statement_keys]

@@ -1,1 +1,0 @@
-"""Scripted agents of EVE's environments."""
