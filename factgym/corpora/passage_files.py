@@ -24,7 +24,7 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import shared
-from factgym.corpora.cooccurrence.byte_ranges import detect_compression
+from factgym.corpora.byte_ranges import detect_compression
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.documents import read_folder
 from factgym.corpora.passage_layouts import AUTO, FOLDER, PassageLayout, TitleIds, check_layout, choose_layout

@@ -18,7 +18,7 @@ from typing import Any
 
 from factgym.core.errors import DataError
 from factgym.core.strict_json import clean_text
-from factgym.corpora.cooccurrence.byte_ranges import ByteRange, detect_compression, read_chunks
+from factgym.corpora.byte_ranges import ByteRange, detect_compression, read_chunks
 
 MAX_ROW_CHARS = 64_000_000
 """The longest line or entry; one file of SQuAD's form is one row, and its training set has 30 million characters."""

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.corpora.cooccurrence import records
-from factgym.corpora.cooccurrence.byte_ranges import CHUNK
+from factgym.corpora.byte_ranges import CHUNK
+from factgym.corpora.cooccurrence import sources
 from factgym.corpora.cooccurrence.sources import BadRecords, open_source
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -134,13 +134,11 @@ def test_counts_of_what_is_left_out_can_be_gathered_per_part(tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_text('{"text": "a"}\nbroken\n' * 60)
     source = open_source(path, part_bytes=200, skip_bad=True)
-    total = BadRecords()
+    bad = BadRecords()
     for part in source.parts:
-        own = BadRecords()
-        list(source.read(part, own))
-        total.merge(own)
-    assert (total.count, len(total.messages), source.bad.count) == (60, 20, 0)
-    assert total.messages[1] == "c.jsonl line 4: not valid JSON at column 1 (Expecting value)"
+        list(source.read(part, bad))
+    assert (bad.count, len(bad.messages), source.bad.count) == (60, 20, 0)
+    assert bad.messages[1] == "c.jsonl line 4: not valid JSON at column 1 (Expecting value)"
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
@@ -160,7 +158,7 @@ def test_bytes_after_a_bzip2_stream_are_an_error(tmp_path):
 
 def test_a_packed_bomb_is_stopped_at_its_first_line(tmp_path, monkeypatch):
     """A few kilobytes that unpack to one line of many megabytes never lie in memory."""
-    monkeypatch.setattr("factgym.corpora.cooccurrence.records.MAX_RECORD_BYTES", 2 * CHUNK)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.sources.MAX_RECORD_BYTES", 2 * CHUNK)
     for suffix, pack in PACKERS.items():
         (tmp_path / f"c.jsonl{suffix}").write_bytes(pack(bytes(8 * CHUNK)))
         with pytest.raises(DataError, match="a line has more than"):
@@ -361,13 +359,11 @@ def test_a_dump_that_is_there_twice_is_not_read_twice(tmp_path):
 
 
 def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
-    records._wikitext_parser.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "mwparserfromhell", None)
     head, pages, foot = dump([(0, "A", "one")])
     (tmp_path / "x.xml").write_text("".join([head, *pages, foot]))
     with pytest.raises(MissingExtraError, match="wikipedia"):
         list(open_source(tmp_path))
-    records._wikitext_parser.cache_clear()
 
 
 WIKITEXT = {
@@ -388,7 +384,7 @@ WIKITEXT = {
 @pytest.mark.usefixtures("_library")
 @pytest.mark.parametrize("wikitext", WIKITEXT)
 def test_wikitext_as_prose(wikitext):
-    assert records.strip_wikitext(wikitext) == WIKITEXT[wikitext]
+    assert sources.strip_wikitext(wikitext) == WIKITEXT[wikitext]
 
 
 def test_settings_and_places_that_do_not_fit(tmp_path):

@@ -250,7 +250,7 @@ def test_arrays_and_lines_read_as_the_standard_library_reads_them(
     lines = folder / "b.jsonl"
     lines.write_text("".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("factgym.corpora.cooccurrence.byte_ranges.CHUNK", chunk)
+        patch.setattr("factgym.corpora.byte_ranges.CHUNK", chunk)
         assert [row.values for row in read_rows(file)] == entries
         assert [row.values for row in read_rows(lines)] == entries
         assert [row.number for row in read_rows(file)] == list(range(1, len(entries) + 1))

@@ -10,6 +10,7 @@ and the settings are unchanged, and starts anew if not.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -20,7 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +50,14 @@ from factgym.corpora.cooccurrence.store import (
     write_container,
 )
 from factgym.corpora.cooccurrence.tokenizer import TOKENIZER, Case
+
+fcntl: ModuleType | None
+resource: ModuleType | None
+try:
+    import fcntl
+    import resource
+except ImportError:  # not on this system
+    fcntl = resource = None
 
 MEMORY_MB = 1024
 _TOKEN_CHARS = 5
@@ -105,7 +115,12 @@ def build_index(
     """
     if workers is None:
         workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    _check_options(memory_mb, workers, case)
+    if workers < 1:
+        raise ConfigError(f"workers is at least 1, not {workers!r}")
+    if case not in ("keep", "fold"):
+        raise ConfigError(f"case is 'keep' or 'fold', not {case!r}")
+    if memory_mb < 16 * workers:
+        raise ConfigError(f"memory_mb is at least 16 for each of {workers} workers, not {memory_mb!r}")
     target = Path(destination)
     if target.is_dir():
         raise ConfigError(f"{target} is a folder: name the file that the index is to become")
@@ -116,8 +131,16 @@ def build_index(
         source = documents.fingerprint() if isinstance(documents, PartedSource) else None
         _discard_other_plan(folder, {"source": source, "case": case, "tokenizer": TOKENIZER, "version": 2})
         worker_memory = (memory_mb << 20) // workers
-        parts = _read_parts(documents, folder, case, worker_memory // TOKEN_BYTES, run, report)
-        tokens, document_count = sum(part.tokens for part in parts), sum(part.documents for part in parts)
+        part_tasks = _part_tasks(documents, folder, case, worker_memory // TOKEN_BYTES)
+        part_count = len(documents.parts) if isinstance(documents, PartedSource) else None
+        parts: list[PartResult] = []
+        tokens = document_count = 0
+        for part in run(read_part, part_tasks):
+            parts.append(part)
+            tokens, document_count = tokens + part.tokens, document_count + part.documents
+            check_positions(tokens + document_count)
+            report(Progress("read", len(parts), part_count, tokens, document_count))
+        parts.sort()
         # Compiles and caches the kernels, if numba is installed, before the index is opened.
         counting_kernels("auto", tokens >= LARGE_INDEX)
         segments = [segment_path(folder, part.number, i) for part in parts for i in range(part.segments)]
@@ -136,15 +159,6 @@ def build_index(
     return Built(target, tokens, document_count, words, target.stat().st_size, bad, messages[:_MAX_MESSAGES])
 
 
-def _check_options(memory_mb: int, workers: int, case: str) -> None:
-    if workers < 1:
-        raise ConfigError(f"workers is at least 1, not {workers!r}")
-    if case not in ("keep", "fold"):
-        raise ConfigError(f"case is 'keep' or 'fold', not {case!r}")
-    if memory_mb < 16 * workers:
-        raise ConfigError(f"memory_mb is at least 16 for each of {workers} workers, not {memory_mb!r}")
-
-
 @contextlib.contextmanager
 def _locked_folder(folder: Path, resume: bool) -> Iterator[None]:
     """Make the folder of the build and lock it: a concurrent build of the same destination is refused."""
@@ -158,25 +172,16 @@ def _locked_folder(folder: Path, resume: bool) -> Iterator[None]:
             f"{folder} cannot be made ({error.strerror}): the index is built there before it is moved to its place"
         ) from None
     with lock:
-        if not _try_lock(lock):
-            raise ConfigError(
-                f"another process is building there: {folder}. Wait for it, or name another destination."
-            )
+        if fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(
+                    f"another process is building there: {folder}. Wait for it, or name another destination."
+                ) from None
         for partial in folder.glob(".*.partial"):
             partial.unlink()
         yield
-
-
-def _try_lock(file: TextIO) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # not on this system
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _discard_other_plan(folder: Path, plan: dict[str, Any]) -> None:
@@ -192,12 +197,8 @@ def _discard_other_plan(folder: Path, plan: dict[str, Any]) -> None:
 
 def _raise_file_limit() -> None:
     """Permit as many open files as the system grants: all segments are open while they are merged."""
-    try:
-        import resource
-    except ImportError:  # not on this system
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
+    if resource is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -247,47 +248,24 @@ def _run_tasks(workers: int) -> Iterator[Run]:
         pool.shutdown(cancel_futures=True)
 
 
-def _read_parts(
-    documents: Iterable[tuple[str, str]],
-    folder: Path,
-    case: Case,
-    segment_tokens: int,
-    run: Run,
-    report: Callable[[Progress], None],
-) -> list[PartResult]:
-    """Read every part and return the results in order; those of an earlier build are not read again."""
-    results: list[PartResult] = []
-    total = len(documents.parts) if isinstance(documents, PartedSource) else None
-    for result in run(read_part, _part_tasks(documents, folder, case, segment_tokens)):
-        results.append(result)
-        tokens, held = sum(part.tokens for part in results), sum(part.documents for part in results)
-        check_positions(tokens + held)
-        report(Progress("read", len(results), total, tokens, held))
-    return sorted(results)
-
-
 def _part_tasks(
     documents: Iterable[tuple[str, str]], folder: Path, case: Case, segment_tokens: int
 ) -> Iterator[PartTask]:
+    """Yield the parts of a source, or batches of an iterable's texts."""
     if isinstance(documents, PartedSource):
         for number, part in enumerate(documents.parts):
             yield PartTask(number, folder, case, segment_tokens, documents, part, ())
         return
-    for number, texts in enumerate(_batches(documents, segment_tokens * _TOKEN_CHARS)):
-        yield PartTask(number, folder, case, segment_tokens, None, None, texts)
-
-
-def _batches(documents: Iterable[tuple[str, str]], max_chars: int) -> Iterator[Sequence[str]]:
+    number = chars = 0
     texts: list[str] = []
-    chars = 0
     for _, text in documents:
         texts.append(text)
         chars += len(text) + 1
-        if chars >= max_chars:
-            yield texts
-            texts, chars = [], 0
+        if chars >= segment_tokens * _TOKEN_CHARS:
+            yield PartTask(number, folder, case, segment_tokens, None, None, texts)
+            number, chars, texts = number + 1, 0, []
     if texts:
-        yield texts
+        yield PartTask(number, folder, case, segment_tokens, None, None, texts)
 
 
 def _write_index(target: Path, slices: Sequence[Path], meta: dict[str, Any]) -> int:
@@ -297,27 +275,26 @@ def _write_index(target: Path, slices: Sequence[Path], meta: dict[str, Any]) -> 
     if sum(map(len, columns["data"])) >= 2**32:
         raise DataError("the postings of this corpus take more than 16 GiB: split the corpus")
     blocks = (block_counts(frequencies.astype(np.int64)) for frequencies in columns["frequencies"])
+    zero = np.zeros(1, np.uint32)
     sections: dict[str, Iterable[Array]] = {
         "keys": columns["keys"],
         "spelling": columns["spelling"],
-        "ends": _running_sums(columns["lengths"], initial=False),
+        "ends": _running_sums(columns["lengths"]),
         "frequencies": columns["frequencies"],
-        "block_starts": _running_sums(blocks),
+        "block_starts": itertools.chain([zero], _running_sums(blocks)),
         "firsts": columns["firsts"],
-        "offsets": _running_sums(columns["sizes"]),
-        "data": [*columns["data"], np.zeros(1, np.uint32)],
+        "offsets": itertools.chain([zero], _running_sums(columns["sizes"])),
+        "data": [*columns["data"], zero],
     }
     write_container(target, INDEX_KIND, meta, sections)
     return sum(map(len, columns["keys"]))
 
 
-def _running_sums(pieces: Iterable[Array], *, initial: bool = True) -> Iterator[Array]:
-    """Yield running totals over counts that come in pieces, with (or without) the initial 0."""
+def _running_sums(parts: Iterable[Array]) -> Iterator[Array]:
+    """Yield running totals over counts that come in parts."""
     total = 0
-    if initial:
-        yield np.zeros(1, np.uint32)
-    for piece in pieces:
-        sums = np.cumsum(piece, dtype=np.int64) + total
+    for part in parts:
+        sums = np.cumsum(part, dtype=np.int64) + total
         total = int(sums[-1]) if len(sums) else total
         if total >= 2**32:
             raise DataError("this corpus is too large for one index: split it")

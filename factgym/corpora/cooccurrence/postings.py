@@ -13,7 +13,7 @@ permit a binary search inside the block: a query reads two or three words of a b
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def block_counts(frequencies: I64) -> I64:
     return (frequencies + (BLOCK - 1)) // BLOCK
 
 
-def prefix_sums(counts: I64) -> I64:
+def prefix_sums(counts: NDArray[Any]) -> I64:
     """Return the starts of groups of these sizes, and the end of the last: one longer."""
     sums = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=sums[1:])

@@ -8,7 +8,7 @@ a build that was killed skips finished parts, and in an unfinished one the docum
 
 Segments are merged one range of word hashes at a time. Hashes are uniform, so a range is a random sample of the
 vocabulary, and ranges are cut so that the postings of each fit into a worker's memory. Each range becomes a slice: a
-file with the words, frequencies and blocks of its lists. A word with more postings than fit is encoded in pieces.
+file with the words, frequencies and blocks of its lists. A word with more postings than fit is encoded in parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import itertools
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -25,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.corpora.cooccurrence.engine import LARGE_INDEX, has_numba, text_kernels
-from factgym.corpora.cooccurrence.postings import BLOCK, I64, U32, encode
+from factgym.corpora.cooccurrence.postings import BLOCK, I64, U32, encode, prefix_sums
+from factgym.corpora.cooccurrence.sources import BadRecords
 from factgym.corpora.cooccurrence.store import (
     Array,
-    Container,
     InvertedDocuments,
     atomic_write,
     check_collisions,
@@ -49,7 +48,6 @@ SLICE_KIND = "cooccurrence-slice"
 
 _KEY_BITS = 12
 _BUCKETS = 1 << _KEY_BITS
-_MAX_MESSAGES = 20
 
 
 @runtime_checkable
@@ -94,31 +92,17 @@ class PartResult(NamedTuple):
     digest: int
 
 
-@dataclass
-class _BadRecords:
-    """Counts skipped records, in the form that sources expect."""
-
-    count: int = 0
-    messages: list[str] = field(default_factory=list)
-
-    def add(self, message: str) -> None:
-        self.count += 1
-        self.messages = [*self.messages, message][:_MAX_MESSAGES]
-
-
 def segment_path(folder: Path, part: int, number: int) -> Path:
     """Return the path of a part's segment."""
     return folder / f"part-{part:06d}-run-{number:04d}"
 
 
-def _result_path(folder: Path, part: int) -> Path:
-    return folder / f"part-{part:06d}.json"
-
-
 def read_part(task: PartTask) -> PartResult:
     """Read a part and write its segments, unless an earlier build has."""
-    result_path = _result_path(task.folder, task.number)
-    digest = text_digest(task.texts)
+    result_path = task.folder / f"part-{task.number:06d}.json"
+    digest = 0
+    for text in task.texts:
+        digest = zlib.crc32(text.encode("utf-8", "surrogatepass"), zlib.crc32(b"\0", digest))
     if result_path.is_file():
         earlier = PartResult(**json.loads(result_path.read_text("utf-8")))
         if task.source is not None or earlier.digest == digest:
@@ -127,11 +111,12 @@ def read_part(task: PartTask) -> PartResult:
         # Segments of other documents: those of an iterable are compared as a whole part only.
         for path in task.folder.glob(f"part-{task.number:06d}*"):
             path.unlink(missing_ok=True)
-    finished = list(_finished_segments(task))
-    segments = len(finished)
-    documents = sum(segment.meta["documents"] for segment in finished)
-    tokens = sum(segment.meta["tokens"] for segment in finished)
-    bad = _BadRecords()
+    segments = documents = tokens = 0
+    while (path := segment_path(task.folder, task.number, segments)).is_file():
+        finished = open_container(path, SEGMENT_KIND).meta
+        segments, documents = segments + 1, documents + finished["documents"]
+        tokens += finished["tokens"]
+    bad = BadRecords()
     texts = itertools.islice(_texts(task, bad), documents, None)
     for inverted in _inverted_segments(texts, task):
         _write_segment(segment_path(task.folder, task.number, segments), inverted)
@@ -143,30 +128,12 @@ def read_part(task: PartTask) -> PartResult:
     return result
 
 
-def text_digest(texts: Iterable[str]) -> int:
-    """Return a checksum that identifies a batch of an iterable when a build is resumed."""
-    digest = 0
-    for text in texts:
-        digest = zlib.crc32(text.encode("utf-8", "surrogatepass"), zlib.crc32(b"\0", digest))
-    return digest
-
-
-def _texts(task: PartTask, bad: _BadRecords) -> Iterator[str]:
+def _texts(task: PartTask, bad: BadRecords) -> Iterator[str]:
     if task.source is None:
-        yield from task.texts
-        return
+        return iter(task.texts)
     read: Any = task.source.read
     documents = read(task.part, bad) if hasattr(task.source, "bad") else read(task.part)
-    for _, text in documents:
-        yield text
-
-
-def _finished_segments(task: PartTask) -> Iterator[Container]:
-    for number in itertools.count():
-        path = segment_path(task.folder, task.number, number)
-        if not path.is_file():
-            return
-        yield open_container(path, SEGMENT_KIND)
+    return (text for _, text in documents)
 
 
 def _inverted_segments(texts: Iterator[str], task: PartTask) -> Iterator[InvertedDocuments]:
@@ -224,6 +191,7 @@ def _open_segments(paths: Iterable[Path]) -> list[Segment]:
 # The merge
 
 _Sections = dict[str, list[Array]]
+"""Columns of a slice by name, each in parts."""
 
 
 class MergeTask(NamedTuple):
@@ -253,21 +221,18 @@ def plan_merge(segments: Sequence[Path], folder: Path, postings: int) -> list[Me
         digest = zlib.crc32(json.dumps([path.name, checksums]).encode(), digest)
     bucket_postings = np.zeros(_BUCKETS, np.int64)
     for segment in _open_segments(segments):
-        bucket_postings += np.diff(_sums(segment.frequencies)[_bucket_bounds(segment)])
-    bounds, held = [0], 0
+        bucket_postings += np.diff(prefix_sums(segment.frequencies)[_bucket_bounds(segment)])
+    # First fit: a range ends before the bucket whose postings do not fit any more.
+    bounds, total = [0], 0
     for bucket, count in enumerate(bucket_postings.tolist()):
-        if held and held + count > postings:
+        if total and total + count > postings:
             bounds.append(bucket)
-            held = 0
-        held += count
+            total = 0
+        total += count
     ranges = [*itertools.pairwise([*bounds, _BUCKETS]), (0, 0)]
     return [
         MergeTask(number, start, end, folder, segments, postings, digest) for number, (start, end) in enumerate(ranges)
     ]
-
-
-def _sums(counts: U32) -> I64:
-    return np.append(0, np.cumsum(counts, dtype=np.int64))
 
 
 def _bucket_bounds(segment: Segment) -> I64:
@@ -404,17 +369,17 @@ def _add_blocks(sections: _Sections, positions: U32, frequencies: I64) -> None:
         sections[name].append(array)
 
 
-def _add_long_list(sections: _Sections, pieces: Iterable[U32], postings: int) -> None:
-    """Append one list whose positions come in ascending pieces; whole blocks are encoded as they fill."""
-    rest, total = np.empty(0, np.uint32), 0
-    for piece in pieces:
-        for start in range(0, len(piece), postings):
-            rest = np.concatenate([rest, piece[start : start + postings]])
-            full = len(rest) - len(rest) % BLOCK
+def _add_long_list(sections: _Sections, parts: Iterable[U32], postings: int) -> None:
+    """Append one list whose positions come in ascending parts; whole blocks are encoded as they fill."""
+    tail, total = np.empty(0, np.uint32), 0
+    for part in parts:
+        for start in range(0, len(part), postings):
+            tail = np.concatenate([tail, part[start : start + postings]])
+            full = len(tail) - len(tail) % BLOCK
             total += full
             if full:
-                _add_blocks(sections, rest[:full], np.array([full], np.int64))
-            rest = rest[full:]
-    if len(rest):
-        _add_blocks(sections, rest, np.array([len(rest)], np.int64))
-    sections["frequencies"].append(np.array([total + len(rest)], np.uint32))
+                _add_blocks(sections, tail[:full], np.array([full], np.int64))
+            tail = tail[full:]
+    if len(tail):
+        _add_blocks(sections, tail, np.array([len(tail)], np.int64))
+    sections["frequencies"].append(np.array([total + len(tail)], np.uint32))
