@@ -26,8 +26,14 @@ from factgym.corpora.passage_files import read_passages
 from factgym.corpora.sentences import sentences
 from factgym.generators.multihop_world import world
 from factgym.rewards.advantages import hop_advantages
-from factgym.rewards.eve.format import Rollout, Search
-from factgym.rewards.eve.proposal import CheckedProposal, ProposalScore, check_proposal, score_proposal
+from factgym.rewards.eve.proposal import (
+    CheckedProposal,
+    ProposalScore,
+    Rollout,
+    Search,
+    check_proposal,
+    score_proposal,
+)
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, build_report, find_rubric
 from factgym.rewards.eve.solution import score_solution
 from factgym.rewards.eve.spans import parse_proposal, parse_solution

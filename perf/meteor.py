@@ -22,8 +22,7 @@ import numpy as np
 
 from factgym.benchmarks.profact.predictions import read_predictions
 from factgym.datasets.averitec import evidence_strings, read_fact_checks
-from factgym.rewards.profact.matching import best_matching, match_texts
-from factgym.rewards.profact.meteor import clear_caches, meteor_prepared, prepare_tokens
+from factgym.rewards.profact.meteor import best_matching, clear_caches, match_texts, meteor_prepared, prepare_tokens
 from factgym.rewards.profact.tokens import treebank_tokens
 
 _PAIRS, _SETS, _SET_SIZE = 500, 20, 5

@@ -21,6 +21,9 @@ DATA_VARIABLE = "FACTGYM_DATA"
 """Environment variable: a folder of public data sets, used where a configuration has no `path`."""
 
 AtLeastOne = Annotated[int, Field(ge=1)]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+UnitFloat = Annotated[float, Field(ge=0, le=1)]
+"""A share or probability: from 0 to 1."""
 
 
 class Settings(BaseModel):
@@ -119,6 +122,16 @@ def build_checked(cls: type[SettingsT], owner: str, values: Mapping[str, Any]) -
     """
     checked = _model_of(cls).build(owner, values)  # type: ignore[arg-type]  # a class is hashable
     return cls(**{name: getattr(checked, name) for name in values})
+
+
+def check_fields(instance: Any) -> None:
+    """Check the fields of a dataclass against their annotations; for `__post_init__`.
+
+    Raises ConfigError that names the class, the field and what it takes.
+    """
+    cls = type(instance)
+    values = {field.name: getattr(instance, field.name) for field in dataclasses.fields(cls)}
+    _model_of(cls).build(cls.__name__, values)  # type: ignore[arg-type]  # a class is hashable
 
 
 @cache

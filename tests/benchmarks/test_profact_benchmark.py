@@ -19,7 +19,7 @@ from factgym.benchmarks.profact.report import evaluate_predictions, evaluate_run
 from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.averitec import LABELS, FactChecks, read_fact_checks
-from factgym.rewards.profact.matching import match_texts
+from factgym.rewards.profact.meteor import match_texts
 from factgym.rewards.profact.stages import CUTOFFS
 
 Json = dict[str, Any]
@@ -149,7 +149,7 @@ class TestPredictions:
 
 
 def match_at(score: float) -> Any:
-    from factgym.rewards.profact.matching import Matching
+    from factgym.rewards.profact.meteor import Matching
 
     return Matching(score, ())
 

@@ -152,12 +152,12 @@ def test_the_ablations_are_rubrics_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"rule": "last"}, "rule must be"),
+        ({"rule": "last"}, "rule should be"),
         ({"low_count": 30}, "low_count"),
         ({"none_reward": 0.5}, "must not fall"),
-        ({"min_alignment": 2.0}, "between 0 and 1"),
+        ({"min_alignment": 2.0}, "at most 1"),
         ({"high_reward": float("nan")}, "finite"),
-        ({"low_count": 1.5}, "whole number"),
+        ({"low_count": 1.5}, "valid integer"),
     ],
 )
 def test_rules_out_of_range_are_refused(setting: dict[str, object], message: str) -> None:

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.rewards.answer_matching import normalise_answer
-from factgym.rewards.eve.format import (
+from factgym.rewards.eve.proposal import (
     Rollout,
     Search,
     format_parts,
     guarded_parts,
     hops_reached,
+    is_valid,
     think_block,
     words_outside,
 )
-from factgym.rewards.eve.proposal import is_valid
 from factgym.rewards.eve.spans import last_block, parse_proposal, parse_solution
 
 SOURCE = "Ada Lovelace, daughter of Lord Byron, was born in London on 10 December 1815."

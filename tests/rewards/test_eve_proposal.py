@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.datasets.multihop import Evidence
-from factgym.rewards.eve.format import Rollout, Search
 from factgym.rewards.eve.proposal import (
+    Rollout,
+    Search,
     best_success_rate,
     brevity,
     check_proposal,

@@ -12,8 +12,7 @@ from factgym.core.errors import DataError
 from factgym.corpora.corpus import Passage
 from factgym.datasets.multihop import Triple
 from factgym.generators.multihop_world import world
-from factgym.rewards.eve.format import Rollout, Search
-from factgym.rewards.eve.proposal import CheckedProposal, check_proposal, score_proposal
+from factgym.rewards.eve.proposal import CheckedProposal, Rollout, Search, check_proposal, score_proposal
 from factgym.rewards.eve.rubrics import find_rubric
 from factgym.rewards.eve.spans import parse_proposal
 from perf.eve import make_samples, measure_eve

@@ -15,8 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from factgym.core.errors import DataError
 from factgym.datasets.averitec import LABELS, evidence_strings, read_fact_checks
-from factgym.rewards.profact.matching import MAX_PREDICTIONS, best_matching, match_texts
-from factgym.rewards.profact.meteor import meteor
+from factgym.rewards.profact.meteor import MAX_PREDICTIONS, best_matching, match_texts, meteor
 from factgym.rewards.profact.stages import (
     COMPONENTS,
     CUTOFFS,

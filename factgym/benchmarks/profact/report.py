@@ -31,7 +31,7 @@ from factgym.benchmarks.statistics.classification import Confusion, LabelScores,
 from factgym.benchmarks.statistics.intervals import Estimate, wilson
 from factgym.core.errors import DataError
 from factgym.datasets.averitec import LABELS, FactCheck, Label, evidence_strings
-from factgym.rewards.profact.matching import MAX_PREDICTIONS, match_texts
+from factgym.rewards.profact.meteor import MAX_PREDICTIONS, match_texts
 from factgym.rewards.profact.stages import CUTOFFS, averitec_correct
 from factgym.rewards.profact.tokens import Tokenize, word_tokens
 

@@ -36,13 +36,15 @@ from factgym.envs.eve.submission import (
     with_spans,
 )
 from factgym.envs.eve.tasks import ProposerTask, ProposerTaskSet, proposer_tasks
-from factgym.rewards.eve.format import Rollout, Search, words_outside
 from factgym.rewards.eve.proposal import (
     CheckedProposal,
     ProposalScore,
+    Rollout,
+    Search,
     check_proposal,
     count_tokens,
     score_proposal,
+    words_outside,
 )
 from factgym.rewards.eve.rubrics import RUBRICS, build_report
 from factgym.rewards.eve.spans import Proposal

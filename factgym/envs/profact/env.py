@@ -18,8 +18,7 @@ from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_strin
 from factgym.envs.profact.config import ProFactConfig
 from factgym.envs.profact.state import STAGE_TOOLS, TOOLBOX, ProFactState, normalise_arguments, one_line
 from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet
-from factgym.rewards.profact.matching import Matching
-from factgym.rewards.profact.meteor import meteor
+from factgym.rewards.profact.meteor import Matching, meteor
 from factgym.rewards.profact.stages import RUBRICS, ProFactScore, is_grounded, score_stages
 from factgym.tools.toolbox import Toolbox
 

@@ -27,11 +27,9 @@ THINK, THINK_END = "<think>", "</think>"
 ANSWER, ANSWER_END = "<answer>", "</answer>"
 
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+")
-_LEADING_SPACE = re.compile(r"\s*+")
 _LETTER = re.compile(r"[A-Za-z]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LONG_BLANK = re.compile(r"\s{9}")
-_LONG_SPACES = " " * 9
 _NO_BLOCKS = ("there is no <think>…</think>…<answer>",)
 
 
@@ -70,15 +68,12 @@ def find_sections(text: str) -> tuple[Section, ...]:
         blocks.append(("answer", start, end if end >= 0 else len(text)))
     if not blocks:
         blocks.append(("text", 0, len(text)))
-    sections = (_strip(text, *block) for block in blocks)
+    sections = []
+    for block, start, end in blocks:
+        content = text[start:end]
+        start += len(content) - len(content.lstrip())
+        sections.append(Section(block, start, start + len(content.strip())))
     return tuple(section for section in sections if section.start < section.end)
-
-
-def _strip(text: str, block: Block, start: int, end: int) -> Section:
-    start = min(end, _LEADING_SPACE.match(text, start, end).end())  # type: ignore[union-attr]  # always matches
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return Section(block, start, end)
 
 
 def split_sentences(text: str) -> tuple[Sentence, ...]:
@@ -131,50 +126,28 @@ def format_faults(text: str, rules: CorverRules = DEFAULT_RULES) -> tuple[Faults
     answer = text.find(ANSWER, think_end) if think_end >= 0 else -1
     if min(think, think_end, answer) < 0:
         return _NO_BLOCKS, _NO_BLOCKS
-    thought = text[think + len(THINK) : think_end].strip()
-    published: Faults = ()
-    if len(thought) < rules.min_think_chars:
-        published += (f"the think block has fewer than {rules.min_think_chars} characters",)
-    if not _LETTER.search(thought):
-        published += ("the think block has no letter",)
-    if thought.startswith("<"):
-        published += ("the think block begins with '<'",)
-    strict = _strict_faults(text, think, think_end, answer)
-    if thought.lower() == "unknown" and is_refusal(extract_answer(text) or "", "boundary"):
-        return published, strict
-    if not _has_distinct_words(thought, rules.min_think_words):
-        strict += (f"the think block has fewer than {rules.min_think_words} different words",)
-    return published, published + strict
-
-
-def _has_distinct_words(text: str, minimum: int) -> bool:
-    """Return whether a text has at least this many different words; stops reading once it has."""
-    words: set[str] = set()
-    for match in _WORD.finditer(text):
-        words.add(match[0].lower())
-        if len(words) >= minimum:
-            return True
-    return not minimum
-
-
-def _strict_faults(text: str, think: int, think_end: int, answer: int) -> Faults:
-    """Return the strict faults but the word count; the arguments are the offsets of the three tags."""
     answer_end = text.find(ANSWER_END, answer)
     stop = answer_end if answer_end >= 0 else len(text)
     outside = text[:think] + text[think_end + len(THINK_END) : answer] + text[stop + len(ANSWER_END) :]
-    blocks = (text[think + len(THINK) : think_end], text[answer + len(ANSWER) : stop])
-    faults: Faults = ()
-    if outside and not outside.isspace():
-        faults += ("there is text outside the two blocks",)
-    if any(tag in block for block in blocks if "<" in block for tag in (THINK, THINK_END, ANSWER)):
-        faults += ("there is a tag inside a block",)
-    if not blocks[1].strip():
-        faults += ("the answer is empty",)
-    if any(_has_long_blank(block.strip()) for block in blocks):
-        faults += ("a block is stretched with white space",)
-    return faults
-
-
-def _has_long_blank(block: str) -> bool:
+    blocks = (text[think + len(THINK) : think_end].strip(), text[answer + len(ANSWER) : stop].strip())
+    thought = blocks[0]
+    published = {
+        f"the think block has fewer than {rules.min_think_chars} characters": len(thought) < rules.min_think_chars,
+        "the think block has no letter": not _LETTER.search(thought),
+        "the think block begins with '<'": thought.startswith("<"),
+    }
+    is_exact_refusal = thought.lower() == "unknown" and is_refusal(extract_answer(text) or "", "boundary")
     # The space is the only printable white space, and searching for spaces alone takes a tenth of the time.
-    return _LONG_SPACES in block if block.isprintable() else _LONG_BLANK.search(block) is not None
+    is_stretched = any(" " * 9 in block if block.isprintable() else _LONG_BLANK.search(block) for block in blocks)
+    strict = {
+        "there is text outside the two blocks": bool(outside) and not outside.isspace(),
+        "there is a tag inside a block": any(tag in block for block in blocks for tag in (THINK, THINK_END, ANSWER)),
+        "the answer is empty": not blocks[1],
+        "a block is stretched with white space": is_stretched,
+        f"the think block has fewer than {rules.min_think_words} different words": (
+            not is_exact_refusal and len({word.lower() for word in _WORD.findall(thought)}) < rules.min_think_words
+        ),
+    }
+    published_faults = tuple(fault for fault, holds in published.items() if holds)
+    strict_faults = tuple(fault for fault, holds in strict.items() if holds)
+    return published_faults, strict_faults if is_exact_refusal else published_faults + strict_faults

@@ -50,19 +50,7 @@ _MAX_CANDIDATE_WORDS = 5
 _MAX_NAME_RUN = 8
 _INTRODUCTIONS = frozenset(("in", "on", "at", "by", "from", "during", "after", "before", "since", "as", "for", "with"))
 _COPULAS = frozenset(("is", "was", "are", "were", "be", "been", "has", "had", "became"))
-_FUNCTION_WORDS = STOP_WORDS | {
-    "who",
-    "which",
-    "that",
-    "this",
-    "also",
-    "when",
-    "where",
-    "into",
-    "after",
-    "before",
-    "while",
-}
+_FUNCTION_WORDS = STOP_WORDS | set("who which that this also when where into after before while".split())  # noqa: SIM905
 
 
 def normalise_answer(text: str) -> str:
@@ -124,11 +112,6 @@ def judge_completion(
 
 def gold_answers(aliases: Sequence[str] | str) -> Words:
     """Split aliases into gold answers, in order, without empty ones: each alias may hold several, separated by `;`."""
-    return _gold_answers(aliases if isinstance(aliases, str) else tuple(aliases))
-
-
-@lru_cache(maxsize=4_096)
-def _gold_answers(aliases: Words | str) -> Words:
     texts = (aliases,) if isinstance(aliases, str) else aliases
     return tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(";") if part.strip()))
 
@@ -162,8 +145,14 @@ def _judge_boundary(answer: str, golds: Sequence[str], rules: CorverRules) -> La
     stated = [gold for gold in gold_words if _is_stated(words, gold)]
     if not stated:
         return "bad"
-    items = _split_list(answer)
-    if _lists_candidates(items, gold_words, rules.max_listed) or _is_name_dump(words, stated):
+    # The words of each item between commas, "and", "or", line ends and the like.
+    items = [item for part in _LIST_SEPARATOR.split(answer.casefold()) if (item := tuple(_split_words(part)))]
+    # More candidates than allowed, of which at most half are gold answers; a gold answer may hold conjunctions itself.
+    candidates = [item for item in items if len(item) <= _MAX_CANDIDATE_WORDS]
+    conjunctions = max(sum(word in ("and", "or") for word in gold) for gold in gold_words)
+    if len(candidates) > rules.max_listed + conjunctions and not _is_mostly_gold(candidates, gold_words):
+        return "bad"
+    if _is_name_dump(words, stated):
         return "bad"
     return "good" if _is_first_item(items, stated) or _is_mostly_gold(items, gold_words) else "bad"
 
@@ -214,22 +203,9 @@ def _is_large_part(words: Sequence[str], gold: Words, min_share: float) -> bool:
     return next(_occurrences(gold, words), None) is not None
 
 
-def _split_list(answer: str) -> list[Words]:
-    """Return the words of each item between commas, "and", "or", line ends and the like."""
-    items = (tuple(_split_words(item)) for item in _LIST_SEPARATOR.split(answer.casefold()))
-    return [item for item in items if item]
-
-
 def _is_mostly_gold(items: Sequence[Words], golds: Sequence[Words]) -> bool:
     accepted = set(golds)
     return 2 * sum(item in accepted for item in items) > len(items)
-
-
-def _lists_candidates(items: Sequence[Words], golds: Sequence[Words], limit: int) -> bool:
-    """Return whether the answer lists more than `limit` candidates of which at most half are gold answers."""
-    candidates = [item for item in items if len(item) <= _MAX_CANDIDATE_WORDS]
-    conjunctions = max((sum(word in ("and", "or") for word in gold) for gold in golds), default=0)
-    return len(candidates) > limit + conjunctions and not _is_mostly_gold(candidates, golds)
 
 
 def _is_first_item(items: Sequence[Words], stated: Iterable[Words]) -> bool:

@@ -26,16 +26,19 @@ Both rewards are monotone: a sentence's reward does not fall when its count rise
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from factgym.core.config import AtLeastOne, FiniteFloat, UnitFloat, check_fields
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.rewards.rubric import Rubric
 
 Rule = Literal["first", "min", "relcheck"]
 JudgeRule = Literal["reference", "boundary"]
+Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,41 +70,35 @@ class CorverRules:
     rule: Rule = "first"
     exact_counts: bool = True
     judge: JudgeRule = "reference"
-    low_count: int = 5
-    high_count: int = 20
-    none_reward: float = -0.3
-    low_reward: float = -0.1
-    middle_reward: float = 0.0
-    high_reward: float = 0.1
-    relation_reward: float = -0.05
-    good_reward: float = 2.0
-    bad_reward: float = -1.0
-    na_reward: float = -1.0
-    format_reward: float = 1.0
-    min_alignment: float = 0.5
-    min_think_chars: int = 30
-    unchecked_reward: float = -0.3
-    max_sentence_chars: int = 400
-    min_think_words: int = 5
-    max_answer_words: int = 60
-    max_listed: int = 3
-    min_gold_share: float = 0.5
+    low_count: AtLeastOne = 5
+    high_count: Count = 20
+    none_reward: FiniteFloat = -0.3
+    low_reward: FiniteFloat = -0.1
+    middle_reward: FiniteFloat = 0.0
+    high_reward: FiniteFloat = 0.1
+    relation_reward: FiniteFloat = -0.05
+    good_reward: FiniteFloat = 2.0
+    bad_reward: FiniteFloat = -1.0
+    na_reward: FiniteFloat = -1.0
+    format_reward: FiniteFloat = 1.0
+    min_alignment: UnitFloat = 0.5
+    min_think_chars: Count = 30
+    unchecked_reward: FiniteFloat = -0.3
+    max_sentence_chars: Count = 400
+    min_think_words: Count = 5
+    max_answer_words: Count = 60
+    max_listed: Count = 3
+    min_gold_share: UnitFloat = 0.5
 
     def __post_init__(self) -> None:
-        _check_choice("rule", self.rule, get_args(Rule))
-        _check_choice("judge", self.judge, get_args(JudgeRule))
-        for field in fields(self):
-            _check_number(field.name, str(field.type), getattr(self, field.name))
-        if not 1 <= self.low_count <= self.high_count:
-            raise ConfigError("CorverRules: low_count must be at least 1 and high_count at least low_count")
+        check_fields(self)
+        if self.low_count > self.high_count:
+            raise ConfigError("CorverRules: high_count must be at least low_count")
         if not self.none_reward <= self.low_reward <= self.middle_reward <= self.high_reward:
             raise ConfigError("CorverRules: the rewards must not fall from none_reward to high_reward")
         for name in ("unchecked_reward", "relation_reward"):
             if not self.none_reward <= getattr(self, name) <= self.high_reward:
                 raise ConfigError(f"CorverRules.{name} must lie between none_reward and high_reward")
-        for name in ("min_alignment", "min_gold_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"CorverRules.{name} must lie between 0 and 1, not {getattr(self, name)!r:.80}")
 
     def count_reward(self, count: int | None) -> float:
         """Return the tiered reward of a count (equation 2); 0 for None, a sentence without a query."""
@@ -112,23 +109,6 @@ class CorverRules:
         if count >= self.low_count:
             return self.middle_reward
         return self.low_reward if count > 0 else self.none_reward
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        hint = did_you_mean(str(value), choices)
-        raise ConfigError(f"CorverRules.{name} must be {' or '.join(map(repr, choices))}, not {value!r:.80}.{hint}")
-
-
-def _check_number(name: str, kind: str, value: object) -> None:
-    if kind == "bool" and type(value) is not bool:
-        raise ConfigError(f"CorverRules.{name} must be True or False, not {value!r:.80}")
-    if kind == "int" and (type(value) is not int or value < 0):
-        raise ConfigError(f"CorverRules.{name} must be a whole number of at least 0, not {value!r:.80}")
-    if kind == "float" and (
-        isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
-    ):
-        raise ConfigError(f"CorverRules.{name} must be a finite number, not {value!r:.80}")
 
 
 DEFAULT_RULES = CorverRules()
@@ -189,26 +169,16 @@ def find_rubric(
             f"there is no CorVer rubric {name!r:.80}.{did_you_mean(base, RUBRICS)} Use {', '.join(RUBRICS)}, "
             f"with {', '.join(_ABLATIONS)} at its end for an ablation."
         )
-    return _ablated(_with_judge(RUBRICS[base], judged_by), flags)
-
-
-def _with_judge(rubric: Rubric, judge: str | None) -> Rubric:
-    if judge is None:
-        return rubric
-    if judge not in _JUDGES:
-        raise ConfigError(f"judged_by must be 'reference' or 'boundary', not {judge!r:.80}")
-    component = _JUDGES[judge]
-    if component in rubric.weights:
-        return rubric
-    judges = _JUDGES.values()
-    weights = {component if name in judges else name: weight for name, weight in rubric.weights.items()}
-    return Rubric(f"{rubric.name}-judged-{judge}", weights, rubric.gated)
-
-
-def _ablated(rubric: Rubric, flags: Mapping[str, bool]) -> Rubric:
+    rubric = RUBRICS[base]
+    if judged_by is not None and judged_by not in _JUDGES:
+        raise ConfigError(f"judged_by must be 'reference' or 'boundary', not {judged_by!r:.80}")
+    if judged_by is not None and _JUDGES[judged_by] not in rubric.weights:
+        judges = dict.fromkeys(_JUDGES.values(), _JUDGES[judged_by])
+        weights = {judges.get(component, component): weight for component, weight in rubric.weights.items()}
+        rubric = Rubric(f"{rubric.name}-judged-{judged_by}", weights, rubric.gated)
     dropped = [] if flags["cooccurrence"] else [*SENTENCE_COMPONENTS]
     dropped += [] if flags["judge"] else _JUDGES.values()
     renamed = {} if flags["alignment"] else _MEANS
-    weights = {renamed.get(name, name): weight for name, weight in rubric.weights.items() if name not in dropped}
-    name = rubric.name + "".join(suffix for suffix, flag in _ABLATIONS.items() if not flags[flag])
-    return rubric if name == rubric.name else Rubric(name, weights, rubric.gated)
+    weights = {renamed.get(part, part): weight for part, weight in rubric.weights.items() if part not in dropped}
+    suffixes = "".join(suffix for suffix, flag in _ABLATIONS.items() if not flags[flag])
+    return Rubric(rubric.name + suffixes, weights, rubric.gated) if suffixes else rubric

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -173,7 +174,12 @@ def score_many(
 
 def _count_triplets(triplets: Sequence[Sequence[Triplet]], counter: Counter, rules: CorverRules) -> list[Evidence]:
     """Count the queries of each sentence's triplets, in one call for all sentences (two for "relcheck")."""
-    candidates = [_candidate_queries(group, rules) if group else [] for group in triplets]
+    candidates: list[list[tuple[Triplet, Query]]] = []
+    for sentence_triplets in triplets:
+        # The first valid triplet, or all of them for "min"; one with a single word has no query.
+        valid = (triplet for triplet in sentence_triplets if triplet.valid)
+        chosen = valid if rules.rule == "min" else islice(valid, 1)
+        candidates.append([(triplet, query) for triplet in chosen if (query := build_query(triplet)) is not None])
     limit = None if rules.exact_counts or rules.rule == "min" else rules.high_count
     counts = _count([query for group in candidates for _, query in group], counter, limit)
     evidence = []
@@ -183,35 +189,18 @@ def _count_triplets(triplets: Sequence[Sequence[Triplet]], counter: Counter, rul
             continue
         triplet, query = group[0] if len(group) == 1 else min(group, key=lambda candidate: counts[candidate[1]])
         evidence.append(Evidence(triplet, query, counts[query], rules.count_reward(counts[query])))
-    return _check_relations(evidence, counter, rules) if rules.rule == "relcheck" else evidence
-
-
-def _candidate_queries(triplets: Iterable[Triplet], rules: CorverRules) -> list[tuple[Triplet, Query]]:
-    """Return the valid triplets with a query: the first valid one, or all of them for "min"."""
-    candidates = []
-    for triplet in triplets:
-        if not triplet.valid:
-            continue
-        query = build_query(triplet)
-        if query is not None:
-            candidates.append((triplet, query))
-        if rules.rule != "min":
-            break
-    return candidates
-
-
-def _check_relations(evidence: Sequence[Evidence], counter: Counter, rules: CorverRules) -> list[Evidence]:
-    """Demote sentences whose entities are well supported, but not with their relation ("relcheck", B.3)."""
-    queries: dict[int, Query] = {}
-    for i, item in enumerate(evidence):
-        if item.hits is not None and item.hits >= rules.high_count and item.triplet is not None:
-            queries[i] = build_query(item.triplet, relation=True) or ()
-    counts = _count(queries.values(), counter, None if rules.exact_counts else 1)
-    checked = list(evidence)
-    for i, query in queries.items():
-        reward = checked[i].reward if counts[query] else rules.relation_reward
-        checked[i] = checked[i]._replace(reward=reward, relation_count=counts[query])
-    return checked
+    if rules.rule == "relcheck":
+        # B.3: demote sentences whose entities are well supported, but not with their relation.
+        queries = {
+            i: build_query(item.triplet, relation=True) or ()
+            for i, item in enumerate(evidence)
+            if item.hits is not None and item.hits >= rules.high_count and item.triplet is not None
+        }
+        counts = _count(queries.values(), counter, None if rules.exact_counts else 1)
+        for i, query in queries.items():
+            reward = evidence[i].reward if counts[query] else rules.relation_reward
+            evidence[i] = evidence[i]._replace(reward=reward, relation_count=counts[query])
+    return evidence
 
 
 def _count(queries: Iterable[Query], counter: Counter, limit: int | None) -> dict[Query, int]:
@@ -332,21 +321,17 @@ def _strict_reward(
         is_direct = sentence.block == "answer" and sentence.text == answer and len(answer.split()) <= _MAX_DIRECT_WORDS
         return (0.0, "") if refused or is_direct else (rules.unchecked_reward, UNCHECKED)
     if topic is not None:
-        if not _is_on_topic(evidence.triplet, topic):
+        # The topic has to contain one of the two entities in full: namesakes share only a word of it.
+        entities = (
+            {part for word in content_words(entity) for part in _word_parts(word)}
+            for entity in (evidence.triplet.head, evidence.triplet.tail)
+        )
+        if not any(parts and parts <= topic for parts in entities):
             return min(evidence.reward, rules.unchecked_reward), OFF_TOPIC
         topic.update(part for word in evidence.query for part in _word_parts(word))
     if len(sentence.text) > rules.max_sentence_chars:
         return min(evidence.reward, rules.unchecked_reward), TOO_LONG
     return evidence.reward, ""
-
-
-def _is_on_topic(triplet: Triplet, topic: set[str]) -> bool:
-    """Return whether the topic contains one of the two entities in full: namesakes share only a word of it."""
-    for entity in (triplet.head, triplet.tail):
-        parts = {part for word in content_words(entity) for part in _word_parts(word)}
-        if parts and parts <= topic:
-            return True
-    return False
 
 
 @lru_cache(maxsize=65_536)
@@ -390,27 +375,20 @@ def reward_report(score: CorverScore, rubric: Rubric = STRICT, *, message: int =
         for scored, value in zip(score.sentences, sentence_returns(score.sentences, rubric), strict=True)
         if value
     )
-    return RewardReport(
-        total=rubric.total(score.components, score.gates),
-        components=dict(score.components),
-        weights=dict(rubric.weights),
-        gates=rubric.gate_factors(score.gates),
-        spans=spans,
-        metrics={
-            "label": score.label,
-            "label_reference": score.labels["reference"],
-            "label_boundary": score.labels["boundary"],
-            "refusal": score.label == "na",
-            "format_ok": score.format_ok,
-            "format_faults": list(score.format_faults),
-            "strict_format_ok": not score.strict_faults,
-            "answer": score.answer,
-            "answer_chars": len(score.answer or ""),
-            "counts": list(score.counts),
-            "sentences": len(score.sentences),
-            "repeated": sum(sentence.note in (REPEATED, SAME_WORDS) for sentence in score.sentences),
-            "counted": score.counted,
-            "notes": [] if score.counted else ["no counter: the sentence term is 0"],
-            "gates": score.gates,
-        },
-    )
+    metrics = {
+        "label": score.label,
+        "label_reference": score.labels["reference"],
+        "label_boundary": score.labels["boundary"],
+        "refusal": score.label == "na",
+        "format_ok": score.format_ok,
+        "format_faults": list(score.format_faults),
+        "strict_format_ok": not score.strict_faults,
+        "answer": score.answer,
+        "answer_chars": len(score.answer or ""),
+        "counts": list(score.counts),
+        "sentences": len(score.sentences),
+        "repeated": sum(sentence.note in (REPEATED, SAME_WORDS) for sentence in score.sentences),
+        "counted": score.counted,
+        "notes": [] if score.counted else ["no counter: the sentence term is 0"],
+    }
+    return rubric.report(score.components, score.gates, spans=spans, metrics=metrics)

@@ -94,7 +94,13 @@ def token_returns_many(
     arrays = [_offset_array(array) for array in offsets]
     sizes = np.fromiter(map(len, arrays), np.int64, len(arrays))
     tokens, ends = np.concatenate(arrays), np.cumsum(sizes)
-    _check_bounds(tokens, np.repeat([len(score.text) for score in scores], sizes))
+    text_lengths = np.repeat([len(score.text) for score in scores], sizes)
+    wrong = (tokens[:, 0] < 0) | (tokens[:, 1] > text_lengths) | (tokens[:, 0] > tokens[:, 1])
+    if wrong.any():
+        raise ConfigError(
+            f"offsets must lie in the completion's {text_lengths[wrong.argmax()]} characters, start before end; "
+            "they are taken from the completion alone, without its prompt"
+        )
     owners = _token_owners(tokens, sizes, scores)
     aligned, inside = _segment_sums(owners >= 0, ends), _segment_sums(owners != _OUTSIDE, ends)
     alignment = np.divide(aligned, inside, out=np.zeros(len(scores)), where=inside > 0)
@@ -157,16 +163,6 @@ def _offset_array(offsets: Offsets) -> Ints:
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise ConfigError(f"offsets must be whole numbers of shape (T, 2), not {array.dtype} of shape {array.shape}")
     return array.astype(np.int64, copy=False)
-
-
-def _check_bounds(tokens: Ints, text_lengths: Ints) -> None:
-    """Raise for a token outside its text. text_lengths: of each token's text, in characters."""
-    wrong = (tokens[:, 0] < 0) | (tokens[:, 1] > text_lengths) | (tokens[:, 0] > tokens[:, 1])
-    if wrong.any():
-        raise ConfigError(
-            f"offsets must lie in the completion's {text_lengths[wrong.argmax()]} characters, start before end; "
-            "they are taken from the completion alone, without its prompt"
-        )
 
 
 def _segment_sums(marks: Bools, ends: Ints) -> Ints:

@@ -38,7 +38,7 @@ Exploits that `eve` pays for, and the gate of `guarded` that closes each:
   counts where the source is not needed: where the question, searched without the words of the source or of its title,
   returns the evidence first, or where one hop was requested and the evidence is elsewhere.
 - *Form without substance*: empty or repeated thoughts, searches made to be counted, "1" found in "1975". Guarded: see
-  `factgym.rewards.eve.format.guarded_parts`.
+  `factgym.rewards.eve.proposal.guarded_parts`.
 - *An answer without its evidence* (solver) loses .3 at most. Guarded: it earns `ungrounded_share` of its point unless
   the evidence is verbatim in a passage that was returned in this episode and focused, says more than the answer, is near
   the gold evidence (where there is none: is anchored) and contains the answer (yes and no aside). Evidence that was not
@@ -62,13 +62,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
+from pydantic import Field
+
+from factgym.core.config import AtLeastOne, UnitFloat, check_fields
 from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.rewards.rubric import Rubric
+
+Count = Annotated[int, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 MAX_HOPS = 4
 """The largest number of hops in the paper."""
@@ -94,52 +100,34 @@ class EveRules:
     Raises ConfigError for a value out of range.
     """
 
-    n: int = 5
-    m: int = 5
-    format_weight: float = 0.5
-    lambda_v: float = 0.5
-    lambda_b: float = 0.1
-    lambda_e: float = 0.3
-    max_evidence_tokens: int = 256
-    short_answer_words: int = 5
-    long_answer_words: int = 10
-    hop_weights: tuple[float, ...] = (4.0, 3.0, 2.0, 1.0)
-    min_evidence_terms: int = 2
-    max_evidence_share: float = 0.5
-    min_think_words: int = 5
-    min_evidence_f1: float = 0.3
-    ungrounded_share: float = 0.5
+    n: Annotated[int, Field(ge=2)] = 5
+    m: AtLeastOne = 5
+    format_weight: Amount = 0.5
+    lambda_v: Amount = 0.5
+    lambda_b: Amount = 0.1
+    lambda_e: Amount = 0.3
+    max_evidence_tokens: AtLeastOne = 256
+    short_answer_words: Count = 5
+    long_answer_words: Count = 10
+    hop_weights: tuple[Amount, ...] = (4.0, 3.0, 2.0, 1.0)
+    min_evidence_terms: Count = 2
+    max_evidence_share: UnitFloat = 0.5
+    min_think_words: Count = 5
+    min_evidence_f1: UnitFloat = 0.3
+    ungrounded_share: UnitFloat = 0.5
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            amounts = value if field.name == "hop_weights" and isinstance(value, tuple) else (value,)
-            whole = field.type == "int"
-            if not amounts or not all(_is_amount(amount, whole) for amount in amounts):
-                kind = "whole numbers" if whole else "finite numbers"
-                raise ConfigError(f"EveRules.{field.name} takes {kind} of at least 0, not {value!r:.80}")
-        if self.n < 2:
-            raise ConfigError(f"EveRules.n must be at least 2, not {self.n}: the difficulty divides by n - 1")
-        if self.m < 1 or self.max_evidence_tokens < 1:
-            raise ConfigError("EveRules.m and EveRules.max_evidence_tokens must be at least 1")
+        check_fields(self)
         if not any(self.hop_weights):
             raise ConfigError("EveRules.hop_weights need a weight above 0")
         if self.short_answer_words > self.long_answer_words:
             raise ConfigError("EveRules.short_answer_words must not exceed long_answer_words")
-        if max(self.max_evidence_share, self.min_evidence_f1, self.ungrounded_share) > 1:
-            raise ConfigError("EveRules.max_evidence_share, min_evidence_f1 and ungrounded_share are at most 1")
 
     @property
     def hop_pmf(self) -> tuple[float, ...]:
         """Probabilities of 1, 2, 3 … hops."""
         total = math.fsum(self.hop_weights)
         return tuple(weight / total for weight in self.hop_weights)
-
-
-def _is_amount(value: object, whole: bool) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-        return False
-    return math.isfinite(value) and value >= 0
 
 
 DEFAULT_RULES = EveRules()
@@ -258,11 +246,5 @@ def build_report(
         for block, components in score.blocks()
         if block is not None and (credit := sum(shares.get(name, 0.0) for name in components))
     ]
-    return RewardReport(
-        total=rubric.total(score.components, score.gates),
-        components=dict(score.components),
-        weights=dict(rubric.weights),
-        gates=rubric.gate_factors(score.gates),
-        spans=tuple(spans),
-        metrics={**score.facts(), "gates": dict(score.gates), **(metrics or {})},
-    )
+    facts = {**score.facts(), "gates": dict(score.gates), **(metrics or {})}
+    return rubric.report(score.components, score.gates, spans=tuple(spans), metrics=facts)

@@ -1,4 +1,6 @@
-"""METEOR of two texts, as NLTK's `single_meteor_score` computes it and AVeriTeC's scorer calls it.
+"""METEOR of two texts, and the best one-to-one assignment of predicted texts to gold texts by it.
+
+METEOR as NLTK's `single_meteor_score` computes it and AVeriTeC's scorer calls it.
 
 Source: A. Lavie and A. Agarwal, "Meteor: an automatic metric for MT evaluation with high levels of correlation with
 human judgments" (2007), in NLTK's reading: words in lower case are aligned one to one, first equal words, then equal
@@ -9,6 +11,10 @@ last word back. With m matches in c runs, P = m / words of the hypothesis, R = m
 
 The numbers are NLTK's, bit for bit, from the same tokens. Why it is fast: a text's words are grouped once, stems and
 synonyms are cached, and a stage looks at the words that both texts have, not at pairs of words.
+
+The assignment is that of ProFact's equation 5 and AVeriTeC's `eval.py`: the one with the largest sum of similarities
+(Hungarian method); the sum divided by the number of gold items, so that an unmatched gold item counts zero, and only
+the first ten predictions take part.
 """
 
 from __future__ import annotations
@@ -16,11 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from factgym.core.errors import DataError
 from factgym.rewards.porter import porter_stem
 from factgym.rewards.profact.tokens import Tokenize, word_tokens
 from factgym.rewards.profact.wordnet import synonyms
@@ -91,11 +99,8 @@ def _prepare_cached(text: str, tokenize: Tokenize) -> MeteorText:
 def prepare_tokens(tokens: Sequence[str]) -> MeteorText:
     """Prepare a text that was tokenized elsewhere."""
     positions: Positions = {}
-    for position, word in enumerate([token.lower() for token in tokens]):
-        if word in positions:
-            positions[word].append(position)
-        else:
-            positions[word] = [position]
+    for position, token in enumerate(tokens):
+        positions.setdefault(token.lower(), []).append(position)
     return MeteorText(len(tokens), positions)
 
 
@@ -155,11 +160,11 @@ def align(hypothesis: MeteorText, reference: MeteorText) -> dict[int, int]:
     _match_common(words, gold, common, alignment)
     if len(alignment) == hypothesis.length or len(alignment) == reference.length:
         return alignment
-    stems, gold_stems = _stem_rest(words, gold, common), _stem_rest(gold, words, common)
+    stems, gold_stems = _group_by_stem(_unmatched(words, gold)), _group_by_stem(_unmatched(gold, words))
     common = stems.keys() & gold_stems.keys()
     if common:
         _match_common(stems, gold_stems, common, alignment)
-        stems, gold_stems = _rest(stems, gold_stems, common), _rest(gold_stems, stems, common)
+        stems, gold_stems = _unmatched(stems, gold_stems), _unmatched(gold_stems, stems)
     _match_synonyms(stems, gold_stems, alignment)
     return alignment
 
@@ -170,38 +175,89 @@ def _match_common(words: Positions, gold: Positions, common: set[str], alignment
         alignment.update(zip(words[word][-count:], gold[word][-count:], strict=True))
 
 
-def _rest(positions: Positions, other: Positions, common: set[str]) -> Positions:
-    """Positions of `positions` that are unmatched after the common words were matched."""
-    rest = {word: places[: -len(other[word])] if word in common else places for word, places in positions.items()}
-    return {word: places for word, places in rest.items() if places}
+def _unmatched(positions: Positions, reference: Positions) -> Positions:
+    """Return the positions that are left after the common words were matched, last occurrences first."""
+    unmatched = {}
+    for word, indices in positions.items():
+        first = indices[: -len(reference[word])] if word in reference else indices
+        if first:
+            unmatched[word] = first
+    return unmatched
 
 
-def _stem_rest(positions: Positions, other: Positions, common: set[str]) -> Positions:
-    """Stem -> unmatched positions."""
+def _group_by_stem(positions: Positions) -> Positions:
     stems: Positions = {}
-    for word, places in positions.items():
-        rest = places[: -len(other[word])] if word in common else places
-        if rest:
-            stem = _STEMS[word]
-            stems[stem] = sorted(stems[stem] + rest) if stem in stems else rest
+    for word, indices in positions.items():
+        stem = _STEMS[word]
+        stems[stem] = sorted(stems[stem] + indices) if stem in stems else indices
     return stems
 
 
 def _match_synonyms(stems: Positions, gold: Positions, alignment: dict[int, int]) -> None:
     """From the last word of the hypothesis back, match the last free word of the reference that is its synonym."""
-    offers: dict[str, list[str]] = {}
+    gold_synonyms: dict[str, list[str]] = {}
     for stem in stems:
         related = _SYNONYMS[stem]
         if not related.isdisjoint(gold):
-            offers[stem] = [other for other in gold if other in related]
-    if not offers:
+            gold_synonyms[stem] = [word for word in gold if word in related]
+    if not gold_synonyms:
         return
-    free = {other: list(gold[other]) for others in offers.values() for other in others}
-    for position, others in sorted(((at, offers[stem]) for stem in offers for at in stems[stem]), reverse=True):
-        candidates = [free[other] for other in others if free[other]]
+    free = {word: list(gold[word]) for words in gold_synonyms.values() for word in words}
+    queue = ((position, words) for stem, words in gold_synonyms.items() for position in stems[stem])
+    for position, words in sorted(queue, reverse=True):
+        candidates = [free[word] for word in words if free[word]]
         if candidates:
-            alignment[position] = max(candidates, key=_last).pop()
+            alignment[position] = max(candidates, key=itemgetter(-1)).pop()
 
 
-def _last(positions: Sequence[int]) -> int:
-    return positions[-1]
+# Assignment of predictions to gold items
+
+MAX_PREDICTIONS = 10
+"""Number of predictions that the official scorer reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Indices of a prediction and of the gold item assigned to it, and their similarity, 0 to 1."""
+
+    prediction: int
+    gold: int
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """score: sum of the similarities over the number of gold items, 0 to 1. matches: by prediction."""
+
+    score: float
+    matches: tuple[Match, ...]
+
+
+def best_matching(similarities: NDArray[np.float64]) -> Matching:
+    """Return the best assignment of rows (predictions) to columns (gold items), by the Hungarian method.
+
+    Without a row the score is 0. Raises DataError without a column: such a task cannot be scored.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    if similarities.ndim != 2 or similarities.shape[1] == 0:
+        raise DataError("there are no gold items to match: a task needs at least one gold question")
+    rows, columns = linear_sum_assignment(similarities, maximize=True)
+    matched = similarities[rows, columns]
+    matches = map(Match, rows.tolist(), columns.tolist(), matched.tolist())
+    return Matching(float(matched.sum() * (1 / similarities.shape[1])), tuple(matches))
+
+
+def match_texts(
+    predictions: Sequence[str],
+    golds: Sequence[str],
+    *,
+    tokenize: Tokenize = word_tokens,
+    settings: MeteorSettings = DEFAULT_METEOR,
+    limit: int | None = MAX_PREDICTIONS,
+) -> Matching:
+    """Return the best assignment by METEOR of the first `limit` predictions (None: of all) to the gold texts.
+
+    Raises DataError when `golds` is empty.
+    """
+    return best_matching(meteor_matrix(predictions[:limit], golds, tokenize=tokenize, settings=settings))

@@ -21,8 +21,7 @@ from typing import Any
 from factgym.core.errors import DataError, did_you_mean
 from factgym.corpora.text import terms
 from factgym.datasets.averitec import LABELS, NO_ANSWER
-from factgym.rewards.profact.matching import Match, Matching, match_texts
-from factgym.rewards.profact.meteor import MeteorSettings
+from factgym.rewards.profact.meteor import Match, Matching, MeteorSettings, match_texts
 from factgym.rewards.profact.tokens import Tokenize, word_tokens
 from factgym.rewards.rubric import Rubric
 
@@ -138,9 +137,9 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None) -> b
         return False
     if " ".join(answer.split()).casefold().startswith(NO_ANSWER.rstrip(".").casefold()):
         return True
-    seen = frozenset(term for text in evidence for term in terms(text))
+    evidence_terms = frozenset(term for text in evidence for term in terms(text))
     added = frozenset(terms(answer)) - frozenset(terms(question))
-    present = len(added & seen)
+    present = len(added & evidence_terms)
     return present >= 1 and present >= MIN_GROUNDED_SHARE * len(added)
 
 

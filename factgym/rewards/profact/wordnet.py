@@ -110,7 +110,12 @@ def build_table(folder: Path) -> bytes:
     """Return the table's text from WordNet's files. Raises DataError when `folder` lacks one of them."""
     table: dict[str, list[list[str]]] = {}
     for part, name in enumerate(_PARTS):
-        synsets = dict(_synsets(folder / f"data.{name}"))
+        synsets = {}
+        for line in _lines(folder / f"data.{name}"):
+            fields = line.split(" | ")[0].split()
+            words = [_MARKER.sub("", fields[4 + 2 * i]) for i in range(int(fields[3], 16))]
+            # No word in lower case can equal a name of several words or with a capital.
+            synsets[fields[0]] = [word for word in words if "_" not in word and word == word.lower()]
         for line in _lines(folder / f"index.{name}"):
             fields = line.split()
             offsets = fields[6 + int(fields[3]) :]
@@ -119,21 +124,12 @@ def build_table(folder: Path) -> bytes:
         for line in _lines(folder / f"{name}.exc"):
             form, *bases = line.split()
             table.setdefault(form, [[] for _ in range(8)])[4 + part] = bases
-    rows = sorted((lemma.encode(), _cells(lemma, cells)) for lemma, cells in table.items() if any(cells))
-    return b"".join(b"\n" + lemma + text for lemma, text in rows) + b"\n"
-
-
-def _cells(lemma: str, cells: list[list[str]]) -> bytes:
-    texts = [" ".join("*" if word == lemma else word for word in words) for words in cells]
-    return ("\t" + "\t".join(texts)).rstrip("\t").encode()
-
-
-def _synsets(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Offset and names of each synset, without names that no word in lower case can equal."""
-    for line in _lines(path):
-        fields = line.split(" | ")[0].split()
-        names = [_MARKER.sub("", fields[4 + 2 * i]) for i in range(int(fields[3], 16))]
-        yield fields[0], [name for name in names if "_" not in name and name == name.lower()]
+    rows = []
+    for lemma, cells in table.items():
+        texts = [" ".join("*" if word == lemma else word for word in words) for words in cells]
+        if any(cells):
+            rows.append((lemma.encode(), ("\t" + "\t".join(texts)).rstrip("\t").encode()))
+    return b"".join(b"\n" + lemma + text for lemma, text in sorted(rows)) + b"\n"
 
 
 def _lines(path: Path) -> Iterator[str]:

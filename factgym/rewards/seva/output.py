@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from json import JSONDecoder
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -48,7 +49,6 @@ _ALIASES: Mapping[str, Label] = {
     **dict.fromkeys(("attributable", "yes", "true", "entailment", "supported"), LABELS[0]),
     **dict.fromkeys(("not attributable", "no", "false", "contradiction", "neutral", "not supported"), LABELS[1]),
 }
-_EXACT: Mapping[str, Label] = {label: label for label in LABELS}
 _LONGEST_FIRST = sorted(LABELS, key=len, reverse=True)
 _ERROR_ALIASES = {name: name for name in ERROR_TYPES} | {
     "numerical_exag": "numerical_exaggeration",
@@ -67,14 +67,8 @@ def canonical_label(value: object) -> Label | None:
     """
     if not isinstance(value, str):
         return None
-    exact = _EXACT.get(value)
-    if exact is not None:
-        return exact
     folded = _SEPARATORS.sub(" ", value).strip().lower()
-    alias = _ALIASES.get(folded)
-    if alias is not None:
-        return alias
-    return next((label for label in _LONGEST_FIRST if label.lower() in folded), None)
+    return _ALIASES.get(folded) or next((label for label in _LONGEST_FIRST if label.lower() in folded), None)
 
 
 def canonical_error_type(value: object) -> str | None:
@@ -126,6 +120,11 @@ class SevaOutput:
         return _list_in(self.data, "reasoning_chain")
 
 
+# Numbers beyond a float's range, and the NaN and Infinity that Python accepts and JSON does not have, are read as null.
+_DECODE = JSONDecoder(
+    parse_float=lambda digits: value if math.isfinite(value := float(digits)) else None,
+    parse_constant=lambda name: None,
+).raw_decode
 _FENCE = re.compile(r"```(?:json)?\s*+")
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -145,8 +144,12 @@ def read_output(text: str, limits: Limits = DEFAULT_LIMITS) -> SevaOutput | None
     if "```" in text:
         text = _FENCE.sub("", text[start:end])
         start, end = 0, len(text)
-    if text.count("{") + text.count("[") > limits.max_depth and _is_too_deep(text, start, limits.max_depth):
-        return None
+    # The decoder recurses as deep as the brackets nest, so depth is tested first.
+    if text.count("{") + text.count("[") > limits.max_depth:
+        brackets = (match[0][0] for match in _BRACKETS.finditer(text, start))
+        steps = (1 if bracket in "{[" else 0 if bracket == '"' else -1 for bracket in brackets)
+        if max(accumulate(steps), default=0) > limits.max_depth:
+            return None
     try:
         data, stop = _DECODE(text, start)
         if stop != end:
@@ -190,29 +193,3 @@ def text_in(entry: Mapping[str, Any], key: str) -> str:
 def _list_in(data: Mapping[str, Any], key: str) -> list[Any]:
     value = data.get(key)
     return value if isinstance(value, list) else []
-
-
-def _finite_or_none(digits: str) -> float | None:
-    value = float(digits)
-    return value if math.isfinite(value) else None
-
-
-def _constant_as_none(name: str) -> None:
-    """Read NaN, Infinity and -Infinity, which Python accepts and JSON does not have, as null."""
-
-
-_DECODE = JSONDecoder(parse_float=_finite_or_none, parse_constant=_constant_as_none).raw_decode
-
-
-def _is_too_deep(text: str, start: int, limit: int) -> bool:
-    """Whether brackets nest deeper than `limit`; tested before decoding, because the decoder recurses with them."""
-    depth = 0
-    for match in _BRACKETS.finditer(text, start):
-        bracket = match[0][0]
-        if bracket in "{[":
-            depth += 1
-            if depth > limit:
-                return True
-        elif bracket != '"':
-            depth -= 1
-    return False

@@ -13,11 +13,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from json import JSONDecoder
 
 from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.strict_json import DEFAULT_LIMITS
+from factgym.core.strict_json import DEFAULT_LIMITS, skip_space
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva.output import FIELDS, read_output
 from factgym.rewards.seva.scoring import DEFAULT_RULES, SevaGold, SevaRules, SevaScore, score_output
@@ -26,7 +27,7 @@ _PROCESS = {"format": Fraction(1, 7), "alignment": Fraction(3, 7), "chain": Frac
 _OUTCOME = {"label": Fraction(1, 2), "diagnosis": Fraction(1, 2)}
 _GROUNDED = {"alignment": "grounded_alignment", "chain": "grounded_chain"}
 _CALIBRATION, _PROPER = "calibration", "calibration_proper"
-_SPLIT = re.compile(r"([0-9]{1,3})/([0-9]{1,3})")
+_SPLIT = re.compile(r"(grounded-)?([0-9]{1,3})/([0-9]{1,3})")
 _BY_LABEL, _UNFLOORED = "-by-label", "-unfloored"
 
 
@@ -128,7 +129,10 @@ def find_rubric(name: str, *, floor: bool = True, per_label: bool = False) -> Se
         base, floor = base.removesuffix(_UNFLOORED), False
     if base.endswith(_BY_LABEL):
         base, per_label = base.removesuffix(_BY_LABEL), True
-    rubric = RUBRICS.get(base) or _parse_split(base)
+    rubric = RUBRICS.get(base)
+    split = _SPLIT.fullmatch(base)
+    if rubric is None and split is not None and int(split[2]) + int(split[3]) == 100:
+        rubric = split_rubric(int(split[2]), grounded=split[1] is not None)
     if rubric is None:
         raise ConfigError(
             f"there is no SEVA rubric {name!r:.80}.{did_you_mean(name, RUBRICS)} "
@@ -140,13 +144,6 @@ def find_rubric(name: str, *, floor: bool = True, per_label: bool = False) -> Se
         gated = {new_names.get(component, component): gate for component, gate in rubric.gated.items()}
         rubric = replace(rubric, name=rubric.name + _BY_LABEL, weights=weights, gated=gated)
     return rubric if floor else replace(rubric, name=rubric.name + _UNFLOORED, floor=False)
-
-
-def _parse_split(name: str) -> SevaRubric | None:
-    match = _SPLIT.fullmatch(name.removeprefix("grounded-"))
-    if match is None or int(match[1]) + int(match[2]) != 100:
-        return None
-    return split_rubric(int(match[1]), grounded=name.startswith("grounded-"))
 
 
 def reward_of(
@@ -172,26 +169,15 @@ def report_of(score: SevaScore, rubric: Rubric, spans: tuple[SpanCredit, ...] = 
     Metrics: gold_verdict and verdict (labels; None for none), gold_error_type and error_type, confidence (None when
     unparsed), parsed, format_ok, correct, spans, steps, and gates by name.
     """
-    return RewardReport(
-        total=rubric.total(score.components, score.gates),
-        components=dict(score.components),
-        weights=dict(rubric.weights),
-        gates=rubric.gate_factors(score.gates),
-        spans=spans,
-        metrics={
-            "gold_verdict": score.gold.label,
-            "verdict": score.label,
-            "gold_error_type": score.gold.error_type,
-            "error_type": score.error_type,
-            "confidence": score.confidence if score.parsed else None,
-            "parsed": score.parsed,
-            "format_ok": score.format_ok,
-            "correct": score.correct,
-            "spans": score.spans,
-            "steps": score.steps,
-            "gates": dict(score.gates),
-        },
-    )
+    metrics = {
+        "gold_verdict": score.gold.label,
+        "verdict": score.label,
+        "gold_error_type": score.gold.error_type,
+        "error_type": score.error_type,
+        "confidence": score.confidence if score.parsed else None,
+        **{name: getattr(score, name) for name in ("parsed", "format_ok", "correct", "spans", "steps")},
+    }
+    return rubric.report(score.components, score.gates, spans=spans, metrics=metrics)
 
 
 Range = tuple[int, int]
@@ -208,7 +194,6 @@ _CREDITED_FIELDS: Mapping[str, tuple[str, ...]] = {
     "diagnosis_by_label": ("error_type", "fix_suggestion"),
 }
 """Component -> the fields that it was scored on."""
-_SPACE = re.compile(r"[ \t\r\n]*+")
 _DECODE = JSONDecoder().raw_decode
 _MAX_STARTS = 8
 """Limit on the braces tried as the start of the object, which may be inside a tool call or after prose with braces."""
@@ -221,51 +206,40 @@ def span_credits(text: str, score: SevaScore, rubric: Rubric) -> tuple[tuple[int
     rightly left out, the floor) is credited to the whole object, and everything to the whole text where the object
     cannot be located (code fences inside it, arguments rewritten on the way). Shares of 0 give no credit.
     """
-    whole, fields = _locate_object(text) if score.parsed else ((0, len(text)), {})
+    message, fields = (0, len(text)), dict[str, Range]()
+    if score.parsed and len(text) <= DEFAULT_LIMITS.max_chars:
+        for brace in islice(re.finditer(r"\{", text), _MAX_STARTS):
+            try:
+                fields, end = _locate_fields(text, brace.start())
+            except (ValueError, IndexError, RecursionError):
+                continue
+            if fields:
+                message = brace.start(), end
+                break
     earned: dict[Range, float] = {}
     for name, share in rubric.shares(score.components, score.gates).items():
-        ranges = [fields[field] for field in _CREDITED_FIELDS.get(name, ()) if field in fields] or [whole]
+        ranges = [fields[field] for field in _CREDITED_FIELDS.get(name, ()) if field in fields] or [message]
         for credited in ranges:
             earned[credited] = earned.get(credited, 0.0) + share / len(ranges)
     return tuple((start, end, value) for (start, end), value in sorted(earned.items()) if value)
 
 
-def _locate_object(text: str) -> tuple[Range, Mapping[str, Range]]:
-    """Return the range of the object in a text, and the ranges of its fields' values."""
-    start = -1
-    for _ in range(_MAX_STARTS if len(text) <= DEFAULT_LIMITS.max_chars else 0):
-        start = text.find("{", start + 1)
-        if start < 0:
-            break
-        try:
-            fields, end = _locate_fields(text, start)
-        except (ValueError, IndexError, RecursionError):
-            continue
-        if fields:
-            return (start, end), fields
-    return (0, len(text)), {}
-
-
 def _locate_fields(text: str, start: int) -> tuple[dict[str, Range], int]:
     """Scan the JSON object that begins at `start`: the ranges of its fields' values, and its end."""
     ranges: dict[str, Range] = {}
-    position = _skip_space(text, start + 1)
+    position = skip_space(text, start + 1)
     while text[position] != "}":
         if text[position] != '"':
             raise ValueError("no key")
         key, position = _DECODE(text, position)
-        position = _skip_space(text, position)
+        position = skip_space(text, position)
         if text[position] != ":":
             raise ValueError("no colon")
-        value_start = _skip_space(text, position + 1)
+        value_start = skip_space(text, position + 1)
         _, value_end = _DECODE(text, value_start)
         if key in FIELDS:
             ranges[key] = (value_start, value_end)
-        position = _skip_space(text, value_end)
+        position = skip_space(text, value_end)
         if text[position] == ",":
-            position = _skip_space(text, position + 1)
+            position = skip_space(text, position + 1)
     return ranges, position + 1
-
-
-def _skip_space(text: str, position: int) -> int:
-    return _SPACE.match(text, position).end()  # type: ignore[union-attr]  # an empty match is a match

@@ -31,13 +31,13 @@ whether a source span is the right one for its claim span.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from factgym.core.config import AtLeastOne, UnitFloat, check_fields
 from factgym.core.errors import ConfigError
 from factgym.corpora.text import STOP_WORDS, fold
 from factgym.rewards.seva.output import (
@@ -92,31 +92,23 @@ class SevaRules:
     Raises ConfigError for a value out of range.
     """
 
-    min_span_chars: int = 3
-    max_claim_span_chars: int = 200
-    max_source_span_chars: int = 500
-    min_explanation_chars: int = 10
-    min_brief_explanation_chars: int = 3
-    min_evidence_chars: int = 5
-    min_fix_chars: int = 10
-    full_chain_steps: int = 3
-    length_bonus: float = 0.2
-    default_confidence: float = 0.5
-    calibration_gain: float = 0.15
-    calibration_loss: float = 0.10
-    full_coverage: float = 2 / 3
-    full_grounded_steps: int = 2
+    min_span_chars: AtLeastOne = 3
+    max_claim_span_chars: AtLeastOne = 200
+    max_source_span_chars: AtLeastOne = 500
+    min_explanation_chars: AtLeastOne = 10
+    min_brief_explanation_chars: AtLeastOne = 3
+    min_evidence_chars: AtLeastOne = 5
+    min_fix_chars: AtLeastOne = 10
+    full_chain_steps: AtLeastOne = 3
+    length_bonus: UnitFloat = 0.2
+    default_confidence: UnitFloat = 0.5
+    calibration_gain: UnitFloat = 0.15
+    calibration_loss: UnitFloat = 0.10
+    full_coverage: UnitFloat = 2 / 3
+    full_grounded_steps: AtLeastOne = 2
 
     def __post_init__(self) -> None:
-        for rule in fields(self):
-            value = getattr(self, rule.name)
-            if rule.type == "int":
-                if type(value) is not int or value < 1:
-                    raise ConfigError(f"SevaRules.{rule.name} must be a whole number of at least 1, not {value!r:.80}")
-            elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise ConfigError(f"SevaRules.{rule.name} must be a finite number, not {value!r:.80}")
-            elif not 0 <= value <= 1:
-                raise ConfigError(f"SevaRules.{rule.name} must lie between 0 and 1, not {value!r:.80}")
+        check_fields(self)
         if self.full_coverage == 0:
             raise ConfigError("SevaRules.full_coverage must be above 0")
 
@@ -221,10 +213,7 @@ def score_output(
 
 def format_score(data: Mapping[str, Any]) -> float:
     """R_f: 1.0 with all four required fields, .5 with at least two, .2 for any other JSON object."""
-    present = 0
-    for name in REQUIRED_FIELDS:
-        if name in data:
-            present += 1
+    present = sum(name in data for name in REQUIRED_FIELDS)
     return 1.0 if present == len(REQUIRED_FIELDS) else 0.5 if present >= 2 else 0.2
 
 
@@ -349,6 +338,7 @@ class _FoldedClaim:
 
 @lru_cache(maxsize=512)
 def _fold_claim(text: str) -> _FoldedClaim:
+    # Claims and sources repeat: the G outputs of a group share them.
     folded = fold(text)
     all_words = [match.span() for match in _WORD.finditer(folded)]
     words = [(start, end) for start, end in all_words if folded[start:end].lower() not in STOP_WORDS]
@@ -363,9 +353,8 @@ def _fold_source(text: str) -> tuple[str, str]:
     return folded, folded.casefold()
 
 
-@dataclass(frozen=True, slots=True)
-class _CountedEntry:
-    """An alignment or a step that counts: its span in the claim, and whether it speaks against the claim."""
+class _CountedEntry(NamedTuple):
+    """An alignment or a step that counts: its span in the claim, and whether it contradicts the claim."""
 
     span: Span
     is_negative: bool
@@ -387,7 +376,19 @@ def _grounded_scores(
         "grounded_alignment": claim.coverage((entry.span for entry in alignments), rules),
         "grounded_chain": chain,
     }
-    return components, float(bool(steps) and _is_consistent(output, label, [*alignments, *steps]))
+    # The gate: a positive label follows if no entry at all is negative, a negative one if a counting one is.
+    if label is None or not steps:
+        consistent = False
+    elif label != _POSITIVE:
+        consistent = any(entry.is_negative for entry in (*alignments, *steps))
+    else:
+        negatives = (("status", STATUSES[1:], output.alignments), ("judgment", JUDGMENTS[1:], output.chain))
+        consistent = not any(
+            isinstance(entry, dict) and isinstance(entry.get(key), str) and entry[key] in values
+            for key, values, entries in negatives
+            for entry in entries
+        )
+    return components, float(consistent)
 
 
 def _counted_alignments(
@@ -432,18 +433,3 @@ def _counted_steps(steps: list[Any], claim: _FoldedClaim, source: str, rules: Se
             counts = len(evidence) >= rules.min_evidence_chars and evidence in folded
         if counts:
             yield _CountedEntry(span, judgment != "supported", explanation)
-
-
-def _is_consistent(output: SevaOutput, label: Label | None, counted: list[_CountedEntry]) -> bool:
-    """Whether the label follows: a positive one if no entry at all is negative, a negative one if a counting one is."""
-    if label is None:
-        return False
-    if label != _POSITIVE:
-        return any(entry.is_negative for entry in counted)
-
-    def has_value(entry: object, key: str, values: tuple[str, ...]) -> bool:
-        return isinstance(entry, dict) and isinstance(entry.get(key), str) and entry[key] in values
-
-    return not any(has_value(entry, "status", STATUSES[1:]) for entry in output.alignments) and not any(
-        has_value(step, "judgment", JUDGMENTS[1:]) for step in output.chain
-    )
