@@ -105,9 +105,22 @@ def stepwise_advantages(
     _check_options(eps, ddof)
     if equal not in ("formula", "zero"):
         raise ConfigError(f"equal must be 'formula' or 'zero', not {equal!r:.80}")
-    values, is_token, shape = _as_token_groups(returns, mask)
+    try:
+        values, is_token = np.asarray(returns, dtype=np.float64), np.asarray(mask).astype(np.bool_)
+    except (TypeError, ValueError):
+        raise ConfigError("returns and mask must be arrays of numbers of shape (G, T) or (N, G, T)") from None
+    shape = values.shape
+    if values.ndim not in (2, 3) or shape != is_token.shape:
+        raise ConfigError(
+            f"returns and mask must both have shape (G, T) or (N, G, T), not {shape} and {is_token.shape}"
+        )
+    values = np.where(is_token, values, 0.0)
+    if np.isinf(values).any():
+        raise ConfigError("returns must be finite on tokens; NaN marks a completion without a score")
     if not values.size:
         return np.zeros(shape)
+    if values.ndim == 2:
+        values, is_token = values[None], is_token[None]
     tokens = is_token.sum(axis=-1)
     means = np.where(is_token, values, 0.0).sum(axis=-1) / np.maximum(tokens, 1)
     scored = ~np.isnan(means) & (tokens > 0)
@@ -227,22 +240,3 @@ def _as_groups(rewards: npt.ArrayLike) -> tuple[Array, Array]:
     if np.isinf(values).any():
         raise ConfigError("rewards must be finite; NaN marks a member without a score")
     return values, np.atleast_2d(values)
-
-
-def _as_token_groups(
-    returns: npt.ArrayLike, mask: npt.ArrayLike
-) -> tuple[Array, npt.NDArray[np.bool_], tuple[int, ...]]:
-    """Return returns (0 on padding) and mask as (N, G, T), and their own shape."""
-    try:
-        values, is_token = np.asarray(returns, dtype=np.float64), np.asarray(mask).astype(np.bool_)
-    except (TypeError, ValueError):
-        raise ConfigError("returns and mask must be arrays of numbers of shape (G, T) or (N, G, T)") from None
-    if values.ndim not in (2, 3) or values.shape != is_token.shape:
-        raise ConfigError(
-            f"returns and mask must both have shape (G, T) or (N, G, T), not {values.shape} and {is_token.shape}"
-        )
-    values = np.where(is_token, values, 0.0)
-    if np.isinf(values).any():
-        raise ConfigError("returns must be finite on tokens; NaN marks a completion without a score")
-    full = (1, *values.shape) if values.ndim == 2 else values.shape
-    return values.reshape(full), is_token.reshape(full), values.shape

@@ -43,9 +43,10 @@ def token_f1(text: str, golds: str | Sequence[str]) -> float:
     """Return the harmonic mean of token precision and recall after normalisation, the best over the golds, 0 to 1."""
     golds = (golds,) if isinstance(golds, str) else golds
     tokens = Counter(normalise_answer(text).split())
-    return max((_overlap_f1(tokens, Counter(normalise_answer(gold).split())) for gold in golds), default=0.0)
-
-
-def _overlap_f1(tokens: Counter[str], gold: Counter[str]) -> float:
-    overlap = (tokens & gold).total()
-    return 2.0 * overlap / (tokens.total() + gold.total()) if overlap else 0.0
+    best = 0.0
+    for gold in golds:
+        gold_tokens = Counter(normalise_answer(gold).split())
+        overlap = (tokens & gold_tokens).total()
+        if overlap:
+            best = max(best, 2.0 * overlap / (tokens.total() + gold_tokens.total()))
+    return best

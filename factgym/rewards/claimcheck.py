@@ -229,29 +229,25 @@ def _match_quotes(
     matches: dict[tuple[str, str], QuoteMatch] = {}
     for claim in claims:
         sources = [id_ for id_ in claim["evidence_ids"] if id_ in counted]
-        quote_field = claim.get("quote", "")
-        for quote in [quote_field] if isinstance(quote_field, str) else quote_field:
+        quotes = claim.get("quote", "")
+        for quote in [quotes] if isinstance(quotes, str) else quotes:
             if not quote.strip():
                 continue
             key = " ".join(quote.split())
-            candidates = (
-                matches.get((key, id_)) or _find_quote(quote, id_, text_of(id_) or "", rules) for id_ in sources
-            )
-            match = next((candidate for candidate in candidates if candidate is not None), None)
-            valid[key] = match is not None and valid.get(key, True)
-            if match is not None:
-                matches.setdefault((key, match.passage), match)
+            valid.setdefault(key, True)
+            is_long_enough = len(quote.strip()) >= rules.min_quote_chars
+            for passage in sources if is_long_enough else ():
+                text = text_of(passage) or ""
+                span = find_quote(quote, text)
+                if span is None:
+                    continue
+                overlapped = sum(start < span[1] and span[0] < end for start, end in passage_ranges(text))
+                if overlapped <= rules.max_quote_sentences:
+                    matches.setdefault((key, passage), QuoteMatch(quote, passage, *span))
+                    break
+            else:
+                valid[key] = False
     return list(matches.values()), sum(valid.values()) / len(valid) if valid else 0.0
-
-
-def _find_quote(quote: str, passage: str, text: str, rules: QuoteRules) -> QuoteMatch | None:
-    if len(quote.strip()) < rules.min_quote_chars:
-        return None
-    span = find_quote(quote, text)
-    if span is None:
-        return None
-    overlapped = sum(start < span[1] and span[0] < end for start, end in passage_ranges(text))
-    return QuoteMatch(quote, passage, *span) if overlapped <= rules.max_quote_sentences else None
 
 
 def _coverage(matches: Sequence[QuoteMatch], gold: ClaimGold, text_of: TextOf, rules: QuoteRules) -> float:
@@ -263,24 +259,23 @@ def _coverage(matches: Sequence[QuoteMatch], gold: ClaimGold, text_of: TextOf, r
     for match in matches:
         quoted.setdefault(match.passage, []).append((match.start, match.end))
     merged = {passage: _merge(ranges) for passage, ranges in quoted.items()}
+
+    def is_covered(fact: GoldFact) -> bool:
+        ranges = merged.get(fact.passage, [])
+        if _overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
+            return True
+        # A sentence may occur twice in a passage, and a quote matches its first occurrence.
+        text = (text_of(fact.passage) or "") if ranges else ""
+        return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
+
     targets = gold.facts or gold.nearest_sentences
-    covered = [fact for fact in targets if _is_covered(fact, merged.get(fact.passage, []), text_of, rules)]
+    covered = [fact for fact in targets if is_covered(fact)]
     length = sum(end - start for ranges in merged.values() for start, end in ranges)
     if not covered or not length:
         return 0.0
     share = len(covered) / len(targets) if gold.facts else 1.0
     expected = sum(fact.end - fact.start for fact in (gold.facts or covered))
     return share * min(1.0, (rules.allowance_factor * expected + rules.allowance_chars) / length)
-
-
-def _is_covered(fact: GoldFact, ranges: Sequence[Range], text_of: TextOf, rules: QuoteRules) -> bool:
-    if _overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
-        return True
-    if not ranges:
-        return False
-    # A sentence may occur twice in a passage, and a quote matches its first occurrence.
-    text = text_of(fact.passage) or ""
-    return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
 
 
 def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[float, bool]:
@@ -292,10 +287,17 @@ def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[floa
     invented = 0
     for claim in claims:
         span = claim.get("unsupported_span", "").strip()
-        if span:
-            located = _locate_span(span, claim["claim"], gold.answer)
-            ranges += [located] if located else []
-            invented += 0 if located else len(span)
+        if not span:
+            continue
+        # Inside the claim's own text if it is there, else the first occurrence in the answer.
+        claim_range = find_quote(claim["claim"], gold.answer)
+        inside = find_quote(span, gold.answer[slice(*claim_range)]) if claim_range else None
+        if claim_range is not None and inside is not None:
+            ranges.append((claim_range[0] + inside[0], claim_range[0] + inside[1]))
+        elif (located := find_quote(span, gold.answer)) is not None:
+            ranges.append(located)
+        else:
+            invented += len(span)
     marked = _merge(ranges)
     length = sum(end - start for start, end in marked) + invented
     if not gold.unsupported_spans:
@@ -303,16 +305,6 @@ def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[floa
     gold_spans = _merge(gold.unsupported_spans)
     shared = sum(_overlap(marked, span) for span in gold_spans)
     return 2 * shared / (length + sum(end - start for start, end in gold_spans)), bool(marked)
-
-
-def _locate_span(span: str, claim: str, answer: str) -> Range | None:
-    """Return the range of a span in the answer: inside the claim's own text if it is there, else the first occurrence."""
-    claim_range = find_quote(claim, answer)
-    if claim_range is not None:
-        inside = find_quote(span, answer[slice(*claim_range)])
-        if inside is not None:
-            return claim_range[0] + inside[0], claim_range[0] + inside[1]
-    return find_quote(span, answer)
 
 
 def _merge(ranges: Sequence[Range]) -> list[Range]:
@@ -326,8 +318,9 @@ def _merge(ranges: Sequence[Range]) -> list[Range]:
     return merged
 
 
-def _overlap(ranges: Sequence[Range], other: Range) -> int:
-    return sum(max(0, min(end, other[1]) - max(start, other[0])) for start, end in ranges)
+def _overlap(ranges: Sequence[Range], target: Range) -> int:
+    """Return how many characters of the target the disjoint ranges cover."""
+    return sum(max(0, min(end, target[1]) - max(start, target[0])) for start, end in ranges)
 
 
 def span_credits(
@@ -346,16 +339,16 @@ def span_credits(
     """
     text = message_text(messages[submission])
     spans: list[SpanCredit] = []
-    rest = dict(shares)
+    uncredited = dict(shares)
     correct = gold.passages or gold.nearest
     readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
     if readers:
-        each = rest.pop("evidence", 0.0) / len(readers)
+        each = uncredited.pop("evidence", 0.0) / len(readers)
         spans += [SpanCredit(message, 0, len(message_text(messages[message])), each) for message in readers]
     located = (in_json(match.quote, text) for match in score.quotes)
     ranges = [quote_range for quote_range in located if quote_range is not None]
     if ranges:
-        each = sum(rest.pop(name, 0.0) for name in ("quote", "coverage")) / len(ranges)
+        each = sum(uncredited.pop(name, 0.0) for name in ("quote", "coverage")) / len(ranges)
         spans += [SpanCredit(submission, start, end, each) for start, end in ranges]
-    spans.append(SpanCredit(submission, 0, len(text), sum(rest.values())))
+    spans.append(SpanCredit(submission, 0, len(text), sum(uncredited.values())))
     return tuple(credit for credit in spans if credit.value)

@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-_VOWEL = re.compile(r"[aeiou]")
 _VOWEL_CONSONANT = re.compile(r"[aeiou][^aeiou]")
 
 _Rules = Mapping[str, list[tuple[str, str]]]
@@ -53,7 +52,14 @@ def porter_stem(word: str) -> str:
         return _IRREGULAR[lowered]
     if len(word) <= 2:
         return lowered
-    stem = _step_1b(_step_1a(lowered))
+    # Step 1a: plurals.
+    if lowered.endswith("ies") and len(lowered) == 4:
+        stem = lowered[:-1]
+    elif lowered.endswith(("sses", "ies")):
+        stem = lowered[:-2]
+    else:
+        stem = lowered[:-1] if lowered.endswith("s") and not lowered.endswith("ss") else lowered
+    stem = _step_1b(stem)
     if stem.endswith("y") and len(stem) > 2 and _consonants(stem[:-1])[-1]:  # step 1c
         stem = stem[:-1] + "i"
     return _step_5(_step_4(_replace(_step_2(stem), _STEP_3)))
@@ -74,26 +80,12 @@ def _measure(stem: str) -> int:
     return sum(not before and after for before, after in pairwise(_consonants(stem)))
 
 
-def _has_vowel(stem: str) -> bool:
-    """Porter's *v*."""
-    return _VOWEL.search(stem) is not None or ("y" in stem and not all(_consonants(stem)))
-
-
 def _ends_cvc(word: str) -> bool:
     """Porter's *o, and NLTK's extension: a word of one vowel and one consonant."""
     flags = _consonants(word)
     if len(word) == 2:
         return flags == [False, True]
     return flags[-3:] == [True, False, True] and word[-1] not in "wxy"
-
-
-def _step_1a(word: str) -> str:
-    """Plurals."""
-    if word.endswith("ies") and len(word) == 4:
-        return word[:-1]
-    if word.endswith(("sses", "ies")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
 def _step_1b(word: str) -> str:
@@ -104,7 +96,7 @@ def _step_1b(word: str) -> str:
         return word[:-1] if _measure(word[:-3]) > 0 else word
     for suffix in ("ed", "ing"):
         stem = word.removesuffix(suffix)
-        if stem == word or not _has_vowel(stem):
+        if stem == word or all(_consonants(stem)):  # Porter's *v*: the stem needs a vowel
             continue
         if stem.endswith(("at", "bl", "iz")):
             return stem + "e"
@@ -127,23 +119,22 @@ def _replace(word: str, rules: _Rules) -> str:
     """Replace the first suffix that the word has, if the rest has a positive measure."""
     for suffix, replacement in rules.get(word[-2:], ()):
         if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            return rest + replacement if _measure(rest) > 0 else word
+            stem = word[: -len(suffix)]
+            return stem + replacement if _measure(stem) > 0 else word
     return word
 
 
 def _step_4(word: str) -> str:
     for suffix, _ in _STEP_4.get(word[-2:], ()):
         if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            return rest if _measure(rest) > 1 and (suffix != "ion" or rest[-1] in "st") else word
+            stem = word[: -len(suffix)]
+            return stem if _measure(stem) > 1 and (suffix != "ion" or stem[-1] in "st") else word
     return word
 
 
 def _step_5(word: str) -> str:
     """A final e, then a double l."""
     if word.endswith("e"):
-        rest = word[:-1]
-        measure = _measure(rest)
-        word = rest if measure > 1 or (measure == 1 and not _ends_cvc(rest)) else word
+        measure = _measure(word[:-1])
+        word = word[:-1] if measure > 1 or (measure == 1 and not _ends_cvc(word[:-1])) else word
     return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word

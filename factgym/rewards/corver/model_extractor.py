@@ -14,6 +14,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +54,13 @@ class ModelExtractor:
             raise ConfigError("ModelExtractor: batch and max_new_tokens must be at least 1")
         self.path = Path(path).expanduser()
         self.batch, self.max_new_tokens, self.device, self.dtype = batch, max_new_tokens, device, dtype
-        _check_folder(self.path)
+        if not (self.path / "config.json").is_file():
+            raise ConfigError(
+                f"{self.path} is no folder with a model (it has no config.json). Download the extractor first, for "
+                f"example with: hf download ZhishanQ/QuCo-extractor-0.5B --local-dir {self.path}"
+            )
+        if not any(self.path.glob("*.safetensors")):
+            raise ConfigError(f"{self.path} has no .safetensors weights; other formats are pickles and are not read")
         self.template = _read_template(self.path)
         self._loaded: _LoadedModel | None = None
         self._lock = threading.Lock()
@@ -63,7 +70,22 @@ class ModelExtractor:
         with self._lock:
             if self._loaded is None:
                 self._loaded = _load_model(self.path, self.device, self.dtype)
-            return [read_triplets(output) for output in self._generate(self._loaded, sentences)]
+            tokenizer = self._loaded.tokenizer
+            prompts = []
+            for sentence in sentences:
+                content = self.template.replace("{sentence}", sentence[:_MAX_SENTENCE_CHARS])
+                messages = [{"role": "user", "content": content}]
+                text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+                prompts.append(tokenizer(text, add_special_tokens=False)["input_ids"])
+            # Sentences of similar length share a batch, which saves padding.
+            order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+            outputs = [""] * len(prompts)
+            for start in range(0, len(order), self.batch):
+                batch = order[start : start + self.batch]
+                texts = generate_greedily(self._loaded, [prompts[i] for i in batch], self.max_new_tokens)
+                for i, text in zip(batch, texts, strict=True):
+                    outputs[i] = text
+        return [read_triplets(output) for output in outputs]
 
     def describe(self) -> dict[str, Any]:
         """Return the model's name, a hash of its configuration and of its weights' sizes, and that of the prompt."""
@@ -77,41 +99,9 @@ class ModelExtractor:
             "max_new_tokens": self.max_new_tokens,
         }
 
-    def _generate(self, loaded: _LoadedModel, sentences: Sequence[str]) -> list[str]:
-        """Return one output for each sentence; sentences of similar length share a batch, which saves padding."""
-        prompts = [self._prompt_ids(loaded.tokenizer, sentence) for sentence in sentences]
-        order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
-        outputs = [""] * len(prompts)
-        for start in range(0, len(order), self.batch):
-            batch = order[start : start + self.batch]
-            texts = generate_greedily(loaded, [prompts[i] for i in batch], self.max_new_tokens)
-            for i, text in zip(batch, texts, strict=True):
-                outputs[i] = text
-        return outputs
-
-    def _prompt_ids(self, tokenizer: Any, sentence: str) -> list[int]:
-        content = self.template.replace("{sentence}", sentence[:_MAX_SENTENCE_CHARS])
-        messages = [{"role": "user", "content": content}]
-        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (str(self.path), self.batch, self.max_new_tokens, self.device, self.dtype)
-
-
-def _rebuild(path: str, batch: int, max_new_tokens: int, device: str, dtype: str) -> ModelExtractor:
-    return ModelExtractor(path, batch=batch, max_new_tokens=max_new_tokens, device=device, dtype=dtype)
-
-
-def _check_folder(path: Path) -> None:
-    if not (path / "config.json").is_file():
-        raise ConfigError(
-            f"{path} is no folder with a model (it has no config.json). Download the extractor first, for example "
-            f"with: hf download ZhishanQ/QuCo-extractor-0.5B --local-dir {path}"
-        )
-    if not any(path.glob("*.safetensors")):
-        raise ConfigError(f"{path} has no .safetensors weights; other formats are pickles and are not read")
+        options = {name: getattr(self, name) for name in ("batch", "max_new_tokens", "device", "dtype")}
+        return partial(ModelExtractor, **options), (str(self.path),)
 
 
 def _read_template(path: Path) -> str:
@@ -232,18 +222,14 @@ class _TripletReader:
         while i < len(text):
             if text[i] == "\\" and i + 1 < len(text):
                 i += 1
-            elif text[i] == quote and self._is_part_end(i + 1):
+            # Only a comma, a closing bracket or the end may follow; few characters are read ahead, to stay linear.
+            elif text[i] == quote and text[i + 1 : i + 9].lstrip()[:1] in ("", ",", "]"):
                 self.offset = i + 1
                 return "".join(chars).strip()
             chars.append(text[i])
             i += 1
         self.offset = i
         return None
-
-    def _is_part_end(self, i: int) -> bool:
-        """Return whether a part may end here. Looks ahead by a few characters at most, to stay linear."""
-        rest = self.text[i : i + 8].lstrip()
-        return not rest or rest[0] in ",]"
 
     def _unquoted(self) -> str | None:
         """Read up to the next comma or bracket; None without one."""

@@ -160,7 +160,7 @@ def align(hypothesis: MeteorText, reference: MeteorText) -> dict[int, int]:
     _match_common(words, gold, common, alignment)
     if len(alignment) == hypothesis.length or len(alignment) == reference.length:
         return alignment
-    stems, gold_stems = _group_by_stem(_unmatched(words, gold)), _group_by_stem(_unmatched(gold, words))
+    stems, gold_stems = _unmatched_stems(words, gold), _unmatched_stems(gold, words)
     common = stems.keys() & gold_stems.keys()
     if common:
         _match_common(stems, gold_stems, common, alignment)
@@ -185,11 +185,14 @@ def _unmatched(positions: Positions, reference: Positions) -> Positions:
     return unmatched
 
 
-def _group_by_stem(positions: Positions) -> Positions:
+def _unmatched_stems(positions: Positions, reference: Positions) -> Positions:
+    """Return stem -> the positions that are left after the common words were matched."""
     stems: Positions = {}
     for word, indices in positions.items():
-        stem = _STEMS[word]
-        stems[stem] = sorted(stems[stem] + indices) if stem in stems else indices
+        first = indices[: -len(reference[word])] if word in reference else indices
+        if first:
+            stem = _STEMS[word]
+            stems[stem] = sorted(stems[stem] + first) if stem in stems else first
     return stems
 
 
