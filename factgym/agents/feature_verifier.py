@@ -29,6 +29,7 @@ from factgym.baselines.evidence import (
     Evidence,
     Sentence,
     Statement,
+    Token,
     parse_statement,
     select_sentences,
     uncovered_span,
@@ -42,7 +43,6 @@ from factgym.baselines.semantics import (
     modality_of,
     universal_spans,
 )
-from factgym.baselines.tokens import Token
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy

@@ -12,7 +12,17 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from factgym.baselines.evidence import Evidence, Sentence, Statement, keys_of, parse_statement, without_full_stop
+from factgym.baselines.evidence import (
+    Evidence,
+    Sentence,
+    Statement,
+    Token,
+    content_keys,
+    keys_of,
+    parse_statement,
+    tokenize,
+    without_full_stop,
+)
 from factgym.baselines.premise import Premise, nearest_premise
 from factgym.baselines.semantics import (
     Clause,
@@ -28,7 +38,6 @@ from factgym.baselines.semantics import (
     modality_of,
     universal_spans,
 )
-from factgym.baselines.tokens import Token, content_keys, tokenize
 from factgym.datasets.claims import STATUSES, Status
 
 _CLAUSE_SHARE = 0.5
@@ -93,6 +102,7 @@ def _set_alignment(features: Features, statement: Statement, premise: Premise, e
 
 def heaviest_gap(content: Sequence[Token], covering: Collection[str], weight: Callable[[str], float]) -> list[Token]:
     """Return the run of tokens with the greatest weight outside `covering`; it may bridge single covered tokens."""
+    # Maximum-weight run in one pass, as in Kadane's algorithm with a bounded gap.
     best: list[Token] = []
     best_weight = 0.0
     run: list[Token] = []
@@ -288,12 +298,8 @@ _REASONS: Mapping[Status, str] = {
 }
 _SPAN_FEATURES: Mapping[Status, tuple[str, ...]] = {
     "contradicted": (
-        "superseded_value",
-        "conflict",
-        "missing_value",
-        "reversed_copy",
-        "limit_swapped",
-        "reason_swapped",
+        *("superseded_value", "conflict", "missing_value"),
+        *("reversed_copy", "limit_swapped", "reason_swapped"),
     ),
     "overclaim": ("universal_over_hedge", "universal_added", "stronger_modality"),
     "unsupported": ("reason_added", "reason_swapped", "limit_added"),
@@ -322,10 +328,17 @@ def predict_entailment(statement: Statement, evidence: Evidence) -> Prediction:
     features = compute_features(statement, premise, evidence)
     match = min(features.values["reverse_coverage"], features.values["coverage"])
     if evidence.is_dense and match < _LOOSE_MATCH:
-        status = _predict_loose_match(statement, premise, evidence)
-        if status == "unsupported":
+        # A statement that is a small part of a long sentence is judged by its coverage: the weights were fitted to
+        # rules of a sentence or two, where a word dropped or added tells something.
+        coverage = evidence.coverage(parse_statement(main_clause(statement.text)), [premise.main])
+        if _EXCLUSIVE.search(statement.text) and _OPEN_LIST.search(premise.main.text):
+            status: Status = "contradicted"
+        elif coverage >= _MIN_COVERAGE:
+            status = "supported"
+        else:
             sentences = _expected_sentences(statement, evidence) or (premise.main,)
-            return Prediction(statement, status, sentences, _without_source(statement), _REASONS[status])
+            span = _without_source(statement)
+            return Prediction(statement, "unsupported", sentences, span, _REASONS["unsupported"])
     else:
         status = predict_status(features)
     span = "" if status == "supported" else _unsupported_span(statement, features, status)
@@ -344,17 +357,6 @@ def predict_status(features: Features) -> Status:
         for column in range(len(STATUSES))
     ]
     return STATUSES[scores.index(max(scores))]
-
-
-def _predict_loose_match(statement: Statement, premise: Premise, evidence: Evidence) -> Status:
-    """Judge a statement that is a small part of a long sentence by its coverage.
-
-    The weights were fitted to rules of a sentence or two, where a word dropped or added tells something.
-    """
-    if _EXCLUSIVE.search(statement.text) and _OPEN_LIST.search(premise.main.text):
-        return "contradicted"
-    coverage = evidence.coverage(parse_statement(main_clause(statement.text)), [premise.main])
-    return "supported" if coverage >= _MIN_COVERAGE else "unsupported"
 
 
 def _expected_sentences(statement: Statement, evidence: Evidence) -> tuple[Sentence, ...]:

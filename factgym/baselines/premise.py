@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import takewhile
 
-from factgym.baselines.evidence import Evidence, Sentence, Statement, keys_of
-from factgym.baselines.tokens import word_list
+from factgym.baselines.evidence import Evidence, Sentence, Statement, keys_of, word_list
 
 _DEPENDENT = re.compile(
     r"^(?:[QA]: |[-•] )?(?:this|that|these|those|they|such|here|it(?! (?:is|falls|shall be|remains) \w+ (?:to|for|that|who|which)\b| falls))\b"
@@ -102,17 +102,13 @@ def _nearest_in_dense_text(evidence: Evidence, statement: Statement) -> Premise:
     scores = [(evidence.coverage(statement, [sentence]), -index) for index, sentence in enumerate(evidence.sentences)]
     ranked = sorted(scores, reverse=True)[:2]
     indices = [-negated for score, negated in ranked if score >= _SECOND_CLAUSE_SHARE * ranked[0][0]]
-    indices += [lead for index in indices if (lead := _list_lead_in(evidence.sentences, index)) is not None]
-    main, *others = (evidence.sentences[index] for index in dict.fromkeys(indices))
-    return Premise(main, linked=tuple(others))
-
-
-def _list_lead_in(sentences: Sequence[Sentence], index: int) -> int | None:
-    """Return the index of the sentence that a list item completes ("Each party shall:"), or None."""
-    if not _LIST_ITEM.match(sentences[index].text):
-        return None
-    candidates = range(index - 1, max(-1, index - 1 - _MAX_LIST), -1)
-    return next((before for before in candidates if _LIST_LEAD_IN.search(sentences[before].text)), None)
+    for index in list(indices):
+        # The sentence that a list item completes ("Each party shall:").
+        if _LIST_ITEM.match(evidence.sentences[index].text):
+            before = range(index - 1, max(-1, index - 1 - _MAX_LIST), -1)
+            indices += [i for i in before if _LIST_LEAD_IN.search(evidence.sentences[i].text)][:1]
+    main, *linked = (evidence.sentences[index] for index in dict.fromkeys(indices))
+    return Premise(main, linked=tuple(linked))
 
 
 def _nearest_linked(evidence: Evidence, statement: Statement) -> Premise | None:
@@ -122,7 +118,8 @@ def _nearest_linked(evidence: Evidence, statement: Statement) -> Premise | None:
     for index, sentence in enumerate(evidence.sentences):
         if sentence.follows and _DEPENDENT.search(sentence.text):
             continue
-        followers = _followers(evidence.sentences, index)
+        following = evidence.sentences[index + 1 : index + 1 + _MAX_FOLLOWERS]
+        followers = tuple(takewhile(lambda other: other.follows and _DEPENDENT.search(other.text), following))
         premise = Premise(sentence, followers, _linked((sentence, *followers), mentions))
         score = _similarity(evidence, statement, premise)
         if best is None or score > best[0]:
@@ -158,15 +155,6 @@ def _similarity(evidence: Evidence, statement: Statement, premise: Premise) -> f
     extra = total(key for key in sorted(main.difference(keys)) if not key[0].isdigit())
     score = shared / (2 * total(keys) + _EXTRA_WEIGHT * extra or 1.0)
     return score * _DEFINITION_FACTOR if _DEFINITION.search(premise.main.text) else score
-
-
-def _followers(sentences: Sequence[Sentence], index: int) -> tuple[Sentence, ...]:
-    followers = []
-    for sentence in sentences[index + 1 : index + 1 + _MAX_FOLLOWERS]:
-        if not sentence.follows or not _DEPENDENT.search(sentence.text):
-            break
-        followers.append(sentence)
-    return tuple(followers)
 
 
 @lru_cache(maxsize=8192)

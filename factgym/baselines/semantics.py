@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from factgym.baselines.evidence import Sentence, Statement
-from factgym.baselines.tokens import Token, word_list
+from factgym.baselines.evidence import Sentence, Statement, Token, word_list
 
 Span = tuple[int, int]
 
@@ -41,6 +40,7 @@ _CLAUSE_OPENERS = re.compile(
     rf"|(?P<limit>\b(?:{_LIMIT})(?!\w))|(?P<time>\b(?:{_TIME})\b)",
     re.I,
 )
+_CLAUSE_END = re.compile(r"[,;](?!\d)")
 _EXAMPLES = re.compile(r"\((?:including|e\.g\.|such as|for example|like)[^()]*\)", re.I)
 
 
@@ -71,17 +71,13 @@ def clauses(text: str) -> tuple[Clause, ...]:
             if previous.kind == "source" or start - previous.content_start < 4 or kind == "time":
                 continue
             parsed[-1] = Clause(previous.kind, previous.start, previous.content_start, start)
-        end = match.end() if kind == "source" and match[0].endswith("that") else _clause_end(text, match.end())
+        if kind == "source" and match[0].endswith("that"):
+            end = match.end()
+        else:
+            separator = _CLAUSE_END.search(text, match.end())
+            end = separator.start() if separator else len(text.rstrip().rstrip("."))
         parsed.append(Clause(kind, start, match.end(), end))
     return tuple(parsed)
-
-
-def _clause_end(text: str, start: int) -> int:
-    """Return the position of the next comma or semicolon outside a number, or of the end of the sentence."""
-    for index in range(start, len(text)):
-        if text[index] in ",;" and not text[index + 1 : index + 2].isdigit():
-            return index
-    return len(text.rstrip().rstrip("."))
 
 
 def main_clause(text: str) -> str:
@@ -139,27 +135,18 @@ _MODALITY_PATTERNS = tuple(
     for modality, source in _MODALITY_SOURCES
 )
 
-_MODALITY_CONFLICTS: dict[tuple[Modality, Modality], ModalityConflict] = {
-    ("must", "may"): "overclaim",
-    ("must", "should"): "overclaim",
-    ("must", "need_not"): "contradicted",
-    ("must", "must_not"): "contradicted",
-    ("should", "must_not"): "contradicted",
-    ("should", "need_not"): "contradicted",
-    ("may", "must_not"): "contradicted",
-    ("need_not", "must"): "contradicted",
-    ("need_not", "is"): "contradicted",
-    ("must_not", "must"): "contradicted",
-    ("must_not", "may"): "contradicted",
-    ("must_not", "should"): "contradicted",
-    ("must_not", "is"): "contradicted",
-    ("must_not", "need_not"): "contradicted",
-    ("is", "is_not"): "contradicted",
-    ("is", "must_not"): "contradicted",
-    ("must", "is_not"): "contradicted",
-    ("is_not", "is"): "contradicted",
-    ("is_not", "must"): "contradicted",
-}
+_CONFLICTS: tuple[tuple[Modality, ModalityConflict, str], ...] = (
+    ("must", "overclaim", "may should"),
+    ("must", "contradicted", "need_not must_not is_not"),
+    ("should", "contradicted", "must_not need_not"),
+    ("may", "contradicted", "must_not"),
+    ("need_not", "contradicted", "must is"),
+    ("must_not", "contradicted", "must may should is need_not"),
+    ("is", "contradicted", "is_not must_not"),
+    ("is_not", "contradicted", "is must"),
+)
+"""Modality of the claim, kind of the conflict, and the modalities of the text that it conflicts with."""
+_MODALITY_CONFLICTS = {(claimed, written): kind for claimed, kind, texts in _CONFLICTS for written in texts.split()}
 
 _UNIVERSAL = re.compile(
     r"\b(?:all|always|(?:each and )?(?:every|each)(?! (?:\d|one|two|three|four|six|twelve|second|other|hour|day|week|fortnight|month|quarter|year))|any|everyone|everybody|anyone|anybody|whoever|no matter|in all cases|without exception|at all times|under all circumstances"
@@ -242,15 +229,8 @@ _QUALIFIERS = frozenset(
     word_list("business working calendar full clear consecutive additional more further whole successive")
 )
 _CURRENCY = {
-    "$": "$",
-    "€": "€",
-    "£": "£",
-    "dollar": "$",
-    "euro": "€",
-    "pound": "£",
-    "usd": "$",
-    "eur": "€",
-    "gbp": "£",
+    **{"$": "$", "€": "€", "£": "£"},
+    **{"dollar": "$", "euro": "€", "pound": "£", "usd": "$", "eur": "€", "gbp": "£"},
 }
 _NUMBERED_UNITS = frozenset(
     word_list("section article clause paragraph exhibit schedule appendix annex chapter rule form step item part")
@@ -325,15 +305,15 @@ def _rate_at(tokens: Sequence[Token], index: int) -> tuple[Quantity, int] | None
     for last in range(determiner + 1, min(determiner + 3, len(tokens))):
         period = tokens[last].lower.removesuffix("s")
         if period in _PERIODS:
-            count = 1 if last == determiner + 1 else _small_count(tokens[determiner + 1])
+            number = tokens[determiner + 1]
+            if last == determiner + 1:
+                count = 1
+            elif number.lower in _ORDINAL:
+                count = _ORDINAL[number.lower]
+            else:
+                count = int(number.key) if number.key.isdigit() and len(number.key) < 4 else 0
             return rate(last, count / times, period) if count else None
     return None
-
-
-def _small_count(token: Token) -> int:
-    if token.lower in _ORDINAL:
-        return _ORDINAL[token.lower]
-    return int(token.key) if token.key.isdigit() and len(token.key) < 4 else 0
 
 
 def _number_at(text: str, tokens: Sequence[Token], index: int) -> tuple[Quantity, int] | None:
@@ -387,15 +367,16 @@ def compare_quantities(statement: Statement, sentences: Iterable[Sentence]) -> Q
     written = [quantity for sentence in sentences for quantity in quantities(sentence.text, sentence.tokens)]
     conflicts, missing, agreed = [], [], []
     for quantity in quantities(statement.text, statement.tokens):
-        same_unit = [other for other in written if _same_unit(quantity.unit, other.unit)]
-        if any(other.amount == quantity.amount for other in same_unit):
+        units = {"", quantity.unit, *quantity.unit.split()[-1:]}  # "working day" and "day" agree
+        amounts = [
+            candidate.amount
+            for candidate in written
+            if not quantity.unit or candidate.unit in units or candidate.unit.split()[-1] in units
+        ]
+        if quantity.amount in amounts:
             agreed.append(quantity)
-        elif same_unit:
+        elif amounts:
             conflicts.append(quantity)
         else:
             missing.append(quantity)
     return QuantityComparison(tuple(conflicts), tuple(missing), tuple(agreed))
-
-
-def _same_unit(left: str, right: str) -> bool:
-    return left == right or not left or not right or left.split()[-1] == right.split()[-1]

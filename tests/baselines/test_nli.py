@@ -8,7 +8,14 @@ from __future__ import annotations
 import pytest
 
 from factgym.baselines import fitting
-from factgym.baselines.evidence import build_evidence, names_in_question, parse_statement, passages_of_document
+from factgym.baselines.evidence import (
+    build_evidence,
+    names_in_question,
+    parse_statement,
+    passages_of_document,
+    token_key,
+    tokenize,
+)
 from factgym.baselines.nli import WEIGHTS, predict_entailment
 from factgym.baselines.premise import nearest_premise, terms_of
 from factgym.baselines.semantics import (
@@ -21,7 +28,6 @@ from factgym.baselines.semantics import (
     quantities,
     universal_spans,
 )
-from factgym.baselines.tokens import token_key, tokenize
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import STATUSES
 from factgym.generators.synthetic import SyntheticClaims

@@ -26,6 +26,7 @@ from factgym.baselines.evidence import (
     Sentence,
     Statement,
     build_evidence,
+    content_keys,
     parse_statement,
     select_sentences,
     uncovered_span,
@@ -33,7 +34,6 @@ from factgym.baselines.evidence import (
 )
 from factgym.baselines.nli import Prediction, Verifier, predict_entailment, without_evidence
 from factgym.baselines.semantics import compare_quantities
-from factgym.baselines.tokens import content_keys
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import passage_ranges, sentences
 from factgym.datasets.claims import STATUSES, VERDICTS, GoldClaim, Status, final_verdict

@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from factgym.baselines.evidence import names_in_question, passages_of_document
+from factgym.baselines.evidence import (
+    SentenceFrequency,
+    content_keys,
+    names_in_question,
+    passages_of_document,
+    tokenize,
+)
 from factgym.baselines.nli import Prediction
 from factgym.baselines.premise import terms_of
-from factgym.baselines.tokens import SentenceFrequency, content_keys, tokenize
 from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
