@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import operator
 import random
-import tomllib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
@@ -103,6 +102,8 @@ def balanced_choice(values: Sequence[T], index: int, stream: str) -> T:
 @cache
 def word_table(name: str) -> dict[str, Any]:
     """Return the table `wordings/{name}.toml`, its arrays as tuples; parsed once per process."""
+    import tomllib
+
     text = files(__package__).joinpath("wordings", f"{name}.toml").read_text(encoding="utf-8")
     return {key: _freeze(value) for key, value in tomllib.loads(text).items()}
 

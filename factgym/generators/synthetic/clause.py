@@ -1,73 +1,58 @@
-"""From a fact to one clause: the choice of a frame, and the words for each slot that the frame names."""
+"""From a fact to one clause or question: the choice of a frame, and the words for each slot that the frame names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from functools import cache
 
-from factgym.generators.synthetic import frames
-from factgym.generators.synthetic.facts import Concept, Fact, Phrase, Quantity, Term
+from factgym.generators.base import word_table
+from factgym.generators.synthetic.facts import Concept, Fact, Phrase, Quantity, Term, is_everyone
 from factgym.generators.synthetic.grammar import (
     Frame,
     Voice,
     compile_frame,
+    draw_frame,
     fill,
     gerund,
+    listed,
     noun_of,
     participle,
     third_person,
 )
 
 _HEAD_ENDS = re.compile(r" (?:of|for|to|from|on|in|with|against|by|about|that|at|under|after|between) ")
+# Verbs and objects that make no passive.
 _UNMOVABLE = ("their ", "its ", "his ", "your ", "that ", "part ", "days ", "fewer ", "more ", "work")
-_ACTIVE_ONLY = frozenset(
-    {
-        "have",
-        "be",
-        "meet",
-        "come to",
-        "see",
-        "visit",
-        "put in",
-        "come",
-        "refuse",
-        "get",
-        "make",
-        "give",
-        "take",
-        "let",
-        "move about",
-        "work",
-    }
-)
+_ACTIVE_ONLY = frozenset((
+    "have", "be", "meet", "come to", "see", "visit", "put in", "come", "refuse", "get", "make", "give", "take", "let",
+    "move about", "work",
+))  # fmt: skip
 _NOUNS = (
-    " of",
-    " part in",
-    " word",
-    " notice",
-    " will come",
-    " for",
-    " into",
-    " at",
-    " from",
-    " between",
-    " over",
-    " through",
-)
+    " of", " part in", " word", " notice", " will come", " for", " into", " at", " from", " between", " over", " through",
+)  # fmt: skip
+_LASTING = frozenset(listed("stay remain park stand be work hold keep leave store carry"))
+_AGREEMENT = (("are", "is"), ("have", "has"), ("do", "does"), ("need", "needs"))
 
 
-_LASTING = frozenset(["stay", "remain", "park", "stand", "be", "work", "hold", "keep", "leave", "store", "carry"])
-_NOT_FOR_TERMS = tuple(
-    compile_frame(source.lstrip("^")).nodes
-    for source in (*frames.CAP, *frames.KEEP)
-    if "of {q}" in source or "{q} have" in source
-)
+def frames(section: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the frames of a section of the table, by kind of fact or part of a clause."""
+    table: Mapping[str, tuple[str, ...]] = word_table("frames")[section]
+    return table
+
+
+@cache
+def _unfit_for_terms() -> frozenset[str]:
+    """Frames in which the name of a period reads badly: "a cap of the Upper Limit"."""
+    clauses = frames("clause")
+    sources = (*clauses["cap"], *clauses["keep"])
+    return frozenset(source.lstrip("^") for source in sources if "of {q}" in source or "{q} have" in source)
 
 
 class Clause:
-    """The wording of one fact in one voice; each slot is a method `_name`, looked up by name.
+    """The wording of one fact in one voice.
 
-    inline_channel: whether the channel is said inside the verb phrase.
+    inline_channel: whether the channel is part of the verb phrase. plural: whether the party takes a plural verb.
     """
 
     def __init__(
@@ -85,301 +70,249 @@ class Clause:
             self._texts["party"] = voice.mark("party", words)
 
     def text(self) -> tuple[str, bool]:
-        """The clause without a capital or full stop, and whether it opens with an adjunct of its own."""
-        options = [source for source in frame_options(self.fact) if self._fits(compile_frame(source.lstrip("^")))]
-        if is_everyone(self.fact.party):
+        """Return the clause without a capital or full stop, and whether it opens with an adjunct of its own."""
+        fact, voice = self.fact, self.voice
+        options = [source for source in frame_options(fact) if self._fits(source)]
+        if is_everyone(fact.party):
+            # "Every member must not" would deny too little.
             options = [source for source in options if "must not" not in source] or options
-        if self._may_be_terse() and self.voice.rng.random() < 0.3:
-            clipped = frames.TERSE.get(self.fact.kind, ()) if self.fact.modality != "should" else ()
-            options = [source for source in clipped if self._fits(compile_frame(source[1:]))] or options
-        if self.fact.exceptional or self.fact.general:
+        marked = fact.exceptional or fact.general
+        if "terse" in voice.style and voice.record and not marked and voice.rng.random() < 0.3:
+            clipped = frames("terse").get(fact.kind, ()) if fact.modality != "should" else ()
+            options = [source for source in clipped if self._fits(source)] or options
+        if marked:
             options = [source for source in options if not source.startswith("^")]
-        last = self.voice.frames.get(self.fact.about)
-        if len(options) > 1 and last in options:
-            options = [source for source in options if source != last]
-        source = self.voice.rng.choice(options)
-        if self.voice.record:
-            self.voice.frames[self.fact.about] = source
-        return fill(compile_frame(source.lstrip("^")), self.slot, self.voice.rng), source.startswith("^")
+        previous = voice.frames.get(fact.about)
+        if len(options) > 1 and previous in options:
+            options = [source for source in options if source != previous]
+        source = voice.rng.choice(options)
+        if voice.record:
+            voice.frames[fact.about] = source
+        return fill(compile_frame(source.lstrip("^")), self.slot, voice.rng), source.startswith("^")
 
-    def _may_be_terse(self) -> bool:
-        plain = not (self.fact.exceptional or self.fact.general)
-        return "terse" in self.voice.style and self.voice.record and plain
-
-    def _fits(self, frame: Frame) -> bool:
+    def _fits(self, source: str) -> bool:
+        """Whether there are words for every slot of the frame, and none that the frame cannot take."""
+        frame: Frame = compile_frame(source.lstrip("^"))
         needs = frame.slots
-        if isinstance(self.fact.quantity, Term) and frame.nodes in _NOT_FOR_TERMS:
+        if isinstance(self.fact.quantity, Term) and source.lstrip("^") in _unfit_for_terms():
             return False
         if "for" in needs and frame.nodes[0] == ("for",) and not self.phrase.tail.startswith(("for ", "on ")):
             return False
-        if not self._passive() and not needs.isdisjoint(("obj", "pp", "is_o", "must_be", "nominal")):
-            return False
+        if not needs.isdisjoint(("obj", "pp", "is_o", "must_be", "nominal")):
+            verb, obj, _ = self.phrase
+            active = verb.count(" ") > 1 or verb in _ACTIVE_ONLY or verb.endswith(_NOUNS)
+            if not obj or active or obj.startswith(_UNMOVABLE):
+                return False
         if "nominal" in needs and noun_of(self.phrase.verb) is None:
             return False
         if self.fact.anchor is None and not needs.isdisjoint(("a", "from_a", "after_a", "before")):
             return False
         if self.fact.party is None and "party" in needs:
             return False
-        return not (
-            "freq_front" in needs and not self.slot("freq").lstrip("\x01").startswith(("every", "once", "twice"))
-        )
-
-    def _passive(self) -> bool:
-        """Whether the object can become a subject: it exists, points at nobody, and the verb has no noun inside."""
-        verb, obj, _ = self.phrase
-        return (
-            bool(obj)
-            and verb.count(" ") < 2
-            and not obj.startswith(_UNMOVABLE)
-            and verb not in _ACTIVE_ONLY
-            and not verb.endswith(_NOUNS)
-        )
+        if "freq_front" in needs:
+            return self.slot("freq").lstrip("\x01").startswith(("every", "once", "twice"))
+        return True
 
     def slot(self, name: str) -> str:
-        """The words for a slot; "q:within" puts words before a quantity inside its span marks.
+        """Return the words for a slot; "q:within" puts words before a quantity inside its span marks.
 
-        "m:open" are words that carry the modality, "v:pay" a verb that agrees with the party.
+        "m:open" are words that carry the modality, "v:pay" a verb that agrees with the party. The words of a plain slot
+        are drawn once for the whole clause.
         """
-        if ":" in name:
-            kind, _, words = name.partition(":")
+        kind, separator, words = name.partition(":")
+        if separator:
             if kind == "m":
                 return self.voice.mark("modality", words)
-            return self._quantity(words) if kind == "q" else words if self.plural else third_person(words)
-        text = self._texts.get(name)
-        if text is None:
-            text = self._texts[name] = _SLOTS[name](self)
-        return text
+            return self.quantity(words) if kind == "q" else words if self.plural else third_person(words)
+        if name not in self._texts:
+            self._texts[name] = _SLOTS[name](self)
+        return self._texts[name]
 
-    def _quantity(self, lead: str = "") -> str:
+    def quantity(self, lead: str = "") -> str:
+        """The quantity, with words before it."""
         assert self.fact.quantity is not None
         text = self.voice.quantity(self.fact.quantity)
         return self.voice.mark("quantity", f"{lead} {text}" if lead else text)
 
-    def _sub(self, options: Sequence[str]) -> str:
-        return fill(compile_frame(self.voice.rng.choice(options)), self.slot, self.voice.rng)
+    def part(self, name: str) -> str:
+        """A part of a clause that has frames of its own."""
+        return draw_frame(frames("clause")[name], self.slot, self.voice.rng)
 
-    def _concept(self, slot: str, value: Concept | Term | None) -> str:
+    def concept(self, slot: str) -> str:
+        """The words of a slot that holds a concept or a term."""
+        value: Concept | Term | None = getattr(self.fact, slot)
         assert value is not None
         return self.voice.mark(slot, self.voice.word(value))
 
-    def _modal(self, name: str, plural: bool) -> str:
-        return self.voice.mark("modality", _agree(self.voice.habit(name), plural))
+    def modal(self, name: str, plural: bool) -> str:
+        """A modal of the style, agreeing in number."""
+        text = self.voice.habit(name)
+        for verb, singular in _AGREEMENT:
+            text = text.replace(f"{{{verb}}}", verb if plural else singular)
+        return self.voice.mark("modality", text)
 
-    def _object_plural(self) -> bool:
-        """Whether the object's head noun is plural: marked so, or by its ending."""
+    @property
+    def object_plural(self) -> bool:
+        """Whether the object's head noun is plural: marked so by a star, or by its ending."""
         obj = self.phrase.obj
         if obj.endswith("*") or obj.startswith(("a ", "an ", "one ", "each ")):
             return obj.endswith("*")
         head = _HEAD_ENDS.split(obj, maxsplit=1)[0]
         return head.endswith("s") and not head.endswith(("ss", "us", "is", "news"))
 
-    def _obj(self) -> str:
+    @property
+    def object(self) -> str:
+        """The object, without its plural mark."""
         return self.phrase.obj.rstrip("*")
 
-    def _tail(self) -> str:
-        parts = [self.phrase.tail]
-        if self.inline_channel and self.fact.channel:
-            parts.append(self._concept("channel", self.fact.channel))
-        return " ".join(parts)
+    @property
+    def tail(self) -> str:
+        """The part of the verb phrase after the object, with the channel where it is inline."""
+        return " ".join([self.phrase.tail, *([self.concept("channel")] if self.inline_channel else [])])
 
-    def _verb_phrase(self, verb: str) -> str:
-        return self.voice.mark("action", f"{verb} {self._obj()} {self._tail()}".strip())
+    def verb_phrase(self, verb: str) -> str:
+        """The action with its verb in a form."""
+        return self.voice.mark("action", f"{verb} {self.object} {self.tail}".strip())
 
-    def _within(self) -> str:
+    @property
+    def finite_verb(self) -> str:
+        """The present tense of the verb, agreeing with the party."""
+        verb = self.phrase.verb
+        if not self.plural:
+            return third_person(verb)
+        return "are" if verb == "be" else verb
+
+    @property
+    def within(self) -> str:
+        """The words of a deadline."""
         if isinstance(self.fact.quantity, Term):
-            return self._sub(frames.WITHIN_TERM)
-        return self._sub(frames.WITHIN if self.fact.anchor else frames.WITHIN_ALONE)
+            return self.part("within_term")
+        return self.part("within" if self.fact.anchor else "within_alone")
 
+    @property
+    def result(self) -> str:
+        """The consequence of a breach."""
+        assert self.fact.result is not None
+        text = self.voice.word(self.fact.result)
+        if self.fact.quantity is not None:
+            text = text.replace("{q}", self.quantity())
+        return self.voice.mark("result", text)
 
-def _agree(text: str, plural: bool) -> str:
-    if "{" not in text:
-        return text
-    for verb, singular in (("are", "is"), ("have", "has"), ("do", "does"), ("need", "needs")):
-        text = text.replace(f"{{{verb}}}", verb if plural else singular)
-    return text
+    @property
+    def value(self) -> str:
+        """The value that a definition gives to its term."""
+        slot = defined_slot(self.fact)
+        return self.quantity() if slot in ("quantity", "money") else self.concept(slot)
 
 
 def frame_options(fact: Fact) -> tuple[str, ...]:
-    """The frames for a fact of this kind, modality and filled slots."""
-    if fact.kind in ("deadline", "notice") and fact.quantity is not None:
-        return _timed_options(fact)
-    if fact.modality == "must_not" and is_everyone(fact.party):
-        return frames.MUST_NOT_ALL
-    if fact.kind in ("deadline", "notice", "may", "forbid", "every") and fact.frequency is None:
-        return _BY_MODALITY[fact.modality]
-    if fact.kind == "scope":
-        return frames.SCOPE_YES if fact.holds else frames.SCOPE_NO
+    """Return the frames for a fact of this kind, modality and filled slots."""
     if fact.kind == "extra":
-        return frames.EXTRA[fact.about.rpartition("+")[2]]
-    if fact.kind == "cap" and isinstance(fact.quantity, Quantity) and fact.quantity.unit not in "$£€":
-        return frames.CAP_DURATION if is_duration(fact) else frames.CAP_COUNT
+        return frames("extra")[fact.about.rpartition("+")[2]]
     if fact.kind == "define":
-        return frames.DEFINE[defined_slot(fact)]
-    return _BY_KIND[fact.kind]
+        return frames("define")[defined_slot(fact)]
+    clauses = frames("clause")
+    if fact.counts and not is_duration(fact):
+        return tuple(source for source in clauses["cap"] if "{doing}" not in source)
+    return clauses[_frame_set(fact)]
 
 
-def is_everyone(party: Concept | Term | None) -> bool:
-    """Whether a party is a topic's superset of all parties; "every member must not" says too little of it."""
-    return isinstance(party, Concept) and party.id.endswith(".everyone")
+def _frame_set(fact: Fact) -> str:
+    """The name of a fact's set of clause frames."""
+    if fact.kind == "notice" and fact.quantity is not None:
+        return "must_before"
+    if fact.kind == "deadline" and fact.quantity is not None:
+        if isinstance(fact.quantity, Term):
+            return "must_term_timed"
+        if fact.modality == "should":
+            return "should_timed"
+        return "must_timed" if fact.anchor else "must_timed_alone"
+    if fact.modality == "must_not" and is_everyone(fact.party):
+        return "must_not_all"
+    if fact.kind in ("deadline", "notice", "may", "forbid", "every") and fact.frequency is None:
+        return fact.modality
+    if fact.kind == "scope":
+        return "scope_yes" if fact.holds else "scope_no"
+    return "cap_duration" if fact.counts else fact.kind
 
 
 def is_duration(fact: Fact) -> bool:
-    """Whether a limit in days or hours is on how long something is done ("stay"), not on how much is taken."""
+    """Return whether a limit in days or hours is on how long something is done ("stay"), not on how much is taken."""
     return fact.action is not None and fact.action.forms[0].verb.split()[0] in _LASTING
 
 
-def _timed_options(fact: Fact) -> tuple[str, ...]:
-    if fact.kind == "notice":
-        return frames.MUST_BEFORE
-    if isinstance(fact.quantity, Term):
-        return frames.MUST_TERM_TIMED
-    if fact.modality == "should":
-        return frames.SHOULD_TIMED
-    return frames.MUST_TIMED if fact.anchor else frames.MUST_TIMED_ALONE
-
-
-def _plain(slot: str) -> Callable[[Clause], str]:
-    """A slot that says one concept of the fact."""
-
-    def words(clause: Clause) -> str:
-        return clause._concept(slot, getattr(clause.fact, slot))
-
-    return words
-
-
-def _thing(clause: Clause) -> str:
-    return clause._concept("thing", clause.fact.thing)
-
-
-def _modal(name: str) -> Callable[[Clause], str]:
-    return lambda clause: clause._modal(name, clause.plural)
-
-
-def _object_modal(name: str) -> Callable[[Clause], str]:
-    return lambda clause: clause._modal(name, clause._object_plural())
-
-
-def _agreeing(plural: str, singular: str) -> Callable[[Clause], str]:
-    return lambda clause: plural if clause.plural else singular
-
-
-def _participle_phrase(clause: Clause) -> str:
-    return f"{participle(clause.phrase.verb)} {clause._tail()}".strip()
-
-
-def _nominal(clause: Clause) -> str:
-    return f"the {noun_of(clause.phrase.verb)} of {clause._obj()} {clause._tail()}".strip()
-
-
-def _present(clause: Clause) -> str:
-    return clause._verb_phrase(_finite(clause))
-
-
-def _finite(clause: Clause) -> str:
-    """The present tense of the verb, agreeing with the party."""
-    verb = clause.phrase.verb
-    if clause.plural:
-        return "are" if verb == "be" else verb
-    return third_person(verb)
-
-
-def _result(clause: Clause) -> str:
-    assert clause.fact.result is not None
-    text = clause.voice.word(clause.fact.result)
-    if clause.fact.quantity is not None:
-        text = text.replace("{q}", clause._quantity())
-    return clause.voice.mark("result", text)
-
-
-def _date(clause: Clause) -> str:
-    assert clause.fact.date is not None
-    return clause.voice.mark("date", clause.voice.date(clause.fact.date))
-
-
-def _defined(clause: Clause) -> str:
-    """The value that a definition gives to its term."""
-    slot = defined_slot(clause.fact)
-    if slot in ("quantity", "money"):
-        return clause._quantity()
-    return clause._concept(slot, getattr(clause.fact, slot))
-
-
 def defined_slot(fact: Fact) -> str:
-    """Which slot a definition fills: "party", "anchor", "authority", "condition", "quantity" or "money"."""
+    """Return the slot that a definition fills: "party", "anchor", "authority", "condition", "quantity" or "money"."""
     if isinstance(fact.quantity, Quantity):
-        return "money" if fact.quantity.unit in "$£€" else "quantity"
+        return "money" if fact.quantity.is_money else "quantity"
     return next(slot for slot in ("party", "anchor", "authority", "condition") if getattr(fact, slot) is not None)
 
 
-def _from_a(clause: Clause) -> str:
-    return clause._sub(frames.FROM_A)
+def question_clause(fact: Fact, voice: Voice, subject: str) -> str:
+    """Return a question on a rule, without its capital and question mark; it never gives the rule's value away."""
+    clause = Clause(fact, voice)
+    kind = "may" if fact.kind == "forbid" else str(fact.kind)
+    if fact.counts:
+        kind = "cap_duration" if is_duration(fact) else "cap_count"
+    questions = frames("question")
+    words = {
+        "subject": subject,
+        "do_aux": "do" if clause.plural else "does",
+        "be_aux": "are" if clause.plural else "is",
+        "do_doc": "does",
+    }
+    options = questions.get(kind, questions["state"])
+    return draw_frame(options, lambda name: words[name] if name in words else clause.slot(name), voice.rng)
 
 
 _SLOTS: dict[str, Callable[[Clause], str]] = {
-    "party": _plain("party"),
-    "a": _plain("anchor"),
-    "authority": _plain("authority"),
-    "freq": _plain("frequency"),
-    "freq_front": _plain("frequency"),
-    "things": _thing,
-    "event": _thing,
-    "subject": _thing,
-    "result": _result,
-    "date": _date,
-    "q": lambda clause: clause._quantity(),
-    "within": lambda clause: clause._within(),
-    "before": lambda clause: clause._sub(frames.BEFORE),
-    "from_a": _from_a,
-    "after_a": lambda clause: clause._sub(("after {a}", "following {a}", "from {a}")),
-    "over": lambda clause: clause.voice.rng.choice(("above", "over", "of more than", "exceeding", "worth more than")),
-    "vp": lambda clause: clause._verb_phrase(clause.phrase.verb),
-    "ger": lambda clause: clause._verb_phrase(gerund(clause.phrase.verb)),
-    "vp_present": _present,
-    "vp_third": lambda clause: clause._verb_phrase(third_person(clause.phrase.verb)),
-    "obj": lambda clause: clause._obj(),
-    "pp": _participle_phrase,
-    "nominal": _nominal,
-    "is_o": lambda clause: "are" if clause._object_plural() else "is",
-    "are": _agreeing("are", "is"),
-    "have": _agreeing("have", "has"),
+    "party": lambda clause: clause.concept("party"),
+    "a": lambda clause: clause.concept("anchor"),
+    "authority": lambda clause: clause.concept("authority"),
+    "freq": lambda clause: clause.concept("frequency"),
+    "freq_front": lambda clause: clause.concept("frequency"),
+    "things": lambda clause: clause.concept("thing"),
+    "event": lambda clause: clause.concept("thing"),
+    "subject": lambda clause: clause.concept("thing"),
+    "x": lambda clause: clause.concept("exception"),
+    "q": lambda clause: clause.quantity(),
+    "within": lambda clause: clause.within,
+    "before": lambda clause: clause.part("before"),
+    "from_a": lambda clause: clause.part("from_a"),
+    "after_a": lambda clause: clause.part("after_a"),
+    "over": lambda clause: clause.part("over"),
+    "result": lambda clause: clause.result,
+    "date": lambda clause: clause.voice.mark("date", clause.voice.date(clause.fact.date)) if clause.fact.date else "",
+    "vp": lambda clause: clause.verb_phrase(clause.phrase.verb),
+    "ger": lambda clause: clause.verb_phrase(gerund(clause.phrase.verb)),
+    "vp_present": lambda clause: clause.verb_phrase(clause.finite_verb),
+    "vp_third": lambda clause: clause.verb_phrase(third_person(clause.phrase.verb)),
+    "obj": lambda clause: clause.object,
+    "pp": lambda clause: f"{participle(clause.phrase.verb)} {clause.tail}".strip(),
+    "nominal": lambda clause: f"the {noun_of(clause.phrase.verb)} of {clause.object} {clause.tail}".strip(),
+    "is_o": lambda clause: "are" if clause.object_plural else "is",
+    "are": lambda clause: "are" if clause.plural else "is",
+    "have": lambda clause: "have" if clause.plural else "has",
     "must_do": lambda clause: "has to",
-    "must": _modal("must"),
-    "must_be": _object_modal("must_be"),
-    "may": _modal("may"),
-    "may_be": _object_modal("may_be"),
-    "should": _modal("should"),
-    "must_not": _modal("must_not"),
-    "must_not_be": _object_modal("must_not_be"),
-    "need_not": _modal("need_not"),
+    "must": lambda clause: clause.modal("must", clause.plural),
+    "must_be": lambda clause: clause.modal("must_be", clause.object_plural),
+    "may": lambda clause: clause.modal("may", clause.plural),
+    "may_be": lambda clause: clause.modal("may_be", clause.object_plural),
+    "should": lambda clause: clause.modal("should", clause.plural),
+    "must_not": lambda clause: clause.modal("must_not", clause.plural),
+    "must_not_be": lambda clause: clause.modal("must_not_be", clause.object_plural),
+    "need_not": lambda clause: clause.modal("need_not", clause.plural),
     "do": lambda clause: clause.phrase.verb,
     "doing": lambda clause: gerund(clause.phrase.verb),
-    "do_present": _finite,
+    "do_present": lambda clause: clause.finite_verb,
     "for": lambda clause: clause.phrase.tail,
     "per": lambda clause: clause.fact.per,
-    "x": _plain("exception"),
     "here": lambda clause: clause.section_name,
     "here_obj": lambda clause: clause.section_name,
-    "value": _defined,
+    "value": lambda clause: clause.value,
     "term": lambda clause: clause.fact.term.name.removeprefix("the ") if clause.fact.term else "",
     "term_the": lambda clause: clause.fact.term.name if clause.fact.term else "",
     "section": lambda clause: clause.voice.habit("section"),
     "document": lambda clause: clause.voice.habit("document"),
 }
-
-_BY_MODALITY = {
-    "must": frames.MUST,
-    "should": ("{party} {should} {vp}", "it is [recommended|advisable] that {party} {vp}"),
-    "may": frames.MAY,
-    "must_not": frames.MUST_NOT,
-    "need_not": frames.NEED_NOT,
-}
-_BY_KIND: dict[str, tuple[str, ...]] = {
-    "every": frames.EVERY,
-    "approve": frames.APPROVE,
-    "cap": frames.CAP,
-    "keep": frames.KEEP,
-    "duty": frames.DUTY,
-    "penalty": frames.PENALTY,
-    "effective": frames.EFFECTIVE,
-    "waive": frames.WAIVE,
-}
+"""The words of each slot."""

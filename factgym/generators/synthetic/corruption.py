@@ -1,4 +1,4 @@
-"""Controlled corruptions of generated rules: each makes one claim of a rule that fails in one known way.
+"""Controlled corruptions of generated rules: each makes a claim of a rule that fails in one known way.
 
 Strict meanings (ClaimCheck, "Building The Benchmark"), decided inside the scope in which the document's rule holds:
 contradicted: even there, the document says otherwise. overclaim: there the claim is right, but it reaches further
@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from factgym.datasets.claims import Status
 from factgym.generators.synthetic.facts import Concept, Fact, Kind, Modality, Quantity, with_slots
 from factgym.generators.synthetic.lexicon import Entry, Topic
-from factgym.generators.synthetic.rules import FREQUENCIES, Rulebook, another, another_date, draw, size_of
+from factgym.generators.synthetic.rules import FREQUENCIES, Rulebook, draw, draw_other, draw_other_date, size_of
 
 WHOLE = frozenset({"whole"})
 """The focus of a claim in which no smaller part is at fault: the whole sentence without its full stop."""
-_TRIES = 40
+_ATTEMPTS = 40
 _VALUES = {"authority": "roles", "channel": "channels", "reason": "reasons"}
 """The attribute of a topic that lists the values of a slot."""
 _NEEDS_OF_KIND: dict[tuple[str, Kind], str] = {("modality", "may"): "should condition"}
@@ -49,9 +50,9 @@ class Draft:
 
 
 def faithful(rule: Fact, topic: Topic, book: Rulebook) -> Fact:
-    """A careful answer's version of a rule: all that limits it, and some of its mere explanations.
+    """Return a careful answer's version of a rule: all its limits, and some of its mere explanations.
 
-    Of a rule for everyone, half the time the claim speaks of one party, of whom it then holds too.
+    The claim of a rule for everyone is about one party half the time.
     """
     rng = book.rng
     party = rule.party
@@ -71,8 +72,16 @@ def faithful(rule: Fact, topic: Topic, book: Rulebook) -> Fact:
     )
 
 
+def on_matter(claim: Fact, entry: Entry, **slots: Any) -> Fact:
+    """Return a claim's rule on the matter of another entry, without its limits."""
+    return with_slots(
+        claim, about=entry.id, action=entry.action, thing=entry.thing, anchor=entry.anchor, per=entry.per,
+        condition=None, exception=None, only=False, **slots,
+    )  # fmt: skip
+
+
 def quoted_slots(claim: Fact) -> frozenset[str]:
-    """The slots of a claim that the document may state outside the main sentence of the rule."""
+    """Return the slots of a claim that the document may state outside the main sentence of the rule."""
     slots = ("condition", "exception", "reason", "channel", "universal")
     return frozenset(slot for slot in slots if getattr(claim, slot))
 
@@ -153,21 +162,21 @@ class Case:
 
 
 def keep_rule(case: Case) -> Fact:
-    """A faithful claim."""
+    """Return a faithful claim."""
     return case.claim
 
 
 def change_quantity(case: Case) -> Fact | None:
-    """Another quantity in the same unit."""
+    """Change the quantity, in the same unit."""
     if not isinstance(case.rule.quantity, Quantity):
         return None
     size = "percent" if case.kind == "penalty" else size_of(case.topic, case.rule)
-    wrong = another(case.rule.quantity, size, case.book.rng, case.subtle, case.book.numbers)
+    wrong = draw_other(case.rule.quantity, size, case.book.rng, case.subtle, case.book.numbers)
     return replace(case.claim, quantity=wrong)
 
 
 def restore_former(case: Case) -> Fact:
-    """The superseded quantity."""
+    """State the superseded quantity."""
     return replace(case.claim, quantity=case.rule.former)
 
 
@@ -177,26 +186,25 @@ def change_trigger(case: Case) -> Fact:
 
 
 def borrow_value(case: Case) -> Draft | None:
-    """The rule of one party, stated of another for which the document has a rule of its own."""
-    rule, book, others = case.rule, case.book, case.other_parties
-    if not others:
+    """State the value of another party, for which the document has a rule of its own."""
+    rule, book, parties = case.rule, case.book, case.other_parties
+    if not parties:
         return None
-    other = replace(rule, party=book.rng.choice(others))
-    book.mentioned.update(party.id for party in others)
+    sibling = replace(rule, party=book.rng.choice(parties))
+    book.mentioned.update(party.id for party in parties)
     if isinstance(rule.quantity, Quantity):
-        quantity = another(rule.quantity, size_of(case.topic, rule), book.rng, case.subtle)
-        other = replace(other, quantity=quantity, former=None, changed=None)
-        claim = replace(case.claim, quantity=quantity)
+        quantity = draw_other(rule.quantity, size_of(case.topic, rule), book.rng, case.subtle)
+        sibling = replace(sibling, quantity=quantity, former=None, changed=None)
+        claim, slot = replace(case.claim, quantity=quantity), "quantity"
     else:
-        frequency = book.rng.choice([rhythm for rhythm in FREQUENCIES if rhythm is not rule.frequency])
-        other = replace(other, frequency=frequency)
-        claim = replace(case.claim, frequency=frequency)
-    focus = frozenset({"quantity" if claim.quantity else "frequency"})
-    return replace(case.draft(claim), focus=focus, siblings=(other,))
+        frequency = book.rng.choice([frequency for frequency in FREQUENCIES if frequency is not rule.frequency])
+        sibling = replace(sibling, frequency=frequency)
+        claim, slot = replace(case.claim, frequency=frequency), "frequency"
+    return replace(case.draft(claim), focus=frozenset({slot}), siblings=(sibling,))
 
 
 def permit_excluded(case: Case) -> Fact | None:
-    """A permission given to the party that the document expressly leaves out."""
+    """Give a permission to the party that the document expressly leaves out."""
     if case.rule.excluded is None:
         return None
     return replace(case.claim, party=case.rule.excluded, exceptional=False, only=False)
@@ -211,7 +219,7 @@ def swap_value(case: Case) -> Fact:
 
 
 def change_consequence(case: Case) -> Fact:
-    """Another consequence of the same breach."""
+    """Attach another consequence to the same breach."""
     rng = case.book.rng
     wrong = rng.choice([result for result in case.entry.results if result != case.rule.result])
     quantity = draw("percent", case.book.currency, rng) if "{q}" in wrong.forms[0] else None
@@ -227,7 +235,7 @@ _OPPOSITES: dict[Modality, Modality] = {
 
 
 def reverse_rule(case: Case) -> Fact | Draft:
-    """Permission for prohibition, the reverse, or no duty where there is one; for statements, their negation."""
+    """Turn permission into prohibition, prohibition into permission, a duty into none, a statement into its negation."""
     rule = case.rule
     if case.kind in ("state", "scope"):
         claim = replace(rule, holds=not rule.holds)
@@ -242,22 +250,22 @@ def reverse_rule(case: Case) -> Fact | Draft:
 
 
 def change_condition(case: Case) -> Fact | None:
-    """Another condition than the only one."""
+    """Change the only condition."""
     if case.rule.condition is None:
         return None
-    others = [condition for condition in case.entry.conditions if condition != case.rule.condition]
-    return replace(case.claim, condition=case.book.rng.choice(others)) if others else None
+    conditions = [condition for condition in case.entry.conditions if condition != case.rule.condition]
+    return replace(case.claim, condition=case.book.rng.choice(conditions)) if conditions else None
 
 
 def change_date(case: Case) -> Fact | None:
-    """Another date."""
+    """Change the date."""
     if case.rule.date is None:
         return None
-    return replace(case.rule, date=another_date(case.rule.date, case.book.rng, case.subtle))
+    return replace(case.rule, date=draw_other_date(case.rule.date, case.book.rng, case.subtle))
 
 
 def extend_to_everyone(case: Case) -> Fact:
-    """The rule of one party, stated of everyone."""
+    """State the rule of one party of everyone."""
     return replace(case.claim, party=case.topic.everyone)
 
 
@@ -281,25 +289,25 @@ def generalise_exception(case: Case) -> Fact | None:
 
 
 def strengthen_rule(case: Case) -> Fact | None:
-    """A recommendation or a permission as an obligation."""
+    """Turn a recommendation or a permission into an obligation."""
     if case.rule.modality == "must":
         return None
     return replace(case.claim, modality="must", exceptional=False, only=False)
 
 
 def invent_rule(topic: Topic, rule: Fact, book: Rulebook, subtle: bool) -> Draft | None:
-    """An invented further rule on the matter of `rule`; None where none is natural."""
+    """Invent a further rule on the matter of `rule`; None where none is natural."""
     claim = book.extra(topic, rule)
     return Draft(topic, rule, claim, "unsupported", "invented", WHOLE, subtle=subtle) if claim else None
 
 
 def invent_further_rule(case: Case) -> Draft | None:
-    """A further rule that the document does not state; see `invent_rule`."""
+    """State a further rule that the document does not state; see `invent_rule`."""
     return invent_rule(case.topic, case.rule, case.book, case.subtle)
 
 
 def state_further_rule(case: Case) -> Draft | None:
-    """A further rule that the document does state."""
+    """State a further rule that the document states too."""
     rule = case.book.extra(case.topic, case.rule)
     if rule is None:
         return None
@@ -307,26 +315,25 @@ def state_further_rule(case: Case) -> Draft | None:
 
 
 def change_further_rule(case: Case) -> Draft | None:
-    """A further rule with another amount or another person in it."""
+    """State a further rule with another amount or another person in it."""
     rule = case.book.extra(case.topic, case.rule)
     if rule is None:
         return None
     if isinstance(rule.quantity, Quantity):
         name, slot, size = "number", "quantity", "days" if rule.quantity.unit == "day" else "s"
-        wrong = another(rule.quantity, size, case.book.rng, case.subtle, case.book.numbers)
+        wrong = draw_other(rule.quantity, size, case.book.rng, case.subtle, case.book.numbers)
         claim = replace(rule, quantity=wrong)
     elif rule.authority is not None:
         name, slot = "entity", "authority"
-        claim = replace(
-            rule, authority=case.book.rng.choice([role for role in case.topic.roles if role != rule.authority])
-        )
+        roles = [role for role in case.topic.roles if role != rule.authority]
+        claim = replace(rule, authority=case.book.rng.choice(roles))
     else:
         return None
     return replace(case.draft(claim), rule=rule, corruption=name, focus=frozenset({slot}), siblings=(case.rule,))
 
 
 def change_matter(case: Case) -> Draft | None:
-    """A rule of the same kind on a sibling matter, with the values of the rule that the document does state."""
+    """State a rule of the same kind on a sibling matter, with the values of the rule that the document states."""
     rule, book = case.rule, case.book
     entry = book.entry(case.topic, case.kind)
     if entry is None:
@@ -337,20 +344,17 @@ def change_matter(case: Case) -> Draft | None:
         units = ("$", "£", "€") if entry.size in "smlx" else (entry.size.removesuffix("s"),)
         if quantity.unit not in units:
             quantity = draw(entry.size, book.currency, book.rng)
-    claim = replace(
-        case.claim, about=entry.id, action=entry.action, thing=entry.thing, quantity=quantity, per=entry.per,
-        anchor=entry.anchor, condition=None, exception=None, only=False, exceptional=False,
-        modality="must" if rule.modality == "should" else rule.modality,
-    )  # fmt: skip
+    modality = "must" if rule.modality == "should" else rule.modality
+    claim = on_matter(case.claim, entry, quantity=quantity, exceptional=False, modality=modality)
     return replace(case.draft(claim), quoted=frozenset())
 
 
 def state_of_other_party(case: Case) -> Fact | None:
-    """A rule stated of a party on which the document has no such rule."""
-    others = case.other_parties
-    if not others:
+    """State a rule of a party for which the document has no such rule."""
+    parties = case.other_parties
+    if not parties:
         return None
-    party = case.book.rng.choice(others)
+    party = case.book.rng.choice(parties)
     case.book.mentioned.add(party.id)
     return replace(case.claim, party=party, exceptional=False, only=False)
 
@@ -425,14 +429,14 @@ OPERATORS: dict[Status, tuple[Operator, ...]] = {
 
 
 def draft_claim(status: Status, topic: Topic, book: Rulebook, subtle: bool) -> Draft:
-    """A claim of this status on this topic; tries operators until one has words for it."""
+    """Draft a claim of this status on this topic, by the first drawn operator that has words for it."""
     operators = OPERATORS[status]
     weights = [operator.weights[subtle] for operator in operators]
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         operator = book.rng.choices(operators, weights)[0]
-        before = set(book.taken), set(book.barred), set(book.mentioned)
+        saved = set(book.taken), set(book.barred), set(book.mentioned)
         draft = operator.apply(status, topic, book.rng.choice(operator.kinds), book, subtle)
         if draft is not None:
             return draft
-        book.taken, book.barred, book.mentioned = before
+        book.taken, book.barred, book.mentioned = saved
     raise LookupError(f"the topic {topic.id} has too few entries for a claim that is {status}")

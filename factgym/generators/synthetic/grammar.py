@@ -1,14 +1,15 @@
 """From words to sentences: frames, English forms, and the voice that chooses wordings.
 
 A sentence frame is a string with `{slots}` and `[alternatives|like this]`, compiled once and filled many times. It names
-the slots that it cannot do without, so that a chooser offers only frames for which the words exist. Span marks (two
-control characters) survive filling: they delimit a slot's wording in the finished text.
+its required slots, so that a chooser offers only frames for which the words exist. Span marks (two control characters)
+survive filling: they delimit a slot's wording in the finished text.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -18,6 +19,8 @@ OPEN, CLOSE = "\x01", "\x02"
 
 Node = str | tuple[str] | list[tuple["Node", ...]]
 """A literal, a slot `(name,)`, or a list of alternatives, each a sequence of nodes."""
+
+_TOKEN = re.compile(r"\{([^}]*)\}|([\[|\]])|([^\[|\]{]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,88 +33,66 @@ class Frame:
 
 @cache
 def compile_frame(source: str) -> Frame:
-    """Compile a frame; an unbalanced bracket raises ValueError."""
-    nodes, at = _sequence(source, 0, "")
-    if at != len(source):
+    """Compile a frame. Raises ValueError for an unbalanced bracket."""
+    # Each level of the stack is an open bracket: its alternatives, of which the last is being read.
+    stack: list[list[list[Node]]] = [[[]]]
+    for slot, bracket, literal in (match.groups() for match in _TOKEN.finditer(source)):
+        if bracket == "[":
+            stack.append([[]])
+        elif bracket == "|":
+            stack[-1].append([])
+        elif bracket == "]" and len(stack) > 1:
+            alternatives = [tuple(nodes) for nodes in stack.pop()]
+            stack[-1][-1].append(alternatives)
+        elif bracket:
+            raise ValueError(f"unbalanced bracket in frame {source!r}")
+        else:
+            stack[-1][-1].append((slot,) if slot is not None else literal)
+    if len(stack) > 1 or len(stack[0]) > 1:
         raise ValueError(f"unbalanced bracket in frame {source!r}")
+    nodes = tuple(stack[0][0])
     return Frame(nodes, frozenset(node[0] for node in nodes if isinstance(node, tuple)))
 
 
-def _sequence(source: str, at: int, stops: str) -> tuple[tuple[Node, ...], int]:
-    nodes: list[Node] = []
-    literal = ""
-    while at < len(source) and source[at] not in stops:
-        char = source[at]
-        if char not in "{[":
-            literal += char
-            at += 1
-            continue
-        if literal:
-            nodes.append(literal)
-            literal = ""
-        if char == "{":
-            end = source.index("}", at)
-            nodes.append((source[at + 1 : end],))
-            at = end + 1
-        else:
-            options, at = _alternatives(source, at + 1)
-            nodes.append(options)
-    if literal:
-        nodes.append(literal)
-    return tuple(nodes), at
-
-
-def _alternatives(source: str, at: int) -> tuple[list[tuple[Node, ...]], int]:
-    options = []
-    while True:
-        option, at = _sequence(source, at, "|]")
-        options.append(option)
-        if at >= len(source):
-            raise ValueError(f"unbalanced bracket in frame {source!r}")
-        at += 1
-        if source[at - 1] == "]":
-            return options, at
-
-
 def fill(frame: Frame, slot: Callable[[str], str], rng: random.Random) -> str:
-    """The text of `frame`, with one alternative drawn at each bracket and `slot(name)` for each slot."""
-    parts: list[str] = []
-    _fill(frame.nodes, slot, rng, parts)
-    return tidy("".join(parts))
+    """Return the text of `frame`: one alternative drawn at each bracket, `slot(name)` for each slot.
 
-
-def _fill(nodes: Sequence[Node], slot: Callable[[str], str], rng: random.Random, parts: list[str]) -> None:
-    for node in nodes:
-        if isinstance(node, str):
-            parts.append(node)
-        elif isinstance(node, tuple):
-            parts.append(slot(node[0]))
-        else:
-            _fill(node[int(rng.random() * len(node))], slot, rng, parts)
-
-
-def tidy(text: str) -> str:
-    """Single spaces, and none before a comma or a full stop."""
+    White space is normalised, with none before a comma or a full stop.
+    """
+    text = "".join(_fill(frame.nodes, slot, rng))
     return " ".join(text.split()).replace(" ,", ",").replace(" .", ".")
 
 
+def _fill(nodes: Sequence[Node], slot: Callable[[str], str], rng: random.Random) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, tuple):
+            yield slot(node[0])
+        else:
+            yield from _fill(node[int(rng.random() * len(node))], slot, rng)
+
+
+def draw_frame(options: Sequence[str], slot: Callable[[str], str], rng: random.Random) -> str:
+    """Draw one of several frames and fill it."""
+    return fill(compile_frame(rng.choice(options)), slot, rng)
+
+
 def unmark(text: str) -> tuple[str, tuple[int, int] | None]:
-    """`text` without its marks, and the range between the first pair of them, trimmed of spaces."""
+    """Return `text` without its span marks, and the span of the first marked part, trimmed of spaces and commas."""
     start = text.find(OPEN)
     if start < 0:
         return text, None
-    end = text.index(CLOSE, start)
-    inner = text[start + 1 : end].strip(" ,")
-    lead = len(text[start + 1 : end]) - len(text[start + 1 : end].lstrip(" ,"))
-    plain = text.replace(OPEN, "").replace(CLOSE, "")
-    return plain, (start + lead, start + lead + len(inner))
+    marked = text[start + 1 : text.index(CLOSE, start)]
+    start += len(marked) - len(marked.lstrip(" ,"))
+    return text.replace(OPEN, "").replace(CLOSE, ""), (start, start + len(marked.strip(" ,")))
 
 
 # English forms: inflected verbs, nouns made of verbs, numbers in words, dates.
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The words of a text: a word list that reads like one."""
+    """Return the words of a text: a word list that reads like one."""
     return tuple(text.split())
 
 
@@ -155,7 +136,6 @@ _ONES = listed(
     " seventeen eighteen nineteen"
 )
 _TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_THIRD = {"have": "has", "be": "is"}
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -164,75 +144,63 @@ MONTHS = (
 
 @cache
 def participle(verb: str) -> str:
-    """The past participle of a base form; a phrasal verb ("hand in") inflects its first word."""
-    head, _, rest = verb.partition(" ")
-    return f"{_participle(head)} {rest}".strip()
-
-
-def _participle(verb: str) -> str:
-    if verb in _PAST:
-        return _PAST[verb]
-    if verb.endswith("e"):
-        return verb + "d"
-    if verb.endswith("y") and verb[-2] not in "aeiou":
-        return verb[:-1] + "ied"
-    return (verb + verb[-1] if verb in _DOUBLING else verb) + "ed"
+    """Return the past participle of a base form; a phrasal verb ("hand in") inflects its first word."""
+    head, _, particle = verb.partition(" ")
+    if head in _PAST:
+        head = _PAST[head]
+    elif head.endswith("e"):
+        head += "d"
+    elif head.endswith("y") and head[-2] not in "aeiou":
+        head = head[:-1] + "ied"
+    else:
+        head += (head[-1] if head in _DOUBLING else "") + "ed"
+    return f"{head} {particle}".strip()
 
 
 @cache
 def gerund(verb: str) -> str:
-    """The -ing form of a base form."""
-    head, _, rest = verb.partition(" ")
-    if head == "be":
-        head = "be"
-    elif head.endswith("ie"):
+    """Return the -ing form of a base form."""
+    head, _, particle = verb.partition(" ")
+    if head.endswith("ie"):
         head = head[:-2] + "y"
-    elif head.endswith("e") and not head.endswith(("ee", "oe", "ye")):
+    elif head.endswith("e") and not head.endswith(("ee", "oe", "ye")) and head != "be":
         head = head[:-1]
     elif head in _DOUBLING:
         head += head[-1]
-    return f"{head}ing {rest}".strip()
+    return f"{head}ing {particle}".strip()
 
 
 @cache
 def third_person(verb: str) -> str:
-    """The third person singular of a base form."""
-    head, _, rest = verb.partition(" ")
-    if head in _THIRD:
-        head = _THIRD[head]
+    """Return the third person singular of a base form."""
+    head, _, particle = verb.partition(" ")
+    if head in ("have", "be"):
+        head = {"have": "has", "be": "is"}[head]
     elif head.endswith(("s", "sh", "ch", "x", "z", "o")):
         head += "es"
     elif head.endswith("y") and head[-2] not in "aeiou":
         head = head[:-1] + "ies"
     else:
         head += "s"
-    return f"{head} {rest}".strip()
+    return f"{head} {particle}".strip()
 
 
 def noun_of(verb: str) -> str | None:
-    """The noun of action ("submission"), or None where English has no natural one."""
+    """Return the noun of action ("submission"), or None where English has no natural one."""
     return _NOUNS.get(verb)
 
 
 @cache
 def number_words(n: int) -> str:
-    """A number from 0 to 99 in words."""
+    """Return a number from 0 to 99 in words."""
     if n < 20:
         return _ONES[n]
     tens, ones = divmod(n, 10)
     return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
 
 
-def date_text(date: Date, order: str) -> str:
-    """A date as "1 March 2024" (order "dmy") or "March 1, 2024" ("mdy")."""
-    month = MONTHS[date.month - 1]
-    if order == "mdy":
-        return f"{month} {date.day}, {date.year}"
-    return f"{date.day} {month} {date.year}"
-
-
 def sentence_case(text: str) -> str:
-    """`text` with its first letter upper-cased, looking past marks that are no letters (as the span marks are)."""
+    """Return `text` with its first letter upper-cased, span marks and quotation marks before it skipped."""
     for at, char in enumerate(text):
         if char.isalnum() or char in "$£€":
             return text[:at] + char.upper() + text[at + 1 :]
@@ -242,7 +210,6 @@ def sentence_case(text: str) -> str:
 # Voices: the wording habits of a document or an answer.
 
 _SINGULAR = ("every ", "each ", "any", "everyone", "everybody", "whoever", "the entire ", "the whole ", "no ")
-_CURRENCIES = frozenset("$£€")
 
 
 @dataclass(slots=True)
@@ -250,7 +217,8 @@ class Voice:
     """Chooses wordings. A document's voice records them in `used`; a claim's voice reads `used` to word things anew.
 
     fresh: probability that a wording differs from the one in `used` where another exists. focus: the slots whose
-    wording gets span marks. masked: every word of the lexicon becomes a letter, so that only the sentence's shape is left. numbers: "digits", "words" or "both" ("seven (7)").
+    wording gets span marks. masked: every word of the lexicon becomes a letter, so that only the sentence's shape
+    remains. numbers: "digits", "words" or "both" ("seven (7)"). dates: "dmy" or "mdy".
     """
 
     rng: random.Random
@@ -264,8 +232,8 @@ class Voice:
     dates: str = "dmy"
     frames: dict[str, str] = field(default_factory=dict)
 
-    def index(self, name: str, count: int) -> int:
-        """Which of `count` wordings of the concept `name` to use."""
+    def _index(self, name: str, count: int) -> int:
+        """Draw the wording, out of `count`, of the concept `name`."""
         if count == 1:
             return 0
         previous = self.used.get(name)
@@ -276,35 +244,33 @@ class Voice:
             return choice
         if self.rng.random() >= self.fresh:
             return previous
-        other = int(self.rng.random() * (count - 1))
-        return other + (other >= previous)
+        choice = int(self.rng.random() * (count - 1))
+        return choice + (choice >= previous)
 
     def word(self, concept: Concept | Term) -> str:
-        """A wording of a concept; a term is its own wording."""
+        """Return a wording of a concept; a term is its own wording."""
         if isinstance(concept, Term):
             return concept.name
-        if self.masked:
-            return "X"
-        return concept.forms[self.index(concept.id, len(concept.forms))]
+        return "X" if self.masked else concept.forms[self._index(concept.id, len(concept.forms))]
 
     def party(self, concept: Concept | Term) -> tuple[str, bool]:
-        """A wording of a party, and whether verbs after it take the plural."""
+        """Return a wording of a party, and whether verbs after it take the plural."""
         text = self.word(concept)
         return text, concept.plural and not text.startswith(_SINGULAR)
 
     def phrase(self, action: Action) -> Phrase:
-        """A wording of an action."""
+        """Return a wording of an action."""
         if self.masked:
             form = action.forms[0]
             return Phrase("do", "X" if form.obj else "", "Y" if form.tail else "")
-        return action.forms[self.index(action.id, len(action.forms))]
+        return action.forms[self._index(action.id, len(action.forms))]
 
     def habit(self, name: str) -> str:
-        """One of the style's options."""
+        """Draw one of the style's options."""
         return self.rng.choice(self.style[name])
 
     def mark(self, slot: str, text: str) -> str:
-        """`text` with span marks if this slot is in focus."""
+        """Return `text` with span marks if this slot is in focus."""
         return f"{OPEN}{text}{CLOSE}" if slot in self.focus else text
 
     def quantity(self, value: Quantity | Term) -> str:
@@ -313,20 +279,18 @@ class Voice:
             return value.name
         if self.masked:
             return "N"
-        if value.unit in _CURRENCIES:
+        if value.is_money:
             return f"{value.unit}{value.n:,}"
         if value.unit == "percent":
             return f"{value.n}%"
-        unit = value.unit if value.n == 1 else value.unit + "s"
-        return f"{self._number(value.n)} {unit}"
-
-    def _number(self, n: int) -> str:
-        if n > 99 or self.numbers == "digits":
-            return str(n)
-        return f"{number_words(n)} ({n})" if self.numbers == "both" else number_words(n)
+        number = str(value.n)
+        if value.n <= 99 and self.numbers != "digits":
+            number = number_words(value.n) + (f" ({number})" if self.numbers == "both" else "")
+        return f"{number} {value.unit if value.n == 1 else value.unit + 's'}"
 
     def date(self, value: Date) -> str:
-        """A date in this voice's order."""
+        """Return a date as "1 March 2024" or "March 1, 2024"."""
+        month = MONTHS[value.month - 1]
         if self.masked:
             return "D"
-        return date_text(value, self.dates)
+        return f"{month} {value.day}, {value.year}" if self.dates == "mdy" else f"{value.day} {month} {value.year}"

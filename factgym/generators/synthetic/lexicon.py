@@ -1,29 +1,41 @@
-"""The lexicons: one TOML file per domain, read on first use, into typed topics and entries.
+"""The lexicons: one table per domain, read on first use into typed topics and entries.
 
 The notation in the files keeps one rule on one line. `~` separates wordings of the same idea (a document and a claim
-may pick different ones), `|` the verb, object and tail of an action, `@` the event that a period is counted from,
-`#` the unit or size of number, `?` a condition, `!` an exception, `=>` a consequence, `//` a statement's negation.
+may use different ones), `|` the verb, object and tail of an action, `@` the event that a period is counted from,
+`#` the unit or size of a number, `?` a condition, `!` an exception, `=>` a consequence, `//` a statement's negation.
 """
 
 from __future__ import annotations
 
-import tomllib
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from factgym.generators.synthetic.facts import Action, Concept, Kind, Phrase
+from factgym.generators.base import word_table
+from factgym.generators.synthetic.facts import KINDS, Action, Concept, Kind, Phrase
 from factgym.generators.synthetic.grammar import listed
 
 DOMAINS = ("company", "legal", "privacy", "hr", "contract")
 OOD_DOMAINS = ("university", "hospital", "tenancy", "sports", "municipal")
 
+_THINGS = frozenset({"approve", "keep", "penalty"})
+"""Kinds of entries that begin with a noun phrase or an event instead of an action."""
+
+_MARK = re.compile(r"\s*(@|#|\?|!|=>|//)\s*")
+_PREPOSITIONS = frozenset(
+    listed(
+        "about abroad across after against ahead along as at away back before between by down early during for from in"
+        " indoors into of off on onto out outside over past remotely to through towards under up with within without"
+    )
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """What a topic can say of one kind: the words, and what numbers, conditions and exceptions go with them."""
+    """A rule of one kind that a topic can state: its words, and the numbers, conditions and exceptions that fit."""
 
     id: str
     kind: Kind
@@ -41,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topic:
-    """A subject that a section of a document is about. parties are disjoint; everyone is all of them and more."""
+    """The subject of a section. parties are disjoint; everyone is a superset of them."""
 
     id: str
     headings: tuple[str, ...]
@@ -67,42 +79,34 @@ class Domain:
     businesses: tuple[str, ...]
     fillers: tuple[str, ...]
     terms: Mapping[str, tuple[str, ...]]
-    style: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    style: Mapping[str, tuple[str, ...]]
 
 
 @cache
 def load_domain(name: str) -> Domain:
-    """The domain of this name, parsed once per process."""
-    text = files(__package__).joinpath("lexicon", f"{name}.toml").read_text(encoding="utf-8")
-    raw = tomllib.loads(text)
-    return Domain(
-        id=name,
-        titles=tuple(raw["titles"]),
-        topics=tuple(_topic(name, topic) for topic in raw["topic"]),
-        businesses=tuple(raw["businesses"]),
-        fillers=tuple(raw["fillers"]),
-        terms={key: tuple(values) for key, values in raw["terms"].items()},
-        style={key: tuple(values) for key, values in raw["style"].items()},
-    )
+    """Return the domain of this name, parsed once per process."""
+    table = word_table(f"lexicon/{name}")
+    topics = tuple(_topic(f"{name}.{row['id']}", row) for row in table["topic"])
+    keys = ("titles", "businesses", "fillers", "terms", "style")
+    return Domain(id=name, topics=topics, **{key: table[key] for key in keys})
 
 
-def _topic(domain: str, raw: Mapping[str, Any]) -> Topic:
-    name = f"{domain}.{raw['id']}"
+def _topic(name: str, row: Mapping[str, Any]) -> Topic:
     return Topic(
         id=name,
-        headings=tuple(raw["headings"]),
-        subject=concept(f"{name}.subject", raw["subject"]),
-        everyone=concept(f"{name}.everyone", raw["everyone"]),
-        parties=_concepts(f"{name}.party", raw["parties"]),
-        roles=_concepts(f"{name}.role", raw["roles"], plural=False),
-        events=_concepts(f"{name}.event", raw["events"], plural=False),
-        conditions=_concepts(f"{name}.if", raw["if"]),
-        exceptions=_concepts(f"{name}.unless", raw["unless"]),
-        reasons=_concepts(f"{name}.why", raw["why"]),
-        channels=_concepts(f"{name}.via", raw["via"]),
+        headings=row["headings"],
+        subject=_concept(f"{name}.subject", row["subject"]),
+        everyone=_concept(f"{name}.everyone", row["everyone"]),
+        parties=_concepts(f"{name}.party", row["parties"]),
+        roles=_concepts(f"{name}.role", row["roles"], plural=False),
+        events=_concepts(f"{name}.event", row["events"], plural=False),
+        conditions=_concepts(f"{name}.if", row["if"]),
+        exceptions=_concepts(f"{name}.unless", row["unless"]),
+        reasons=_concepts(f"{name}.why", row["why"]),
+        channels=_concepts(f"{name}.via", row["via"]),
         entries={
-            kind: tuple(parse(f"{name}.{kind}.{at}", line) for at, line in enumerate(raw.get(kind, ())))
-            for kind, parse in _PARSERS.items()
+            kind: tuple(_entry(f"{name}.{kind}.{at}", kind, line) for at, line in enumerate(row.get(kind, ())))
+            for kind in KINDS
         },
     )
 
@@ -111,114 +115,45 @@ def _forms(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split("~"))
 
 
-def concept(name: str, text: str, plural: bool = True) -> Concept:
-    """A concept from its line; a leading "sg:" says that its wordings are singular nouns."""
+def _concept(name: str, text: str, plural: bool = True) -> Concept:
+    """Return a concept from its line; a leading "sg:" marks singular nouns."""
     if text.startswith("sg:"):
         text, plural = text[3:], False
     return Concept(name, _forms(text), plural)
 
 
 def _concepts(name: str, lines: Sequence[str], plural: bool = True) -> tuple[Concept, ...]:
-    return tuple(concept(f"{name}.{at}", line, plural) for at, line in enumerate(lines))
+    return tuple(_concept(f"{name}.{at}", line, plural) for at, line in enumerate(lines))
 
 
-_PREPOSITIONS = frozenset(
-    listed(
-        "about abroad across after against ahead along as at away back before between by down early during for"
-        " from  in indoors into of off on onto out outside over past remotely to through towards under up with"
-        " within without"
+def _entry(name: str, kind: Kind, line: str) -> Entry:
+    """Parse an entry: its head, then marked fields."""
+    head, *marked = _MARK.split(line)
+    fields: defaultdict[str, list[str]] = defaultdict(list)
+    for mark, text in zip(marked[::2], marked[1::2], strict=True):
+        fields[mark].append(text)
+    size, _, per = "".join(fields["#"]).strip().partition(" per ")
+    is_state, is_thing = kind == "state", kind in _THINGS
+    return Entry(
+        name,
+        kind,
+        action=None if is_state or is_thing else Action(name, tuple(_phrase(form, kind) for form in _forms(head))),
+        thing=_concept(f"{name}.of", head.strip()) if is_thing else None,
+        anchor=_concept(f"{name}.at", fields["@"][0]) if fields["@"] else None,
+        size=size,
+        per=f"per {per}" if per else "",
+        conditions=_concepts(f"{name}.if", fields["?"]),
+        exceptions=_concepts(f"{name}.unless", fields["!"]),
+        results=_concepts(f"{name}.so", fields["=>"]),
+        yes=_forms(head) if is_state else (),
+        no=_forms(fields["//"][0]) if is_state else (),
     )
-)
 
 
-def _phrase(text: str) -> Phrase:
+def _phrase(text: str, kind: Kind) -> Phrase:
+    """Parse a verb phrase; a prepositional phrase, or the tail of a limit, is no object."""
     parts = [part.strip() for part in text.split("|")]
     verb, obj, tail = (*parts, "", "")[:3]
-    if obj.partition(" ")[0] in _PREPOSITIONS:
+    if kind == "cap" or obj.partition(" ")[0] in _PREPOSITIONS:
         obj, tail = "", f"{obj} {tail}".strip()
     return Phrase(verb, obj, tail)
-
-
-def _action(name: str, text: str) -> Action:
-    return Action(name, tuple(_phrase(form) for form in _forms(text)))
-
-
-def _timed(name: str, kind: Kind, line: str) -> Entry:
-    head, size = line.split("#")
-    wording, anchor = head.split("@")
-    return Entry(
-        name, kind, action=_action(name, wording), anchor=concept(f"{name}.at", anchor.strip()), size=size.strip()
-    )
-
-
-def _deadline(name: str, line: str) -> Entry:
-    return _timed(name, "deadline", line)
-
-
-def _notice(name: str, line: str) -> Entry:
-    return _timed(name, "notice", line)
-
-
-def _may(name: str, line: str) -> Entry:
-    wording, *conditions = line.split("?")
-    return Entry(name, "may", action=_action(name, wording), conditions=_concepts(f"{name}.if", conditions))
-
-
-def _forbid(name: str, line: str) -> Entry:
-    wording, *exceptions = line.split("!")
-    return Entry(name, "forbid", action=_action(name, wording), exceptions=_concepts(f"{name}.unless", exceptions))
-
-
-def _approve(name: str, line: str) -> Entry:
-    wording, size = line.split("#")
-    return Entry(name, "approve", thing=concept(f"{name}.of", wording.strip()), size=size.strip())
-
-
-def _cap(name: str, line: str) -> Entry:
-    wording, size = line.split("#")
-    size, _, per = size.strip().partition(" per ")
-    forms = []
-    for form in _forms(wording):
-        verb, _, tail = form.partition("|")
-        forms.append(Phrase(verb.strip(), "", tail.strip()))
-    return Entry(name, "cap", action=Action(name, tuple(forms)), size=size, per=f"per {per}" if per else "")
-
-
-def _keep(name: str, line: str) -> Entry:
-    head, size = line.split("#")
-    wording, anchor = head.split("@")
-    things = concept(f"{name}.of", wording.strip())
-    return Entry(name, "keep", thing=things, anchor=concept(f"{name}.at", anchor.strip()), size=size.strip())
-
-
-def _every(name: str, line: str) -> Entry:
-    return Entry(name, "every", action=_action(name, line))
-
-
-def _duty(name: str, line: str) -> Entry:
-    return Entry(name, "duty", action=_action(name, line))
-
-
-def _penalty(name: str, line: str) -> Entry:
-    event, *results = line.split("=>")
-    return Entry(name, "penalty", thing=concept(f"{name}.of", event.strip()), results=_concepts(f"{name}.so", results))
-
-
-def _state(name: str, line: str) -> Entry:
-    yes, no = line.split("//")
-    return Entry(name, "state", yes=_forms(yes), no=_forms(no))
-
-
-_PARSERS = {
-    "deadline": _deadline,
-    "notice": _notice,
-    "may": _may,
-    "forbid": _forbid,
-    "approve": _approve,
-    "cap": _cap,
-    "keep": _keep,
-    "every": _every,
-    "duty": _duty,
-    "penalty": _penalty,
-    "state": _state,
-}

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import VERDICTS, ClaimExample
-from factgym.generators.synthetic.dataset import SyntheticClaims
+from factgym.generators.synthetic import SyntheticClaims
 from factgym.generators.synthetic.grammar import listed
 from factgym.generators.synthetic.scenario import build
 
