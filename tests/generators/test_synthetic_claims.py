@@ -1,4 +1,4 @@
-"""Structure of the synthetic claims: every one of the 8,000 examples obeys the record's promises and its fact model."""
+"""Structure of the synthetic claims: examples of every split obey the contract of the record and the fact model."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, final_verdict
+from factgym.generators.invented_names import organisation
 from factgym.generators.synthetic import SPLITS, SyntheticClaims
 from factgym.generators.synthetic.facts import Quantity, judge
 from factgym.generators.synthetic.grammar import number_words
-from factgym.generators.synthetic.scenario import Scenario, build
+from factgym.generators.synthetic.lexicon import DOMAINS, load_domain
+from factgym.generators.synthetic.scenario import Scenario
+from tests.generators import claim_statistics
 
 FIRST = 40
 HASHES = {
@@ -40,9 +44,8 @@ def content_hash(split: str, count: int = FIRST) -> str:
 
 
 @pytest.fixture(scope="module", params=list(SPLITS))
-def scenarios(request: pytest.FixtureRequest) -> list[Scenario]:
-    claims = SyntheticClaims(request.param)
-    return [build(claims.split, claims.seed, at, claims.verdict(at)) for at in range(len(claims))]
+def scenarios(request: pytest.FixtureRequest) -> tuple[Scenario, ...]:
+    return claim_statistics.scenarios(request.param)
 
 
 def text_of(example: ClaimExample, passage: str) -> str:
@@ -62,15 +65,14 @@ def test_content_does_not_depend_on_the_process_or_its_hash_seed() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from test_synthetic_claims import content_hash\n"
-        "print(content_hash('train', 12), content_hash('ood', 12), content_hash('multihop', 12))"
+        "print(*(content_hash(split, 12) for split in ('train', 'ood', 'multihop')))"
     )
-    found = set()
-    for seed in ("0", "1", "4242"):
+    expected = " ".join(content_hash(split, 12) for split in ("train", "ood", "multihop"))
+    for seed in ("0", "4242"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        here = os.path.dirname(__file__)  # noqa: PTH120
-        run = subprocess.run([sys.executable, "-c", code, here], capture_output=True, text=True, env=env, check=True)
-        found.add(run.stdout)
-    assert len(found) == 1
+        folder = str(Path(__file__).parent)
+        run = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, env=env, check=True)
+        assert run.stdout.strip() == expected
 
 
 @pytest.mark.parametrize("split", list(SPLITS))
@@ -87,7 +89,7 @@ def test_the_order_of_labels_is_no_cycle() -> None:
     assert len(blocks) > 60
 
 
-def test_every_example_keeps_the_records_promises(scenarios: list[Scenario]) -> None:
+def test_every_example_keeps_the_contract_of_the_record(scenarios: tuple[Scenario, ...]) -> None:
     for scenario in scenarios:
         example = scenario.example
         ids = [passage.id for passage in example.passages]
@@ -114,19 +116,19 @@ def check_claim(example: ClaimExample, claim: GoldClaim) -> None:
         assert text[fact.start : fact.end].rstrip()[-1] in ".?!"
 
 
-def test_texts_are_clean(scenarios: list[Scenario]) -> None:
+def test_texts_are_clean(scenarios: tuple[Scenario, ...]) -> None:
     """No marks, empty slots, doubled words or spaces are left from the filling of frames."""
-    wrong = re.compile(r"[\x00-\x08{}\[\]|~*#@]|  |\.\.| ,| \.|\b(the|a|an|of|in in|to|is|be) \1\b", re.IGNORECASE)
+    fault = re.compile(r"[\x00-\x08{}\[\]|~*#@]|  |\.\.| ,| \.|\b(the|a|an|of|in in|to|is|be) \1\b", re.IGNORECASE)
     for scenario in scenarios:
         example = scenario.example
-        for text in (example.question, example.answer, *(c.reason for c in example.claims)):
-            assert not wrong.search(text), text
+        for text in (example.question, example.answer, *(claim.reason for claim in example.claims)):
+            assert not fault.search(text), text
         for passage in example.passages:
             for line in passage.text.splitlines():
-                assert not wrong.search(line.removeprefix("- ")), line
+                assert not fault.search(line.removeprefix("- ")), line
 
 
-def test_articles_agree_with_the_next_sound(scenarios: list[Scenario]) -> None:
+def test_articles_agree_with_the_next_sound(scenarios: tuple[Scenario, ...]) -> None:
     vowel_sound = re.compile(r"\ba (?=[aeio])(?!(?:one|once|eu)\b)\w+", re.IGNORECASE)
     consonant_sound = re.compile(r"\ban (?=[bcdfgjklmnpqrstvwxyz])(?!hour)\w+", re.IGNORECASE)
     for scenario in scenarios:
@@ -135,7 +137,7 @@ def test_articles_agree_with_the_next_sound(scenarios: list[Scenario]) -> None:
             assert not consonant_sound.search(text), consonant_sound.search(text)
 
 
-def test_gold_facts_are_whole_sentences_for_another_splitter(scenarios: list[Scenario]) -> None:
+def test_gold_facts_are_whole_sentences_for_another_splitter(scenarios: tuple[Scenario, ...]) -> None:
     """The sentence splitter of the corpus layer, written for real documents, puts its borders in the same places."""
     missed = total = 0
     for scenario in scenarios[:300]:
@@ -148,51 +150,56 @@ def test_gold_facts_are_whole_sentences_for_another_splitter(scenarios: list[Sce
     assert missed / total < 0.01
 
 
-def test_labels_follow_from_the_facts_without_their_wording(scenarios: list[Scenario]) -> None:
+def test_labels_follow_from_the_facts_without_their_wording(scenarios: tuple[Scenario, ...]) -> None:
     for scenario in scenarios:
-        for item, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
-            assert judge(item.claim, scenario.facts) == claim.status, (scenario.example.id, claim)
+        for draft, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
+            assert judge(draft.claim, scenario.facts) == claim.status, (scenario.example.id, claim)
+
+
+SPELT = {number_words(n): n for n in range(2, 100)}
 
 
 def numbers_in(text: str) -> set[int]:
     """Numbers of a text, in digits or words."""
-    digits = {int(found.replace(",", "")) for found in re.findall(r"\d[\d,]*", text)}
-    low = text.lower()
-    return digits | {n for n in range(2, 100) if re.search(rf"\b{number_words(n)}\b(?!-)", low)}
+    digits = {int(match.replace(",", "")) for match in re.findall(r"\d[\d,]*", text)}
+    return digits | {SPELT[word] for word in re.findall(r"[a-z]+(?:-[a-z]+)*", text.lower()) if word in SPELT}
 
 
-def test_numbers_of_supported_claims_are_in_the_gold_sentences(scenarios: list[Scenario]) -> None:
+def test_numbers_of_supported_claims_are_in_the_gold_sentences(scenarios: tuple[Scenario, ...]) -> None:
     for scenario in scenarios:
-        for item, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
-            if claim.status == "supported" and isinstance(item.claim.quantity, Quantity):
+        for draft, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
+            if claim.status == "supported" and isinstance(draft.claim.quantity, Quantity):
                 stated = set().union(*(numbers_in(quote) for quote in quotes(scenario.example, claim)))
-                assert item.claim.quantity.n in numbers_in(claim.text), claim
-                assert item.claim.quantity.n in stated, claim
+                assert draft.claim.quantity.n in numbers_in(claim.text), claim
+                assert draft.claim.quantity.n in stated, claim
 
 
-def test_wrong_numbers_are_not_in_the_sentences_that_decide(scenarios: list[Scenario]) -> None:
+def test_wrong_numbers_are_not_in_the_sentences_that_decide(scenarios: tuple[Scenario, ...]) -> None:
     for scenario in scenarios:
-        for item, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
-            if claim.corruption in ("number", "version") and isinstance(item.claim.quantity, Quantity):
-                assert item.claim.quantity.n in numbers_in(claim.unsupported_span), claim
-                assert item.claim.quantity.n not in numbers_in(quotes(scenario.example, claim)[0]), claim
+        for draft, claim in zip(scenario.drafts, scenario.example.claims, strict=True):
+            if claim.corruption in ("number", "version") and isinstance(draft.claim.quantity, Quantity):
+                assert draft.claim.quantity.n in numbers_in(claim.unsupported_span), claim
+                assert draft.claim.quantity.n not in numbers_in(quotes(scenario.example, claim)[0]), claim
 
 
-def test_multihop_gold_needs_two_or_three_passages() -> None:
-    sizes = Counter(len(example.gold_ids) for example in SyntheticClaims("multihop"))
-    assert set(sizes) == {2, 3}
+def test_organisations_are_distinct_within_and_across_splits() -> None:
+    names = {
+        scenario.example.passages[0].title.split(" - ")[0]
+        for split in ("train", "validation", "hard", "multihop")
+        for scenario in claim_statistics.scenarios(split)
+    }
+    assert len(names) == 800 + 800 + 500 + 500
 
 
-def test_organisations_are_distinct_and_splits_share_no_example() -> None:
-    seen: dict[str, str] = {}
-    for split in ("train", "validation", "hard", "multihop"):
-        for example in SyntheticClaims(split):
-            org = re.split(r" - ", example.passages[0].title)[0]
-            assert org not in seen, (org, seen[org], example.id)
-            seen[org] = example.id
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_no_split_runs_out_of_organisations(domain: str) -> None:
+    businesses = load_domain(domain).businesses
+    splits = ("train", "validation", "hard", "multihop")
+    names = [organisation(businesses, split, 0, index) for split in splits for index in range(SPLITS[split])]
+    assert len(set(names)) == len(names)
 
 
-def test_items_do_not_depend_on_the_size_or_the_order_of_asking() -> None:
+def test_items_do_not_depend_on_the_size_or_the_order_of_access() -> None:
     small, large = SyntheticClaims("hard", size=7), SyntheticClaims("hard", size=5000)
     assert small[3] == large[3] == SyntheticClaims("hard")[3]
     assert small[-1] == large[6]
