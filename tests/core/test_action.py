@@ -24,11 +24,11 @@ def parse(action: object, **options: Any) -> ParsedAction:
 
 def calls(action: object, **options: Any) -> list[tuple[str, dict[str, Any]]]:
     """Name and arguments of each item; fails if one is an error."""
-    found = []
+    result = []
     for item in parse(action, **options).items:
         assert isinstance(item, ToolCall), item
-        found.append((item.name, item.arguments))
-    return found
+        result.append((item.name, item.arguments))
+    return result
 
 
 def error(action: object, **options: Any) -> CallError:
@@ -118,7 +118,7 @@ def test_a_call_knows_where_it_stands(name: str) -> None:
 def test_tagged_calls_agree_with_the_usual_regular_expression() -> None:
     text = f"a {TAGGED} b <tool_call>{{'name': 'x'}}</tool_call>".replace("'", '"') + TAGGED
     usual = [json.loads(body) for body in re.findall(r"<tool_call>(.*?)</tool_call>", text, re.DOTALL)]
-    assert calls(text) == [(one["name"], one.get("arguments", {})) for one in usual]
+    assert calls(text) == [(call["name"], call.get("arguments", {})) for call in usual]
 
 
 def test_several_calls_keep_their_order() -> None:
@@ -262,22 +262,22 @@ def test_nothing_to_read() -> None:
     ],
 )
 def test_broken_json_is_told_with_its_position(head: str, code: str, broken: str, fault: str) -> None:
-    found = error(head + broken)
-    assert found.code == code
-    assert (head + broken)[found.position :].startswith(fault)
-    assert f"(character {(found.position or 0) - len(head)})" in found.message
-    assert len(found.message) < 500
+    result = error(head + broken)
+    assert result.code == code
+    assert (head + broken)[result.position :].startswith(fault)
+    assert f"(character {(result.position or 0) - len(head)})" in result.message
+    assert len(result.message) < 500
 
 
 def test_text_behind_the_json_of_a_call_is_an_error() -> None:
     text = f"<tool_call>{OBJECT}}}</tool_call>"
-    found = error(text)
-    assert (found.code, found.position) == ("invalid_json", text.index("}</tool_call>"))
-    assert "expected nothing after the JSON object" in found.message
+    result = error(text)
+    assert (result.code, result.position) == ("invalid_json", text.index("}</tool_call>"))
+    assert "expected nothing after the JSON object" in result.message
 
 
 @pytest.mark.parametrize(
-    ("code", "says", "action"),
+    ("code", "phrase", "action"),
     [
         ("invalid_json", "must be followed by a JSON object", "<tool_call>search late fees</tool_call>"),
         ("invalid_json", "must be followed by a JSON object", "<tool_call></tool_call>"),
@@ -311,10 +311,10 @@ def test_text_behind_the_json_of_a_call_is_an_error() -> None:
         ("bad_shape", "a string or a list of parts, not a number", {"role": "assistant", "content": 3}),
     ],
 )
-def test_a_mistake_is_named(code: str, says: str, action: object) -> None:
-    found = error(action, limits=Limits(max_chars=2_000_000) if code == "bad_name" else Limits())
-    assert found.code == code
-    assert says in found.message
+def test_a_mistake_is_named(code: str, phrase: str, action: object) -> None:
+    result = error(action, limits=Limits(max_chars=2_000_000) if code == "bad_name" else Limits())
+    assert result.code == code
+    assert phrase in result.message
 
 
 def test_one_character_too_many_is_refused_and_the_transcript_keeps_the_beginning() -> None:
@@ -328,8 +328,8 @@ def test_one_character_too_many_is_refused_and_the_transcript_keeps_the_beginnin
 
 
 def test_calls_above_the_limit_are_dropped_with_an_error() -> None:
-    found = codes(TAGGED * 16), codes(TAGGED * 17), codes(TAGGED * 40)
-    assert found == (["search"] * 16, ["search"] * 16 + ["too_many_calls"], ["search"] * 16 + ["too_many_calls"])
+    result = codes(TAGGED * 16), codes(TAGGED * 17), codes(TAGGED * 40)
+    assert result == (["search"] * 16, ["search"] * 16 + ["too_many_calls"], ["search"] * 16 + ["too_many_calls"])
     assert codes(TAGGED * 40 + "</think>" + TAGGED) == ["search"]
 
 
@@ -420,9 +420,9 @@ def test_a_broken_native_call_is_answered_by_its_id(code: str, broken: dict[str,
     assert (middle.code, middle.id) == (code, "call_a")
     assert isinstance(first, ToolCall)
     assert isinstance(last, ToolCall)
-    kept = parsed.message.get("tool_calls") or []
-    assert [call["id"] for call in kept] == [item.id for item in parsed.items]
-    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call["function"]["name"]) for call in kept)
+    transcript_calls = parsed.message.get("tool_calls") or []
+    assert [call["id"] for call in transcript_calls] == [item.id for item in parsed.items]
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call["function"]["name"]) for call in transcript_calls)
     if middle.position is not None:
         assert 0 <= middle.position <= len(message_text(parsed.message))
 

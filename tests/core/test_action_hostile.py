@@ -44,8 +44,8 @@ def check(action: object) -> ParsedAction:
             assert type(item.arguments) is dict
             assert 0 <= item.start <= item.end <= len(text)  # empty for a native call without arguments
             assert 0 < len(item.name) <= DEFAULT_LIMITS.max_name_chars
-    kept = parsed.message.get("tool_calls")
-    assert not parsed.native or [item.id for item in parsed.items] == [call["id"] for call in kept or []]
+    transcript_calls = parsed.message.get("tool_calls")
+    assert not parsed.native or [item.id for item in parsed.items] == [call["id"] for call in transcript_calls or []]
     written = [parsed.message, parsed.text, [_plain(item) for item in parsed.items]]
     assert json.loads(json.dumps(written, ensure_ascii=False, allow_nan=False).encode()) == written
     return parsed

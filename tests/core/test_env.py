@@ -71,28 +71,28 @@ def test_the_seed_chooses_the_task_and_those_that_follow() -> None:
     def tasks(seed: int) -> list[str]:
         env = tiny()
         env.reset(seed=seed)
-        found = [env.task.id]
+        ids = [env.task.id]
         for _ in range(20):
             env.reset()
-            found.append(env.task.id)
-        return found
+            ids.append(env.task.id)
+        return ids
 
     assert tasks(3) == tasks(3) != tasks(4)
     assert set(tasks(3)) == {"t0", "t1", "t2"}
 
 
-@pytest.mark.parametrize(("wanted", "id"), [("t1", "t1"), (2, "t2"), (0, "t0"), (np.int64(1), "t1")])
-def test_a_task_is_chosen_by_id_or_index(wanted: Any, id: str) -> None:
+@pytest.mark.parametrize(("requested", "id"), [("t1", "t1"), (2, "t2"), (0, "t0"), (np.int64(1), "t1")])
+def test_a_task_is_chosen_by_id_or_index(requested: Any, id: str) -> None:
     env = tiny()
-    _, info = env.reset(options={"task": wanted})
+    _, info = env.reset(options={"task": requested})
     assert info["task"] == env.task.id == id
     assert type(env.episode.index) is int
 
 
-@pytest.mark.parametrize("wanted", [3, -1, True, 1.0, "t9", ["t1"], np.array([1]), b"t1"])
-def test_a_task_that_does_not_exist_is_refused(wanted: Any) -> None:
+@pytest.mark.parametrize("requested", [3, -1, True, 1.0, "t9", ["t1"], np.array([1]), b"t1"])
+def test_a_task_that_does_not_exist_is_refused(requested: Any) -> None:
     with pytest.raises(ConfigError, match="no task"):
-        tiny().reset(options={"task": wanted})
+        tiny().reset(options={"task": requested})
 
 
 def test_an_unknown_option_is_refused() -> None:
@@ -122,10 +122,10 @@ def test_the_turn_limit_truncates_and_a_submission_in_the_last_turn_counts() -> 
 def test_an_action_that_cannot_be_read_costs_a_turn_and_no_more() -> None:
     env = tiny(max_turns=3)
     env.reset(seed=0)
-    for left in (2, 1, 0):
+    for turns_left in (2, 1, 0):
         _, reward, terminated, truncated, info = env.step("no call here")
-        assert (reward, terminated, truncated) == (0.0, False, left == 0)
-        assert (info["error"], info["turns_left"]) == ("no_tool_call", left)
+        assert (reward, terminated, truncated) == (0.0, False, turns_left == 0)
+        assert (info["error"], info["turns_left"]) == ("no_tool_call", turns_left)
 
 
 def test_the_length_limit_counts_everything_that_was_said() -> None:
@@ -152,7 +152,7 @@ def test_a_submission_over_the_length_limit_still_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "kept"),
+    ("texts", "sizes"),
     [
         (["short"], [5]),
         (["x" * 100], [100]),
@@ -165,18 +165,18 @@ def test_a_submission_over_the_length_limit_still_counts() -> None:
         (["x" * 50] * 16, [10, *[6] * 15]),
     ],
 )
-def test_what_one_turn_answers_is_bounded_and_a_cut_is_marked(texts: list[str], kept: list[int]) -> None:
+def test_what_one_turn_answers_is_bounded_and_a_cut_is_marked(texts: list[str], sizes: list[int]) -> None:
     env = tiny(max_observation_chars=100)
     env.reset(seed=0)
     calls = [(str(i), "say", json.dumps({"text": text})) for i, text in enumerate(texts)]
     _, _, _, _, info = env.step(native(*calls))
-    shown = [message["content"].removesuffix("\n(turns left: 11)") for message in info["messages"]]
+    contents = [message["content"].removesuffix("\n(turns left: 11)") for message in info["messages"]]
     expected = [
         text if size == len(text) else f"{text[:size]}… [cut: {len(text) - size} more characters]"
-        for text, size in zip(texts, kept, strict=True)
+        for text, size in zip(texts, sizes, strict=True)
     ]
-    assert shown == expected
-    assert sum(kept) <= 100
+    assert contents == expected
+    assert sum(sizes) <= 100
 
 
 def test_native_calls_are_answered_by_their_ids_in_order() -> None:
@@ -192,10 +192,10 @@ def test_native_calls_are_answered_by_their_ids_in_order() -> None:
         content="I try several things.",
     )
     obs, reward, terminated, _, info = env.step(action)
-    said = env.episode.messages[2]
+    message = env.episode.messages[2]
     assert [message["role"] for message in info["messages"]] == ["tool"] * 6
-    assert [m["tool_call_id"] for m in info["messages"]] == [call["id"] for call in said["tool_calls"]]
-    assert len({call["id"] for call in said["tool_calls"]}) == 6
+    assert [m["tool_call_id"] for m in info["messages"]] == [call["id"] for call in message["tool_calls"]]
+    assert len({call["id"] for call in message["tool_calls"]}) == 6
     contents = [message["content"] for message in info["messages"]]
     assert contents[0] == "one"
     assert contents[1].startswith("Error (invalid_json)")
@@ -203,7 +203,7 @@ def test_native_calls_are_answered_by_their_ids_in_order() -> None:
     assert contents[3:5] == ["two", "Thank you."]
     assert contents[5] == "The episode is over; this call was not done."
     assert (reward, terminated, info["error"]) == (0.5, True, "invalid_json")
-    assert env.said == ["one", "two", "0.5"]
+    assert env.submitted_texts == ["one", "two", "0.5"]
     assert obs == "\n\n".join(contents)
 
 
@@ -230,7 +230,7 @@ def test_a_tool_that_fails_is_an_error_and_never_a_zero_score(caplog: pytest.Log
     assert info["error"] == "infrastructure"
     assert [message["tool_call_id"] for message in info["messages"]] == ["a", "b", "c"]
     assert "index server" not in obs
-    assert env.said == []
+    assert env.submitted_texts == []
 
 
 def test_scoring_that_fails_is_an_error_too(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -306,7 +306,7 @@ def test_a_copy_branches_the_episode() -> None:
     twin = copy.deepcopy(env)
     env.step(say("mine"))
     assert len(twin.episode.turns) == 1
-    assert twin.said == ["common"]
+    assert twin.submitted_texts == ["common"]
     assert twin.tasks is env.tasks and twin.config is env.config and twin.spec is env.spec
     assert twin.step('{"value": 0.5}')[1] == 0.5
     assert env.step('{"value": 1}')[1] == 1.0

@@ -38,9 +38,9 @@ def _as_before() -> Iterator[None]:
     tables: list[dict[str, Any]] = [registry._specs, gymnasium.registry]
     before = [dict(table) for table in tables]
     yield
-    for table, kept in zip(tables, before, strict=True):
+    for table, saved in zip(tables, before, strict=True):
         table.clear()
-        table.update(kept)
+        table.update(saved)
 
 
 def test_the_claimcheck_family_is_listed() -> None:
@@ -72,9 +72,9 @@ def test_every_class_is_its_own_card(id: str) -> None:
 @pytest.mark.parametrize("id", list_envs())
 def test_defaults_and_fixed_settings_are_settings_of_the_config_class(id: str) -> None:
     entry = spec(id)
-    known = entry.load().Config.model_fields
-    assert set(entry.kwargs) <= set(known)
-    assert entry.fixed <= set(known)
+    settings = entry.load().Config.model_fields
+    assert set(entry.kwargs) <= set(settings)
+    assert entry.fixed <= set(settings)
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_registering_twice_is_harmless_only_when_nothing_differs() -> None:
     first = register("tiny", ENTRY, "A tiny one.", kwargs={"max_turns": 5})
     assert register("tiny", ENTRY, "A tiny one.", kwargs={"max_turns": 5}) == first
     others: list[dict[str, Any]] = [{"entry_point": "elsewhere:Env"}, {"kwargs": {"max_turns": 6}}, {"version": 2}]
-    for other in others:
+    for changes in others:
         with pytest.raises(ConfigError, match=r"the id 'tiny' is taken by tiny_env:TinyEnv: choose another id"):
-            register(**{"id": "tiny", "entry_point": ENTRY, "summary": "A tiny one.", **other})
+            register(**{"id": "tiny", "entry_point": ENTRY, "summary": "A tiny one.", **changes})
     assert spec("tiny").kwargs == {"max_turns": 5}
 
 

@@ -33,9 +33,9 @@ def test_a_value_is_built_once_while_many_threads_wait_for_it() -> None:
         return shared(("test", "once"), build)
 
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(ask, range(8)))
+        results = list(pool.map(ask, range(8)))
     assert len(built) == 1
-    assert all(one is built[0] for one in found)
+    assert all(value is built[0] for value in results)
 
 
 def test_different_keys_do_not_wait_for_each_other() -> None:
@@ -45,8 +45,8 @@ def test_different_keys_do_not_wait_for_each_other() -> None:
         return inside.wait()  # passes only when both builds are under way together
 
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda key: shared(("test", key), build), "ab"))
-    assert sorted(found) == [0, 1]
+        results = list(pool.map(lambda key: shared(("test", key), build), "ab"))
+    assert sorted(results) == [0, 1]
 
 
 def test_a_build_may_ask_for_other_shared_values() -> None:
@@ -89,6 +89,6 @@ def test_copies_of_shared_objects_are_the_objects() -> None:
     class Heavy(Immutable):
         pass
 
-    one = Heavy()
-    assert copy.copy(one) is one
-    assert copy.deepcopy({"a": [one]})["a"][0] is one
+    value = Heavy()
+    assert copy.copy(value) is value
+    assert copy.deepcopy({"a": [value]})["a"][0] is value

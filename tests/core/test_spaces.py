@@ -86,7 +86,7 @@ def test_only_text_is_an_observation(value: Any) -> None:
 def test_a_space_samples_what_it_contains_and_repeats_itself_by_seed(space: Any) -> None:
     space.seed(3)
     first = [space.sample() for _ in range(20)]
-    assert all(one in space for one in first)
+    assert all(action in space for action in first)
     space.seed(3)
     assert [space.sample() for _ in range(20)] == first
     space.seed(4)

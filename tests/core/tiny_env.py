@@ -62,7 +62,7 @@ class TinyEnv(Env[TinyTask]):
     implicit: ClassVar[Mapping[str, str]] = {"value": "submit"}
     fail_in_score = False
     fail_in_begin = False
-    said: list[str]
+    submitted_texts: list[str]
 
     def load_tasks(self) -> TinyTasks:
         return TASKS
@@ -70,7 +70,7 @@ class TinyEnv(Env[TinyTask]):
     def initial_messages(self, task: TinyTask) -> list[Message]:
         if self.fail_in_begin:
             raise OSError("no first message today")
-        self.said = []
+        self.submitted_texts = []
         return [{"role": "system", "content": "Speak."}, {"role": "user", "content": f"Task {task.id}."}]
 
     def available_tools(self) -> Sequence[ToolSchema]:
@@ -80,21 +80,21 @@ class TinyEnv(Env[TinyTask]):
         if call.name == "boom":
             raise ConnectionError("the index server is away")
         if call.name == "submit":
-            self.said.append(str(call.arguments.get("value")))
+            self.submitted_texts.append(str(call.arguments.get("value")))
             self.finish()
             return ToolResult("Thank you.", "submit", call.arguments, call_id=call.id)
         if call.name != "say":
             return ToolResult(
                 f"No tool {call.name}.", call.name, error=ToolError("unknown_tool", "unknown"), call_id=call.id
             )
-        self.said.append(call.arguments["text"])
+        self.submitted_texts.append(call.arguments["text"])
         return ToolResult(call.arguments["text"], "say", call.arguments, call_id=call.id)
 
     def score(self) -> RewardReport:
         if self.fail_in_score:
             raise ZeroDivisionError("scoring is broken")
         submitted = self.episode.stop == "submitted"
-        value = float(self.said[-1]) if submitted else 0.0
+        value = float(self.submitted_texts[-1]) if submitted else 0.0
         return RewardReport(value, {"value": value}, {"value": 1.0})
 
 

@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
     @property
     def text(self) -> str:
-        thought, answer = (" ".join(one.text for one in part) for part in (self.thought, self.answer))
+        thought, answer = (" ".join(traced.text for traced in part) for part in (self.thought, self.answer))
         return f"<think> {thought} </think> <answer> {answer} </answer>"
 
 
@@ -158,8 +158,8 @@ class TableCounter:
 
     def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         self.calls += 1
-        self.asked += [tuple(one) for one in queries]
-        return np.array([self.table.get(frozenset(one), self.default) for one in queries], dtype=np.int64)
+        self.asked += [tuple(part) for part in queries]
+        return np.array([self.table.get(frozenset(part), self.default) for part in queries], dtype=np.int64)
 
     def describe(self) -> dict[str, Any]:
         return {"counter": "table"}
@@ -177,7 +177,7 @@ class TableExtractor:
 
     def extract(self, sentences: Sequence[str]) -> list[list[Triplet]]:
         self.seen += sentences
-        return [list(self.table.get(one, ())) for one in sentences]
+        return [list(self.table.get(sentence, ())) for sentence in sentences]
 
     def describe(self) -> dict[str, Any]:
         return {"extractor": "table"}

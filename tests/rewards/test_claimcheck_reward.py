@@ -239,7 +239,7 @@ def test_the_same_sentence_in_two_passages_and_twice_in_one_is_covered_by_quotin
         "again", "test", "x", "?", "No exceptions.", passages(*texts),
         (GoldClaim("No exceptions.", "supported", facts),), "supported",
     )  # fmt: skip
-    one_each = [claim("No exceptions.", "supported", [place], again) for place in ("E1", "E2")]
+    one_each = [claim("No exceptions.", "supported", [passage], again) for passage in ("E1", "E2")]
     assert totals(score(example, verdict("supported", *one_each))) == pytest.approx((1.0, 1.0, 1.0))
 
 

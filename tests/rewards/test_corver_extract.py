@@ -23,11 +23,11 @@ def extract(sentence: str) -> list[Triplet]:
 
 
 def first_query(sentence: str) -> set[str] | None:
-    found = next((one for one in extract(sentence) if one.valid), None)
-    return None if found is None else {word.lower() for word in build_query(found) or ()}
+    triplet = next((triplet for triplet in extract(sentence) if triplet.valid), None)
+    return None if triplet is None else {word.lower() for word in build_query(triplet) or ()}
 
 
-TRACED = [one for case in CASES for one in case.sentences]
+TRACED = [sentence for case in CASES for sentence in case.sentences]
 LONGER_NAMES = {
     # The published model shortens these names; a rule takes what stands there.
     TRACED[8].text: {"men’s", "division"},
@@ -35,18 +35,18 @@ LONGER_NAMES = {
 }
 
 
-@pytest.mark.parametrize("traced", TRACED, ids=[one.triplet.tail for one in TRACED])
+@pytest.mark.parametrize("traced", TRACED, ids=[sentence.triplet.tail for sentence in TRACED])
 def test_the_paper_s_traced_sentences_ask_for_the_same_words(traced: tuple[str, Triplet]) -> None:
     text, triplet = traced[0], traced[1]
-    theirs = {word.lower() for word in build_query(triplet) or ()}
-    assert first_query(text) == theirs | LONGER_NAMES.get(text, set())
+    published = {word.lower() for word in build_query(triplet) or ()}
+    assert first_query(text) == published | LONGER_NAMES.get(text, set())
 
 
 @pytest.mark.parametrize(("text", "triplet"), FIGURE_7[:2])
 def test_the_single_sentences_of_figure_7_ask_for_what_the_paper_asked(text: str, triplet: Triplet) -> None:
-    theirs = {word.lower() for word in build_query(triplet) or ()}
+    published = {word.lower() for word in build_query(triplet) or ()}
     # "New York" stands in the sentence where the published model writes "NY".
-    assert {{"new": "ny", "york": "ny"}.get(word, word) for word in first_query(text) or ()} == theirs
+    assert {{"new": "ny", "york": "ny"}.get(word, word) for word in first_query(text) or ()} == published
 
 
 def test_a_mother_s_long_name_is_taken_whole() -> None:
@@ -129,11 +129,11 @@ def test_any_text_is_read_and_what_is_found_stands_in_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["Paris, ", "won, won ", "the ", "A's ", "1 ", "(", "and was ", "of of X ", "X" * 50]
+    "fragment", ["Paris, ", "won, won ", "the ", "A's ", "1 ", "(", "and was ", "of of X ", "X" * 50]
 )
-def test_a_megabyte_without_a_full_stop_is_read_to_its_bound(piece: str) -> None:
+def test_a_megabyte_without_a_full_stop_is_read_to_its_bound(fragment: str) -> None:
     # A reader whose time grows with the square would not come back.
-    sentence = piece * (1_000_000 // len(piece))
+    sentence = fragment * (1_000_000 // len(fragment))
     assert extract(sentence) == extract(sentence[:2_000])
 
 
@@ -162,10 +162,10 @@ def test_a_cache_is_safe_in_threads_and_copies_start_empty() -> None:
     cache = cached_extractor(RuleExtractor(), 16)
     results: list[list[list[Triplet]]] = []
     threads = [threading.Thread(target=lambda: results.append(cache.extract(sentences))) for _ in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert results == [plain] * 8
     for twin in (copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))):
         assert twin.hits == twin.misses == 0
@@ -263,6 +263,14 @@ def test_stopping_at_the_first_valid_triplet_finds_the_first_of_all(batch: list[
 def test_long_and_foreign_sentences_stop_at_the_same_triplet() -> None:
     rng = random.Random(0)
     long = [" ".join(rng.choices(WORDS, k=size)) for size in (300, 1_000, 3_000)]
-    batch = [*(one.text for one in TRACED), *long, "(" * 5_000, "Élodie met Bob in 1975.", "", "a b", "\x00 is \x1f b"]
+    batch = [
+        *(sentence.text for sentence in TRACED),
+        *long,
+        "(" * 5_000,
+        "Élodie met Bob in 1975.",
+        "",
+        "a b",
+        "\x00 is \x1f b",
+    ]
     extractor = RuleExtractor()
     assert extractor.extract_first(batch) == list(map(first_valid, extractor.extract(batch)))

@@ -110,8 +110,8 @@ words = st.lists(
 def test_the_boundary_judge_only_takes_what_the_published_one_takes(answer: str, golds: list[str]) -> None:
     # On plain letters; marks are where the published rule refuses what it should not.
     if judge_answer(answer, golds, "boundary") == "good" and answer.isascii():
-        shown = [one for one in golds if normalise_answer(one)]
-        assert judge_answer(answer, shown) == "good" or not normalise_answer(answer)
+        visible = [gold for gold in golds if normalise_answer(gold)]
+        assert judge_answer(answer, visible) == "good" or not normalise_answer(answer)
 
 
 @settings(max_examples=300, deadline=None)

@@ -62,7 +62,7 @@ part = st.text(alphabet="ab, 'é.[](’", min_size=1, max_size=12).map(str.strip
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(part, part, part).map(lambda parts: Triplet(*parts)), max_size=4))
 def test_well_formed_lists_come_back(triplets: list[Triplet]) -> None:
-    assert read_triplets(json.dumps([list(one) for one in triplets], ensure_ascii=False)) == triplets
+    assert read_triplets(json.dumps([list(triplet) for triplet in triplets], ensure_ascii=False)) == triplets
 
 
 @settings(max_examples=300, deadline=None)
@@ -72,10 +72,10 @@ def test_any_output_is_read(text: str) -> None:
         assert len(triplet) == 3
 
 
-@pytest.mark.parametrize("piece", ["[", "[[", '["', ",", '["a",', "\\", "'", "]"])
-def test_megabytes_are_read(piece: str) -> None:
+@pytest.mark.parametrize("fragment", ["[", "[[", '["', ",", '["a",', "\\", "'", "]"])
+def test_megabytes_are_read(fragment: str) -> None:
     # A reader whose time grows with the square would not come back.
-    read_triplets("[" + piece * 1_000_000)
+    read_triplets("[" + fragment * 1_000_000)
 
 
 def test_a_folder_without_a_model_is_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_a_real_model_s_outputs_become_triplets_in_order(scripted: Path) -> None
         "A rather long sentence about Ann Lee, with [[0]] inside it.",
         "Bob [[2]] in Rome.",
     ] * 3
-    found = ModelExtractor(str(scripted), batch=4).extract(sentences)
-    assert found == [[], [A], [Triplet("Bob", "was born in", "Rome, Italy"), Triplet("Bob", "died in", "1999")]] * 3
+    triplets = ModelExtractor(str(scripted), batch=4).extract(sentences)
+    assert triplets == [[], [A], [Triplet("Bob", "was born in", "Rome, Italy"), Triplet("Bob", "died in", "1999")]] * 3
 
 
 def test_batches_are_at_most_as_large_as_asked(scripted: Path) -> None:
@@ -174,5 +174,5 @@ def test_padding_on_the_left_does_not_change_what_a_random_model_says(tmp_path: 
     assert loaded is not None
     prompts = [[5, 6, 7], [9, 10, 11, 12, 13, 14, 15], [20]]
     together = model_extractor.generate_greedily(loaded, prompts, 12)
-    assert together == [model_extractor.generate_greedily(loaded, [one], 12)[0] for one in prompts]
+    assert together == [model_extractor.generate_greedily(loaded, [prompt], 12)[0] for prompt in prompts]
     assert any(together)

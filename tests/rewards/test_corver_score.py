@@ -20,21 +20,21 @@ from tests.rewards.corver_paper import CASES, WORKED, WORKED_TRIPLETS, Case, Tab
 
 
 def traced(case: Case) -> tuple[TableCounter, TableExtractor]:
-    counts = {build_query(one.triplet): one.count for one in case.sentences}
-    return TableCounter(counts), TableExtractor({one.text: [one.triplet] for one in case.sentences})
+    counts = {build_query(sentence.triplet): sentence.count for sentence in case.sentences}
+    return TableCounter(counts), TableExtractor({sentence.text: [sentence.triplet] for sentence in case.sentences})
 
 
 @pytest.mark.parametrize("case", CASES, ids=("case-1", "case-2"))
 def test_every_sentence_of_the_papers_traces_earns_what_the_paper_prints(case: Case) -> None:
     score = score_completion(case.text, case.gold, *traced(case))
-    assert [one.sentence.text for one in score.sentences] == [one.text for one in case.sentences]
-    assert [one.sentence.block for one in score.sentences] == ["think"] * len(case.thought) + ["answer"] * 2
-    assert score.counts == tuple(one.count for one in case.sentences)
-    assert [one.reward for one in score.sentences] == [one.reward for one in case.sentences]
+    assert [sentence.sentence.text for sentence in score.sentences] == [sentence.text for sentence in case.sentences]
+    assert [sentence.sentence.block for sentence in score.sentences] == ["think"] * len(case.thought) + ["answer"] * 2
+    assert score.counts == tuple(sentence.count for sentence in case.sentences)
+    assert [sentence.reward for sentence in score.sentences] == [sentence.reward for sentence in case.sentences]
     assert score.label == "good"
     assert score.format_ok
-    places = [case.text.index(one.text) for one in case.sentences]
-    assert [one.sentence.start for one in score.sentences] == places
+    places = [case.text.index(sentence.text) for sentence in case.sentences]
+    assert [sentence.sentence.start for sentence in score.sentences] == places
 
 
 @pytest.mark.parametrize("case", CASES, ids=("case-1", "case-2"))
@@ -42,15 +42,15 @@ def test_the_total_is_the_response_return_and_the_mean_over_the_blocks_character
     score = score_completion(case.text, case.gold, *traced(case))
     thought, answer = case.text[8:].split(" </think> <answer> ")
     chars = len(thought) + len(answer.removesuffix(" </answer>"))
-    by_hand = sum(one.reward * len(one.text) for one in case.sentences) / chars
+    by_hand = sum(sentence.reward * len(sentence.text) for sentence in case.sentences) / chars
     report = reward_report(score, REFERENCE, message=3)
     assert report.total == pytest.approx(2 + 1 + by_hand, abs=1e-12)
     assert report.components["cooccurrence_mean"] == pytest.approx(
-        math.fsum(one.reward for one in case.sentences) / len(case.sentences)
+        math.fsum(sentence.reward for sentence in case.sentences) / len(case.sentences)
     )
-    earning = [(3, case.text.index(one.text), one.reward) for one in case.sentences if one.reward]
+    earning = [(3, case.text.index(sentence.text), sentence.reward) for sentence in case.sentences if sentence.reward]
     assert [(span.message, span.start, span.value) for span in report.spans] == earning
-    assert report.metrics["counts"] == [one.count for one in case.sentences]
+    assert report.metrics["counts"] == [sentence.count for sentence in case.sentences]
 
 
 def worked(rule: str, counts: dict[tuple[str, ...], int]) -> tuple[float, int | None]:
@@ -98,8 +98,8 @@ def test_the_tiers_are_those_of_equation_2(count: int | None, reward: float) -> 
 
 
 def test_only_the_first_valid_triplet_counts_even_when_it_makes_no_query() -> None:
-    found = [Triplet("He", "met", "Anna Karenina"), Triplet("Vronsky", "is", "vronsky"), Triplet("Ab", "r", "Cd")]
-    score = score_completion("S.", "x", TableCounter({}, 99), TableExtractor({"S.": found}))
+    triplets = [Triplet("He", "met", "Anna Karenina"), Triplet("Vronsky", "is", "vronsky"), Triplet("Ab", "r", "Cd")]
+    score = score_completion("S.", "x", TableCounter({}, 99), TableExtractor({"S.": triplets}))
     assert score.sentences[0].query is None
     assert score.sentences[0].reward == 0.0
 
@@ -175,7 +175,7 @@ def test_over_a_real_index_sentences_earn_by_what_the_corpus_says() -> None:
     )
     score = score_completion(text, "Bob Ray", counter, RuleExtractor())
     assert score.counts == (25, 1, 0, 25)
-    assert [one.reward for one in score.sentences] == [0.1, -0.1, -0.3, 0.1]
+    assert [sentence.reward for sentence in score.sentences] == [0.1, -0.1, -0.3, 0.1]
 
 
 @settings(max_examples=200, deadline=None)
@@ -185,8 +185,8 @@ def test_over_a_real_index_sentences_earn_by_what_the_corpus_says() -> None:
 def test_no_text_makes_the_reward_raise_and_every_part_stays_in_its_range(
     text: str, gold: list[str], rule: str
 ) -> None:
-    for whole in (text, f"<think>{text}. Paris is in {text}</think><answer>{text}"):
-        score = score_completion(whole, gold, INDEX, RuleExtractor(), CorverRules(rule=rule), question=text)
+    for completion in (text, f"<think>{text}. Paris is in {text}</think><answer>{text}"):
+        score = score_completion(completion, gold, INDEX, RuleExtractor(), CorverRules(rule=rule), question=text)
         for rubric in RUBRICS.values():
             report = reward_report(score, rubric)
             assert -2.3 - 1e-9 <= (report.total or 0.0) <= 3.1 + 1e-9
@@ -198,21 +198,26 @@ INDEX = memory_index(["Paris is in France. " * 30, "Ann met Bob."])
 PEOPLE = ("Ann Lee", "Bob Ray", "Cid Fox", "Dan Orr", "Rome-Oslo", "Nobody")
 WORLD = memory_index(
     [
-        f"{one} met {other} in Rome-Oslo."
-        for i, one in enumerate(PEOPLE[:4])
-        for other in PEOPLE[:i]
+        f"{person} met {limited} in Rome-Oslo."
+        for i, person in enumerate(PEOPLE[:4])
+        for limited in PEOPLE[:i]
         for _ in range(7 * i)
     ]
     + ["Dan Orr wrote to Ann Lee."] * 4
 )
 TABLE = TableCounter({("Ann", "Lee", "Bob", "Ray"): 4}, 33)
-told = st.builds(
+statements = st.builds(
     "{} {} {}.".format, st.sampled_from(PEOPLE), st.sampled_from(["met", "wrote to"]), st.sampled_from(PEOPLE)
 )
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(told, min_size=1, max_size=8), told, st.sampled_from(["first", "min", "relcheck"]), st.integers(5, 40))
+@given(
+    st.lists(statements, min_size=1, max_size=8),
+    statements,
+    st.sampled_from(["first", "min", "relcheck"]),
+    st.integers(5, 40),
+)
 def test_counting_to_the_last_tier_changes_no_reward(thought: list[str], answer: str, rule: str, high: int) -> None:
     text = f"<think>{' '.join(thought)}</think><answer>{answer}</answer>"
     exact = CorverRules(rule=rule, high_count=high)
@@ -222,8 +227,10 @@ def test_counting_to_the_last_tier_changes_no_reward(thought: list[str], answer:
             for rules in (exact, replace(exact, exact_counts=False))
         )
         assert full.components == bounded.components
-        for one, other in zip(full.sentences, bounded.sentences, strict=True):
-            assert one._replace(count=None, relation_count=None) == other._replace(count=None, relation_count=None)
-            most = None if rule == "min" or one.count is None else min(one.count, high)
-            assert other.count == (one.count if rule == "min" else most)
-            assert bool(one.relation_count) == bool(other.relation_count)
+        for sentence, limited in zip(full.sentences, bounded.sentences, strict=True):
+            assert sentence._replace(count=None, relation_count=None) == limited._replace(
+                count=None, relation_count=None
+            )
+            expected = None if rule == "min" or sentence.count is None else min(sentence.count, high)
+            assert limited.count == (sentence.count if rule == "min" else expected)
+            assert bool(sentence.relation_count) == bool(limited.relation_count)

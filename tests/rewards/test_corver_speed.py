@@ -16,7 +16,7 @@ from tests.rewards.corver_paper import CASES
 
 def test_every_stage_has_its_row(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
-    text.write_text("\n\n".join(one.text for case in CASES for one in case.sentences) * 3, "utf-8")
+    text.write_text("\n\n".join(sentence.text for case in CASES for sentence in case.sentences) * 3, "utf-8")
     build_index(open_source(text), tmp_path / "corpus.cooc", memory_mb=64, workers=1)
     for index in (None, tmp_path / "corpus.cooc"):
         lines = list(measure_corver(Plan(index, text, batches=1, processes=1)))

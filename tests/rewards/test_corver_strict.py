@@ -34,25 +34,29 @@ def score(thought: str, answer: str = "1975", question: str = QUESTION) -> Corve
 
 
 def strict(thought: str, answer: str = "1975", question: str = QUESTION) -> float:
-    found = score(thought, answer, question)
-    return STRICT.total(found.components, found.gates)
+    scored = score(thought, answer, question)
+    return STRICT.total(scored.components, scored.gates)
 
 
 def published(thought: str, answer: str = "1975") -> float:
-    found = score(thought, answer)
-    return REFERENCE.total(found.components, found.gates)
+    scored = score(thought, answer)
+    return REFERENCE.total(scored.components, scored.gates)
 
 
 def rewards(thought: str, answer: str = "1975", question: str = QUESTION) -> list[tuple[float, str]]:
-    return [(one.strict_reward, one.note) for one in score(thought, answer, question).sentences]
+    return [(sentence.strict_reward, sentence.note) for sentence in score(thought, answer, question).sentences]
 
 
 HONEST = f"{SUPPORTED} {ALSO}"
 
 
 def test_honest_supported_sentences_earn_what_they_earn_as_published() -> None:
-    found = score(HONEST)
-    assert [one.strict_reward for one in found.sentences] == [one.reward for one in found.sentences] == [0.1, 0.1, 0.0]
+    scored = score(HONEST)
+    assert (
+        [sentence.strict_reward for sentence in scored.sentences]
+        == [sentence.reward for sentence in scored.sentences]
+        == [0.1, 0.1, 0.0]
+    )
     assert strict(HONEST) == pytest.approx(published(HONEST))
 
 
@@ -90,23 +94,23 @@ def test_truisms_off_the_topic_earn_what_unsupported_sentences_do_where_the_ques
     assert rewards(f"{SUPPORTED} {TRUISM}", question="")[1] == (0.1, "")
     off_and_invented = TableCounter({})
     text = f"<think>{SUPPORTED} {TRUISM}</think><answer>1975</answer>"
-    found = score_completion(text, ["1975"], off_and_invented, RuleExtractor(), question=QUESTION)
-    assert found.sentences[1].strict_reward == -0.3
+    scored = score_completion(text, ["1975"], off_and_invented, RuleExtractor(), question=QUESTION)
+    assert scored.sentences[1].strict_reward == -0.3
 
 
 def test_a_topic_is_carried_on_by_what_is_on_it() -> None:
     assert rewards(f"{ALSO} {SUPPORTED}")[0] == (0.1, "")
-    asked = "Who won the Stanley Cup in 1975?"
-    assert rewards(f"{SUPPORTED} {ALSO}", question=asked)[1] == (0.1, "")
-    assert rewards(f"{ALSO} {SUPPORTED}", question=asked)[0] == (-0.3, "off topic")
+    question = "Who won the Stanley Cup in 1975?"
+    assert rewards(f"{SUPPORTED} {ALSO}", question=question)[1] == (0.1, "")
+    assert rewards(f"{ALSO} {SUPPORTED}", question=question)[0] == (-0.3, "off topic")
 
 
 def test_namesakes_are_off_the_topic() -> None:
     namesake = "Bernie Sanders lived in Paris."
     counts = TableCounter({}, 99)
     text = f"<think>{namesake}</think><answer>1975</answer>"
-    found = score_completion(text, "1975", counts, RuleExtractor(), question="Whom did Bernie Parent play for?")
-    assert found.sentences[0].note == "off topic"
+    scored = score_completion(text, "1975", counts, RuleExtractor(), question="Whom did Bernie Parent play for?")
+    assert scored.sentences[0].note == "off topic"
 
 
 def test_one_endless_sentence_earns_nothing() -> None:
@@ -135,16 +139,16 @@ def test_white_space_that_makes_the_alignment_fail_costs_the_format() -> None:
 
 def test_a_refusal_is_not_made_to_name_entities() -> None:
     text = "<think>unknown</think><answer>I dont know</answer>"
-    found = score_completion(text, ["1975"], COUNTS, RuleExtractor(), question=QUESTION)
-    assert [one.strict_reward for one in found.sentences] == [0.0, 0.0]
-    assert STRICT.total(found.components, found.gates) == 0.0
-    assert STRICT.total(found.components, found.gates) < strict(HONEST)
+    scored = score_completion(text, ["1975"], COUNTS, RuleExtractor(), question=QUESTION)
+    assert [sentence.strict_reward for sentence in scored.sentences] == [0.0, 0.0]
+    assert STRICT.total(scored.components, scored.gates) == 0.0
+    assert STRICT.total(scored.components, scored.gates) < strict(HONEST)
 
 
 def test_without_a_counter_nothing_is_held_against_a_sentence() -> None:
     text = f"<think>{PRONOUN} {PRONOUN}</think><answer>1975</answer>"
-    found = score_completion(text, ["1975"], None, RuleExtractor(), question=QUESTION)
-    assert found.components["cooccurrence_strict"] == 0.0
+    scored = score_completion(text, ["1975"], None, RuleExtractor(), question=QUESTION)
+    assert scored.components["cooccurrence_strict"] == 0.0
 
 
 SENTENCES = st.lists(
@@ -158,12 +162,12 @@ def test_more_support_never_costs(thought: list[str], answer: list[str], low: in
     text = f"<think>{' '.join(thought)}</think><answer>{' '.join(answer)}</answer>"
     totals = []
     for count in (low, low + more):
-        found = score_completion(text, ["1975"], TableCounter({}, count), RuleExtractor(), question=QUESTION)
-        totals.append(STRICT.total(found.components, found.gates))
+        scored = score_completion(text, ["1975"], TableCounter({}, count), RuleExtractor(), question=QUESTION)
+        totals.append(STRICT.total(scored.components, scored.gates))
         bounds = CorverRules()
-        for one in found.sentences:
-            assert bounds.none_reward <= one.strict_reward <= bounds.high_reward
-            assert one.strict_reward <= max(one.reward, 0.0)
+        for sentence in scored.sentences:
+            assert bounds.none_reward <= sentence.strict_reward <= bounds.high_reward
+            assert sentence.strict_reward <= max(sentence.reward, 0.0)
     assert totals[0] <= totals[1] + 1e-12
 
 
@@ -172,10 +176,12 @@ def test_more_support_never_costs(thought: list[str], answer: list[str], low: in
 def test_a_repetition_never_raises_the_total(thought: list[str], count: int) -> None:
     def total(sentences: list[str]) -> float:
         text = f"<think>{' '.join(sentences)}</think><answer>1975</answer>"
-        found = score_completion(text, ["1975"], TableCounter({}, count), RuleExtractor(), question=QUESTION)
-        sizes = [one.sentence.end - one.sentence.start for one in found.sentences]
+        scored = score_completion(text, ["1975"], TableCounter({}, count), RuleExtractor(), question=QUESTION)
+        sizes = [sentence.sentence.end - sentence.sentence.start for sentence in scored.sentences]
         # Without the blanks between sentences, which belong to none.
-        return sum(one.strict_reward * size for one, size in zip(found.sentences, sizes, strict=True)) / sum(sizes)
+        return sum(
+            sentence.strict_reward * size for sentence, size in zip(scored.sentences, sizes, strict=True)
+        ) / sum(sizes)
 
-    for one in set(thought):
-        assert total([*thought, one]) <= total(thought) + 1e-12
+    for sentence in set(thought):
+        assert total([*thought, sentence]) <= total(thought) + 1e-12

@@ -36,15 +36,15 @@ completions = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
 
 def texts(completion: str) -> list[str]:
-    return [one.text for one in split_sentences(completion)]
+    return [sentence.text for sentence in split_sentences(completion)]
 
 
 def test_both_blocks_are_read_in_order_with_their_places() -> None:
     text = "<think> One. Two!  Three </think>\n\n<answer>\nFour? Five.</answer> tail."
     assert texts(text) == ["One.", "Two!", "Three", "Four?", "Five."]
-    assert [one.block for one in split_sentences(text)] == ["think"] * 3 + ["answer"] * 2
-    for one in split_sentences(text):
-        assert text[one.start : one.end] == one.text
+    assert [sentence.block for sentence in split_sentences(text)] == ["think"] * 3 + ["answer"] * 2
+    for sentence in split_sentences(text):
+        assert text[sentence.start : sentence.end] == sentence.text
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_unclosed_nested_and_missing_blocks(text: str, expected: list[str]) -> N
 @given(completions)
 def test_sentences_lie_in_the_blocks_in_order_and_miss_only_white_space(text: str) -> None:
     sentences, sections = split_sentences(text), find_sections(text)
-    covered = [range(one.start, one.end) for one in sections]
+    covered = [range(section.start, section.end) for section in sections]
     end = 0
-    for one in sentences:
-        assert end <= one.start < one.end
-        assert text[one.start : one.end] == one.text == one.text.strip()
-        end = one.end
-    held = {i for one in sentences for i in range(one.start, one.end)}
-    missed = [text[i] for span in covered for i in span if i not in held]
+    for sentence in sentences:
+        assert end <= sentence.start < sentence.end
+        assert text[sentence.start : sentence.end] == sentence.text == sentence.text.strip()
+        end = sentence.end
+    included = {i for sentence in sentences for i in range(sentence.start, sentence.end)}
+    missed = [text[i] for span in covered for i in span if i not in included]
     assert "".join(missed).strip() == ""
-    assert held <= {i for span in covered for i in span}
+    assert included <= {i for span in covered for i in span}
 
 
 @settings(max_examples=300, deadline=None)
@@ -91,14 +91,16 @@ def test_a_block_is_split_as_the_published_expression_splits_it(text: str) -> No
     # The expression is a fact of the published code; the places are ours.
     for section in find_sections(text):
         inside = text[section.start : section.end]
-        wanted = [one for one in re.split(r"(?<=[.!?])\s+", inside.strip()) if one.strip()]
-        assert [one.text for one in split_sentences(text) if section.start <= one.start < section.end] == wanted
+        expected = [text for text in re.split(r"(?<=[.!?])\s+", inside.strip()) if text.strip()]
+        assert [
+            sentence.text for sentence in split_sentences(text) if section.start <= sentence.start < section.end
+        ] == expected
 
 
-@pytest.mark.parametrize("piece", [".", "a. ", "<think>", "</think><think>", "<answer>", " ", ".\u00a0", "\u0301"])
-def test_megabytes_of_anything_are_read(piece: str) -> None:
+@pytest.mark.parametrize("fragment", [".", "a. ", "<think>", "</think><think>", "<answer>", " ", ".\u00a0", "\u0301"])
+def test_megabytes_of_anything_are_read(fragment: str) -> None:
     # A reader whose time grows with the square would not come back.
-    for text in (piece * 100_000, "<think>" + piece * 100_000 + "</think><answer>x"):
+    for text in (fragment * 100_000, "<think>" + fragment * 100_000 + "</think><answer>x"):
         assert len(split_sentences(text)) <= 100_002
         check_format(text)
         check_format(text, strict=True)

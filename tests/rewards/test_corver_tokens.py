@@ -20,7 +20,7 @@ from factgym.rewards.corver.tokens import group_returns, token_returns, token_re
 from factgym.rewards.rubric import Rubric
 from tests.rewards.corver_paper import CASE_1, CASE_2, CASES, TableCounter
 
-SENTENCES = [one.text for case in CASES for one in case.sentences]
+SENTENCES = [sentence.text for case in CASES for sentence in case.sentences]
 Offsets = list[tuple[int, int]]
 
 WORDS = ["<think>", "</think>", "<answer>", "</answer>", "Paris is in France.", "It won.", " ", "\n\n", "Zürich", "漢字。",
@@ -40,7 +40,7 @@ def scored(text: str, count: int = 3) -> CorverScore:
 
 def by_hand(score: CorverScore, offsets: Offsets, rubric: Rubric) -> tuple[list[float], float]:
     """Equation 4 token by token, and the alignment rate."""
-    whole = math.fsum(
+    response = math.fsum(
         w * score.components[name]
         for name, w in rubric.weights.items()
         if name not in ("cooccurrence", "cooccurrence_strict")
@@ -50,35 +50,35 @@ def by_hand(score: CorverScore, offsets: Offsets, rubric: Rubric) -> tuple[list[
     for start, end in offsets:
         middle, term = (start + end) / 2, 0.0
         if start < end:
-            inside += any(one.start <= middle < one.end for one in score.sections)
-            for one in score.sentences:
-                if one.sentence.start <= middle < one.sentence.end:
+            inside += any(section.start <= middle < section.end for section in score.sections)
+            for sentence in score.sentences:
+                if sentence.sentence.start <= middle < sentence.sentence.end:
                     aligned += 1
-                    term = rubric.weights.get("cooccurrence", 0) * one.reward
-                    term += rubric.weights.get("cooccurrence_strict", 0) * one.strict_reward
+                    term = rubric.weights.get("cooccurrence", 0) * sentence.reward
+                    term += rubric.weights.get("cooccurrence_strict", 0) * sentence.strict_reward
         extra.append(term)
     rate = aligned / inside if inside else 0.0
     if not aligned or rate < 0.5:
         extra = [0.0] * len(extra)
-    return [whole + one for one in extra], rate
+    return [response + term for term in extra], rate
 
 
 def check(text: str, offsets: Offsets) -> None:
     score = scored(text)
     for rubric in RUBRICS:
-        found = token_returns(score, offsets, rubric)
+        result = token_returns(score, offsets, rubric)
         returns, rate = by_hand(score, offsets, rubric)
-        assert found.returns.shape == (len(offsets),)
-        np.testing.assert_allclose(found.returns, returns, atol=1e-12)
-        assert found.returns.sum() == pytest.approx(math.fsum(returns), abs=1e-9)
-        assert found.alignment == pytest.approx(rate)
+        assert result.returns.shape == (len(offsets),)
+        np.testing.assert_allclose(result.returns, returns, atol=1e-12)
+        assert result.returns.sum() == pytest.approx(math.fsum(returns), abs=1e-9)
+        assert result.alignment == pytest.approx(rate)
 
 
 @settings(max_examples=300, deadline=None)
 @given(texts, st.data())
 def test_any_offsets_give_the_sum_of_equation_4(text: str, data: st.DataObject) -> None:
-    place = st.integers(0, len(text))
-    offsets = data.draw(st.lists(st.tuples(place, place).map(lambda p: (min(p), max(p))), max_size=40))
+    position = st.integers(0, len(text))
+    offsets = data.draw(st.lists(st.tuples(position, position).map(lambda p: (min(p), max(p))), max_size=40))
     check(text, offsets)
 
 
@@ -130,9 +130,9 @@ def test_real_tokenizers(build: Callable[[], Any]) -> None:
 
     run()
     score = scored(CASE_1.text)
-    found = token_returns(score, tokenizer.encode(CASE_1.text).offsets)
-    assert found.alignment > 0.95
-    assert not found.fallback
+    result = token_returns(score, tokenizer.encode(CASE_1.text).offsets)
+    assert result.alignment > 0.95
+    assert not result.fallback
 
 
 @pytest.mark.parametrize("case", [CASE_1, CASE_2], ids=("case-1", "case-2"))
@@ -148,9 +148,9 @@ def test_a_tokenizer_of_characters_has_the_report_s_total_as_its_mean_inside_the
 def test_two_sentences_of_a_completion_can_differ_in_sign() -> None:
     text = "<think>Ann met Bob. Cid met Dan.</think><answer>France</answer>"
     score = score_completion(text, "France", TableCounter({("Ann", "Bob"): 50}), RuleExtractor())
-    found = token_returns(score, [(7, 11), (20, 24), (0, 7), (50, 56)], REFERENCE)
-    np.testing.assert_allclose(found.returns - found.returns[2], [0.1, -0.3, 0.0, 0.0])
-    assert found.sentence.tolist() == [0, 1, -1, 2]
+    result = token_returns(score, [(7, 11), (20, 24), (0, 7), (50, 56)], REFERENCE)
+    np.testing.assert_allclose(result.returns - result.returns[2], [0.1, -0.3, 0.0, 0.0])
+    assert result.sentence.tolist() == [0, 1, -1, 2]
 
 
 def test_under_half_alignment_the_sentence_term_is_dropped() -> None:
@@ -158,21 +158,21 @@ def test_under_half_alignment_the_sentence_term_is_dropped() -> None:
     score = scored(text, 0)
     blanks = [(i, i + 1) for i in range(20, 70)]
     token = [(7, 11)]
-    found = token_returns(score, token * 49 + blanks)
-    assert found.fallback
-    assert found.alignment == pytest.approx(49 / 99)
-    assert len(set(found.returns)) == 1
-    kept = token_returns(score, token * 50 + blanks)
-    assert not kept.fallback
-    assert kept.alignment == 0.5
-    assert kept.returns[0] < kept.returns[-1]
+    result = token_returns(score, token * 49 + blanks)
+    assert result.fallback
+    assert result.alignment == pytest.approx(49 / 99)
+    assert len(set(result.returns)) == 1
+    aligned = token_returns(score, token * 50 + blanks)
+    assert not aligned.fallback
+    assert aligned.alignment == 0.5
+    assert aligned.returns[0] < aligned.returns[-1]
 
 
 def test_special_tokens_without_width_belong_to_no_sentence() -> None:
     score = scored("Ann met Bob.")
-    found = token_returns(score, [(0, 0), (0, 3), (12, 12)])
-    assert found.sentence.tolist() == [-1, 0, -1]
-    assert found.alignment == 1.0
+    result = token_returns(score, [(0, 0), (0, 3), (12, 12)])
+    assert result.sentence.tolist() == [-1, 0, -1]
+    assert result.alignment == 1.0
 
 
 @pytest.mark.parametrize(
@@ -184,28 +184,29 @@ def test_offsets_that_do_not_fit_are_refused(offsets: Any) -> None:
 
 
 def test_a_completion_without_tokens_has_none() -> None:
-    found = token_returns(scored("Ann met Bob."), [])
-    assert found.returns.shape == (0,)
-    assert found.fallback
+    result = token_returns(scored("Ann met Bob."), [])
+    assert result.returns.shape == (0,)
+    assert result.fallback
 
 
 def test_a_group_comes_padded_with_mask_and_advantages() -> None:
     good = scored("<think>Ann met Bob. Cid met Dan.</think><answer>France</answer>", 50)
     bad = scored("<think>Ann met Bob.</think><answer>Spain</answer>", 0)
     offsets = [_pieces(good.text), _pieces(bad.text), [(0, 1)] * 3]
-    found = group_returns([good, bad, None], offsets, REFERENCE, length=40)
-    assert found.mask.sum(axis=1).tolist() == [len(one) for one in offsets]
-    assert found.returns.shape == found.advantages.shape == (3, 40)
+    result = group_returns([good, bad, None], offsets, REFERENCE, length=40)
+    assert result.mask.sum(axis=1).tolist() == [len(token_offsets) for token_offsets in offsets]
+    assert result.returns.shape == result.advantages.shape == (3, 40)
     means = [
-        token_returns(one, place, REFERENCE).returns.mean() for one, place in zip((good, bad), offsets, strict=False)
+        token_returns(token_offsets, position, REFERENCE).returns.mean()
+        for token_offsets, position in zip((good, bad), offsets, strict=False)
     ]
     mean, std = np.mean(means), np.std(means, ddof=1)
-    wanted = (token_returns(good, offsets[0], REFERENCE).returns - mean) / (std + 1e-4)
-    np.testing.assert_allclose(found.advantages[0, : len(offsets[0])], wanted)
-    assert not found.advantages[~found.mask].any()
-    assert not found.advantages[2].any()
-    assert np.isnan(found.returns[2, :3]).all()
-    assert np.isnan(found.alignment[2])
+    expected = (token_returns(good, offsets[0], REFERENCE).returns - mean) / (std + 1e-4)
+    np.testing.assert_allclose(result.advantages[0, : len(offsets[0])], expected)
+    assert not result.advantages[~result.mask].any()
+    assert not result.advantages[2].any()
+    assert np.isnan(result.returns[2, :3]).all()
+    assert np.isnan(result.alignment[2])
 
 
 def test_groups_that_do_not_fit_are_refused() -> None:
@@ -218,16 +219,18 @@ def test_groups_that_do_not_fit_are_refused() -> None:
 
 def test_completions_aligned_together_fare_as_one_by_one() -> None:
     texts = [case.text for case in CASES] + ["", "<think></think>", "One. Two.", " <answer>x</answer>"]
-    scores = [score_completion(one, "1975", memory_index(SENTENCES, engine="numpy"), RuleExtractor()) for one in texts]
+    scores = [
+        score_completion(text, "1975", memory_index(SENTENCES, engine="numpy"), RuleExtractor()) for text in texts
+    ]
     rng = np.random.default_rng(0)
-    offsets = [np.sort(rng.integers(0, len(one) + 1, (40, 2)), axis=1) for one in texts]
+    offsets = [np.sort(rng.integers(0, len(text) + 1, (40, 2)), axis=1) for text in texts]
     offsets[2] = np.empty((0, 2), np.int64)
     together = token_returns_many(scores, offsets, REFERENCE)
-    for score, places, found in zip(scores, offsets, together, strict=True):
+    for score, places, result in zip(scores, offsets, together, strict=True):
         alone = token_returns(score, places, REFERENCE)
-        assert found.returns.tolist() == alone.returns.tolist()
-        assert found.sentence.tolist() == alone.sentence.tolist()
-        assert (found.alignment, found.fallback) == (alone.alignment, alone.fallback)
+        assert result.returns.tolist() == alone.returns.tolist()
+        assert result.sentence.tolist() == alone.sentence.tolist()
+        assert (result.alignment, result.fallback) == (alone.alignment, alone.fallback)
     assert token_returns_many([], []) == []
     with pytest.raises(ConfigError, match="6 scores, 5 offsets"):
         token_returns_many(scores, offsets[:5])

@@ -153,9 +153,9 @@ def test_evidence_that_is_not_verbatim_has_no_value_and_no_brevity(evidence: str
 
 
 def span_in(evidence: str, texts: Sequence[tuple[str, str]]) -> tuple[Evidence, str]:
-    found = find_span(evidence, texts)
-    assert found is not None
-    return found
+    match = find_span(evidence, texts)
+    assert match is not None
+    return match
 
 
 def test_verbatim_is_after_folding_and_the_span_is_the_documents() -> None:
@@ -226,8 +226,8 @@ def test_a_made_up_span_beats_a_true_one_under_the_published_sum_alone() -> None
     made_up, misleading = EXPLOITS["no span, for one that misleads"], scored(k=2, plus=0.0, minus=0.5)
     assert total(made_up, "eve") > total(misleading, "eve")
     # Guarded, a misleading span has the same penalty whatever other gate it breaks.
-    whole = scored(evidence=BYRON, k=2, plus=0.0, minus=0.5)
-    assert total(misleading, "guarded") == pytest.approx(total(whole, "guarded"))
+    document = scored(evidence=BYRON, k=2, plus=0.0, minus=0.5)
+    assert total(misleading, "guarded") == pytest.approx(total(document, "guarded"))
 
 
 def test_guessing_pays_by_difficulty_alone_only_when_unguarded() -> None:

@@ -98,12 +98,12 @@ def test_whole_documents_and_bare_answers_earn_less_than_sentences() -> None:
     for corpus, triple in TASKS:
         searches = honest_searches(corpus, triple, list(corpus), rng)
         fair = checked(corpus, triple, searches)
-        whole = checked(corpus, triple, searches, corpus.get(triple.evidence[-1].document).text)
+        document = checked(corpus, triple, searches, corpus.get(triple.evidence[-1].document).text)
         bare = checked(corpus, triple, searches, triple.answer)
         assert reward(bare, rubric="eve") > reward(fair, rubric="eve")
-        assert not whole.focused
+        assert not document.focused
         assert not bare.anchored
-        assert reward(fair) > 1.0 > reward(whole)
+        assert reward(fair) > 1.0 > reward(document)
         assert reward(fair) > 1.0 > reward(bare)
 
 

@@ -143,11 +143,11 @@ def real_pairs(folder: Path, n: int) -> list[tuple[str, str]]:
     records = json.loads((folder / "averitec" / "dev.json").read_text("utf-8"))
     pairs: list[tuple[str, str]] = []
     for prediction, record in zip(predictions, records, strict=True):
-        asked = prediction["evidence"]
-        texts = [f"{pair['question']} {pair['answer']}" for pair in asked]
+        pairs = prediction["evidence"]
+        texts = [f"{pair['question']} {pair['answer']}" for pair in pairs]
         pairs += product(texts, comparison_strings(record["questions"]))
         pairs += product(
-            [pair["question"] for pair in asked], [question["question"] for question in record["questions"]]
+            [pair["question"] for pair in pairs], [question["question"] for question in record["questions"]]
         )
     return random.Random(5).sample(pairs, n)
 
@@ -157,10 +157,10 @@ def test_five_thousand_real_pairs_as_nltk(reader, data_dir: Path) -> None:  # ty
     scorer = pytest.importorskip("nltk.translate.meteor_score", reason=NLTK)
     words = {text: word_tokens(text) for pair in real_pairs(data_dir, 5_000) for text in pair}
     pairs = real_pairs(data_dir, 5_000)
-    theirs = [scorer.single_meteor_score(words[gold], words[text], wordnet=reader) for text, gold in pairs]
-    ours = [meteor(text, gold) for text, gold in pairs]
-    assert len(set(theirs)) > 2_500
-    assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) <= 1e-9
+    reference_scores = [scorer.single_meteor_score(words[gold], words[text], wordnet=reader) for text, gold in pairs]
+    scores = [meteor(text, gold) for text, gold in pairs]
+    assert len(set(reference_scores)) > 2_500
+    assert max(abs(a - b) for a, b in zip(scores, reference_scores, strict=True)) <= 1e-9
 
 
 @settings(deadline=None)

@@ -119,7 +119,9 @@ def test_real_gold_records(data_dir: Path) -> None:
         comparison_strings(record["questions"]) for record in records
     ]
     for check in checks[:50]:
-        gold = ProFactGold(tuple(one.question for one in check.questions), evidence_strings(check), check.label)
+        gold = ProFactGold(
+            tuple(question.question for question in check.questions), evidence_strings(check), check.label
+        )
         assert score_stages(gold.questions, [], gold.verdict, gold).components["question"] > 0.8
 
 

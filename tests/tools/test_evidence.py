@@ -82,13 +82,13 @@ def tags(text: str, *names: str) -> list[str]:
 def test_listing_pages_through_everything_once() -> None:
     many = [Passage(f"E{i}", f"Title {i}", "Text.") for i in range(2 * PAGE_SIZE + 1)]
     at = desk(many)
-    seen: list[str] = []
+    ids: list[str] = []
     for page in (1, 2, 3):
         result = use(at, "list", page=page)
         assert result.text.startswith(f"Page {page} of 3, 41 passages.\n")
-        seen += [id_ for id_, _ in result.data.entries]
+        ids += [id_ for id_, _ in result.data.entries]
         assert len(result.data.entries) == (PAGE_SIZE if page < 3 else 1)
-    assert seen == [one.id for one in many]
+    assert ids == [item.id for item in many]
     assert use(at, "list").data == use(at, "list", page=1).data
     refused = use(at, "list", page=4)
     assert refused.error is not None
@@ -204,7 +204,7 @@ def test_neutralising_keeps_every_offset_and_is_done_once(text: str) -> None:
     assert changed <= {("<", "‹"), ("[", "［")}
 
 
-@pytest.mark.parametrize("marker", [one for one in HOSTILE if one[0] in "<[" and one != "< /evidence>"])
+@pytest.mark.parametrize("marker", [item for item in HOSTILE if item[0] in "<[" and item != "< /evidence>"])
 def test_every_marker_is_neutralised(marker: str) -> None:
     assert neutralise(marker) != marker
 
