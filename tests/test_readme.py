@@ -56,7 +56,7 @@ def test_the_first_command_installs_and_evaluates(tmp_path):
     done = factgym(evaluate, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "reward" in done.stdout
-    assert second == "python -m pip install -e '.[test]' && python -m pytest"
+    assert second == "python -m pip install -e '.[test]' && python -m pytest -n auto --dist loadfile"
 
 
 def test_examples_over_real_data_run(tmp_path, data_dir):
