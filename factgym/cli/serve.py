@@ -83,9 +83,11 @@ def serve_openenv(
     named = {"split": split, "reward": reward, "path": path}
     config = parse_settings(settings or []) | {key: value for key, value in named.items() if value is not None}
     if folder is not None:
-        for one in write_folder(env, config, folder, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds):
-            print(one)
+        for file in write_folder(env, config, folder, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds):
+            print(file)
         return
-    most = int(max_message_mb * 2**20)
-    made = app(env, config, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds, max_message_bytes=most)
-    asyncio.run(serve(made, host, port, lambda url: print(f"Serving {env} at {url}", file=sys.stderr), most))
+    limit = int(max_message_mb * 2**20)
+    application = app(
+        env, config, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds, max_message_bytes=limit
+    )
+    asyncio.run(serve(application, host, port, lambda url: print(f"Serving {env} at {url}", file=sys.stderr), limit))

@@ -1,7 +1,7 @@
 """Credit of a policy's tokens: turns in tokens, the offsets of tokens, and token advantages from span credits.
 
-A framework's parsed message becomes the message that the environment plays (`read_message`); a character range of that
-message becomes the tokens that hold it (`Turn.holds`). `token_advantages` has three forms, over the tokens that the
+A framework's parsed message becomes the message that the environment plays (`policy_message`); a character range of that
+message becomes the tokens that hold it (`Turn.token_mask`). `token_advantages` has three forms, over the tokens that the
 policy wrote (A_i is the advantage of completion i, c_t the sum of the credits of the spans that hold token t):
 
 - "grpo": A_t = A_i + λ (c_t − mean of c in the group), with the trainer's own A_i;
@@ -29,288 +29,274 @@ from factgym.core.messages import FunctionCall, Message, message_text
 from factgym.integrations.session import Session
 from factgym.rewards.advantages import group_advantages, stepwise_advantages
 
-_OPENED, _CLOSED = "<think>", "</think>"
-_REASONING = ("thinking", "reasoning_content")
-_KEYS = ('"arguments":', '"parameters":')
-_SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # what raw_decode calls, and typeshed leaves out
-_HEAD = re.compile(
+Offsets = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Credit = Literal["grpo", "hrpo", "stepwise"]
+FORMS: tuple[Credit, ...] = ("grpo", "hrpo", "stepwise")
+
+_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+_REASONING_KEYS = ("thinking", "reasoning_content")
+_ARGUMENT_KEYS = ('"arguments":', '"parameters":')
+# JSONDecoder.raw_decode without its exception handling; typeshed leaves it out.
+_SCAN_JSON: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+_CALL_HEAD = re.compile(
     r'\s*<tool_call>\s*\{[ \t\n\r]*"name"[ \t\n\r]*:[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*,'
     r'[ \t\n\r]*"arguments"[ \t\n\r]*:[ \t\n\r]*(?=\{)'
 )
-_TAIL = re.compile(r"[ \t\n\r]*\}\s*</tool_call>\s*\Z")
-_TRIES = 64
-
-Offsets = npt.NDArray[np.int64]
+_CALL_TAIL = re.compile(r"[ \t\n\r]*\}\s*</tool_call>\s*\Z")
+_MAX_TRIES = 64
 
 
 @dataclass(slots=True)
 class Turn:
-    """A message of the policy's and its tokens.
+    """One of the policy's messages and its tokens.
 
-    message: its index in the transcript. first: the place of its first token in the completion. ids: its tokens.
-    text: what they say, without special tokens. said: the message that was played.
+    index: of the message in the transcript. first: position of its first token in the completion. ids: its tokens.
+    text: the decoded tokens, without special tokens. message: the message that was played.
     """
 
-    message: int
+    index: int
     first: int
     ids: Sequence[int]
     text: str
-    said: Message
+    message: Message
 
     @property
     def length(self) -> int:
         """Characters of the message's own text, in which credit is counted."""
-        return len(message_text(self.said))
+        return len(message_text(self.message))
 
     @property
     def parts(self) -> list[tuple[int, int, int | None]]:
-        """Of the message's own text, start and length of each part and where it begins in `text`, None for nowhere."""
-        return locate(self.said, self.text)
+        """Start and length of each part of the message's own text (content, arguments), and its offset in `text`.
 
-    def holds(self, offsets: Offsets, start: int, end: int) -> npt.NDArray[np.bool_]:
-        """(T,) bool: the tokens of characters [start, end) of the message's text, never none of them.
-
-        A token belongs where its middle is. A range over the whole text is the whole turn, with its end token and the
-        syntax around a call; so is a range of which nothing is found in the tokens.
+        The offset is None for a part that is not in `text`.
         """
-        found = np.zeros(len(self.ids), dtype=np.bool_)
+        text = self.text
+        contents = [self.message.get("content") or ""]
+        contents += [call["function"]["arguments"] for call in self.message.get("tool_calls") or []]
+        parts: list[tuple[int, int, int | None]] = []
+        start = cursor = 0
+        for content in contents:
+            offset: int | None = text.find(content, cursor) if content else None
+            if offset == -1:  # the message has the opening tag that its template wrote before the sampled text
+                offset = -len(_THINK_OPEN) if content == _THINK_OPEN + text else None
+            if offset is not None:
+                cursor = max(cursor, offset + len(content))
+            parts.append((start, len(content), offset))
+            start += len(content) + 1
+        return parts
+
+    def token_mask(self, offsets: Offsets, start: int, end: int) -> Mask:
+        """Return (T,) bool: the tokens of characters [start, end) of the message's text, never an empty set.
+
+        A token belongs to the range that holds its middle. A range over the whole text is the whole turn, with its end
+        token and the syntax around a call; so is a range of which no part is in the tokens.
+        """
+        mask = np.zeros(len(self.ids), dtype=np.bool_)
         if start > 0 or end < self.length:
-            wide, middle = offsets[:, 0] < offsets[:, 1], offsets.sum(axis=1)
-            for low, high in self._places(start, end):
-                found |= wide & (2 * low <= middle) & (middle < 2 * high)
-        return found if found.any() else np.ones(len(self.ids), dtype=np.bool_)
-
-    def _places(self, start: int, end: int) -> list[tuple[int, int]]:
-        found = []
-        for begin, length, place in self.parts:
-            low, high = max(start, begin), min(end, begin + length)
-            if low < high and place is not None:
-                found.append((place + low - begin, place + high - begin))
-        return found
+            # Twice the middle is the sum of start and end, which stays a whole number.
+            has_width, middle = offsets[:, 0] < offsets[:, 1], offsets.sum(axis=1)
+            for part_start, length, offset in self.parts:
+                low, high = max(start, part_start), min(end, part_start + length)
+                if low < high and offset is not None:
+                    shift = offset - part_start
+                    mask |= has_width & (2 * (low + shift) <= middle) & (middle < 2 * (high + shift))
+        return mask if mask.any() else np.ones(len(self.ids), dtype=np.bool_)
 
 
-def read_message(parsed: Mapping[str, Any], text: str, number: int) -> Message:
-    """The message to play: native calls where the parser found some, else the text as it stands, reasoning included.
+def policy_message(parsed: Mapping[str, Any], text: str, turn: int) -> Message:
+    """Return the message to play: native calls where the parser found some, else the text with its reasoning.
 
-    number: of the turn, for the ids of the calls.
+    turn: number of the turn, for the ids of the calls. Arguments keep the characters that the policy wrote.
     """
     calls = parsed.get("tool_calls")
     if not calls:
-        # A template may open the block itself, and then it is no part of what was sampled.
-        opened = _CLOSED in text and _OPENED not in text and any(parsed.get(key) for key in _REASONING)
-        return {"role": "assistant", "content": f"{_OPENED}{text}" if opened else text}
+        # A template may open the block itself, and then the tag is no part of the sampled text.
+        opened = _THINK_CLOSE in text and _THINK_OPEN not in text and any(parsed.get(key) for key in _REASONING_KEYS)
+        return {"role": "assistant", "content": f"{_THINK_OPEN}{text}" if opened else text}
     cursor = 0
-    played: list[Any] = []
-    for n, call in enumerate(calls):
+    native: list[Any] = []
+    for number, call in enumerate(calls):
         function = call.get("function", call)
-        written, cursor = _as_written(text, function["arguments"], cursor)
-        named = {"name": function["name"], "arguments": written}
-        played.append({"id": f"call_{number}_{n}", "type": "function", "function": named})
-    message: Message = {"role": "assistant", "content": parsed.get("content") or None, "tool_calls": played}
-    for key in _REASONING:
+        span = _find_json(text, function["arguments"], cursor)
+        if span is None:  # the model's format is not JSON
+            try:
+                arguments = encode_json(function["arguments"])
+            except (TypeError, ValueError):
+                arguments = json.dumps(function["arguments"], default=str)
+        else:
+            arguments, cursor = text[span[0] : span[1]], span[1]
+        called = {"name": function["name"], "arguments": arguments}
+        native.append({"id": f"call_{turn}_{number}", "type": "function", "function": called})
+    message: Message = {"role": "assistant", "content": parsed.get("content") or None, "tool_calls": native}
+    for key in _REASONING_KEYS:
         if parsed.get(key):
             message["reasoning_content"] = parsed[key]
     return message
 
 
-def read_hermes(text: str, number: int) -> Message | None:
-    """The message of a text that is one call in Hermes' form and nothing else; None for any other text.
+def parse_single_call(text: str, turn: int) -> Message | None:
+    """Return the message of a text that is one call in Hermes' format and nothing else; None for any other text.
 
-    What `read_message` makes of the parsed call, in one pass over the text. number: of the turn, for the call's id.
+    The same message as `policy_message` makes of the parsed call, in one pass over the text. turn: for the call's id.
     """
-    head = None if _CLOSED in text else _HEAD.match(text)
+    head = None if _THINK_CLOSE in text else _CALL_HEAD.match(text)
     if head is None:
         return None
-    begin = head.end()
+    start = head.end()
     try:
-        _, end = _SCAN(text, begin)
+        _, end = _SCAN_JSON(text, start)
     except (ValueError, StopIteration, RecursionError):
         return None
-    if _TAIL.match(text, end) is None:
+    if _CALL_TAIL.match(text, end) is None:
         return None
-    named: FunctionCall = {"name": head[1], "arguments": text[begin:end]}
+    function: FunctionCall = {"name": head[1], "arguments": text[start:end]}
     return {
         "role": "assistant",
         "content": None,
-        "tool_calls": [{"id": f"call_{number}_0", "type": "function", "function": named}],
+        "tool_calls": [{"id": f"call_{turn}_0", "type": "function", "function": function}],
     }
 
 
-def locate(message: Message, text: str) -> list[tuple[int, int, int | None]]:
-    """`Turn.parts` of a message in the text of its tokens."""
-    pieces = [message.get("content") or ""]
-    pieces += [call["function"]["arguments"] for call in message.get("tool_calls") or []]
-    parts: list[tuple[int, int, int | None]] = []
-    begin = cursor = 0
-    for piece in pieces:
-        place: int | None = text.find(piece, cursor) if piece else None
-        if place == -1:
-            place = -len(_OPENED) if piece == _OPENED + text else None
-        if place is not None:
-            cursor = max(cursor, place + len(piece))
-        parts.append((begin, len(piece), place))
-        begin += len(piece) + 1
-    return parts
-
-
-def _as_written(text: str, arguments: Any, cursor: int) -> tuple[str, int]:
-    """A call's arguments as they stand in the text, or written anew where the format is not JSON; where to go on."""
-    span = _object_in(text, arguments, cursor)
-    return (_written(arguments), cursor) if span is None else (text[span[0] : span[1]], span[1])
-
-
-def _object_in(text: str, wanted: Any, cursor: int) -> tuple[int, int] | None:
-    """Where a value stands in the text as JSON, from `cursor` on; first behind the keys that calls are written with."""
-    mark = "[" if isinstance(wanted, list) else "{"
-    for key in _KEYS:
-        place = text.find(key, cursor)
-        place = text.find(mark, place + len(key)) if place >= 0 else -1
-        if place >= 0 and (end := _ends(text, place, wanted)):
-            return place, end
-    for _ in range(_TRIES):
-        cursor = text.find(mark, cursor)
+def _find_json(text: str, value: Any, cursor: int) -> tuple[int, int] | None:
+    """Span of a value written as JSON in the text from `cursor` on, tried first behind the keys that calls have."""
+    bracket = "[" if isinstance(value, list) else "{"
+    for key in _ARGUMENT_KEYS:
+        start = text.find(key, cursor)
+        start = text.find(bracket, start + len(key)) if start >= 0 else -1
+        if start >= 0 and (end := _json_end(text, start, value)):
+            return start, end
+    for _ in range(_MAX_TRIES):
+        cursor = text.find(bracket, cursor)
         if cursor < 0:
             return None
-        if end := _ends(text, cursor, wanted):
+        if end := _json_end(text, cursor, value):
             return cursor, end
         cursor += 1
     return None
 
 
-def _ends(text: str, place: int, wanted: Any) -> int | None:
-    """Where the JSON value at a place ends, None where it is not the wanted one."""
+def _json_end(text: str, start: int, value: Any) -> int | None:
+    """End of the JSON value at an offset; None where it is another value than `value`."""
     try:
-        value, end = _SCAN(text, place)
+        scanned, end = _SCAN_JSON(text, start)
     except (ValueError, StopIteration, RecursionError):
         return None
-    return end if value == wanted and value is not None else None
-
-
-def _written(arguments: Any) -> str:
-    try:
-        return encode_json(arguments)
-    except (TypeError, ValueError):
-        return json.dumps(arguments, default=str)
+    return end if scanned == value and scanned is not None else None
 
 
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    """The text of token ids without special tokens, not tidied up."""
+    """Return the text of token ids without special tokens, not tidied up."""
     return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
-_WAIT = 8
-_LOST = "\ufffd"
+_MAX_PENDING = 8
+_REPLACEMENT = "\ufffd"
 _sizes: WeakKeyDictionary[Any, dict[int, int] | None] = WeakKeyDictionary()
-"""Tokenizer -> token -> the bytes that it stands for; None for a tokenizer whose tokens are no bytes."""
+"""Tokenizer -> token -> its size in bytes; None for a tokenizer whose tokens are no bytes."""
 
 
 def token_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> Offsets:
-    """(T, 2): where each token begins and ends in `text`, the decoded ids.
+    """Return (T, 2): start and end of each token in `text`, the decoded ids.
 
-    Tokens that share a character share its place; special tokens have no width. Sampled tokens need not be those that
-    the tokenizer would choose for the text.
+    Tokens that share a character share its offsets; special tokens have no width. Sampled tokens need not be those that
+    the tokenizer would choose for the text. Three ways, from the quickest to the one that always works: the sizes of
+    byte-level tokens, the tokenizer's own offsets where it makes the same tokens of the text, decoding token by token.
     """
-    found = _counted(tokenizer, ids, text)
-    if found is not None:
-        return found
+    offsets = _byte_level_offsets(tokenizer, ids, text)
+    if offsets is not None:
+        return offsets
     special, core = set(tokenizer.all_special_ids), list(ids)
     while core and core[-1] in special:
         core.pop()
-    places: list[tuple[int, int]] | None = None
+    encoded: Any = {}
     if getattr(tokenizer, "is_fast", False):
-        again = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        if list(again["input_ids"]) == core:
-            places = [tuple(one) for one in again["offset_mapping"]]
-    if places is None:
-        places = _step_by_step(tokenizer, core)
-    places += [(len(text), len(text))] * (len(ids) - len(core))
-    return np.array(places, dtype=np.int64).reshape(-1, 2)
+        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    same = encoded and list(encoded["input_ids"]) == core
+    pairs = [tuple(pair) for pair in encoded["offset_mapping"]] if same else _incremental_offsets(tokenizer, core)
+    pairs += [(len(text), len(text))] * (len(ids) - len(core))
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _counted(tokenizer: Any, ids: Sequence[int], text: str) -> Offsets | None:
-    """Offsets from the sizes of byte-level tokens, which follow each other in the text; None where they do not add up."""
-    sizes = _known_sizes(tokenizer)
-    if sizes is None or _LOST in text:
+def _byte_level_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> Offsets | None:
+    """Offsets as running sums of the sizes of byte-level tokens; None where they do not add up to the text."""
+    sizes = _token_sizes(tokenizer)
+    if sizes is None or _REPLACEMENT in text:
         return None
-    ends = list(accumulate(sizes[one] if one in sizes else _size(tokenizer, sizes, one) for one in ids))
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    if (ends[-1] if ends else 0) != size:
+    ends = list(accumulate(sizes[token] if token in sizes else _add_size(tokenizer, sizes, token) for token in ids))
+    data = text.encode("utf-8", "surrogatepass")
+    if (ends[-1] if ends else 0) != len(data):
         return None
     last = np.array(ends, dtype=np.int64)
     first = np.concatenate([np.zeros(min(1, len(last)), dtype=np.int64), last[:-1]])
-    if size != len(text):
-        first, last = _characters(text, first, last)
+    if len(data) != len(text):
+        # Bytes to characters: a token holds every character of which it holds a byte.
+        starts_char = (np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80
+        char_count = np.cumsum(starts_char)  # of a byte: the number of characters that have started
+        first_char = np.append(char_count - 1, len(text))[first]
+        last = np.where(first < last, np.concatenate([[0], char_count])[last], first_char)
+        first = first_char
     return np.stack([first, last], axis=1)
 
 
-def _characters(text: str, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> tuple[Offsets, Offsets]:
-    """Places in the text's bytes as places in its characters: a character is there with any of its bytes."""
-    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    begins = np.cumsum((data & 0xC0) != 0x80)  # of a byte: how many characters have begun
-    before = np.concatenate([[0], begins])
-    place = np.append(begins - 1, len(text))[first]
-    return place, np.where(first < last, before[last], place)
-
-
-def _known_sizes(tokenizer: Any) -> dict[int, int] | None:
+def _token_sizes(tokenizer: Any) -> dict[int, int] | None:
+    """The cache of a byte-level tokenizer's token sizes; None for tokenizers of another kind."""
     try:
         return _sizes[tokenizer]
     except KeyError:
         pass
-    except TypeError:  # no key: it is asked again
+    except TypeError:  # not hashable
         return None
     decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
-    found: dict[int, int] | None = {} if type(decoder).__name__ == "ByteLevel" else None
-    _sizes[tokenizer] = found
-    return found
+    sizes: dict[int, int] | None = {} if type(decoder).__name__ == "ByteLevel" else None
+    _sizes[tokenizer] = sizes
+    return sizes
 
 
-def _size(tokenizer: Any, sizes: dict[int, int], token: int) -> int:
+def _add_size(tokenizer: Any, sizes: dict[int, int], token: int) -> int:
     added = tokenizer.added_tokens_decoder.get(token)
-    piece = tokenizer.convert_ids_to_tokens(token) or ""
-    # Decoding leaves special tokens out, and writes what are no bytes as they are.
-    size = len(piece) if _alphabet().issuperset(piece) else len(piece.encode())
+    written = tokenizer.convert_ids_to_tokens(token) or ""
+    # Decoding leaves special tokens out, and copies tokens that are not written in the byte alphabet.
+    size = len(written) if _byte_alphabet().issuperset(written) else len(written.encode())
     return sizes.setdefault(token, 0 if added is not None and added.special else size)
 
 
 @cache
-def _alphabet() -> frozenset[str]:
+def _byte_alphabet() -> frozenset[str]:
     """The characters that byte-level tokenizers write bytes with."""
     from tokenizers.pre_tokenizers import ByteLevel
 
     return frozenset(ByteLevel.alphabet())
 
 
-def _step_by_step(tokenizer: Any, ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Offsets from what each token adds to the text, with the tokens before it as context."""
-    found: list[tuple[int, int]] = []
-    context = read = place = 0
-    for i in range(len(ids)):
-        before, after = decode(tokenizer, ids[context:read]), decode(tokenizer, ids[context : i + 1])
-        last = i + 1 == len(ids)
-        if after.endswith(_LOST) and i - read < _WAIT and not last:
-            continue  # part of a character
-        end = place + max(len(after) - len(before), 0)
-        found += [(place, end)] * (i + 1 - read)
-        context, read, place = read, i + 1, end
-    return found
+def _incremental_offsets(tokenizer: Any, ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Offsets from the text that each token adds, decoded with the tokens before it as context.
 
-
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Credit = Literal["grpo", "hrpo", "stepwise"]
-FORMS: tuple[Credit, ...] = ("grpo", "hrpo", "stepwise")
+    Tokens whose text ends inside a character wait for those that complete it, and share its offsets.
+    """
+    pairs: list[tuple[int, int]] = []
+    context = pending = offset = 0
+    for index in range(len(ids)):
+        before, after = decode(tokenizer, ids[context:pending]), decode(tokenizer, ids[context : index + 1])
+        if after.endswith(_REPLACEMENT) and index - pending < _MAX_PENDING and index + 1 < len(ids):
+            continue
+        end = offset + max(len(after) - len(before), 0)
+        pairs += [(offset, end)] * (index + 1 - pending)
+        context, pending, offset = pending, index + 1, end
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A completion as the advantages need it, everything over its T tokens.
 
-    held: c_t. returns: R_t. mask: the tokens that the policy wrote and the loss counts. reward: r_i, NaN without a
-    score. advantage: the trainer's A_i. group: with which rows it is compared.
+    credit: c_t. returns: R_t. mask: the tokens that the policy wrote and the loss counts. reward: r_i, NaN without a
+    score. advantage: the trainer's A_i. group: key of the rows that are compared with each other.
     """
 
-    held: Floats
+    credit: Floats
     returns: Floats
     mask: Mask
     reward: float
@@ -318,109 +304,110 @@ class Row:
     group: Hashable
 
 
-def token_advantages(rows: Sequence[Row], credit: Credit, weight: float, scale: bool = True) -> list[Floats]:
-    """The advantages of each row's tokens; 0 where the mask is false, and throughout for a row without a score.
+def token_advantages(rows: Sequence[Row], form: Credit, weight: float, scale: bool = True) -> list[Floats]:
+    """Return the advantages of each row's tokens; 0 where the mask is false, and in a row without a score.
 
     weight: λ. scale: divide by deviations at all, where the form has them.
     """
     groups: dict[Hashable, list[int]] = {}
-    for n, row in enumerate(rows):
-        groups.setdefault(row.group, []).append(n)
-    found: list[Floats] = [np.zeros(len(row.mask)) for row in rows]
+    for index, row in enumerate(rows):
+        groups.setdefault(row.group, []).append(index)
+    advantages: list[Floats] = [np.zeros(len(row.mask)) for row in rows]
     for members in groups.values():
-        group = [rows[n] for n in members]
-        ours = _stepwise(group, scale) if credit == "stepwise" else _added(group, credit, weight, scale)
-        for n, values in zip(members, ours, strict=True):
-            found[n] = values
-    return found
+        group = [rows[index] for index in members]
+        values = _stepwise(group, scale) if form == "stepwise" else _outcome_plus_credit(group, form, weight, scale)
+        for index, row_values in zip(members, values, strict=True):
+            advantages[index] = row_values
+    return advantages
 
 
 def _stepwise(group: Sequence[Row], scale: bool) -> list[Floats]:
     size = max(len(row.mask) for row in group)
-    returns, mask = np.zeros((len(group), size)), np.zeros((len(group), size), dtype=np.bool_)
-    for g, row in enumerate(group):
-        mask[g, : len(row.mask)] = row.mask
-        returns[g, : len(row.mask)] = row.returns if row.reward == row.reward else np.nan
     if not size:
         return [np.zeros(0) for _ in group]
-    found = stepwise_advantages(returns, mask, scale=scale, equal="zero")
-    return [found[g, : len(row.mask)] for g, row in enumerate(group)]
+    returns, mask = np.zeros((len(group), size)), np.zeros((len(group), size), dtype=np.bool_)
+    for index, row in enumerate(group):
+        mask[index, : len(row.mask)] = row.mask
+        returns[index, : len(row.mask)] = np.nan if np.isnan(row.reward) else row.returns
+    padded = stepwise_advantages(returns, mask, scale=scale, equal="zero")
+    return [padded[index, : len(row.mask)] for index, row in enumerate(group)]
 
 
-def _added(group: Sequence[Row], credit: Credit, weight: float, scale: bool) -> list[Floats]:
+def _outcome_plus_credit(group: Sequence[Row], form: Credit, weight: float, scale: bool) -> list[Floats]:
+    """The forms "grpo" and "hrpo": the completion's advantage, and the token's credit above the group's mean."""
     rewards = np.array([row.reward for row in group])
-    whole = group_advantages(rewards, scale=scale) if credit == "hrpo" else np.array([row.advantage for row in group])
-    means = np.array([row.held[row.mask].mean() if row.mask.any() else np.nan for row in group])
+    outcome = group_advantages(rewards, scale=scale) if form == "hrpo" else np.array([row.advantage for row in group])
+    means = np.array([row.credit[row.mask].mean() if row.mask.any() else np.nan for row in group])
     scored = ~np.isnan(rewards) & ~np.isnan(means)
     baseline = means[scored].mean() if scored.any() else 0.0
     return [
-        np.where(row.mask & good, a + weight * (row.held - baseline), 0.0)
-        for row, a, good in zip(group, whole, scored, strict=True)
+        np.where(row.mask & is_scored, advantage + weight * (row.credit - baseline), 0.0)
+        for row, advantage, is_scored in zip(group, outcome, scored, strict=True)
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class TokenCredit:
     """The credits of an episode over its tokens; tokens outside the mask have none.
 
-    held: c_t, the sum of the credits of the spans that hold the token. shares: each credit divided among its span's
+    credit: c_t, the sum of the credits of the spans that hold the token. shares: each credit divided among its span's
     tokens, so that they sum to the spans' sum. returns: R_t of the stepwise form.
     """
 
-    held: Floats
+    credit: Floats
     shares: Floats
     returns: Floats
 
 
-def spread(session: Session, turns: Sequence[Turn], mask: Mask, offsets: Callable[[Turn], Offsets]) -> Spread:
-    """The report's spans over tokens. turns: the policy's messages, their `first` counted in `mask`.
+def token_credit(session: Session, turns: Sequence[Turn], mask: Mask, tokenizer: Any) -> TokenCredit:
+    """Spread the report's spans over tokens. turns: the policy's messages, their `first` counted in `mask`.
 
-    A credit of a message that no tokens are known of, or that the mask hides, goes to all tokens of the mask.
+    A credit of a message without tokens, or whose tokens the mask hides, goes to all tokens of the mask.
     """
-    held, shares = np.zeros(len(mask)), np.zeros(len(mask))
-    known = {turn.message: turn for turn in turns}
-    lengths = {message: turn.length for message, turn in known.items()}
-    places: dict[int, Offsets] = {}
+    credit, shares = np.zeros(len(mask)), np.zeros(len(mask))
+    turn_of = {turn.index: turn for turn in turns}
+    lengths = {turn.index: turn.length for turn in turns}
+    offsets: dict[int, Offsets] = {}
 
-    def place_of(turn: Turn) -> Offsets:  # most spans are whole turns, and need none
-        if turn.message not in places:
-            places[turn.message] = offsets(turn)
-        return places[turn.message]
+    def offsets_of(turn: Turn) -> Offsets:  # most spans are whole turns, and need none
+        if turn.index not in offsets:
+            offsets[turn.index] = token_offsets(tokenizer, turn.ids, turn.text)
+        return offsets[turn.index]
 
     for span in session.spans:
-        where, inside = slice(0, len(mask)), mask
-        turn = known.get(span.message)
+        tokens, inside = slice(0, len(mask)), mask
+        turn = turn_of.get(span.message)
         if turn is not None:
-            where = slice(turn.first, turn.first + len(turn.ids))
-            inside = mask[where]
-            if span.start > 0 or span.end < lengths[turn.message]:
-                inside = turn.holds(place_of(turn), span.start, span.end) & inside
+            tokens = slice(turn.first, turn.first + len(turn.ids))
+            inside = mask[tokens]
+            if span.start > 0 or span.end < lengths[turn.index]:
+                inside = turn.token_mask(offsets_of(turn), span.start, span.end) & inside
         count = int(np.count_nonzero(inside))
         if not count:
-            where, inside = slice(0, len(mask)), mask
+            tokens, inside = slice(0, len(mask)), mask
             count = int(np.count_nonzero(inside))
-        held[where] += span.value * inside
-        shares[where] += span.value / max(count, 1) * inside
-    own = _corver_returns(session, known, mask, place_of)
-    return Spread(held, shares, shares * np.count_nonzero(mask) if own is None else own)
+        credit[tokens] += span.value * inside
+        shares[tokens] += span.value / max(count, 1) * inside
+    returns = _corver_returns(session, turn_of, mask, offsets_of)
+    return TokenCredit(credit, shares, shares * np.count_nonzero(mask) if returns is None else returns)
 
 
 def _corver_returns(
-    session: Session, turns: Mapping[int, Turn], mask: Mask, place_of: Callable[[Turn], Offsets]
+    session: Session, turns: Mapping[int, Turn], mask: Mask, offsets_of: Callable[[Turn], Offsets]
 ) -> Floats | None:
-    """Equation 4 of CorVer where the environment is CorVer's, its sentences' rewards unspread; None elsewhere."""
+    """Returns of equation 4 of CorVer for its own environments, from sentence rewards; None for the others."""
     from factgym.envs.corver.env import CorverEnv
     from factgym.rewards.corver.tokens import response_return, token_returns
 
-    episode = session.env
-    if not isinstance(episode, CorverEnv) or session.report is None or session.report.status != "scored":
+    env = session.env
+    if not isinstance(env, CorverEnv) or session.report is None or session.report.status != "scored":
         return None
-    message, completion, score = episode.scored()
-    turn = turns.get(message)
-    rubric = episode.config.rubric
+    index, completion, score = env.scored()
+    turn = turns.get(index)
+    rubric = env.config.rubric
     returns = np.full(len(mask), response_return(score, rubric))
     if turn is not None and completion.text:
         shift = completion.shift - (turn.parts[0][2] or 0)
-        inside = np.clip(place_of(turn) + shift, 0, len(score.text))
-        returns[turn.first : turn.first + len(turn.ids)] = token_returns(score, inside, rubric).returns
+        offsets = np.clip(offsets_of(turn) + shift, 0, len(score.text))
+        returns[turn.first : turn.first + len(turn.ids)] = token_returns(score, offsets, rubric).returns
     return np.where(mask, returns, 0.0)

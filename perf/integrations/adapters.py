@@ -20,7 +20,7 @@ def session(env_id: str) -> Integration:
         for message in recorded.messages:
             if session.done:
                 break
-            session.say(message)
+            session.step(message)
         session.close()
         session.metrics()
         return session.reward or 0.0
@@ -120,7 +120,7 @@ def trl(env_id: str) -> Integration:
             turns = sampled[id(recorded)] = [_sampled(message) for message in recorded.messages]
         env.reset(task=recorded.task, prompt=True)
         for parsed, decoded.text in turns:
-            env._play(parsed, (), 0, decoded)
+            env._play_turn(parsed, (), 0, decoded)
         return env.get_reward() or 0.0
 
     return Integration(sequentially(play))
@@ -137,18 +137,18 @@ def _sampled(message: Any) -> tuple[dict[str, Any], str]:
 def mcp(env_id: str) -> Integration:
     """The handlers alone. Raises MissingExtraError where the protocol's package is not installed."""
     from factgym.agents.rollout.jobs import Job
-    from factgym.integrations.mcp import Episodes, Play
+    from factgym.integrations.mcp import Episodes, Rollout
 
     episodes = Episodes(env_id)
     tasks = episodes.template.env.tasks
 
     async def episode(recorded: Recorded) -> float:
-        play = Play(episodes, Job(tasks.index_of(recorded.task)))
+        rollout = Rollout(episodes, Job(tasks.index_of(recorded.task)))
         for message in recorded.messages:
             for call in message.get("tool_calls") or []:
-                await play.call(call["function"]["name"], json.loads(call["function"]["arguments"]))
-        play.leave()
-        return play.session.reward or 0.0
+                await rollout.call(call["function"]["name"], json.loads(call["function"]["arguments"]))
+        rollout.disconnect()
+        return rollout.session.reward or 0.0
 
     return Integration(awaited_sequentially(episode), served=True)
 
@@ -200,31 +200,32 @@ def verl(env_id: str) -> Integration:
 
     verl.register()
     from factgym.integrations.credit import Turn
-    from factgym.integrations.session import Session
-    from factgym.integrations.verl.reading import Reader
-    from factgym.integrations.verl.rows import RowTask, slot
+    from factgym.integrations.verl.loop import ReplyParser
+    from factgym.integrations.verl.rows import RowTask
 
     env = Session(env_id).env.env_spec.versioned
     tokenizer: Any = SimpleNamespace(decode=lambda ids, **_: "")
-    reader = Reader(tokenizer, "hermes")
+    parser = ReplyParser(tokenizer, "hermes")
     sampled: dict[int, list[str]] = {}
 
     async def episode(recorded: Recorded) -> float:
-        turns = sampled.get(id(recorded))
-        if turns is None:  # what the model and the tokenizer have done before the integration is asked
-            turns = sampled[id(recorded)] = [hermes(message) for message in recorded.messages]
-        told = {"env": env, "task": recorded.task, "settings": "{}"}
-        async with slot(RowTask.of(told)) as session:
-            known = []
-            for number, text in enumerate(turns):
-                if session.done:
-                    break
-                message = await reader.read(session.env, text, (), (), number, False)
-                known.append(Turn(len(session.env.episode.messages), 0, (), text, message))
-                session.say(message)
-            report = session.close()
-            session.metrics()
-            session.turn_rewards()
-            return report.total or 0.0
+        texts = sampled.get(id(recorded))
+        if texts is None:  # the model's and the tokenizer's work, before the integration's
+            texts = sampled[id(recorded)] = [hermes(message) for message in recorded.messages]
+        task = RowTask.of({"env": env, "task": recorded.task, "settings": "{}"})
+        session = task.pool.acquire()
+        session.start(task.task)
+        turns = []
+        for number, text in enumerate(texts):
+            if session.done:
+                break
+            message = await parser.parse(session.env, text, (), (), number, False)
+            turns.append(Turn(len(session.env.episode.messages), 0, (), text, message))
+            session.step(message)
+        report = session.close()
+        session.metrics()
+        session.turn_rewards()
+        task.pool.release(session)
+        return report.total or 0.0
 
     return Integration(awaited_sequentially(episode))

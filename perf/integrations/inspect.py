@@ -49,7 +49,7 @@ class _Given:
 
     def to(self, recorded: Recorded) -> tuple[list[Any], list[Any]]:
         """The first messages and the replies."""
-        from factgym.integrations.inspect.messages import chat_message
+        from factgym.integrations.inspect import chat_message
 
         first = [chat_message(message, {}, token_hex(11)) for message in self.session.start(recorded.task)]
         return first, [_output(message) for message in recorded.messages]
@@ -89,15 +89,14 @@ def _output(message: Message) -> Any:
 
 
 def _through(given: _Given) -> Episode:
-    from factgym.integrations.inspect.messages import ToolInfos
-    from factgym.integrations.inspect.tasks import REWARD, metric_names, play_through, score_of
+    from factgym.integrations.inspect import REWARD, ToolInfos, metric_names, play_sample, score_of
 
     session, infos = given.session, ToolInfos()
     names = metric_names(session)
 
     async def episode(recorded: Recorded) -> float:
         state, ask = given.sample(recorded)
-        await play_through(session, state, ask, infos)
+        await play_sample(session, state, ask, infos)
         value: Any = score_of(state.store, names).value
         return float(value[REWARD])
 
@@ -112,7 +111,7 @@ def _by_hand(given: _Given, env_id: str) -> Episode:
     from inspect_ai.model import ChatMessageTool
     from inspect_ai.scorer import Score
 
-    from factgym.integrations.inspect.messages import tool_info
+    from factgym.integrations.inspect import tool_info
 
     env = make(env_id)
     tools = [tool_info(schema) for schema in env.all_tools()]
@@ -145,8 +144,7 @@ def _evaluated(env_id: str, outputs: Mapping[str, Sequence[Any]]) -> list[float]
     from inspect_ai.model import get_model
     from inspect_ai.solver._task_state import sample_state
 
-    from factgym.integrations.inspect import task_of
-    from factgym.integrations.inspect.tasks import REWARD
+    from factgym.integrations.inspect import REWARD, task_of
 
     left = {task: iter(said) for task, said in outputs.items()}
 

@@ -136,7 +136,7 @@ def _tools(env: Env[Any]) -> list[Any]:
 def _composed(env_id: str) -> Any:
     from hydra import compose, initialize_config_dir
 
-    from factgym.integrations.verl.config import config_text
+    from factgym.integrations.verl.rows import config_text
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "ours.yaml").write_text(config_text(env_id), "utf-8")

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from typing import Any
 
 import openai
 import pytest
@@ -152,3 +153,48 @@ def test_the_command_prints_its_url_and_serves():
                 assert [model.id for model in client.models.list()] == [MODEL]
         finally:
             server.terminate()
+
+
+async def complete_reply(chat: openai.AsyncOpenAI, **request: Any) -> dict[str, Any]:
+    completion = await chat.chat.completions.create(model=MODEL, **request)
+    message = completion.choices[0].message
+    calls = [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or []]
+    return {
+        "content": message.content,
+        "calls": calls,
+        "end": completion.choices[0].finish_reason,
+        "usage": completion.usage,
+    }
+
+
+async def streamed_reply(chat: openai.AsyncOpenAI, **request: Any) -> dict[str, Any]:
+    content, calls, end, usage = "", [], None, None
+    stream = await chat.chat.completions.create(
+        model=MODEL, stream=True, stream_options={"include_usage": True}, **request
+    )
+    async for chunk in stream:
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            content += choice.delta.content or ""
+            end = choice.finish_reason or end
+            calls += [(call.id, call.function.name, call.function.arguments) for call in choice.delta.tool_calls or []]
+    return {"content": content or None, "calls": calls, "end": end, "usage": usage}
+
+
+async def compare_replies(tools: bool) -> None:
+    env = factgym.make("claimcheck-multihop")
+    env.reset(options={"task": 0})
+    request: dict[str, Any] = {"messages": env.policy_prompt()}
+    if tools:
+        request["tools"] = list(env.available_tools())
+    async with ScriptServer() as url, openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as chat:
+        complete, in_chunks = await complete_reply(chat, **request), await streamed_reply(chat, **request)
+    usage = complete.pop("usage"), in_chunks.pop("usage")
+    assert complete == in_chunks
+    assert bool(complete["calls"]) == tools
+    assert usage[0].completion_tokens == usage[1].completion_tokens > 0
+
+
+def test_a_stream_has_the_content_of_the_complete_reply() -> None:
+    for tools in (True, False):
+        asyncio.run(compare_replies(tools))

@@ -14,8 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
 GUIDES = ROOT / "docs" / "guides" / "integrations"
+
+
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
 FILE = re.compile(r"\A(?:#|//) file: ([\w./-]+)\n")
 
 
@@ -34,9 +40,9 @@ def run_page(
     for language, code in blocks(name):
         for old, new in (replace or {}).items():
             code = code.replace(old, new)
-        if named := FILE.match(code):
-            (folder / named[1]).parent.mkdir(parents=True, exist_ok=True)
-            (folder / named[1]).write_text(code, "utf-8")
+        if match := FILE.match(code):
+            (folder / match[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / match[1]).write_text(code, "utf-8")
         elif language == "bash":
             for line in code.strip().replace("\\\n", "").splitlines():
                 if skip not in line:
@@ -60,3 +66,11 @@ def _run(command: list[str], folder: Path, timeout: float) -> subprocess.Complet
     )
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done
+
+
+def write_files(folder: Path, *names: str) -> None:
+    """Write the blocks of `recipes.md` that begin with `# file: NAME`."""
+    texts = {match[1]: code for _, code in blocks("recipes") if (match := FILE.match(code))}
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(texts[name], "utf-8")

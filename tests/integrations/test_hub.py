@@ -16,23 +16,23 @@ from packaging.version import Version
 
 import factgym
 from factgym.core.errors import ConfigError
+from factgym.integrations.frameworks import make_arguments, settings_of
 from factgym.integrations.hub import module_of, packages
 from factgym.integrations.session import Session, self_contained
-from factgym.integrations.settings import keywords, settings_of
 from factgym.rewards.claimcheck import QuoteRules
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ROOT / "environments"
 
 
-def test_what_is_checked_in_is_what_the_command_writes() -> None:
+def test_the_checked_in_packages_equal_the_commands_output() -> None:
     written = packages(ROOT)
     for path, text in written.items():
         assert path.is_file(), f"{path} is missing: run python -m factgym.integrations.hub ."
         assert path.read_text("utf-8") == text, f"{path} is stale: run python -m factgym.integrations.hub ."
-    there = {path for path in ENVIRONMENTS.rglob("*.*") if path.is_file() and "__pycache__" not in path.parts}
-    kept = {path for path in there if not {"dist", "build"} & set(path.relative_to(ENVIRONMENTS).parts)}
-    assert {path for path in kept if ".egg-info" not in str(path)} == set(written)
+    present = {path for path in ENVIRONMENTS.rglob("*.*") if path.is_file() and "__pycache__" not in path.parts}
+    sources = {path for path in present if not {"dist", "build"} & set(path.relative_to(ENVIRONMENTS).parts)}
+    assert {path for path in sources if ".egg-info" not in str(path)} == set(written)
 
 
 def test_every_environment_that_needs_no_file_has_a_package() -> None:
@@ -41,45 +41,50 @@ def test_every_environment_that_needs_no_file_has_a_package() -> None:
 
 
 @pytest.mark.parametrize("env_id", self_contained())
-def test_a_package_says_what_the_hub_asks(env_id: str) -> None:
+def test_a_package_has_the_hubs_metadata(env_id: str) -> None:
     folder = ENVIRONMENTS / module_of(env_id)
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
-    own = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    factgym_project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["name"] == env_id and module_of(project["name"]) == folder.name
-    assert project["version"] == factgym.__version__ == own["version"]
-    assert (project["license"], project["requires-python"]) == (own["license"], own["requires-python"])
+    assert project["version"] == factgym.__version__ == factgym_project["version"]
+    assert (project["license"], project["requires-python"]) == (
+        factgym_project["license"],
+        factgym_project["requires-python"],
+    )
     assert project["tags"] and project["description"] and project["readme"] == "README.md"
-    (verifiers,) = [one for one in project["dependencies"] if one.startswith("verifiers")]
-    assert verifiers in own["optional-dependencies"]["verifiers"]
+    (verifiers,) = [requirement for requirement in project["dependencies"] if requirement.startswith("verifiers")]
+    assert verifiers in factgym_project["optional-dependencies"]["verifiers"]
     assert re.search(r">=0\.4\b.*<0\.5$", verifiers), "without a lower bound the hub lists it as legacy"
     module = ast.parse((folder / folder.name / "__init__.py").read_text("utf-8"))
     assert ast.get_docstring(module)
     text = (folder / "README.md").read_text("utf-8")
-    for name in (one.name for one in settings_of(env_id)):
+    for name in (setting.name for setting in settings_of(env_id)):
         assert f"| `{name}" in text
     assert "### Known exploits" in text or "### Rewards" in text
 
 
 @pytest.mark.parametrize("env_id", factgym.list_envs())
-def test_every_setting_of_an_environment_can_be_said_plainly(env_id: str) -> None:
+def test_every_setting_of_an_environment_takes_plain_values(env_id: str) -> None:
     entry = factgym.spec(env_id)
     names = entry.load().Config.model_fields.keys() - entry.fixed
-    found = {one.name: one for one in settings_of(env_id)}
-    assert found.keys() == names
-    assert all(one.about for one in found.values() if not one.inner), "the docstring of the Config explains each"
-    defaults = {name: one.default for name, one in found.items()}
-    assert keywords(env_id, defaults) == {}
+    settings = {setting.name: setting for setting in settings_of(env_id)}
+    assert settings.keys() == names
+    assert all(setting.description for setting in settings.values() if not setting.inner), (
+        "the docstring of the Config explains each"
+    )
+    defaults = {name: setting.default for name, setting in settings.items()}
+    assert make_arguments(env_id, defaults) == {}
 
 
-def test_plain_values_become_an_environments_own() -> None:
-    said = {"split": "train", "max_turns": 5, "rules": {"min_quote_chars": 20}, "reward": "v2"}
-    config = Session("claimcheck-multihop", **keywords("claimcheck-multihop", said)).env.config
+def test_plain_values_become_an_environments_configuration() -> None:
+    values = {"split": "train", "max_turns": 5, "rules": {"min_quote_chars": 20}, "reward": "v2"}
+    config = Session("claimcheck-multihop", **make_arguments("claimcheck-multihop", values)).env.config
     assert (config.split, config.max_turns, config.reward) == ("train", 5, "v2")
     assert config.rules == dataclasses.replace(QuoteRules(), min_quote_chars=20)
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("values", "complaint"),
     [
         ({"spilt": "train"}, "Did you mean 'split'"),
         ({"source": "hard"}, "no plain setting 'source'"),
@@ -87,30 +92,30 @@ def test_plain_values_become_an_environments_own() -> None:
         ({"rules": {"min_quote_chars": "many"}}, "should be a valid integer"),
     ],
 )
-def test_what_is_no_setting_is_refused_in_words(said: dict[str, object], complaint: str) -> None:
+def test_an_unknown_setting_is_refused_with_a_reason(values: dict[str, object], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        keywords("claimcheck-multihop", said)
+        make_arguments("claimcheck-multihop", values)
 
 
 def extras() -> dict[str, list[Requirement]]:
-    found = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    return {name: [Requirement(one) for one in wanted] for name, wanted in found.items()}
+    lists = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    return {name: [Requirement(requirement) for requirement in requirements] for name, requirements in lists.items()}
 
 
 def table() -> list[tuple[str, str, str, str]]:
     lines = [line for line in (ROOT / ".ci" / "frameworks").read_text("utf-8").splitlines() if line and line[0] != "#"]
-    found = []
+    rows = []
     for line in lines:
         name, python, arguments, files = (cell.strip() for cell in line.split("|"))
-        found.append((name, python, arguments, files))
-    return found
+        rows.append((name, python, arguments, files))
+    return rows
 
 
 def pins(arguments: str) -> dict[str, Version]:
     return {name: Version(pin) for name, pin in re.findall(r"([\w-]+)==([\w.]+)", arguments)}
 
 
-def test_the_table_of_doors_names_what_exists() -> None:
+def test_the_table_of_frameworks_names_existing_extras_and_files() -> None:
     names = []
     for name, python, arguments, files in table():
         names.append(name)
@@ -122,18 +127,20 @@ def test_the_table_of_doors_names_what_exists() -> None:
     assert {path.stem for path in (ROOT / "docs" / "guides" / "integrations").glob("*.md")} <= set(names) | {"session"}
 
 
-def test_the_lowest_lines_are_at_the_lower_bounds_and_the_others_are_free() -> None:
+def test_the_lowest_lines_are_at_the_lower_bounds_and_the_other_lines_are_free() -> None:
     lines = {name: arguments for name, _, arguments, _ in table()}
     lowest = [name for name in lines if name.endswith("-lowest")]
     assert lowest
     for name in lowest:
         extra = name.removesuffix("-lowest")
-        wanted = {one.name: one.specifier for one in extras()[extra]}
-        here, newest = pins(lines[name]), pins(lines[extra])
-        assert extras()[extra][0].name in here, f"{name} must pin the framework"
-        assert not newest.keys() & wanted.keys(), f"{extra} must take the newest versions that its bounds allow"
-        for package, version in here.items() - {("torch", Version("2.13.0"))}:
-            (bound,) = (Version(one.version) for one in wanted[package] if one.operator == ">=")
+        specifiers = {requirement.name: requirement.specifier for requirement in extras()[extra]}
+        pinned, newest = pins(lines[name]), pins(lines[extra])
+        assert extras()[extra][0].name in pinned, f"{name} must pin the framework"
+        assert not newest.keys() & specifiers.keys(), f"{extra} must take the newest versions that its bounds allow"
+        for package, version in pinned.items() - {("torch", Version("2.13.0"))}:
+            (bound,) = (
+                Version(requirement.version) for requirement in specifiers[package] if requirement.operator == ">="
+            )
             assert version == bound, f"{name} pins {package} to {version}; pyproject.toml begins at {bound}"
 
 

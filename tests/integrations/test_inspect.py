@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("inspect_ai", reason="needs factgym[inspect]")
 
 import inspect_ai
-import same_episodes
+import reference_episodes
 from conformance.setups import SETUPS
 from guide_pages import run_page
 from inspect_ai import Task, task
@@ -41,14 +41,12 @@ from inspect_ai.solver._task_state import sample_state
 from inspect_ai.tool import ToolCall, ToolInfo, ToolParams
 from inspect_ai.util import LimitExceededError, Store
 from playback import PlaybackServer, in_thread
-from same_episodes import Case, assert_same, outcome_of
+from reference_episodes import Case, assert_same, outcome_of
 
 import factgym
 from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.messages import Message
-from factgym.integrations.inspect import Played, task_of
-from factgym.integrations.inspect.messages import said, tool_info
-from factgym.integrations.inspect.tasks import metric_names, score_of
+from factgym.integrations.inspect import Played, assistant_message, metric_names, score_of, task_of, tool_info
 from factgym.integrations.session import Session, self_contained
 
 pytestmark = [
@@ -64,11 +62,11 @@ USAGE = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
 def output_of(message: Message, tools: Sequence[ToolInfo] = (), stop: Any = "stop") -> ModelOutput:
     """A chat message as Inspect's providers read it."""
     calls = [
-        parse_tool_call(one["id"], one["function"]["name"], one["function"]["arguments"], list(tools))
-        for one in message.get("tool_calls") or []
+        parse_tool_call(call["id"], call["function"]["name"], call["function"]["arguments"], list(tools))
+        for call in message.get("tool_calls") or []
     ]
-    own = ChatMessageAssistant(content=message["content"] or "", tool_calls=calls or None, source="generate")
-    return ModelOutput(model="mock", choices=[ChatCompletionChoice(message=own, stop_reason=stop)], usage=USAGE)
+    reply = ChatMessageAssistant(content=message["content"] or "", tool_calls=calls or None, source="generate")
+    return ModelOutput(model="mock", choices=[ChatCompletionChoice(message=reply, stop_reason=stop)], usage=USAGE)
 
 
 class Script:
@@ -76,18 +74,18 @@ class Script:
 
     def __init__(self, messages: dict[str, Sequence[Message]]) -> None:
         self.messages = messages
-        self.shown: dict[str, list[Any]] = defaultdict(list)
+        self.requests: dict[str, list[Any]] = defaultdict(list)
 
-    def __call__(self, given: list[Any], tools: list[ToolInfo], *_: Any) -> ModelOutput:
+    def __call__(self, messages: list[Any], tools: list[ToolInfo], *_: Any) -> ModelOutput:
         state = sample_state()
         assert state is not None
-        asked = self.shown[str(state.sample_id)]
-        asked.append((given, [tool.name for tool in tools]))
-        said = self.messages[str(state.sample_id)]
-        if len(asked) > len(said):
-            asked.pop()
-            raise LimitExceededError("turn", value=len(said), limit=len(said))
-        return output_of(said[len(asked) - 1], tools)
+        requests = self.requests[str(state.sample_id)]
+        requests.append((messages, [tool.name for tool in tools]))
+        script = self.messages[str(state.sample_id)]
+        if len(requests) > len(script):
+            requests.pop()
+            raise LimitExceededError("turn", value=len(script), limit=len(script))
+        return output_of(script[len(requests) - 1], tools)
 
     def model(self) -> Model:
         return get_model("mockllm/model", custom_outputs=self, memoize=False)
@@ -102,26 +100,26 @@ def run(task: Task, model: Model, folder: Path, **options: Any) -> EvalLog:
 
 def report_in(sample: EvalSample) -> RewardReport:
     data = dict(sample.store["Played:report"])
-    spans = tuple(SpanCredit(*one) for one in data.pop("spans"))
+    spans = tuple(SpanCredit(*span) for span in data.pop("spans"))
     return RewardReport(**{**data, "spans": spans})
 
 
 def as_message(chat: Any) -> dict[str, Any]:
     """A message of Inspect's as the environment words it."""
-    found = {"role": chat.role, "content": chat.text}
+    message = {"role": chat.role, "content": chat.text}
     if chat.role == "tool":
-        found["tool_call_id"] = chat.tool_call_id
-    return found
+        message["tool_call_id"] = chat.tool_call_id
+    return message
 
 
 def answers(messages: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
     """The first messages, and those that answer each of the policy's."""
     groups: list[list[Any]] = [[]]
-    for one in messages:
-        if one.role == "assistant":
+    for message in messages:
+        if message.role == "assistant":
             groups.append([])
         else:
-            groups[-1].append(as_message(one))
+            groups[-1].append(as_message(message))
     return groups[0], groups[1:]
 
 
@@ -130,12 +128,14 @@ SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, n
 
 def cases_of(env_id: str, needs: Any) -> list[Case]:
     """All but malformed native calls, which have their own test: Inspect reads them before we do."""
-    found = [one for one in same_episodes.cases() if (one.env, one.needs) == (env_id, needs)]
-    return [one for one in found if (one.kind, one.name) != ("messages", "hostile")]
+    cases = [case for case in reference_episodes.cases() if (case.env, case.needs) == (env_id, needs)]
+    return [case for case in cases if (case.kind, case.name) != ("messages", "hostile")]
 
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
-def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any], tmp_path: Path) -> None:
+def test_every_episode_is_the_same_through_the_integration(
+    env_id: str, needs: Callable[..., Any], tmp_path: Path
+) -> None:
     cases = {str(case): case for case in cases_of(env_id, needs)}
     task = _task_of(cases)
     script = Script({name: case.episode.messages for name, case in cases.items()})
@@ -146,20 +146,22 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
         case = cases[str(sample.id)]
         reference = case.reference
         first, answered = answers(sample.messages)
-        seen = outcome_of(report_in(sample), first=first, said=answered, stop=sample.store["Played:stop"])
-        assert_same(reference, seen, skip=["tools"])
-        asked = script.shown[str(sample.id)]
-        assert len(asked) == len(reference.said)
-        for (given, _), prompt in zip(asked, case.prompts, strict=True):
-            assert [(one.role, one.text) for one in given] == [(one["role"], one["content"] or "") for one in prompt]
-        assert [names for _, names in asked[1:]] == reference.tools[: len(asked) - 1]
+        outcome = outcome_of(report_in(sample), first=first, answers=answered, stop=sample.store["Played:stop"])
+        assert_same(reference, outcome, skip=["tools"])
+        requests = script.requests[str(sample.id)]
+        assert len(requests) == len(reference.answers)
+        for (messages, _), prompt in zip(requests, case.prompts, strict=True):
+            assert [(message.role, message.text) for message in messages] == [
+                (message["role"], message["content"] or "") for message in prompt
+            ]
+        assert [names for _, names in requests[1:]] == reference.tools[: len(requests) - 1]
         _check_score(sample, case)
 
 
 def _task_of(cases: dict[str, Case]) -> Task:
     """A task whose samples are the cases: the same solver and scorer, one environment, ids of ours."""
-    one = next(iter(cases.values())).episode
-    task = task_of(one.env)(**_plain(one.env, one.config))
+    episode = next(iter(cases.values())).episode
+    task = task_of(episode.env)(**_plain(episode.env, episode.config))
     samples = {sample.id: sample for sample in task.dataset}
     task.dataset = MemoryDataset(
         [
@@ -184,15 +186,19 @@ def _check_score(sample: EvalSample, case: Case) -> None:
     assert value["reward"] == reference.total
     assert {name: value[name] for name in reference.components} == reference.components
     assert score.metadata is not None
-    credit = sum(one[3] for one in reference.spans)
+    credit = sum(span[3] for span in reference.spans)
     assert sum(score.metadata["turn_rewards"]) == pytest.approx(credit)
 
 
 @pytest.mark.parametrize("env_id", self_contained())
 def test_malformed_calls_are_the_environments_to_refuse(env_id: str, tmp_path: Path) -> None:
-    cases = {str(one): one for one in same_episodes.cases("messages") if one.env == env_id and one.name == "hostile"}
-    cases = {name: one for name, one in cases.items() if one.needs.__name__ == "nothing"}
-    log = run(_task_of(cases), Script({name: one.episode.messages for name, one in cases.items()}).model(), tmp_path)
+    cases = {
+        str(case): case
+        for case in reference_episodes.cases("messages")
+        if case.env == env_id and case.name == "hostile"
+    }
+    cases = {name: case for name, case in cases.items() if case.needs.__name__ == "nothing"}
+    log = run(_task_of(cases), Script({name: case.episode.messages for name, case in cases.items()}).model(), tmp_path)
     assert log.status == "success"
     for sample in log.samples or []:
         reference = cases[str(sample.id)].reference
@@ -207,22 +213,22 @@ def test_malformed_calls_are_the_environments_to_refuse(env_id: str, tmp_path: P
 def test_arguments_that_inspect_cannot_read_are_refused_in_the_environments_words() -> None:
     session = Session(CLAIMS)
     session.start(0)
-    call = parse_tool_call("a", "search", '{"query": ', [tool_info(one) for one in session.tools()])
+    call = parse_tool_call("a", "search", '{"query": ', [tool_info(tool) for tool in session.tools()])
     assert call.parse_error
-    (answer,) = session.say(said(ChatMessageAssistant(content="", tool_calls=[call])))
+    (answer,) = session.step(assistant_message(ChatMessageAssistant(content="", tool_calls=[call])))
     assert "Error (invalid_json)" in (answer["content"] or "")
     nan = ToolCall(id="b", function="search", arguments={"query": math.nan})
-    (answer,) = session.say(said(ChatMessageAssistant(content="", tool_calls=[nan])))
+    (answer,) = session.step(assistant_message(ChatMessageAssistant(content="", tool_calls=[nan])))
     assert "Error (" in (answer["content"] or "")
 
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
 def test_providers_get_the_environments_own_schemas(env_id: str, needs: Callable[..., Any]) -> None:
-    for schema in Session(env_id, **same_episodes.config_of(env_id, needs)).all_tools():
-        ours = schema["function"]
+    for schema in Session(env_id, **reference_episodes.config_of(env_id, needs)).all_tools():
+        function = schema["function"]
         sent = tool_info(schema).model_dump(exclude_none=True)
-        assert (sent["name"], sent["description"]) == (ours["name"], ours["description"])
-        assert _without_title(sent["parameters"]) == _without_title(_closed(ours["parameters"]))
+        assert (sent["name"], sent["description"]) == (function["name"], function["description"])
+        assert _without_title(sent["parameters"]) == _without_title(_closed(function["parameters"]))
 
 
 def _closed(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -231,8 +237,8 @@ def _closed(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _without_title(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_title(one) for key, one in value.items() if key not in DROPPED or key == "properties"}
-    return [_without_title(one) for one in value] if isinstance(value, list) else value
+        return {key: _without_title(item) for key, item in value.items() if key not in DROPPED or key == "properties"}
+    return [_without_title(item) for item in value] if isinstance(value, list) else value
 
 
 DROPPED = ("title", "minItems", "maxItems", "uniqueItems")
@@ -240,8 +246,12 @@ DROPPED = ("title", "minItems", "maxItems", "uniqueItems")
 
 
 def test_a_limit_of_inspects_ends_the_episode_and_it_is_scored(tmp_path: Path) -> None:
-    cases = {str(one): one for one in same_episodes.cases("messages") if one.env == CLAIMS and one.name == "honest"}
-    script = Script({name: one.episode.messages for name, one in cases.items()})
+    cases = {
+        str(case): case
+        for case in reference_episodes.cases("messages")
+        if case.env == CLAIMS and case.name == "honest"
+    }
+    script = Script({name: case.episode.messages for name, case in cases.items()})
     log = run(_task_of(cases), script.model(), tmp_path, message_limit=4)
     assert log.status == "success"
     for sample in log.samples or []:
@@ -251,7 +261,7 @@ def test_a_limit_of_inspects_ends_the_episode_and_it_is_scored(tmp_path: Path) -
         (score,) = (sample.scores or {}).values()
         assert isinstance(score.value, dict)
         assert (score.value["reward"], score.value["truncated"]) == (0.0, 1.0)
-        assert score.value["turns"] < len(cases[str(sample.id)].reference.said)
+        assert score.value["turns"] < len(cases[str(sample.id)].reference.answers)
     tokens = run(_task_of(cases), Script(script.messages).model(), tmp_path, token_limit=3)
     assert {sample.store["Played:stop"] for sample in tokens.samples or []} == {"length_limit"}
 
@@ -279,17 +289,19 @@ def test_a_prompt_that_does_not_fit_ends_the_episode(tmp_path: Path) -> None:
 def test_faults_are_errors_of_their_samples_and_in_no_mean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
 
-    cases = {str(one): one for one in same_episodes.cases("calls") if one.env == CLAIMS and one.name == "oracle"}
+    cases = {
+        str(case): case for case in reference_episodes.cases("calls") if case.env == CLAIMS and case.name == "oracle"
+    }
     broken = next(iter(cases))
-    own = ClaimCheckEnv.score
+    real_score = ClaimCheckEnv.score
 
     def fail(self: Any) -> Any:
         if self.task.id == cases[broken].episode.task and len(self.episode.turns) > 0:
             raise ConnectionResetError("the index is gone")
-        return own(self)
+        return real_score(self)
 
     task = _task_of(cases)
-    script = Script({name: one.episode.messages for name, one in cases.items()})
+    script = Script({name: case.episode.messages for name, case in cases.items()})
     monkeypatch.setattr(ClaimCheckEnv, "score", fail)
     log = run(task, script.model(), tmp_path, fail_on_error=False)
     by_id = {sample.id: sample for sample in log.samples or []}
@@ -297,9 +309,9 @@ def test_faults_are_errors_of_their_samples_and_in_no_mean(monkeypatch: pytest.M
     assert "the index is gone" in by_id[broken].error.message
     assert not by_id[broken].scores
     assert log.results is not None
-    reward = next(one for one in log.results.scores if one.name == "reward")
-    others = [one.reference.total for name, one in cases.items() if name != broken]
-    assert reward.metrics["mean"].value == pytest.approx(sum(others) / len(others))
+    reward = next(score for score in log.results.scores if score.name == "reward")
+    scored = [case.reference.total for name, case in cases.items() if name != broken]
+    assert reward.metrics["mean"].value == pytest.approx(sum(scored) / len(scored))
 
 
 def test_an_unscored_episode_has_no_value() -> None:
@@ -340,7 +352,7 @@ def test_every_environment_has_a_task_with_typed_arguments() -> None:
 @pytest.mark.parametrize("env_id", self_contained())
 def test_the_metrics_are_named_before_the_first_episode(env_id: str) -> None:
     names = set(metric_names(Session(env_id)))
-    for case in same_episodes.cases(files=False):
+    for case in reference_episodes.cases(files=False):
         if case.env == env_id:
             assert case.reference.components.keys() <= names
 
@@ -356,7 +368,7 @@ def test_the_command_plays_against_a_server_and_its_log_holds_components_and_evi
     server: tuple[PlaybackServer, str], tmp_path: Path
 ) -> None:
     served, url = server
-    case = next(one for one in same_episodes.cases("messages") if one.env == CLAIMS and one.name == "honest")
+    case = next(case for case in reference_episodes.cases("messages") if case.env == CLAIMS and case.name == "honest")
     served.script["honest"] = case.episode.messages
     command = [
         *("inspect", "eval", f"factgym/{CLAIMS}", "--model", "openai-api/local/honest", "--model-base-url", url),
@@ -378,38 +390,38 @@ def test_the_command_plays_against_a_server_and_its_log_holds_components_and_evi
     assert report_in(sample).to_dict()["spans"] == reference.spans
     assert sample.store["Played:report"]["components"] == reference.components
     assert sample.store_as(Played).task_view["gold"]
-    shown = [_shape(request["messages"]) for request in served.shown["honest"]]
-    assert shown == [_shape(prompt) for prompt in case.prompts[: len(shown)]]
-    assert len(shown) == len(reference.said)
-    named = {score.name: score.metrics for score in (log.results.scores if log.results else [])}
-    assert named.keys() >= {"reward", *reference.components}
-    assert named["reward"].keys() == {"mean", "stderr"}
-    assert named["reward"]["mean"].value == reference.total
+    requests = [_shape(request["messages"]) for request in served.requests["honest"]]
+    assert requests == [_shape(prompt) for prompt in case.prompts[: len(requests)]]
+    assert len(requests) == len(reference.answers)
+    metrics = {score.name: score.metrics for score in (log.results.scores if log.results else [])}
+    assert metrics.keys() >= {"reward", *reference.components}
+    assert metrics["reward"].keys() == {"mean", "stderr"}
+    assert metrics["reward"]["mean"].value == reference.total
 
 
 def _shape(messages: Sequence[Any]) -> list[Any]:
     """Role, text and calls of each message, which is what a server is sent."""
-    found = []
-    for one in messages:
+    shape = []
+    for message in messages:
         calls = [
             (call["function"]["name"], json.loads(call["function"]["arguments"]))
-            for call in one.get("tool_calls") or []
+            for call in message.get("tool_calls") or []
         ]
-        role = "system" if one["role"] == "developer" else one["role"]
-        found.append((role, one.get("content") or "", calls, one.get("tool_call_id")))
-    return found
+        role = "system" if message["role"] == "developer" else message["role"]
+        shape.append((role, message.get("content") or "", calls, message.get("tool_call_id")))
+    return shape
 
 
 def test_the_page_runs(server: tuple[PlaybackServer, str], tmp_path: Path) -> None:
-    said = [done.stdout for _, done in run_page("inspect", tmp_path, {"http://127.0.0.1:8000/v1": server[1]})]
-    assert any("reward" in one for one in said)
+    outputs = [done.stdout for _, done in run_page("inspect", tmp_path, {"http://127.0.0.1:8000/v1": server[1]})]
+    assert any("reward" in message for message in outputs)
 
 
 def parameters(function: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def test_what_we_rely_on_upstream_is_as_it_was() -> None:
+def test_the_used_parts_of_the_framework_are_unchanged() -> None:
     assert parameters(ModelAPI.generate) == ["self", "input", "tools", "tool_choice", "config"]
     assert parameters(Model.generate)[:3] == ["self", "input", "tools"]
     assert {"dataset", "solver", "scorer", "metrics", "name", "version", "metadata"} <= set(parameters(Task.__init__))

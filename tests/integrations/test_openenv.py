@@ -1,15 +1,18 @@
-"""The OpenEnv integration: every environment's episodes are the same through it, over a real socket."""
+"""The OpenEnv integration: every environment's episodes are the same through it, over a real socket; and the folder for its hub."""
 
 from __future__ import annotations
 
 import gc
 import inspect
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,30 +22,36 @@ from typing import Any
 import pytest
 
 pytest.importorskip("openenv.core", reason="needs factgym[openenv]")
+pytest.importorskip("openenv.validation", reason="needs factgym[openenv]")
 
+import reference_episodes
 import requests
-import same_episodes
 from conformance.setups import SETUPS
 from guide_pages import run_page
+from openenv.cli._validation import validate_multi_mode_deployment
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.http_server import HTTPEnvServer, create_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
 from openenv.core.generic_client import GenericEnvClient
+from openenv.validation import Level, Verdict, run_validation
+from openenv.validation.types import ProviderCapability
 from openenv_served import COMMAND, in_process, in_thread
-from same_episodes import Case, Outcome, assert_same
+from reference_episodes import Case, Outcome, assert_same
 from websockets.sync.client import connect
 from websockets.sync.server import serve
 
-from factgym.core.errors import EpisodeOverError
-from factgym.integrations.openenv import FactAction, FactClient, ServerLostError, environment_class
-from factgym.integrations.openenv.server import Served
-from factgym.integrations.session import OVER, Session
+from factgym.core.errors import ConfigError, EpisodeOverError
+from factgym.integrations.openenv import FactAction, FactClient, ServerLostError, environment_class, write_folder
+from factgym.integrations.openenv.server import ServedEnv
+from factgym.integrations.session import EPISODE_OVER, Session, self_contained
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
 CLAIMS = "claimcheck-multihop"
+
+
 SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
 
 
@@ -50,14 +59,16 @@ def play(client: Any, case: Case) -> Outcome:
     """The case's episode through a client; what the policy sees is checked on the way."""
     result = client.reset(task=case.episode.task)
     first = result.observation.messages
-    whole: list[Any] = list(first)
-    said, tools, paid = [], [], []
+    transcript: list[Any] = list(first)
+    answers, tools, paid = [], [], []
     for message, prompt in zip(case.episode.messages, case.prompts, strict=False):
-        shown = result.observation.prompt
-        assert [one["content"] for one in (whole if shown is None else shown)] == [one["content"] for one in prompt]
+        visible = result.observation.prompt
+        assert [message["content"] for message in (transcript if visible is None else visible)] == [
+            message["content"] for message in prompt
+        ]
         result = client.step(dict(message))
-        whole += [message, *result.observation.messages]
-        said.append(result.observation.messages)
+        transcript += [message, *result.observation.messages]
+        answers.append(result.observation.messages)
         tools.append([tool["function"]["name"] for tool in result.observation.tools])
         paid.append(result.reward)
         if result.done:
@@ -71,7 +82,7 @@ def play(client: Any, case: Case) -> Outcome:
     assert client.state().step_count == len(paid)
     return Outcome(
         first=first,
-        said=said,
+        answers=answers,
         tools=tools,
         total=result.reward,
         status=report["status"],
@@ -83,15 +94,15 @@ def play(client: Any, case: Case) -> Outcome:
 
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
-def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any]) -> None:
-    cases = [one for one in same_episodes.cases() if (one.env, one.needs) == (env_id, needs)]
-    with in_thread(env_id, same_episodes.config_of(env_id, needs)) as url, FactClient(url).sync() as client:
+def test_every_episode_is_the_same_through_the_integration(env_id: str, needs: Callable[..., Any]) -> None:
+    cases = [case for case in reference_episodes.cases() if (case.env, case.needs) == (env_id, needs)]
+    with in_thread(env_id, reference_episodes.config_of(env_id, needs)) as url, FactClient(url).sync() as client:
         for case in cases:
             assert_same(case.reference, play(client, case))
 
 
 def oracle_case(env_id: str) -> Case:
-    return next(one for one in same_episodes.cases("calls") if (one.env, one.name) == (env_id, "oracle"))
+    return next(case for case in reference_episodes.cases("calls") if (case.env, case.name) == (env_id, "oracle"))
 
 
 def test_clients_without_our_classes_get_the_same() -> None:
@@ -103,20 +114,22 @@ def test_clients_without_our_classes_get_the_same() -> None:
         assert (result.done, result.reward) == (True, case.reference.total)
         assert result.observation["report"]["components"] == case.reference.components
         after = client.step({"text": "more"})
-        assert (after.done, after.reward, after.observation["messages"][0]["content"]) == (True, 0.0, OVER)
+        assert (after.done, after.reward, after.observation["messages"][0]["content"]) == (True, 0.0, EPISODE_OVER)
 
 
 def test_sessions_at_once_are_episodes_of_their_own() -> None:
-    cases = [one for one in same_episodes.cases("calls", tasks=4) if one.env == "seva" and one.name != "refused"]
+    cases = [
+        case for case in reference_episodes.cases("calls", tasks=4) if case.env == "seva" and case.name != "refused"
+    ]
 
-    def one(url: str, case: Case) -> None:
+    def play_case(url: str, case: Case) -> None:
         with FactClient(url).sync() as client:
             assert_same(case.reference, play(client, case))
 
     for case in cases:
-        assert case.reference.said  # recorded before the threads begin
+        assert case.reference.answers  # recorded before the threads begin
     with in_thread("seva", max_sessions=len(cases)) as url, ThreadPoolExecutor(len(cases)) as pool:
-        list(pool.map(lambda case: one(url, case), cases))
+        list(pool.map(lambda case: play_case(url, case), cases))
 
 
 def test_resets_without_a_task_go_through_all_of_them() -> None:
@@ -125,7 +138,7 @@ def test_resets_without_a_task_go_through_all_of_them() -> None:
         first = [client.reset().observation.task for _ in range(size)]
         again = [client.reset().observation.task for _ in range(size)]
         listed = requests.post(f"{url}/{CLAIMS}/tasks", json={"split": "all"}, timeout=10).json()["tasks"]
-        assert sorted(first) == sorted(one["id"] for one in listed)
+        assert sorted(first) == sorted(task["id"] for task in listed)
         assert again == first
         assert client.reset(split="all", index=3).observation.task == listed[3]["id"]
         seeded = [client.reset(seed=11).observation.task for _ in range(2)]
@@ -133,7 +146,7 @@ def test_resets_without_a_task_go_through_all_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ({"taks": 1}, "Did you mean 'task'"),
         ({"task": "nothing-like-it"}, "there is no task"),
@@ -145,10 +158,10 @@ def test_resets_without_a_task_go_through_all_of_them() -> None:
         ({"episode_id": "x" * 1000}, "at most 255"),
     ],
 )
-def test_a_reset_that_cannot_be_is_refused_in_words(given: dict[str, Any], said: str) -> None:
+def test_an_impossible_reset_is_refused_with_a_reason(arguments: dict[str, Any], message: str) -> None:
     env = environment_class(CLAIMS, {"size": 12})()
-    with pytest.raises(ValueError, match=said):
-        env.reset(**given)
+    with pytest.raises(ValueError, match=message):
+        env.reset(**arguments)
 
 
 def test_a_session_that_is_at_capacity_is_refused_and_a_closed_one_is_free() -> None:
@@ -171,15 +184,15 @@ def test_a_session_that_is_at_capacity_is_refused_and_a_closed_one_is_free() -> 
 
 def test_a_silent_session_is_ended_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[weakref.ref[Session]] = []
-    session = Served.session
+    session = ServedEnv.session
 
-    def kept_in_sight(served: Served) -> Session:
-        found = session(served)
-        made.append(weakref.ref(found))
-        return found
+    def kept_in_sight(served: ServedEnv) -> Session:
+        created = session(served)
+        made.append(weakref.ref(created))
+        return created
 
     with in_thread(CLAIMS, {"size": 12}, idle_seconds=0.2) as url, FactClient(url).sync() as client:
-        monkeypatch.setattr(Served, "session", kept_in_sight)
+        monkeypatch.setattr(ServedEnv, "session", kept_in_sight)
         client.reset()
         assert len(made) == 1
         for _ in range(200):  # OpenEnv looks every five seconds at the least
@@ -192,7 +205,7 @@ def test_a_silent_session_is_ended_and_freed(monkeypatch: pytest.MonkeyPatch) ->
             client.step("hello")
 
 
-def test_a_server_that_dies_is_an_error_in_words_and_no_policys_fault() -> None:
+def test_a_dead_server_is_a_server_lost_error_and_a_restarted_one_serves_again() -> None:
     with in_process(CLAIMS, "--set", "size=12", "--port", "0") as (url, process):
         port = url.rsplit(":", 1)[1]
         client = FactClient(url.replace("//", "//me:hunter2@")).sync()
@@ -209,7 +222,7 @@ def test_a_server_that_dies_is_an_error_in_words_and_no_policys_fault() -> None:
     client.close()
 
 
-def test_a_connection_that_breaks_off_or_is_silent_is_an_error_in_words() -> None:
+def test_a_broken_or_silent_connection_is_a_server_lost_error() -> None:
     with serve(lambda socket: socket.recv(), "127.0.0.1", 0) as server:  # hears one request, and hangs up
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
@@ -239,11 +252,11 @@ def test_messages_have_bounds_and_nothing_is_logged() -> None:
         assert (plain.status_code, "play over the socket at /ws" in plain.text) == (400, True)
         socket = f"{url.replace('http', 'ws')}/ws"
         for raw in ("[]", "{", '{"type": "step", "data": {"text": "a", "tool": "b"}}', "[" * 100_000):
-            with connect(socket) as one:
-                one.send(raw)
-                assert json.loads(one.recv())["type"] == "error"
-        with connect(f"{socket}?session_id=hunter2") as one:
-            assert json.loads(one.recv())["type"] == "error"
+            with connect(socket) as connection:
+                connection.send(raw)
+                assert json.loads(connection.recv())["type"] == "error"
+        with connect(f"{socket}?session_id=hunter2") as connection:
+            assert json.loads(connection.recv())["type"] == "error"
         assert requests.get(f"{url}/health", timeout=10).json() == {"status": "healthy"}
         process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
@@ -256,8 +269,8 @@ def test_no_text_of_a_policys_is_an_error_of_the_wire(text: str) -> None:
     with in_thread(CLAIMS, {"size": 12}) as url, FactClient(url).sync() as client:
         client.reset()
         call = {"id": "a", "type": "function", "function": {"name": text, "arguments": text}}
-        for said in (text, {"role": "assistant", "content": None, "tool_calls": [call]}, {"tool": text}):
-            result = client.step(said)
+        for action in (text, {"role": "assistant", "content": None, "tool_calls": [call]}, {"tool": text}):
+            result = client.step(action)
             assert result.observation.error is not None
         assert client.state().step_count == 3
     assert FactAction(text="half a \ud83d character").text == "half a \ufffd character"
@@ -273,10 +286,10 @@ def test_a_fault_of_the_infrastructure_is_no_zero(monkeypatch: pytest.MonkeyPatc
         raise ConnectionError("the index is gone")
 
     monkeypatch.setattr(env._session.env, "call_tool", broken)
-    seen = env.step(FactAction(tool="search", arguments={"query": "x"}))
-    assert (seen.done, seen.reward, seen.stop) == (True, None, "error")
-    assert seen.report is not None
-    assert (seen.report["status"], "the index is gone" in seen.report["error"]) == ("error", True)
+    observation = env.step(FactAction(tool="search", arguments={"query": "x"}))
+    assert (observation.done, observation.reward, observation.stop) == (True, None, "error")
+    assert observation.report is not None
+    assert (observation.report["status"], "the index is gone" in observation.report["error"]) == ("error", True)
     env.close()
     with pytest.raises(EpisodeOverError, match="connect again"):
         env.step(FactAction(text="more"))
@@ -290,29 +303,32 @@ def test_openenv_validates_what_is_served() -> None:
     assert "FAIL" not in done.stdout
 
 
-def test_what_cannot_be_served_is_one_line() -> None:
+def test_a_failed_start_is_one_line() -> None:
     with in_thread(CLAIMS, {"size": 12}) as url:
-        taken = url.rsplit(":", 1)[1]
-        for words, said in ((["--set", "spilt=1"], "Did you mean 'split'"), (["--port", taken], "another --port")):
+        used_port = url.rsplit(":", 1)[1]
+        for words, message in (
+            (["--set", "spilt=1"], "Did you mean 'split'"),
+            (["--port", used_port], "another --port"),
+        ):
             done = subprocess.run([*COMMAND, CLAIMS, *words], capture_output=True, text=True, check=False)
             assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-            assert said in done.stderr
+            assert message in done.stderr
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
     with in_process(CLAIMS, "--port", "0") as (url, _):
-        said = [done.stdout for _, done in run_page("openenv", tmp_path, {"http://127.0.0.1:8000": url})]
-    assert any(one.startswith("True ") or "\nTrue " in one for one in said), said
-    assert any("Verdict: PASS" in one for one in said)
+        outputs = [done.stdout for _, done in run_page("openenv", tmp_path, {"http://127.0.0.1:8000": url})]
+    assert any(message.startswith("True ") or "\nTrue " in message for message in outputs), outputs
+    assert any("Verdict: PASS" in message for message in outputs)
 
 
 def parameters(function: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def test_what_we_rely_on_upstream_is_as_it_was() -> None:
-    wanted = {"env", "action_cls", "observation_cls", "env_name", "concurrency_config", "state_cls"}
-    assert wanted <= set(parameters(create_app))
+def test_the_used_parts_of_the_framework_are_unchanged() -> None:
+    required = {"env", "action_cls", "observation_cls", "env_name", "concurrency_config", "state_cls"}
+    assert required <= set(parameters(create_app))
     assert parameters(Environment.reset) == ["self", "seed", "episode_id", "kwargs"]
     assert parameters(Environment.step) == ["self", "action", "timeout_s", "kwargs"]
     assert parameters(Environment.close) == ["self"]
@@ -327,3 +343,83 @@ def test_what_we_rely_on_upstream_is_as_it_was() -> None:
     assert "_message_timeout" in inspect.getsource(EnvClient.__init__)
     for name in ("list_splits", "num_tasks", "list_tasks", "get_task", "get_task_range"):
         assert f'"{name}"' in inspect.getsource(HTTPEnvServer.register_routes)
+
+
+@pytest.mark.parametrize("env_id", self_contained())
+def test_every_environments_folder_is_green(env_id: str, tmp_path: Path) -> None:
+    write_folder(env_id, {}, tmp_path)
+    report = run_validation(tmp_path, max_level=Level.STATIC)
+    assert report.verdict is Verdict.PASS, report.results
+    assert report.manifest is not None
+    env = Session(env_id).env
+    assert report.manifest.reward.range == env.reward_bounds
+    assert list(report.manifest.capabilities.declared_task_count.values()) == [len(env.tasks)]
+    ready, issues = validate_multi_mode_deployment(tmp_path)
+    assert issues == ["Missing uv.lock - run 'uv lock' to generate it"], (ready, issues)
+
+
+class _Here:
+    """In the place of Docker: the folder's own server, as a process of this machine."""
+
+    name = "here"
+    capabilities = frozenset({ProviderCapability.IMAGE_BUILD})
+    supported_network_modes = frozenset({"no-network"})
+
+    def build(self, root: Path, execution: Any) -> str:
+        assert (root / execution.dockerfile).is_file()
+        self.root = root
+        return "sha256:" + "0" * 64
+
+    def start(self, spec: Any) -> _Here:
+        # A port that the machine chose is asked for again: `server.app` takes none.
+        import socket
+
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.base_url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "server.app", "--host", "127.0.0.1", "--port", str(port)]
+        self.process = subprocess.Popen(command, cwd=self.root, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"{self.base_url}/health", timeout=1)
+                return self
+            except (urllib.error.URLError, TimeoutError):
+                assert self.process.poll() is None
+                time.sleep(0.1)
+        raise AssertionError("the folder's server does not start")
+
+    def inspect(self) -> dict[str, Any]:
+        return {}
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+
+
+@pytest.mark.parametrize("env_id", ["claimcheck-multihop", "profact", "corver-qa"])
+def test_the_folders_server_keeps_openenvs_runtime_contract(env_id: str, tmp_path: Path) -> None:
+    command = [*COMMAND, env_id, "--folder", str(tmp_path / "made")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 8), done.stderr
+    report = run_validation(tmp_path / "made", provider=_Here())
+    checks = {check.check_id: (check.status.value, check.evidence) for check in report.results}
+    names = ("startup", "reward_well_formed", "observation_schema", "state_contract")
+    assert [checks[f"runtime.{name}"][0] for name in names] == ["pass"] * 4, checks
+    assert "fail" not in {status for status, _ in checks.values()}
+    assert report.verdict is Verdict.WARN  # checks that OpenEnv has named and not written
+
+
+def test_settings_are_written_to_the_folder_and_other_files_are_not_overwritten(tmp_path: Path) -> None:
+    write_folder("claimcheck-multihop", {"haystack": True, "size": 12}, tmp_path / "made", max_sessions=3)
+    text = (tmp_path / "made" / "server" / "app.py").read_text("utf-8")
+    assert "app_of('claimcheck-multihop', {'haystack': True, 'size': 12}, seed=0, max_sessions=3" in text
+    write_folder("seva", {}, tmp_path / "made")  # its own may be written again
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine", "utf-8")
+    with pytest.raises(ConfigError, match="holds other files"):
+        write_folder("seva", {}, tmp_path / "mine")
+    with pytest.raises(ConfigError, match="is a file"):
+        write_folder("seva", {}, tmp_path / "mine" / "notes.txt")
+    with pytest.raises(ConfigError, match="spilt"):
+        write_folder("seva", {"spilt": 1}, tmp_path / "new")
+    assert not (tmp_path / "new").exists()

@@ -20,16 +20,16 @@ import pytest
 pytest.importorskip("nemo_gym", reason="needs nemo-gym 0.4 and openenv (docs/guides/integrations/recipes.md)")
 
 import httpx
-import same_episodes
+import reference_episodes
+from guide_pages import write_files
 from nemo_gym.server_utils import ServerClient
 from openenv_served import in_thread
-from recipes import write_files
+from reference_episodes import Case
 from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
-from same_episodes import Case
 
 from factgym.core.messages import Message
 from factgym.core.registry import spec
-from factgym.integrations.session import OVER, Session
+from factgym.integrations.session import EPISODE_OVER, Session
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
@@ -65,16 +65,16 @@ class Answer:
 def response_of(message: Message, turn: int) -> dict[str, Any]:
     """What a model server answers with."""
     output: list[dict[str, Any]] = [
-        {"type": "function_call", "id": f"fc_{turn}", "call_id": one["id"], "status": "completed", **one["function"]}
-        for one in message.get("tool_calls") or []
+        {"type": "function_call", "id": f"fc_{turn}", "call_id": call["id"], "status": "completed", **call["function"]}
+        for call in message.get("tool_calls") or []
     ]
     if message["content"]:
         text = {"type": "output_text", "text": message["content"], "annotations": []}
         output.append(
             {"type": "message", "id": f"m_{turn}", "role": "assistant", "status": "completed", "content": [text]}
         )
-    rest = {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
-    return {"id": f"r_{turn}", "created_at": 0, "model": "script", "object": "response", "output": output, **rest}
+    options = {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
+    return {"id": f"r_{turn}", "created_at": 0, "model": "script", "object": "response", "output": output, **options}
 
 
 class Servers:
@@ -106,34 +106,36 @@ class Servers:
                 httpx.Response(200, json=response_of(message, turn), request=httpx.Request("POST", "http://here"))
             )
         transport = httpx.ASGITransport(app=self.apps[server_name])
-        async with httpx.AsyncClient(transport=transport, base_url="http://here", cookies=dict(cookies or {})) as one:
-            return Answer(await one.post(url_path, json=body))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here", cookies=dict(cookies or {})) as http:
+            return Answer(await http.post(url_path, json=body))
 
     async def run(self, row: dict[str, Any]) -> dict[str, Any]:
         answer = await self.post("agent", "/run", row)
-        found: dict[str, Any] = json.loads(await answer.read())
-        assert answer.ok, found
-        return found
+        result: dict[str, Any] = json.loads(await answer.read())
+        assert answer.ok, result
+        return result
 
 
 def cases() -> list[Case]:
-    return same_episodes.cases("calls", files=False, tasks=1)
+    return reference_episodes.cases("calls", files=False, tasks=1)
 
 
-@pytest.mark.parametrize("env_id", sorted({one.env for one in cases()}))
+@pytest.mark.parametrize("env_id", sorted({case.env for case in cases()}))
 def test_nemo_gyms_own_agent_earns_the_same(recipe: Any, env_id: str) -> None:
-    ours = [one for one in cases() if one.env == env_id]
-    with in_thread(env_id, dict(ours[0].episode.config)) as url:
-        for case in ours:
+    env_cases = [case for case in cases() if case.env == env_id]
+    with in_thread(env_id, dict(env_cases[0].episode.config)) as url:
+        for case in env_cases:
             servers = Servers(recipe, url, list(case.episode.messages))
-            prompt = {"input": [dict(one) for one in case.reference.first], "tools": []}
-            found = asyncio.run(servers.run({"task": case.episode.task, "responses_create_params": prompt}))
-            outputs = [one["output"] for one in found["response"]["output"] if one["type"] == "function_call_output"]
+            prompt = {"input": [dict(message) for message in case.reference.first], "tools": []}
+            result = asyncio.run(servers.run({"task": case.episode.task, "responses_create_params": prompt}))
+            outputs = [
+                item["output"] for item in result["response"]["output"] if item["type"] == "function_call_output"
+            ]
             results = case.reference.results()[: None if case.episode.final is None else -1]
             assert outputs[: len(results)] == results
-            assert set(outputs[len(results) :]) <= {OVER}
-            assert found["reward"] == case.reference.total
-            assert {name: found[name] for name in case.reference.components} == case.reference.components
+            assert set(outputs[len(results) :]) <= {EPISODE_OVER}
+            assert result["reward"] == case.reference.total
+            assert {name: result[name] for name in case.reference.components} == case.reference.components
             assert not servers.server._clients
 
 
@@ -142,7 +144,7 @@ def test_a_fault_is_an_error_of_the_rollout(recipe: Any, monkeypatch: pytest.Mon
         raise ConnectionError("the index is gone")
 
     monkeypatch.setattr(spec("claimcheck-multihop").load(), "call_tool", broken)
-    call = same_episodes.native(("call_0", "search", '{"query": "x"}'))
+    call = reference_episodes.native(("call_0", "search", '{"query": "x"}'))
     with in_thread("claimcheck-multihop", {"size": 12}) as url:
         servers = Servers(recipe, url, [call])
         prompt = {"input": [{"role": "user", "content": "q"}], "tools": []}
@@ -156,6 +158,6 @@ def test_the_rows_are_the_servers_tasks(recipe: Any, monkeypatch: pytest.MonkeyP
     rows = [json.loads(line) for line in Path("factgym.jsonl").read_text("utf-8").splitlines()]
     session = Session("claimcheck-multihop", split="validation")
     assert session.start(rows[3]["task"]) == rows[3]["responses_create_params"]["input"]
-    names = [one["name"] for one in rows[0]["responses_create_params"]["tools"]]
-    assert names == [one["function"]["name"] for one in session.all_tools()]
+    names = [row["name"] for row in rows[0]["responses_create_params"]["tools"]]
+    assert names == [schema["function"]["name"] for schema in session.all_tools()]
     assert len(rows) == 100

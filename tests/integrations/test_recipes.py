@@ -7,16 +7,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import same_episodes
-from guide_pages import GUIDES
+import reference_episodes
+from conformance.setups import SETUPS
+from guide_pages import GUIDES, write_files
 from playback import PlaybackServer, in_thread
-from recipes import write_files
-from same_episodes import Case
+from reference_episodes import Case
 
+from factgym.agents.sampling import tools_as_text
 from factgym.integrations.session import Session
 
 
@@ -33,7 +35,9 @@ def test_an_actor_on_ray_plays_what_a_session_plays(tmp_path: Path) -> None:
     assert all(float(reward) == 1.0 and float(turns) > 1 for _, reward, turns in lines)
 
 
-RLLM = [one for one in same_episodes.cases("messages", files=False, tasks=1) if one.name in ("oracle", "hostile")]
+RLLM = [
+    case for case in reference_episodes.cases("messages", files=False, tasks=1) if case.name in ("oracle", "hostile")
+]
 
 
 @pytest.mark.parametrize("case", RLLM, ids=str)
@@ -45,25 +49,25 @@ def test_a_flow_of_rllm_plays_the_same_episode(case: Case, tmp_path: Path, monke
     import factgym_rllm
 
     reference, episode = case.reference, case.episode
-    (task,) = [one for one in factgym_rllm.tasks(case.env, **episode.config) if one.id == episode.task]
+    (task,) = [row for row in factgym_rllm.tasks(case.env, **episode.config) if row.id == episode.task]
     assert task.instruction == reference.first
     server = PlaybackServer()
     server.script["policy"] = episode.messages
     with in_thread(server) as url:
         config = types.AgentConfig(base_url=url, model="policy", session_uid="0")
-        found = asyncio.run(types.run_agent_flow(factgym_rllm.FactFlow(), task, config))
-    (trajectory,) = found.trajectories
-    played = len(reference.said)
-    shown = [body["messages"] for body in server.shown["policy"][:played]]
-    assert [[one["content"] for one in messages] for messages in shown] == [
-        [one["content"] for one in messages] for messages in case.prompts[:played]
+        result = asyncio.run(types.run_agent_flow(factgym_rllm.FactFlow(), task, config))
+    (trajectory,) = result.trajectories
+    played = len(reference.answers)
+    prompts = [body["messages"] for body in server.requests["policy"][:played]]
+    assert [[message["content"] for message in messages] for messages in prompts] == [
+        [message["content"] for message in messages] for messages in case.prompts[:played]
     ]
     assert len(trajectory.steps) >= played
     if reference.stop == "submitted":
         assert trajectory.reward == reference.total
-        assert sum(step.reward for step in trajectory.steps) == pytest.approx(sum(one[3] for one in reference.spans))
-        assert {name: found.metrics[name] for name in reference.components} == reference.components
-        scored = factgym_rllm.FactEvaluator().evaluate(task, found)
+        assert sum(step.reward for step in trajectory.steps) == pytest.approx(sum(span[3] for span in reference.spans))
+        assert {name: result.metrics[name] for name in reference.components} == reference.components
+        scored = factgym_rllm.FactEvaluator().evaluate(task, result)
         assert scored.reward == reference.total
         assert {signal.name for signal in scored.signals} >= reference.components.keys()
 
@@ -71,3 +75,86 @@ def test_a_flow_of_rllm_plays_the_same_episode(case: Case, tmp_path: Path, monke
 def test_the_page_names_what_it_runs() -> None:
     text = (GUIDES / "recipes.md").read_text("utf-8")
     assert "## rLLM" in text and "## Ray" in text
+
+
+SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
+
+
+@pytest.fixture(scope="module")
+def gem_recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    pytest.importorskip("gem", reason="needs gem-llm 0.1 (docs/guides/integrations/recipes.md)")
+    folder = tmp_path_factory.mktemp("recipe")
+    write_files(folder, "gem_factgym.py", "gem_first.py")
+    sys.path.insert(0, str(folder))
+    import gem_factgym
+
+    gem_factgym.folder = folder
+    yield gem_factgym
+    sys.path.remove(str(folder))
+
+
+def seed_of(env: Any, task: str) -> int | None:
+    """A seed that chooses the task: GEM has no other way to ask for one."""
+    for seed in range(4000):
+        env.reset(seed=seed)
+        if env.task.id == task:
+            return seed
+    return None
+
+
+@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+def test_every_episode_is_the_same_through_gem(gem_recipe: Any, env_id: str, needs: Callable[..., Any]) -> None:
+    gem = gem_recipe.gem
+    played = 0
+    for case in reference_episodes.cases("texts"):
+        if (case.env, case.needs) != (env_id, needs):
+            continue
+        name = f"here:{case}"
+        if name not in gem.envs.registration.ENV_REGISTRY:
+            gem.register(name, gem_recipe.FactEnv, environment=env_id, **case.episode.config)
+        env = gem.make(name)
+        seed = seed_of(case.episode.make(), case.episode.task)
+        if seed is None:
+            continue
+        text, info = env.reset(seed=seed)
+        assert info["task"] == case.episode.task
+        first = tools_as_text(case.reference.first, env._session.all_tools())
+        assert text == "\n\n".join(message["content"] or "" for message in first)
+        for message, expected in zip(case.episode.messages, case.reference.results(), strict=False):
+            answer, reward, terminated, truncated, info = env.step(message["content"])
+            assert answer == expected
+            if terminated or truncated:
+                break
+            assert (reward, info) == (0.0, {})
+        if case.reference.stop == "turn_limit" and not (terminated or truncated):
+            continue  # the script was cut, which GEM leaves to the environment
+        report = info["report"]
+        assert (reward, terminated) == (case.reference.total, case.reference.stop == "submitted")
+        assert (report["components"], report["spans"]) == (case.reference.components, case.reference.spans)
+        assert env.reset(seed=seed)[1]["previous"]["reward"] == reward
+        played += 1
+    assert played
+
+
+def test_a_vector_plays_different_tasks_and_keeps_the_last_metrics(gem_recipe: Any) -> None:
+    gem = gem_recipe.gem
+    env = gem.make_vec(["factgym:claimcheck-multihop"] * 3, seed=7)
+    again = gem.make_vec(["factgym:claimcheck-multihop"] * 3, seed=7)
+    _, infos = env.reset()
+    assert [info["task"] for info in infos] == [info["task"] for info in again.reset()[1]]
+    assert len({info["task"] for info in infos}) == 3
+    tasks = [info["task"] for info in infos]
+    for _ in range(40):
+        infos = env.step(["I think so."] * 3)[-1]
+        if "previous" in infos[0]:
+            break
+    assert [info["previous"]["task"] for info in infos] == tasks
+    assert all(info["previous"]["truncated"] == 1.0 for info in infos)
+
+
+def test_the_recipes_own_lines_run(gem_recipe: Any) -> None:
+    done = subprocess.run(
+        [sys.executable, "gem_first.py"], cwd=gem_recipe.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "turns left" in done.stdout

@@ -7,18 +7,26 @@ import math
 from typing import Any
 
 import pytest
-import same_episodes
-from same_episodes import Case, assert_same, outcome_of
+import reference_episodes
+from reference_episodes import Case, assert_same, outcome_of
 
 from factgym.core.episode import RewardReport
 from factgym.core.errors import EpisodeOverError
-from factgym.integrations.session import MAX_METRICS, MAX_NAME_CHARS, OVER, Session, flat_metrics, rows, self_contained
+from factgym.integrations.session import (
+    EPISODE_OVER,
+    MAX_METRICS,
+    MAX_NAME_CHARS,
+    Session,
+    flat_metrics,
+    rows,
+    self_contained,
+)
 
 
-def played(session: Session, case: Case, *, by_call: bool = False) -> same_episodes.Outcome:
+def played(session: Session, case: Case, *, by_call: bool = False) -> reference_episodes.Outcome:
     episode = case.episode
     first = session.start(episode.task)
-    said: list[Any] = []
+    answers: list[Any] = []
     tools = []
     for n, message in enumerate(episode.messages):
         if session.done:
@@ -26,47 +34,47 @@ def played(session: Session, case: Case, *, by_call: bool = False) -> same_episo
         if by_call and n < len(episode.calls()):
             name, arguments = episode.calls()[n]
             text = session.call(name, arguments)
-            said.append([{"role": "tool", "content": text}])
+            answers.append([{"role": "tool", "content": text}])
         else:
-            said.append(session.say(message))
+            answers.append(session.step(message))
         tools.append([tool["function"]["name"] for tool in session.tools()])
     report = session.close()
-    return outcome_of(report, first=first, said=said, stop=session.stop, tools=tools)
+    return outcome_of(report, first=first, answers=answers, stop=session.stop, tools=tools)
 
 
-@pytest.mark.parametrize("case", same_episodes.cases(tasks=1), ids=str)
+@pytest.mark.parametrize("case", reference_episodes.cases(tasks=1), ids=str)
 def test_a_session_shows_what_reset_and_step_show(case: Case) -> None:
     session = Session(case.episode.env, **case.episode.config)
     assert_same(case.reference, played(session, case))
     assert_same(case.reference, played(session, case))  # a second episode in the same slot
 
 
-@pytest.mark.parametrize("case", same_episodes.cases("calls", tasks=1), ids=str)
+@pytest.mark.parametrize("case", reference_episodes.cases("calls", tasks=1), ids=str)
 def test_calls_without_messages_are_the_same_episode(case: Case) -> None:
     session = Session(case.episode.env, **case.episode.config)
-    seen = played(session, case, by_call=True)
-    assert seen.results() == case.reference.results()
-    assert_same(case.reference, seen, skip=["said"])
+    outcome = played(session, case, by_call=True)
+    assert outcome.results() == case.reference.results()
+    assert_same(case.reference, outcome, skip=["answers"])
 
 
 def test_every_environment_has_cases_that_earn_something_and_some_that_do_not() -> None:
     for env in self_contained():
-        found = [case for case in same_episodes.cases(files=False) if case.env == env]
-        assert len(found) == 2 * 9
-        oracle = next(case for case in found if case.name == "oracle" and case.kind == "messages")
-        hostile = next(case for case in found if case.name == "hostile" and case.kind == "messages")
+        cases = [case for case in reference_episodes.cases(files=False) if case.env == env]
+        assert len(cases) == 2 * 9
+        oracle = next(case for case in cases if case.name == "oracle" and case.kind == "messages")
+        hostile = next(case for case in cases if case.name == "hostile" and case.kind == "messages")
         assert oracle.reference.total > max(0, hostile.reference.total)
         assert oracle.reference.spans
-        assert len(oracle.prompts) == len(oracle.reference.said)
+        assert len(oracle.prompts) == len(oracle.reference.answers)
         assert all(message.keys() >= {"role", "content"} for message in oracle.episode.messages)
 
 
 def test_comparison_sees_every_field() -> None:
-    case = next(one for one in same_episodes.cases("messages") if one.name == "oracle")
+    case = next(case for case in reference_episodes.cases("messages") if case.name == "oracle")
     reference = case.reference
-    for name, other in {
+    for name, value in {
         "first": [],
-        "said": [*reference.said, []],
+        "answers": [*reference.answers, []],
         "total": (reference.total or 0) + 1e-15,
         "status": "error",
         "components": {**reference.components, "json": 0.25},
@@ -75,7 +83,7 @@ def test_comparison_sees_every_field() -> None:
         "metrics": {},
         "tools": [],
     }.items():
-        changed = same_episodes.Outcome(**{**vars(reference), name: other})
+        changed = reference_episodes.Outcome(**{**vars(reference), name: value})
         with pytest.raises(AssertionError, match=name):
             assert_same(reference, changed)
         assert_same(reference, changed, skip=[name])
@@ -91,10 +99,10 @@ def test_nothing_raises_after_the_end_and_nothing_is_played() -> None:
     report = session.close("context_limit")
     assert (session.done, session.stop, report.total, session.reward) == (True, "context_limit", 0.0, 0.0)
     assert session.close() is report
-    assert session.call("search", {"query": "x"}) == OVER
-    assert session.say("text") == [{"role": "user", "content": OVER}]
-    both = same_episodes.native(("a", "search", "{}"), ("b", "read", "{}"))
-    assert [m["tool_call_id"] for m in session.say(both)] == ["a", "b"]
+    assert session.call("search", {"query": "x"}) == EPISODE_OVER
+    assert session.step("text") == [{"role": "user", "content": EPISODE_OVER}]
+    two_calls = reference_episodes.native(("a", "search", "{}"), ("b", "read", "{}"))
+    assert [m["tool_call_id"] for m in session.step(two_calls)] == ["a", "b"]
     assert len(session.env.episode.turns) == 0
 
 
@@ -147,20 +155,20 @@ def test_metrics_are_flat_finite_and_bounded() -> None:
             **{f"many{n}": n for n in range(500)},
         },
     )
-    found = flat_metrics(report)
-    assert found["verdict"] == 1.0
-    assert found["json"] == 1.0
-    assert found["Gates_x_deep"] == 0.5
-    assert len(found) == MAX_METRICS
-    assert all(len(name) <= MAX_NAME_CHARS and math.isfinite(value) for name, value in found.items())
-    assert not {"text", "nan", "huge"} & found.keys()
+    metrics = flat_metrics(report)
+    assert metrics["verdict"] == 1.0
+    assert metrics["json"] == 1.0
+    assert metrics["Gates_x_deep"] == 0.5
+    assert len(metrics) == MAX_METRICS
+    assert all(len(name) <= MAX_NAME_CHARS and math.isfinite(value) for name, value in metrics.items())
+    assert not {"text", "nan", "huge"} & metrics.keys()
 
 
 def test_rows_are_the_tasks_without_any_gold() -> None:
-    found = list(rows("claimcheck-multihop", {"split": "train"}, limit=3, start=2))
-    assert [row["index"] for row in found] == [2, 3, 4]
+    task_rows = list(rows("claimcheck-multihop", {"split": "train"}, limit=3, start=2))
+    assert [row["index"] for row in task_rows] == [2, 3, 4]
     session = Session("claimcheck-multihop", split="train")
-    for row in found:
+    for row in task_rows:
         assert row["prompt"] == session.start(row["task"])
         assert set(row) == {"env", "index", "task", "prompt"}
         json.dumps(row)
@@ -169,19 +177,19 @@ def test_rows_are_the_tasks_without_any_gold() -> None:
 
 
 def test_the_credit_of_the_turns_is_the_reward() -> None:
-    for case in same_episodes.cases("messages", files=False, tasks=1):
+    for case in reference_episodes.cases("messages", files=False, tasks=1):
         if case.name == "oracle":
             session = Session(case.episode.env)
             played(session, case)
-            assert len(session.turn_rewards()) == len(case.reference.said)
+            assert len(session.turn_rewards()) == len(case.reference.answers)
             assert sum(session.turn_rewards()) == pytest.approx(session.reward)
 
 
 def test_every_open_tool_is_among_all_tools() -> None:
-    for case in same_episodes.cases("messages", files=False, tasks=1):
+    for case in reference_episodes.cases("messages", files=False, tasks=1):
         session = Session(case.episode.env, **case.episode.config)
-        known = {tool["function"]["name"] for tool in session.all_tools()}
-        assert {name for names in case.reference.tools for name in names} <= known
+        names_of_all = {tool["function"]["name"] for tool in session.all_tools()}
+        assert {name for names in case.reference.tools for name in names} <= names_of_all
 
 
 def test_the_measurement_of_integrations_runs_and_refuses_other_rewards() -> None:

@@ -13,19 +13,18 @@ import pytest
 
 pytest.importorskip("skyrl_gym", reason="needs factgym[skyrl]")
 
-import same_episodes
+import reference_episodes
 import skyrl_gym
 from conformance.setups import SETUPS
 from guide_pages import run_page
-from same_episodes import Case, Outcome, assert_same
+from reference_episodes import Case, Outcome, assert_same
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 from skyrl_gym.envs.registration import registry
 from skyrl_gym.metrics import aggregate_for_environment
 
 from factgym.core.errors import ConfigError
 from factgym.integrations.session import Session
-from factgym.integrations.skyrl import EpisodeFaultError, FactTextEnv, register_skyrl, rows, write_rows
-from factgym.integrations.skyrl.environment import ENTRY_POINT
+from factgym.integrations.skyrl import ENTRY_POINT, EpisodeFaultError, FactTextEnv, register_skyrl, rows, write_rows
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
@@ -43,15 +42,15 @@ def unregistered() -> Any:
 
 
 def text_cases(env_id: str, needs: Callable[..., Any]) -> list[Case]:
-    found = [one for one in same_episodes.cases("texts") if (one.env, one.needs) == (env_id, needs)]
-    return [*found, *(Case(env_id, needs, "texts", "oracle", task) for task in range(same_episodes.TASKS))]
+    cases = [case for case in reference_episodes.cases("texts") if (case.env, case.needs) == (env_id, needs)]
+    return [*cases, *(Case(env_id, needs, "texts", "oracle", task) for task in range(reference_episodes.TASKS))]
 
 
 def outcome(env: FactTextEnv, steps: list[Any], tools: list[list[str]]) -> Outcome:
     report = steps[-1]["metadata"]["report"]
     return Outcome(
         first=env.session.env.episode.messages[: env.session.env.episode.turns[0].message],
-        said=[one["observations"] for one in steps],
+        answers=[step["observations"] for step in steps],
         tools=tools,
         total=steps[-1]["reward"],
         status=report["status"],
@@ -63,17 +62,20 @@ def outcome(env: FactTextEnv, steps: list[Any], tools: list[list[str]]) -> Outco
 
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
-def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any]) -> None:
-    name = register_skyrl(env_id, name=f"{env_id} here", **same_episodes.config_of(env_id, needs))
+def test_every_episode_is_the_same_through_the_integration(env_id: str, needs: Callable[..., Any]) -> None:
+    name = register_skyrl(env_id, name=f"{env_id} here", **reference_episodes.config_of(env_id, needs))
     for case in text_cases(env_id, needs):
         texts = [message["content"] for message in case.episode.messages]
         # A script that ends before its episode is cut by SkyRL's own limit; a limit of 1 is SkyRL's default.
         extras = {"task": case.episode.task, "max_turns": max(len(texts), 1)}
         env = skyrl_gym.make(name, env_config={}, extras=extras)
-        first, told = env.init([])
-        assert told == {"task": case.episode.task}
-        for shown, message in zip(first[::-1], case.reference.first[::-1], strict=False):
-            assert (shown["role"], shown["content"].startswith(message["content"] or "")) == (message["role"], True)
+        first, info = env.init([])
+        assert info == {"task": case.episode.task}
+        for rendered, message in zip(first[::-1], case.reference.first[::-1], strict=False):
+            assert (rendered["role"], rendered["content"].startswith(message["content"] or "")) == (
+                message["role"],
+                True,
+            )
         assert len(first) - len(case.reference.first) in (0, 1)
         steps, tools = [], []
         for text in texts:
@@ -81,7 +83,7 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
             tools.append([tool["function"]["name"] for tool in env.session.tools()])
             if steps[-1]["done"]:
                 break
-        assert [one["reward"] for one in steps[:-1]] == [0.0] * (len(steps) - 1)
+        assert [step["reward"] for step in steps[:-1]] == [0.0] * (len(steps) - 1)
         assert_same(case.reference, outcome(env, steps, tools))
         assert sum(steps[-1]["metadata"]["turn_rewards"]) == pytest.approx(
             sum(value for *_, value in case.reference.spans)
@@ -101,8 +103,8 @@ def test_the_slot_of_a_rollout_that_was_closed_is_used_again_and_no_other() -> N
     first.init([])
     first.step("no call")
     slot, played = first.session, first.session.env.episode.messages
-    others = [skyrl_gym.make(name, extras={"task": 1}) for _ in range(3)]
-    assert len({id(one.session) for one in (first, *others)}) == 4
+    open_envs = [skyrl_gym.make(name, extras={"task": 1}) for _ in range(3)]
+    assert len({id(env.session) for env in (first, *open_envs)}) == 4
     before = (first.get_metrics(), first.session.turn_rewards(), list(played), first.session.stop)
     first.close()
     first.close()
@@ -114,11 +116,11 @@ def test_the_slot_of_a_rollout_that_was_closed_is_used_again_and_no_other() -> N
     assert (first.get_metrics(), first.session.turn_rewards(), list(played), first.session.stop) == before
     assert first.session.env.episode.messages is played is not slot.env.episode.messages
     again.close()
-    other = register_skyrl(CLAIMS, name="more claims of its own", size=14)
-    assert skyrl_gym.make(other, extras={"task": 0}).session is not slot
+    second_name = register_skyrl(CLAIMS, name="more claims of its own", size=14)
+    assert skyrl_gym.make(second_name, extras={"task": 0}).session is not slot
 
 
-def test_registering_twice_is_nothing_and_another_under_the_name_is_refused() -> None:
+def test_registering_twice_changes_nothing_and_another_environment_under_the_name_is_refused() -> None:
     assert register_skyrl(CLAIMS, size=12) == CLAIMS
     assert register_skyrl(CLAIMS, size=12) == CLAIMS
     with pytest.raises(ConfigError, match="give this one a name"):
@@ -130,18 +132,18 @@ def test_registering_twice_is_nothing_and_another_under_the_name_is_refused() ->
     assert json.loads(registry[CLAIMS].to_json())["kwargs"] == {"env_id": CLAIMS, "config": {"size": 12}}
 
 
-def test_rows_hold_the_whole_prompt_and_no_gold(tmp_path: Path) -> None:
+def test_rows_have_the_complete_prompt_and_no_gold(tmp_path: Path) -> None:
     name = register_skyrl("profact", size=12)
     assert write_rows(tmp_path / "train.jsonl", "profact", limit=5, size=12) == 5
-    found = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text("utf-8").splitlines()]
-    assert found == list(rows("profact", limit=5, size=12))
-    for row in found:
+    written = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text("utf-8").splitlines()]
+    assert written == list(rows("profact", limit=5, size=12))
+    for row in written:
         assert set(row) == {"prompt", "env_class", "data_source", "task"}
         env = skyrl_gym.make(name, env_config={}, extras=row)
         assert env.init(row["prompt"])[0] == row["prompt"]
         names = [tool["function"]["name"] for tool in env.session.all_tools()]
         assert names
-        assert all(f'"name": "{one}"' in row["prompt"][0]["content"] for one in names)
+        assert all(f'"name": "{name}"' in row["prompt"][0]["content"] for name in names)
 
 
 def test_skyrls_own_data_set_reads_the_rows(tmp_path: Path) -> None:
@@ -151,23 +153,23 @@ def test_skyrls_own_data_set_reads_the_rows(tmp_path: Path) -> None:
 
     write_rows(tmp_path / "train.jsonl", CLAIMS, limit=4, size=12)
     data = PromptDataset([str(tmp_path / "train.jsonl")], tiny_skyrl.tokenizer(), 10**6, num_workers=1)
-    wanted = list(rows(CLAIMS, limit=4, size=12))
-    for place, row in enumerate(wanted):
-        prompt, env_class, extras, _ = data[place]
+    expected = list(rows(CLAIMS, limit=4, size=12))
+    for index, row in enumerate(expected):
+        prompt, env_class, extras, _ = data[index]
         assert (prompt, env_class, extras["task"]) == (row["prompt"], CLAIMS, row["task"])
-    assert len(data) == len(wanted)
+    assert len(data) == len(expected)
 
 
-def test_a_row_without_a_task_says_how_to_make_one() -> None:
+def test_a_row_without_a_task_is_refused_with_the_function_that_writes_rows() -> None:
     register_skyrl(CLAIMS, size=12)
     with pytest.raises(ConfigError, match="write_rows"):
         skyrl_gym.make(CLAIMS, env_config={}, extras={})
 
 
-@pytest.mark.parametrize(("wanted", "turns"), [(1, 12), (None, 12), (5, 5), (400, 12)])
-def test_skyrls_limit_counts_where_it_says_something(wanted: int | None, turns: int) -> None:
+@pytest.mark.parametrize(("limit", "turns"), [(1, 12), (None, 12), (5, 5), (400, 12)])
+def test_skyrls_limit_counts_above_its_default(limit: int | None, turns: int) -> None:
     register_skyrl(CLAIMS, size=12)
-    env = skyrl_gym.make(CLAIMS, env_config={}, extras={"task": 0, "max_turns": wanted})
+    env = skyrl_gym.make(CLAIMS, env_config={}, extras={"task": 0, "max_turns": limit})
     env.init([])
     steps = [env.step("I think so.")]
     while not steps[-1]["done"]:
@@ -193,21 +195,21 @@ def through_the_generator(cases: list[Case], kind: Any = None, **settings: Any) 
     pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
     import tiny_skyrl
 
-    from factgym.integrations.skyrl import environment
+    from factgym.integrations import skyrl as environment
 
     made: list[FactTextEnv] = []
-    kept = environment.FactTextEnv.init
+    original = environment.FactTextEnv.init
 
     def init(self: FactTextEnv, prompt: Any = None) -> Any:
         made.append(self)
-        return kept(self, prompt)
+        return original(self, prompt)
 
     data, scripts = [], {}
-    for place, case in enumerate(cases):
+    for index, case in enumerate(cases):
         name = register_skyrl(case.env, name=f"{case.env} here", **case.episode.config)
         prompt = [{"role": "user", "content": "the row's own"}]
         data.append({"prompt": prompt, "env_class": name, "data_source": name, "task": case.episode.task})
-        scripts[f"{place}_0"] = [tiny_skyrl.written(one) for one in case.episode.messages]
+        scripts[f"{index}_0"] = [tiny_skyrl.written(message) for message in case.episode.messages]
     engine = tiny_skyrl.ScriptedEngine(scripts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment.FactTextEnv, "init", init)
@@ -217,49 +219,49 @@ def through_the_generator(cases: list[Case], kind: Any = None, **settings: Any) 
     return out, engine, made
 
 
-def said_by_the_policy(ids: list[int], mask: list[int]) -> list[str]:
+def policy_texts(ids: list[int], mask: list[int]) -> list[str]:
     """The texts of the masked runs."""
     import tiny_skyrl
 
     runs: list[list[int]] = []
-    for place, (token, one) in enumerate(zip(ids, mask, strict=True)):
-        if one and (place == 0 or not mask[place - 1]):
+    for index, (token, own) in enumerate(zip(ids, mask, strict=True)):
+        if own and (index == 0 or not mask[index - 1]):
             runs.append([])
-        if one:
+        if own:
             runs[-1].append(token)
     return [tiny_skyrl.tokenizer().decode(run, skip_special_tokens=True) for run in runs]
 
 
 @pytest.mark.parametrize("env_id", [env_id for env_id, needs in SETUPS if needs.__name__ == "nothing"])
 def test_skyrls_own_generator_pays_the_same(env_id: str) -> None:
-    needs = next(one for known, one in SETUPS if (known, one.__name__) == (env_id, "nothing"))
-    cases = [one for one in text_cases(env_id, needs) if one.task == 0]
+    needs = next(setup for other_id, setup in SETUPS if (other_id, setup.__name__) == (env_id, "nothing"))
+    cases = [case for case in text_cases(env_id, needs) if case.task == 0]
     out, engine, made = through_the_generator(cases)
     by_task = {(env.session.task, len(env.session.env.episode.turns)): env for env in made}
-    for place, case in enumerate(cases):
-        if case.reference.stop == "turn_limit" and len(case.reference.said) < case.episode.make().config.max_turns:
+    for index, case in enumerate(cases):
+        if case.reference.stop == "turn_limit" and len(case.reference.answers) < case.episode.make().config.max_turns:
             continue  # the script was cut; an engine says it again
-        assert sum(out["rewards"][place]) == case.reference.total
-        assert out["rewards"][place][-1] == case.reference.total
-        texts = [message["content"] for message in case.episode.messages][: len(case.reference.said)]
-        assert said_by_the_policy(out["response_ids"][place], out["loss_masks"][place]) == texts
-        env = by_task[case.episode.task, len(case.reference.said)]
+        assert sum(out["rewards"][index]) == case.reference.total
+        assert out["rewards"][index][-1] == case.reference.total
+        texts = [message["content"] for message in case.episode.messages][: len(case.reference.answers)]
+        assert policy_texts(out["response_ids"][index], out["loss_masks"][index]) == texts
+        env = by_task[case.episode.task, len(case.reference.answers)]
         report = env.session.report
         assert report is not None
-        last = engine.shown[f"{place}_0"][-1]
-        for new in case.reference.said[:-1]:
+        last = engine.prompts[f"{index}_0"][-1]
+        for new in case.reference.answers[:-1]:
             assert all((message["content"] or "") in last for message in new)
     assert "environment/reward" in out["rollout_metrics"]
 
 
 def oracle_case(env_id: str) -> Case:
-    needs = next(one for known, one in SETUPS if (known, one.__name__) == (env_id, "nothing"))
+    needs = next(setup for other_id, setup in SETUPS if (other_id, setup.__name__) == (env_id, "nothing"))
     return Case(env_id, needs, "texts", "oracle", 0)
 
 
 @pytest.mark.parametrize("step_wise", [False, True])
 @pytest.mark.parametrize("env_id", [CLAIMS, "profact", "seva", "corver-qa-search"])
-def test_turns_are_paid_where_they_end(env_id: str, step_wise: bool) -> None:
+def test_turn_credit_is_at_the_last_token_of_each_turn(env_id: str, step_wise: bool) -> None:
     pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
     import tiny_skyrl  # noqa: F401 - it mends what SkyRL's import needs
 
@@ -273,47 +275,48 @@ def test_turns_are_paid_where_they_end(env_id: str, step_wise: bool) -> None:
     (env,) = made
     paid: list[float] = []
     for rewards, mask in zip(out["rewards"], out["loss_masks"], strict=True):
-        ends = [n for n, one in enumerate(mask) if one and not (mask[n + 1 :] or [0])[0]]
+        ends = [n for n, own in enumerate(mask) if own and not (mask[n + 1 :] or [0])[0]]
         assert all(reward == 0 for n, reward in enumerate(rewards) if n not in ends)
         paid += [rewards[n] for n in ends]
-    wanted = [0.5 * one for one in env.session.turn_rewards()]
-    assert any(wanted)
-    assert len(wanted) == len(case.reference.said)
+    expected = [0.5 * reward for reward in env.session.turn_rewards()]
+    assert any(expected)
+    assert len(expected) == len(case.reference.answers)
     assert case.reference.total is not None
-    wanted[-1] += case.reference.total
-    assert paid == pytest.approx(wanted)
+    expected[-1] += case.reference.total
+    assert paid == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("env_id", "quarters"), [("profact", 3), ("seva-repair", 1)])
-def test_a_rollout_that_is_cut_is_scored_as_it_stands(env_id: str, quarters: int) -> None:
+def test_a_truncated_rollout_is_scored(env_id: str, quarters: int) -> None:
     pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
     import tiny_skyrl
 
     from factgym.integrations.skyrl import FactGenerator
 
     case = oracle_case(env_id)
-    whole, _, _ = through_the_generator([case])
-    cut = len(whole["prompt_token_ids"][0]) + quarters * len(whole["response_ids"][0]) // 4
+    uncut, _, _ = through_the_generator([case])
+    cut = len(uncut["prompt_token_ids"][0]) + quarters * len(uncut["response_ids"][0]) // 4
     plain, _, _ = through_the_generator([case], max_input_length=cut)
-    ours, _, (env,) = through_the_generator([case], FactGenerator, max_input_length=cut)
+    fact_output, _, (env,) = through_the_generator([case], FactGenerator, max_input_length=cut)
     session = Session(env_id, **case.episode.config)
     session.start(case.episode.task)
     for message in case.episode.messages[: len(env.session.env.episode.turns)]:
-        session.say(message)
+        session.step(message)
     expected = session.close("context_limit").total
     assert expected
     assert env.session.stop == "context_limit"
     assert sum(plain["rewards"][0]) == 0
-    assert sum(ours["rewards"][0]) == expected
-    assert ours["stop_reasons"] == ["length"]
-    assert tiny_skyrl.tokenizer().eos_token_id == ours["response_ids"][0][-1]
+    assert sum(fact_output["rewards"][0]) == expected
+    assert fact_output["stop_reasons"] == ["length"]
+    assert tiny_skyrl.tokenizer().eos_token_id == fact_output["response_ids"][0][-1]
 
 
 def test_a_broken_episode_is_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
     import tiny_skyrl  # noqa: F401 - it mends what SkyRL's import needs
 
-    from factgym.integrations.skyrl import FactGenerator, environment
+    from factgym.integrations import skyrl as environment
+    from factgym.integrations.skyrl import FactGenerator
 
     case = oracle_case(CLAIMS)
     broken: list[int] = []
@@ -327,26 +330,26 @@ def test_a_broken_episode_is_played_again(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(environment.FactTextEnv, "total", breaks)
     breakages = 1
-    one = Case(CLAIMS, case.needs, "texts", "exploiter", 0)
-    out, _, made = through_the_generator([one], FactGenerator)
-    assert (len(made), sum(out["rewards"][0])) == (2, one.reference.total)
+    exploiter = Case(CLAIMS, case.needs, "texts", "exploiter", 0)
+    out, _, made = through_the_generator([exploiter], FactGenerator)
+    assert (len(made), sum(out["rewards"][0])) == (2, exploiter.reference.total)
     broken.clear()
     breakages = 100
     with pytest.raises(EpisodeFaultError):
-        through_the_generator([one], FactGenerator)
+        through_the_generator([exploiter], FactGenerator)
     assert len(broken) == 1 + FactGenerator.retries
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
-    said = [done.stdout for _, done in run_page("skyrl", tmp_path)]
-    assert any("'stop': 'submitted'" in one for one in said), said
+    outputs = [done.stdout for _, done in run_page("skyrl", tmp_path)]
+    assert any("'stop': 'submitted'" in message for message in outputs), outputs
 
 
 def parameters(function: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def test_what_we_rely_on_upstream_is_as_it_was() -> None:
+def test_the_used_parts_of_the_framework_are_unchanged() -> None:
     assert parameters(skyrl_gym.register) == ["id", "entry_point", "kwargs"]
     assert parameters(skyrl_gym.make) == ["id", "kwargs"]
     assert parameters(BaseTextEnv.step) == ["self", "action"]
@@ -356,7 +359,7 @@ def test_what_we_rely_on_upstream_is_as_it_was() -> None:
     assert ENTRY_POINT.endswith(FactTextEnv.__name__)
 
 
-def test_what_we_rely_on_in_the_generator_is_as_it_was() -> None:
+def test_the_used_parts_of_the_generator_are_unchanged() -> None:
     pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
     import tiny_skyrl
 

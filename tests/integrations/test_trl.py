@@ -15,10 +15,10 @@ import pytest
 
 pytest.importorskip("trl", reason="needs factgym[trl]")
 
-import same_episodes
+import reference_episodes
 from conformance.setups import SETUPS
 from datasets import Dataset
-from same_episodes import Case, assert_same, outcome_of
+from reference_episodes import Case, assert_same, outcome_of
 from tiny_trl import Plain, ScriptedTrainer, arguments, factory, model, oracle, tokenizer, trained, written
 from transformers.utils import get_json_schema
 
@@ -67,28 +67,30 @@ def played(cases: list[Case], folder: Path) -> tuple[Any, list[dict[str, Any]], 
 
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
-def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any], tmp_path: Path) -> None:
-    cases = [one for one in same_episodes.cases() if (one.env, one.needs) == (env_id, needs)]
+def test_every_episode_is_the_same_through_the_integration(
+    env_id: str, needs: Callable[..., Any], tmp_path: Path
+) -> None:
+    cases = [case for case in reference_episodes.cases() if (case.env, case.needs) == (env_id, needs)]
     # Calls that are no JSON reach TRL's parser as a model would have written them, which is as text.
-    cases = [one for one in cases if (one.kind, one.name) != ("messages", "hostile")]
+    cases = [case for case in cases if (case.kind, case.name) != ("messages", "hostile")]
     trainer, rows, out = played(cases, tmp_path)
-    kept = out.get("tool_mask", out["completion_mask"]) * out["completion_mask"]
+    own_tokens = out.get("tool_mask", out["completion_mask"]) * out["completion_mask"]
     for n, (case, env) in enumerate(zip(cases, trainer.environments, strict=True)):
         reference = case.reference
         report = env.session.close()
-        seen = outcome_of(report, first=rows[n]["prompt"], said=[], stop=env.session.stop)
+        outcome = outcome_of(report, first=rows[n]["prompt"], answers=[], stop=env.session.stop)
         # A call that TRL's parser finds in a text is a native one here, and credit counts in its arguments.
         native = any(message.get("tool_calls") for message in env.session.messages)
-        skip = ["said", "tools"] + (["spans"] if case.kind == "texts" and native else [])
-        if reference.stop == "turn_limit" and len(reference.said) < env.session.env.config.max_turns:
+        skip = ["answers", "tools"] + (["spans"] if case.kind == "texts" and native else [])
+        if reference.stop == "turn_limit" and len(reference.answers) < env.session.env.config.max_turns:
             skip.append("stop")  # the script ends before the episode, and a policy without words has no room left
-        assert_same(reference, seen, skip=skip)
+        assert_same(reference, outcome, skip=skip)
         observed = [turn.observation for turn in env.session.env.episode.turns]
         if case.kind != "texts":
             assert observed == reference.results()
-        assert len(observed) == len(reference.said)
-        own = sum(len(turn.ids) for turn in env.turns)
-        assert int(kept[n].sum()) == own
+        assert len(observed) == len(reference.answers)
+        own_count = sum(len(turn.ids) for turn in env.turns)
+        assert int(own_tokens[n].sum()) == own_count
         ids = out["completion_ids"][n].tolist()
         record = env.session.env.episode.turns
         for turn, following, answer in zip(env.turns, env.turns[1:], record, strict=False):
@@ -96,24 +98,24 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
             assert all(result.text in between for result in answer.results)
         for turn in env.turns:
             assert ids[turn.first : turn.first + len(turn.ids)] == list(turn.ids)
-            assert kept[n, turn.first : turn.first + len(turn.ids)].all()
+            assert own_tokens[n, turn.first : turn.first + len(turn.ids)].all()
 
 
-@pytest.mark.parametrize("case", same_episodes.cases("calls", tasks=1), ids=str)
+@pytest.mark.parametrize("case", reference_episodes.cases("calls", tasks=1), ids=str)
 def test_the_class_alone_plays_the_same_calls(case: Case) -> None:
     """As a GRPOTrainer without our mixin uses it: methods with parsed arguments, then the reward."""
     env = factory(case.env, **case.episode.config)()
     assert env.reset(**row_of(env.session, case.episode.task)) is None
-    said = []
+    answers = []
     for name, arguments_text in case.episode.calls():
         if env.report is None:
-            said.append(getattr(env, name)(**json.loads(arguments_text)))
-    assert said == case.reference.results()[: len(said)]
+            answers.append(getattr(env, name)(**json.loads(arguments_text)))
+    assert answers == case.reference.results()[: len(answers)]
     if case.episode.final is not None and env.report is None:
-        env._show([{"role": "assistant", "content": case.episode.final}])
+        env._play_final_text([{"role": "assistant", "content": case.episode.final}])
     assert env.get_reward() == case.reference.total
-    seen = outcome_of(env.report, first=[], said=[], stop=env.session.stop)
-    assert_same(case.reference, seen, skip=["first", "said", "tools", "spans"])
+    outcome = outcome_of(env.report, first=[], answers=[], stop=env.session.stop)
+    assert_same(case.reference, outcome, skip=["first", "answers", "tools", "spans"])
 
 
 @pytest.mark.parametrize("env_id", self_contained())
@@ -123,20 +125,20 @@ def test_tools_describe_themselves_as_the_schemas_do(env_id: str) -> None:
     public = {name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")}
     assert public == {*schemas, "reset", "get_reward"}
     env = cls()
-    for name, ours in schemas.items():
-        found = get_json_schema(getattr(env, name))["function"]
-        assert found["name"] == name
-        assert found["description"] == " ".join(ours["description"].split())
-        assert found["parameters"].get("required", []) == ours["parameters"].get("required", [])
-        properties = ours["parameters"]["properties"]
-        assert found["parameters"]["properties"].keys() == properties.keys()
-        for key, one in properties.items():
-            shown = found["parameters"]["properties"][key]
-            assert shown.get("type") == one.get("type")
-            assert shown.get("enum") == one.get("enum")
-            assert shown["description"].startswith(" ".join(one["description"].split()))
-            if one.get("items", {}).get("type") == "object":
-                assert json.dumps(one["items"], ensure_ascii=False) in shown["description"]
+    for name, expected in schemas.items():
+        actual = get_json_schema(getattr(env, name))["function"]
+        assert actual["name"] == name
+        assert actual["description"] == " ".join(expected["description"].split())
+        assert actual["parameters"].get("required", []) == expected["parameters"].get("required", [])
+        properties = expected["parameters"]["properties"]
+        assert actual["parameters"]["properties"].keys() == properties.keys()
+        for key, value in properties.items():
+            parameter = actual["parameters"]["properties"][key]
+            assert parameter.get("type") == value.get("type")
+            assert parameter.get("enum") == value.get("enum")
+            assert parameter["description"].startswith(" ".join(value["description"].split()))
+            if value.get("items", {}).get("type") == "object":
+                assert json.dumps(value["items"], ensure_ascii=False) in parameter["description"]
 
 
 def test_a_step_stops_when_the_episode_is_over_and_logs_every_component(tmp_path: Path) -> None:
@@ -154,20 +156,20 @@ def test_a_step_stops_when_the_episode_is_over_and_logs_every_component(tmp_path
     assert log["reward"] == pytest.approx((first.reward + second.reward) / 2)
     assert log["rewards/ClaimcheckMultihop/mean"] == log["reward"]
     for name in first.report.components:
-        both = [first.report.components[name], second.report.components[name]]
-        assert log[f"rewards/{name}/mean"] == pytest.approx(np.mean(both))
+        values = [first.report.components[name], second.report.components[name]]
+        assert log[f"rewards/{name}/mean"] == pytest.approx(np.mean(values))
     assert log["factgym/turns"] == (len(scripts[0]) + 2) / 2
     assert log["tools/call_frequency"] == (len(scripts[0]) + 1) / 2
     assert log["completions/clipped_ratio"] == 0.0
-    assert trainer._said == [len(one) for one in scripts]  # nothing was generated after the end
+    assert trainer._turn_counts == [len(script) for script in scripts]  # nothing was generated after the end
     assert list(trainer._logs["extra"]["stop"]) == ["submitted", "submitted"]
     assert log["grad_norm"] > 0
     assert not np.array_equal(before, trainer.model.model.embed_tokens.weight.detach().numpy())
 
 
 def test_hostile_messages_are_answered_and_scored_for_nothing(tmp_path: Path) -> None:
-    cases = [one for one in same_episodes.cases("messages", files=False, tasks=1) if one.name == "hostile"]
-    for case in (one for one in cases if one.env in ("claimcheck-multihop", "corver-qa-search", "profact", "seva")):
+    cases = [case for case in reference_episodes.cases("messages", files=False, tasks=1) if case.name == "hostile"]
+    for case in (case for case in cases if case.env in ("claimcheck-multihop", "corver-qa-search", "profact", "seva")):
         trainer, _, _ = played([case, case], tmp_path)
         for env in trainer.environments:
             assert env.session.close().status == "scored"
@@ -177,29 +179,31 @@ def test_hostile_messages_are_answered_and_scored_for_nothing(tmp_path: Path) ->
 
 def test_slow_environments_are_played_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [
-        one for one in same_episodes.cases("calls", files=False) if (one.env, one.name) == ("seva-repair", "oracle")
+        case
+        for case in reference_episodes.cases("calls", files=False)
+        if (case.env, case.name) == ("seva-repair", "oracle")
     ]
     threads = set()
-    real = FactEnvironment._play
+    real = FactEnvironment._play_turn
 
-    def seen(self: Any, *given: Any) -> Any:
+    def record_thread(self: Any, *arguments: Any) -> Any:
         threads.add(threading.get_ident())
-        return real(self, *given)
+        return real(self, *arguments)
 
-    monkeypatch.setattr(FactEnvironment, "_play", seen)
+    monkeypatch.setattr(FactEnvironment, "_play_turn", record_thread)
     monkeypatch.setattr(type(cases[0].episode.make()), "slow_steps", True)
     trainer, _, _ = played(cases, tmp_path)
     assert threading.get_ident() not in threads
     assert [env.session.reward for env in trainer.environments] == [case.reference.total for case in cases]
 
 
-def test_the_prompt_holds_the_whole_schemas(tmp_path: Path) -> None:
-    trainer, rows, out = played(same_episodes.cases("calls", files=False)[:2], tmp_path)
-    shown = tokenizer().decode(out["prompt_ids"][0])
+def test_the_prompt_has_the_complete_schemas(tmp_path: Path) -> None:
+    trainer, rows, out = played(reference_episodes.cases("calls", files=False)[:2], tmp_path)
+    prompt = tokenizer().decode(out["prompt_ids"][0])
     for schema in trainer.environments[0]._schemas:
-        assert json.dumps(schema, ensure_ascii=False) in shown
+        assert json.dumps(schema, ensure_ascii=False) in prompt
     for message in rows[0]["prompt"]:
-        assert message["content"] in shown
+        assert message["content"] in prompt
 
 
 @pytest.mark.parametrize("env_id", ["seva", "corver-qa"])
@@ -208,12 +212,14 @@ def test_a_plain_text_is_scored_with_the_mixin_or_with_the_columns_and_never_wit
 ) -> None:
     session = Session(env_id)
     session.start(0)
-    said = same_episodes._said(session.env, find_scripted_agent(env_id, "oracle").start(session.env, 0))[-1]
-    calls = said.get("tool_calls")
-    text = calls[0]["function"]["arguments"] if calls else said["content"]
+    reply = reference_episodes.scripted_messages(
+        session.env, find_scripted_agent(env_id, "oracle").start(session.env, 0)
+    )[-1]
+    calls = reply.get("tool_calls")
+    text = calls[0]["function"]["arguments"] if calls else reply["content"]
     expected = Session(env_id)
     expected.start(0)
-    expected.say(text)
+    expected.step(text)
     assert expected.reward == session.reward > 0.5
     scripts = [[f"{text}<|im_end|>"], ["What?<|im_end|>"]]
     for cls, columns in ((ScriptedTrainer, []), (Plain, reward_columns(env_id))):
@@ -228,21 +234,21 @@ def test_a_plain_text_is_scored_with_the_mixin_or_with_the_columns_and_never_wit
 def test_a_fault_of_the_infrastructure_is_no_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env_id = "corver-qa"
     scripts = [oracle(env_id, 0), ["<think>No.</think><answer>No</answer><|im_end|>"], oracle(env_id, 0)]
-    real = FactEnvironment._play
+    real = FactEnvironment._play_turn
 
-    def failing(self: Any, parsed: Any, ids: Any, first: int, known: Any) -> Any:
-        found = real(self, parsed, ids, first, known)
+    def failing(self: Any, parsed: Any, ids: Any, first: int, tok: Any) -> Any:
+        result = real(self, parsed, ids, first, tok)
         if first == 0 and "No" in parsed["content"]:
             self._session.env.episode.report = None
             self._session.fail("the index is gone")
-        return found
+        return result
 
-    monkeypatch.setattr(FactEnvironment, "_play", failing)
+    monkeypatch.setattr(FactEnvironment, "_play_turn", failing)
     columns = reward_columns(env_id)
     trainer = trained(
         ScriptedTrainer, env_id, scripts, tmp_path, columns=columns, reward_weights=column_weights(env_id)
     )
     assert trainer.environments[1].get_reward() is None
-    own = trainer.environments[0].session.reward
-    assert trainer.state.log_history[0]["reward"] == pytest.approx(own)
+    expected = trainer.environments[0].session.reward
+    assert trainer.state.log_history[0]["reward"] == pytest.approx(expected)
     assert list(trainer._logs["advantages"]) == [0.0, 0.0, 0.0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import os
 import subprocess
 import sys
@@ -30,11 +29,10 @@ from tiny_trl import (
 
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
-from factgym.integrations.credit import Row, Turn, read_message, token_advantages, token_offsets
 from factgym.integrations.trl import (
     dataset,
 )
-from factgym.integrations.trl.trainer import _Loop
+from factgym.integrations.trl.trainer import _RolloutLoop
 from factgym.rewards.advantages import group_advantages
 from factgym.rewards.corver.tokens import group_returns
 
@@ -43,36 +41,36 @@ pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
 def test_grpo_adds_the_credit_of_the_spans_to_trls_advantage(tmp_path: Path) -> None:
     env_id = "claimcheck-multihop"
-    whole = oracle(env_id, 0)
-    scripts = [whole, whole[-1:]]  # the second submits what it never read
+    script = oracle(env_id, 0)
+    scripts = [script, script[-1:]]  # the second submits what it never read
     trainer = trained(Dense, env_id, scripts, tmp_path)
     batch, log = trainer.batch, trainer.state.log_history[0]
     mask = (batch["completion_mask"] * batch["tool_mask"]).bool().numpy()
-    found = batch["advantages"].numpy()
-    assert found.shape == mask.shape
-    assert not found[~mask].any()
+    advantages = batch["advantages"].numpy()
+    assert advantages.shape == mask.shape
+    assert not advantages[~mask].any()
     assert log["grad_norm"] > 0
     rewards = [env.session.reward for env in trainer.environments]
     base = group_advantages(rewards)
     sums, weights = [], []
     for n, env in enumerate(trainer.environments):
-        known = env.session.messages
-        held = np.zeros(mask.shape[1])
+        messages = env.session.messages
+        credit = np.zeros(mask.shape[1])
         for span in env.session.spans:
-            credited = message_text(known[span.message])[span.start : span.end]
-            (turn,) = [one for one in env.turns if one.message == span.message]
+            credited = message_text(messages[span.message])[span.start : span.end]
+            (turn,) = [turn for turn in env.turns if turn.index == span.message]
             begins = turn.text.find(credited)
             for t in range(len(turn.ids)):  # where the token's middle is, from what the tokens before it say
                 low, high = (len(tokenizer().decode(turn.ids[:k], skip_special_tokens=True)) for k in (t, t + 1))
-                whole_text = span.start == 0 and span.end == len(message_text(known[span.message]))
+                whole_text = span.start == 0 and span.end == len(message_text(messages[span.message]))
                 inside = begins <= (low + high) / 2 < begins + len(credited) and low < high
-                held[turn.first + t] += span.value * (whole_text or inside)
-        sums.append(held)
-        weights.append(held[mask[n]].mean())
+                credit[turn.first + t] += span.value * (whole_text or inside)
+        sums.append(credit)
+        weights.append(credit[mask[n]].mean())
     for n in range(2):
         expected = base[n] + 0.5 * (sums[n] - np.mean(weights))
-        assert found[n][mask[n]] == pytest.approx(expected[mask[n]], abs=1e-4)
-    assert len(set(np.round(found[0][mask[0]], 4))) > 2  # not the same for the whole completion
+        assert advantages[n][mask[n]] == pytest.approx(expected[mask[n]], abs=1e-4)
+    assert len(set(np.round(advantages[0][mask[0]], 4))) > 2  # not the same for the whole completion
 
 
 def test_stepwise_is_corvers_own_form(tmp_path: Path) -> None:
@@ -80,23 +78,23 @@ def test_stepwise_is_corvers_own_form(tmp_path: Path) -> None:
     scores, offsets = [], []
     for env in trainer.environments:
         core = env.session.env
-        place, completion, score = core.scored()
-        assert place >= 0
+        index, completion, score = core.scored()
+        assert index >= 0
         scores.append(score)
         encoded = tokenizer()(completion.text, return_offsets_mapping=True, add_special_tokens=False)
         offsets.append([*encoded["offset_mapping"], (0, 0)])  # the end token
     reference = group_returns(scores, offsets, trainer.environments[0].session.env.config.rubric)
     assert not reference.fallback[0]
-    found = trainer.batch["advantages"].numpy()
-    assert found == pytest.approx(reference.advantages, abs=1e-4)
-    assert len(set(np.round(found[3][reference.mask[3]], 4))) > 2
+    advantages = trainer.batch["advantages"].numpy()
+    assert advantages == pytest.approx(reference.advantages, abs=1e-4)
+    assert len(set(np.round(advantages[3][reference.mask[3]], 4))) > 2
     assert trainer.state.log_history[0]["grad_norm"] > 0
 
 
 def test_the_mean_return_of_the_tokens_is_the_reward(tmp_path: Path) -> None:
     """So stepwise advantages average to GRPO's, whatever the environment."""
-    whole = oracle("claimcheck-multihop", 0)
-    trainer = trained(Stepwise, "claimcheck-multihop", [whole, whole[-1:]], tmp_path)
+    script = oracle("claimcheck-multihop", 0)
+    trainer = trained(Stepwise, "claimcheck-multihop", [script, script[-1:]], tmp_path)
     batch = trainer.batch
     mask = (batch["completion_mask"] * batch["tool_mask"]).numpy()
     means = (batch["advantages"].numpy() * mask).sum(axis=1) / mask.sum(axis=1)
@@ -117,74 +115,18 @@ def test_hrpo_compares_within_a_column_of_the_rows(tmp_path: Path) -> None:
         trained(Hops, "corver-qa", scripts, tmp_path, rows=dataset("corver-qa", limit=2), num_generations=2)
 
 
-def row(reward: float, held: list[float], group: Any = 0, advantage: float = 0.0) -> Row:
-    size = len(held)
-    values = np.array(held)
-    return Row(values, values, np.ones(size, dtype=np.bool_), reward, advantage, group)
-
-
-def test_rows_without_a_score_move_nothing() -> None:
-    rows = [row(1.0, [1.0, 0.0]), row(math.nan, [5.0, 5.0]), row(0.0, [0.0])]
-    for credit in ("grpo", "hrpo", "stepwise"):
-        found = token_advantages(rows, credit, 1.0)
-        assert [len(one) for one in found] == [2, 2, 1]
-        assert not found[1].any()
-        assert found[0].any()
-    equal = token_advantages([row(0.5, [1.0, 0.0]), row(0.5, [0.0, 1.0])], "stepwise", 1.0)
-    assert not np.any(equal)
-
-
-@pytest.mark.parametrize(
-    "text", ["plain words", "é中🙂 and more", "<tool_call>\n{}\n</tool_call>", "  two  spaces ", "a\ufffdb", ""]
-)
-def test_offsets_hold_for_any_tokens_of_a_text(text: str) -> None:
-    known = tokenizer()
-    chosen = known(text, add_special_tokens=False)["input_ids"]
-    letters = [known.convert_tokens_to_ids(one) for token in known.tokenize(text) for one in token]
-    odd = letters if known.unk_token_id not in letters and None not in letters else chosen
-    for ids in (chosen, odd):
-        offsets = token_offsets(known, [*ids, known.eos_token_id], known.decode(ids))
-        assert len(offsets) == len(ids) + 1
-        assert (offsets[:, 0] <= offsets[:, 1]).all()
-        assert (np.diff(offsets[:, 0]) >= 0).all()
-        assert offsets[-1].tolist() == [len(known.decode(ids))] * 2
-        if ids:
-            assert offsets[: len(ids), 1].max() == len(known.decode(ids))
-
-
-def test_messages_keep_the_characters_that_the_policy_wrote() -> None:
-    text = 'Both.\n<tool_call>\n{"name": "search", "arguments": {"query":  "\\u00e9"}}\n</tool_call>'
-    parsed: Any = {
-        "content": "Both.",
-        "tool_calls": [{"type": "function", "function": {"name": "search", "arguments": {"query": "é"}}}],
-    }
-    message = read_message(parsed, text, 3)
-    call = message["tool_calls"][0]
-    assert call == {
-        "id": "call_3_0",
-        "type": "function",
-        "function": {"name": "search", "arguments": '{"query":  "\\u00e9"}'},
-    }
-    xml = read_message(parsed, "<function=search><parameter=query>é</parameter></function>", 0)
-    assert json.loads(xml["tool_calls"][0]["function"]["arguments"]) == {"query": "é"}
-    opened = read_message({"content": "B", "reasoning_content": "A"}, "A</think>B", 0)
-    assert opened["content"] == "<think>A</think>B"
-    lost = Turn(0, 0, (1, 2), "ab", {"role": "assistant", "content": "other"})
-    assert lost.holds(np.array([[0, 1], [1, 2]]), 1, 2).all()
-
-
 @pytest.mark.parametrize("template", ["qwen2_5", "qwen3", "qwen3_instruct_2507", "llama3_1"])
-def test_what_a_user_says_is_appended_as_the_template_writes_it(template: str) -> None:
+def test_a_user_message_is_appended_as_the_template_writes_it(template: str) -> None:
     """What a template has between an assistant's message and the head of the next, a user's message in between."""
-    known = copy.deepcopy(tokenizer())
+    tok = copy.deepcopy(tokenizer())
     end = "<|eot_id|>" if template.startswith("llama") else "<|im_end|>"
-    known.add_special_tokens({"eos_token": end})
-    known.chat_template = (Path(trl.__file__).parent / "chat_templates" / f"{template}.jinja").read_text("utf-8")
+    tok.add_special_tokens({"eos_token": end})
+    tok.chat_template = (Path(trl.__file__).parent / "chat_templates" / f"{template}.jinja").read_text("utf-8")
     chat: Any = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "said"}]
-    asked: Any = {"role": "user", "content": "Error (no_tool_call): Call a tool."}
+    question: Any = {"role": "user", "content": "Error (no_tool_call): Call a tool."}
     trainer = SimpleNamespace(
-        _tokenizer=known,
-        processing_class=known,
+        _tokenizer=tok,
+        processing_class=tok,
         chat_template=None,
         chat_template_kwargs={},
         max_completion_length=1,
@@ -193,27 +135,27 @@ def test_what_a_user_says_is_appended_as_the_template_writes_it(template: str) -
         model=SimpleNamespace(config=SimpleNamespace(max_position_embeddings=1)),
         _generate_single_turn=lambda prompt_ids, images, multimodal_fields: None,
     )
-    suffix = known.decode(_Loop(trainer)._suffix([asked]))
-    whole = known.apply_chat_template([*chat, asked], tokenize=False, add_generation_prompt=True)
-    assert whole.endswith(f"said{end}{suffix}")
-    assert asked["content"] in suffix
+    suffix = tok.decode(_RolloutLoop(trainer)._suffix([question]))
+    full = tok.apply_chat_template([*chat, question], tokenize=False, add_generation_prompt=True)
+    assert full.endswith(f"said{end}{suffix}")
+    assert question["content"] in suffix
 
 
 def test_several_processes_compare_their_completions_as_one_batch(tmp_path: Path) -> None:
     """A group of four over two processes: each trains on the advantages that one process would have had."""
-    script = Path(__file__).with_name("trl_processes.py")
-    seen = []
+    script = Path(__file__).with_name("tiny_trl.py")
+    advantages = []
     for count in (1, 2):
         launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]
         words = [sys.executable, *launch, str(script), str(tmp_path)]
-        here = [str(script.parent), str(script.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(here), "OMP_NUM_THREADS": "1"}
+        paths = [str(script.parent), str(script.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
         assert done.returncode == 0, done.stderr[-3000:]
         parts = [json.loads((tmp_path / f"{count}-{rank}.json").read_text("utf-8")) for rank in range(count)]
-        seen.append({form: [row for part in parts for row in part[form]] for form in parts[0]})
-    assert seen[0].keys() == seen[1].keys() == {"hrpo", "stepwise"}
-    for form, rows in seen[0].items():
+        advantages.append({form: [row for part in parts for row in part[form]] for form in parts[0]})
+    assert advantages[0].keys() == advantages[1].keys() == {"hrpo", "stepwise"}
+    for form, rows in advantages[0].items():
         assert len(rows) == 4
-        for one, two in zip(rows, seen[1][form], strict=True):
-            assert two == pytest.approx(one, abs=1e-5)
+        for row, two in zip(rows, advantages[1][form], strict=True):
+            assert two == pytest.approx(row, abs=1e-5)

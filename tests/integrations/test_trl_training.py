@@ -1,12 +1,15 @@
-"""Real sampling, limits, refusals, supervised tuning on exported traces, and what we pin of TRL."""
+"""Training with TRL: real sampling, limits, refusals, supervised tuning on exported traces, the page and the examples."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import math
+import runpy
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 pytest.importorskip("trl", reason="needs factgym[trl]")
 
 from datasets import Dataset, load_dataset
+from guide_pages import ROOT, run_page
 from tiny_trl import (
     ScriptedTrainer,
     Stepwise,
@@ -51,8 +55,8 @@ def test_real_sampling_reaches_the_optimiser(tmp_path: Path) -> None:
 
     env_id = "corver-qa"
 
-    def brevity(completions: Any, **given: Any) -> list[float]:
-        return [-len(one[-1]["content"]) / 100 for one in completions]
+    def brevity(completions: Any, **options: Any) -> list[float]:
+        return [-len(completion[-1]["content"]) / 100 for completion in completions]
 
     trainer = Trainer(
         model=model(),
@@ -105,9 +109,11 @@ def test_a_short_budget_ends_episodes_and_is_warned_of(tmp_path: Path) -> None:
 
 def test_a_cap_on_rounds_ends_episodes(tmp_path: Path) -> None:
     """The last message is played, and what answers it is not shown."""
-    whole = oracle("claimcheck-multihop", 0)
-    trainer = trained(ScriptedTrainer, "claimcheck-multihop", [whole, whole], tmp_path, max_tool_calling_iterations=1)
-    assert len(whole) > 2
+    script = oracle("claimcheck-multihop", 0)
+    trainer = trained(
+        ScriptedTrainer, "claimcheck-multihop", [script, script], tmp_path, max_tool_calling_iterations=1
+    )
+    assert len(script) > 2
     for env in trainer.environments:
         assert (env.session.stop, len(env.turns)) == ("turn_limit", 2)
     assert trainer.state.log_history[0]["completions/clipped_ratio"] == 0.0
@@ -115,7 +121,7 @@ def test_a_cap_on_rounds_ends_episodes(tmp_path: Path) -> None:
 
 def test_one_trainer_may_train_on_several_environments_and_evaluate(tmp_path: Path) -> None:
     ids = ("corver-qa", "seva")
-    rows = [{**one, "environment": env_id} for env_id in ids for one in dataset(env_id, limit=1)]
+    rows = [{**row, "environment": env_id} for env_id in ids for row in dataset(env_id, limit=1)]
     scripts = [oracle("corver-qa", 0), ["No.<|im_end|>"], oracle("seva", 0), ["No.<|im_end|>"]]
     trainer = Stepwise(
         model=model(),
@@ -140,11 +146,11 @@ def test_one_trainer_may_train_on_several_environments_and_evaluate(tmp_path: Pa
     assert log["rewards/Seva/mean"] == pytest.approx(sum(rewards[2:]) / 2)
     assert [env.session.task for env in trainer.environments] == [row["task"] for row in rows for _ in range(2)]
     assert len(trainer._logs["extra"]["stop"]) == 4
-    found = trainer.evaluate(Dataset.from_list(rows))
-    assert found["eval_rewards/Seva/mean"] == log["rewards/Seva/mean"]
+    evaluation = trainer.evaluate(Dataset.from_list(rows))
+    assert evaluation["eval_rewards/Seva/mean"] == log["rewards/Seva/mean"]
 
 
-def test_what_cannot_be_right_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     env = factory("seva")()
     with pytest.raises(ConfigError, match="column 'task'"):
         env.reset(prompt=[])
@@ -163,14 +169,14 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         return 2 * x
 
     def build(**more: Any) -> None:
-        given = {"environment_factory": factory("seva"), **more}
+        options = {"environment_factory": factory("seva"), **more}
         ScriptedTrainer(
             model=model(),
             args=arguments(tmp_path),
             train_dataset=dataset("seva", limit=1),
             processing_class=tokenizer(),
             reward_funcs=[lambda completions, **_: [0.0] * len(completions)],
-            **given,
+            **options,
         )
 
     with pytest.raises(ConfigError, match="tools="):
@@ -179,25 +185,28 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         build(environment_factory=None)
     with pytest.raises(ConfigError, match="credit is one of"):
         type("Wrong", (DenseCredit, GRPOTrainer), {"credit": "ppo"})()
-    for found in ("1.7.9", "2.0.0"):
-        monkeypatch.setattr(integration, "version", lambda name, found=found: found)
-        with pytest.raises(ConfigError, match=f"trl {found} does not fit"):
-            integration._check_versions()
+
+
+def test_other_versions_of_trl_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for installed in ("1.7.9", "2.0.0"):
+        monkeypatch.setattr(metadata, "version", lambda name, installed=installed: installed)
+        with pytest.raises(ConfigError, match=f"trl {installed} does not fit"):
+            importlib.reload(integration)
 
     def missing(name: str) -> str:
-        raise integration.PackageNotFoundError(name)
+        raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(integration, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(MissingExtraError, match=r"factgym\[trl\]"):
-        integration._check_versions()
+        importlib.reload(integration)
 
 
 def test_rows_are_bound_to_tasks() -> None:
     rows = dataset("claimcheck-multihop", limit=3, split="train")
     assert rows.column_names == ["env", "index", "prompt", "task"]
     session = Session("claimcheck-multihop", split="train")
-    for one in rows:
-        assert one["prompt"] == session.start(one["task"])
+    for row in rows:
+        assert row["prompt"] == session.start(row["task"])
 
 
 def test_exported_traces_train_an_sft_trainer(tmp_path: Path) -> None:
@@ -211,7 +220,7 @@ def test_exported_traces_train_an_sft_trainer(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(line) for line in (tmp_path / "sft.jsonl").read_text("utf-8").splitlines()]
     rows = load_dataset("json", data_files=str(tmp_path / "sft.jsonl"), split="train", cache_dir=str(tmp_path))
-    known = tokenizer()
+    tok = tokenizer()
     trainer = SFTTrainer(
         model=model(),
         args=SFTConfig(
@@ -229,14 +238,14 @@ def test_exported_traces_train_an_sft_trainer(tmp_path: Path) -> None:
             learning_rate=1e-2,
         ),
         train_dataset=rows,
-        processing_class=known,
+        processing_class=tok,
     )
-    shown = known.decode(trainer.train_dataset[0]["input_ids"])
+    text = tok.decode(trainer.train_dataset[0]["input_ids"])
     for schema in lines[0]["tools"]:
-        assert schema["function"]["description"] in shown
+        assert schema["function"]["description"] in text
     batch = trainer.data_collator([trainer.train_dataset[0]])
     trained_on = batch["labels"][0][batch["labels"][0] >= 0].tolist()
-    learnt = known.decode(trained_on)
+    learnt = tok.decode(trained_on)
     for message in lines[0]["messages"]:
         for call in message.get("tool_calls") or []:
             assert call["function"]["arguments"] in learnt
@@ -251,7 +260,7 @@ def parameters(function: Any) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name != "self"]
 
 
-def test_what_we_rely_on_in_trl() -> None:
+def test_the_used_parts_of_trl_are_unchanged() -> None:
     """A failure here names the upstream change; `factgym.integrations.trl.trainer` rests on these private methods."""
     loop = ["prompts", "prompt_ids", "completion_ids", "completions", "logprobs", "images", "multimodal_fields"]
     assert parameters(GRPOTrainer._tool_call_loop) == loop
@@ -271,3 +280,56 @@ def test_what_we_rely_on_in_trl() -> None:
     for name in ("_env_tools[name]", "_environment_pool[name]", "_batch_environments", "_standalone_tools"):
         assert f"self.{name}" in source
     assert "advantages.dim() == 1" in inspect.getsource(GRPOTrainer._compute_loss)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("tiny")
+    model().save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+SMALLER = {
+    "max_steps=200": "max_steps=1",
+    "max_steps=100": "max_steps=1",
+    "per_device_train_batch_size=8": "per_device_train_batch_size=2",
+    "num_generations=8": "num_generations=2",
+    "max_completion_length=4096": "max_completion_length=96",
+    "limit=100": "limit=2",
+    "tasks=32": "tasks=4",
+    "--episodes 20": "--episodes 2",
+}
+
+
+def test_the_page_runs(tiny: str, tmp_path: Path) -> None:
+    outputs = [done.stdout for _, done in run_page("trl", tmp_path, {"Qwen/Qwen3-0.6B": tiny, **SMALLER})]
+    assert outputs[0].splitlines()[-1].startswith("0."), outputs[0]
+    reward, turns = outputs[1].splitlines()[-1].split()
+    assert 0.0 <= float(reward) <= 1.0
+    assert float(turns) >= 1
+    prompt, completion = (int(word) for word in outputs[2].split())
+    assert prompt > 300
+    assert completion > 300
+
+
+EXAMPLES = [
+    ("claimcheck", ["--env", "claimcheck-multihop"]),
+    ("claimcheck", ["--env", "claimcheck-offline"]),
+    ("seva", ["--env", "seva-repair"]),
+    ("profact", []),
+    ("corver", []),
+    ("corver", ["--env", "corver-qa-search"]),
+    ("eve", []),
+    ("eve", ["--env", "eve-proposer"]),
+]
+
+
+@pytest.mark.parametrize(("name", "flags"), EXAMPLES, ids=[f"{name} {' '.join(flags)}" for name, flags in EXAMPLES])
+def test_an_example_trains(
+    name: str, flags: list[str], tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = ["--tasks", "2", "--steps", "1", "--group", "2", "--completion-tokens", "64", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", [name, "--model", tiny, *flags, *small])
+    runpy.run_path(str(ROOT / "examples" / "trl" / f"{name}.py"), run_name="__main__")
+    assert (tmp_path / "model.safetensors").is_file()

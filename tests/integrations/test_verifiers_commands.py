@@ -31,13 +31,13 @@ pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ROOT / "environments"
 BIN = Path(sys.executable).parent
-PATHS = os.pathsep.join(str(ENVIRONMENTS / module_of(one)) for one in ("claimcheck-multihop", "seva", "profact"))
+PATHS = os.pathsep.join(str(ENVIRONMENTS / module_of(env_id)) for env_id in ("claimcheck-multihop", "seva", "profact"))
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with in_thread(ScriptServer()) as found:
-        yield found
+    with in_thread(ScriptServer()) as address:
+        yield address
 
 
 def command(*words: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -58,26 +58,26 @@ def expected_rewards(env_id: str, count: int) -> list[float]:
     from factgym.agents.script_server import scripted_reply
 
     session = Session(env_id)
-    found = []
+    rewards = []
     for task in range(count):
         session.start(task)
         while not session.done:
             body = json.dumps({"messages": session.messages, "tools": session.tools()}, ensure_ascii=False).encode()
-            session.say(json.loads(scripted_reply(body))["choices"][0]["message"])
-        found.append(session.reward)
-    return found
+            session.step(json.loads(scripted_reply(body))["choices"][0]["message"])
+        rewards.append(session.reward)
+    return rewards
 
 
 def check(episodes: list[dict[str, Any]], rewards: list[float]) -> None:
     """`vf-eval` exits with 0 even when every rollout failed: what counts is in the traces."""
-    assert all(one["ok"] and all(trace["ok"] for trace in one["traces"]) for one in episodes)
-    seen = {
+    assert all(episode["ok"] and all(trace["ok"] for trace in episode["traces"]) for episode in episodes)
+    reward_of = {
         trace["task"]["data"]["idx"]: trace["rewards"]["reward"]["score"] for e in episodes for trace in e["traces"]
     }
-    assert [seen[index] for index in sorted(seen)] == rewards
+    assert [reward_of[index] for index in sorted(reward_of)] == rewards
 
 
-def test_vf_eval_runs_with_nothing_but_a_server(tmp_path: Path, url: str) -> None:
+def test_vf_eval_needs_only_a_server(tmp_path: Path, url: str) -> None:
     done = command(
         *("vf-eval", "claimcheck-multihop", "-m", MODEL, "--client.base-url", url),
         *("-n", "3", "-r", "2", "--no-push", "--no-rich", "--run.name", "one", "--env.taskset.reward", "r0"),
@@ -86,7 +86,7 @@ def test_vf_eval_runs_with_nothing_but_a_server(tmp_path: Path, url: str) -> Non
     assert done.returncode == 0, done.stderr
     episodes = traces(tmp_path, "one")
     assert len(episodes) == 6
-    assert all(one["ok"] for one in episodes)
+    assert all(episode["ok"] for episode in episodes)
     trace = episodes[0]["traces"][0]
     assert trace["task"]["data"]["settings"] == {"reward": "r0"}
     assert trace["info"]["factgym"]["report"]["weights"].keys() >= {"verdict"}
@@ -112,12 +112,12 @@ def test_vf_eval_runs_without_any_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("env_id", ["claimcheck-multihop", "profact"])
-def test_vf_validate_finds_every_ground_truth_right_and_nothing_for_nothing(env_id: str, tmp_path: Path) -> None:
+def test_vf_validate_accepts_every_ground_truth_and_pays_less_for_doing_nothing(env_id: str, tmp_path: Path) -> None:
     done = command("vf-validate", env_id, "--runtime.type", "subprocess", "-n", "3", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     (summary,) = tmp_path.rglob("summary.json")
-    found = json.loads(summary.read_text("utf-8"))
-    assert (found["valid_rate"], found["total"]) == (1.0, 3)
+    totals = json.loads(summary.read_text("utf-8"))
+    assert (totals["valid_rate"], totals["total"]) == (1.0, 3)
     rows = [json.loads(line) for line in summary.with_name("results.jsonl").read_text("utf-8").splitlines()]
     assert all(row["noop"]["rewards"]["reward"] < 1 for row in rows)
 
@@ -203,8 +203,8 @@ def test_prime_installs_it_word_for_word(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Successfully installed claimcheck-multihop" in done.stdout
     code = "import claimcheck_multihop as m; print(*m.__all__)"
-    found = command(sys.executable, "-c", code, folder=tmp_path, PYTHONPATH="")
-    assert found.stdout.split() == ["FactEnv", "FactHarness", "Taskset"], found.stderr
+    imported = command(sys.executable, "-c", code, folder=tmp_path, PYTHONPATH="")
+    assert imported.stdout.split() == ["FactEnv", "FactHarness", "Taskset"], imported.stderr
 
 
 def test_prime_would_publish_it(tmp_path: Path) -> None:
@@ -215,9 +215,9 @@ def test_prime_would_publish_it(tmp_path: Path) -> None:
 
     folder = checkout(tmp_path)
     done = command("prime", "--plain", "env", "push", "claimcheck-multihop", folder=folder)
-    said = " ".join((done.stdout + done.stderr).split())
-    assert "Environment name: claimcheck-multihop" in said, said
-    assert "Built claimcheck_multihop-" in said, said
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "Environment name: claimcheck-multihop" in output, output
+    assert "Built claimcheck_multihop-" in output, output
     (wheel,) = (folder / "environments" / "claimcheck_multihop" / "dist").glob("*.whl")
     from zipfile import ZipFile
 
@@ -227,19 +227,19 @@ def test_prime_would_publish_it(tmp_path: Path) -> None:
     assert "claimcheck_multihop/__init__.py" in names
     required = [line.removeprefix("Requires-Dist: ") for line in metadata.splitlines() if "Requires-Dist" in line]
     assert classify_runtime_from_metadata(required) == VERIFIERS_V1
-    assert not any("file:" in one or "@" in one for one in required)
+    assert not any("file:" in requirement or "@" in requirement for requirement in required)
     assert "## Settings" in metadata
 
 
 def test_the_page_runs_from_top_to_bottom(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", PATHS)
-    said = "\n".join(done.stdout for _, done in run_page("verifiers", tmp_path, {ADDRESS: url}, skip=" install "))
-    assert "reward" in said
+    output = "\n".join(done.stdout for _, done in run_page("verifiers", tmp_path, {ADDRESS: url}, skip=" install "))
+    assert "reward" in output
     for name in ("first", "haystack"):
-        assert all(one["ok"] for one in traces(tmp_path, name))
+        assert all(trace["ok"] for trace in traces(tmp_path, name))
 
 
-def test_the_recipe_for_prime_rl_says_what_the_environment_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recipe_for_prime_rl_fits_the_environments_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own tables against verifiers' models; the whole file against prime-rl's where that is installed."""
     import tomllib
 

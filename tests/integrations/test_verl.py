@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("verl", reason="needs factgym[verl]")
 
-import same_episodes
+import reference_episodes
 from conformance.setups import SETUPS
-from same_episodes import Case, assert_same
-from tiny_verl import Server, oracle, played, row_of, tokenizer, written
+from reference_episodes import Case, assert_same
+from tiny_verl import Server, contexts_of, oracle, played, row_of, tokenizer, written
 
 from factgym.core.errors import ConfigError, UnknownEnvError
 from factgym.integrations.session import Session
@@ -31,56 +31,52 @@ def row_for(case: Case) -> dict[str, Any]:
     episode = case.episode
     session = Session(episode.env, **episode.config)
     settings = json.dumps(episode.config, default=str)
-    told = {"env": session.env.env_spec.versioned, "task": episode.task, "settings": settings, "index": 0}
-    return {"extra_info": told, "raw_prompt": session.start(episode.task), "session_id": 0}
-
-
-def contexts_of(out: Any) -> list[Any]:
-    return out if isinstance(out, list) else [out]
+    info = {"env": session.env.env_spec.versioned, "task": episode.task, "settings": settings, "index": 0}
+    return {"extra_info": info, "raw_prompt": session.start(episode.task), "session_id": 0}
 
 
 def own_tokens(out: Any) -> list[list[int]]:
     """The policy's tokens, turn by turn."""
-    found: list[list[int]] = []
+    turns: list[list[int]] = []
     for context in contexts_of(out):
         before = 0
-        for token, mine in zip(context.response_ids, context.response_mask, strict=True):
-            if mine and not before:
-                found.append([])
-            if mine:
-                found[-1].append(token)
-            before = mine
-    return found
+        for token, sampled in zip(context.response_ids, context.response_mask, strict=True):
+            if sampled and not before:
+                turns.append([])
+            if sampled:
+                turns[-1].append(token)
+            before = sampled
+    return turns
 
 
 @pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
-def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable[..., Any]) -> None:
-    cases = [one for one in same_episodes.cases() if (one.env, one.needs) == (env_id, needs)]
+def test_every_episode_is_the_same_through_the_integration(env_id: str, needs: Callable[..., Any]) -> None:
+    cases = [case for case in reference_episodes.cases() if (case.env, case.needs) == (env_id, needs)]
     # Calls that are no JSON reach the integration as a model would have written them, which is as text.
-    for case in (one for one in cases if (one.kind, one.name) != ("messages", "hostile")):
+    for case in (case for case in cases if (case.kind, case.name) != ("messages", "hostile")):
         reference, row = case.reference, row_for(case)
         texts = [written(message) for message in case.episode.messages]
         out, server = played(row, texts)
         last = contexts_of(out)[-1]
-        told = last.extra_fields["factgym"]
+        info = last.extra_fields["factgym"]
         native = case.kind == "texts" and any("<tool_call>" in text for text in texts)
-        skip = ["said", "tools"] + (["spans"] if native else [])
+        skip = ["answers", "tools"] + (["spans"] if native else [])
         if (
             reference.stop == "turn_limit"
-            and len(reference.said) < Session(env_id, **case.episode.config).env.config.max_turns
+            and len(reference.answers) < Session(env_id, **case.episode.config).env.config.max_turns
         ):
             skip.append("stop")  # the script ends before the episode
-        report = told["report"]
-        seen = same_episodes.Outcome(
+        report = info["report"]
+        outcome = reference_episodes.Outcome(
             first=row["raw_prompt"],
-            said=[],
-            stop=told["stop"],
+            answers=[],
+            stop=info["stop"],
             **{key: report[key] for key in ("total", "status", "components", "spans", "metrics")},
         )
-        assert_same(reference, seen, skip=skip)
+        assert_same(reference, outcome, skip=skip)
         assert last.reward_score == reference.total
         encoded = [tokenizer()(text, add_special_tokens=False)["input_ids"] for text in texts]
-        assert own_tokens(out) == encoded[: len(reference.said)]
+        assert own_tokens(out) == encoded[: len(reference.answers)]
         shows_the_same_prompts(case, server, native)
         for context in contexts_of(out):
             assert context.as_dict()["rm_scores"].sum().item() == pytest.approx(reference.total, abs=1e-5)
@@ -88,131 +84,137 @@ def test_every_episode_is_the_same_through_the_door(env_id: str, needs: Callable
 
 def shows_the_same_prompts(case: Case, server: Server, native: bool) -> None:
     """Before each turn the policy sees what `policy_prompt` shows, in its order, and no older context."""
-    for prompt, tokens in zip(case.prompts, server.shown, strict=False):
-        shown = tokenizer().decode(tokens)
+    for prompt, tokens in zip(case.prompts, server.prompts, strict=False):
+        text = tokenizer().decode(tokens)
         at = 0
         for message in prompt:
             if message["role"] != "assistant" and not native:
-                at = shown.find(message["content"], at)
-                assert at >= 0, f"{message['content']!r} is not in {shown!r}"
-        assert shown.count("<|im_start|>assistant") == sum(one["role"] == "assistant" for one in prompt) + 1
+                at = text.find(message["content"], at)
+                assert at >= 0, f"{message['content']!r} is not in {text!r}"
+        assert text.count("<|im_start|>assistant") == sum(message["role"] == "assistant" for message in prompt) + 1
 
 
 def test_contexts_that_an_environment_keeps_apart_are_rows_of_one_session() -> None:
-    said = [written(message) for message in oracle("profact", 0)]
-    out, server = played(row_of("profact"), said, credit="grpo", session_id=2)
+    texts = [written(message) for message in oracle("profact", 0)]
+    out, server = played(row_of("profact"), texts, credit="grpo", session_id=2)
     assert isinstance(out, list) and len(out) > 1
-    decoded = [decode_row(np.array(one.token_rewards)) for one in out]
-    assert {one.session for one in decoded} == {3}
-    assert {round(one.reward, 5) for one in decoded} == {round(out[-1].reward_score, 5)}
-    assert len(server.shown[-1]) < sum(len(one.response_ids) for one in out) + len(out[0].prompt_ids)
+    decoded = [decode_row(np.array(row.token_rewards)) for row in out]
+    assert {row.session for row in decoded} == {3}
+    assert {round(row.reward, 5) for row in decoded} == {round(out[-1].reward_score, 5)}
+    assert len(server.prompts[-1]) < sum(len(row.response_ids) for row in out) + len(out[0].prompt_ids)
 
 
-def test_the_prompt_holds_the_whole_schemas_and_the_rows_own_words() -> None:
+def test_the_prompt_has_the_complete_schemas_and_the_rows_own_text() -> None:
     row = row_of("claimcheck-multihop")
     row["raw_prompt"] = [{"role": "system", "content": "Be brief."}, row["raw_prompt"][1]]
     out, _ = played(row, [written(message) for message in oracle("claimcheck-multihop", 0)])
-    shown = tokenizer().decode(out.prompt_ids)
-    assert "Be brief." in shown
+    prompt = tokenizer().decode(out.prompt_ids)
+    assert "Be brief." in prompt
     for schema in Session("claimcheck-multihop").all_tools():
-        assert json.dumps(schema, ensure_ascii=False)[1:60] in shown
+        assert json.dumps(schema, ensure_ascii=False)[1:60] in prompt
 
 
-def test_turn_by_turn_the_tokens_are_those_of_the_whole_conversation() -> None:
+def test_tokens_appended_turn_by_turn_equal_those_of_the_conversation() -> None:
     """What was appended piece by piece is what the template writes at once."""
-    _, server = played(row_of("claimcheck-multihop"), [written(one) for one in oracle("claimcheck-multihop", 0)])
+    _, server = played(
+        row_of("claimcheck-multihop"), [written(message) for message in oracle("claimcheck-multihop", 0)]
+    )
     session = Session("claimcheck-multihop")
     session.start(0)
-    for message, shown in zip(oracle("claimcheck-multihop", 0), server.shown, strict=True):
-        whole = tokenizer().apply_chat_template(
+    for message, ids in zip(oracle("claimcheck-multihop", 0), server.prompts, strict=True):
+        rendered = tokenizer().apply_chat_template(
             session.messages, tools=session.all_tools(), add_generation_prompt=True, tokenize=True
         )
-        assert shown == whole["input_ids"]
-        session.say(message)
+        assert ids == rendered["input_ids"]
+        session.step(message)
 
 
 def test_nothing_is_generated_after_the_end() -> None:
-    said = [written(message) for message in oracle("claimcheck-multihop", 0)]
-    out, server = played(row_of("claimcheck-multihop"), [*said, "And more.<|im_end|>"])
-    assert len(server.shown) == len(said)
+    texts = [written(message) for message in oracle("claimcheck-multihop", 0)]
+    out, server = played(row_of("claimcheck-multihop"), [*texts, "And more.<|im_end|>"])
+    assert len(server.prompts) == len(texts)
     assert out.response_mask[-1] == 1
 
 
 def test_hostile_messages_are_answered_and_scored_for_nothing() -> None:
     bad = ['<tool_call>{"name": "search", "arguments": {"query": </tool_call>', "<think>never closed", "", "{}"]
-    said = [f"{text}<|im_end|>" for text in bad]
+    texts = [f"{text}<|im_end|>" for text in bad]
     for env_id in ("claimcheck-multihop", "profact", "seva", "corver-qa-search"):
-        out, _ = played(row_of(env_id), said * 4)
+        out, _ = played(row_of(env_id), texts * 4)
         last = contexts_of(out)[-1]
         assert last.reward_score <= 0.1
         assert last.extra_fields["reward_extra_info"]["errors"] >= 1
 
 
-def test_a_half_broken_message_is_refused_whole() -> None:
+def test_a_message_with_a_malformed_call_is_refused_as_a_unit() -> None:
     """One call of two is broken: verl's parser would have played the other and said nothing."""
     good = '<tool_call>\n{"name": "search", "arguments": {"query": "a"}}\n</tool_call>'
     _, server = played(row_of("claimcheck-multihop"), [f'{good}\n<tool_call>\n{{"name": \n</tool_call><|im_end|>'])
-    assert "Error (invalid_json)" in tokenizer().decode(server.shown[1])
+    assert "Error (invalid_json)" in tokenizer().decode(server.prompts[1])
 
 
 @pytest.mark.parametrize("long", [True, False])
-def test_tool_text_is_shown_whole(long: bool) -> None:
+def test_tool_text_is_not_cut(long: bool) -> None:
     """verl's own tool loop keeps 256 characters of it."""
-    said = [written(message) for message in oracle("claimcheck-multihop", 0)]
-    _, server = played(row_of("claimcheck-multihop"), said, long=long)
+    texts = [written(message) for message in oracle("claimcheck-multihop", 0)]
+    _, server = played(row_of("claimcheck-multihop"), texts, long=long)
     session = Session("claimcheck-multihop")
     session.start(0)
     for turn, message in enumerate(oracle("claimcheck-multihop", 0)[:-1]):
-        (answer,) = session.say(message)
-        assert answer["content"] in tokenizer().decode(server.shown[turn + 1])
+        (answer,) = session.step(message)
+        assert answer["content"] in tokenizer().decode(server.prompts[turn + 1])
     assert any(len(message["content"] or "") > 600 for message in session.messages if message["role"] == "tool")
 
 
-def test_an_episode_that_does_not_fit_is_scored_as_it_stands() -> None:
-    said = [written(message) for message in oracle("claimcheck-multihop", 0)]
-    whole, _ = played(row_of("claimcheck-multihop"), said)
-    first = len(own_tokens(whole)[0])
+def test_an_episode_that_does_not_fit_is_truncated_and_scored() -> None:
+    texts = [written(message) for message in oracle("claimcheck-multihop", 0)]
+    uncut, _ = played(row_of("claimcheck-multihop"), texts)
+    first = len(own_tokens(uncut)[0])
     cases = [
         (f"data.max_response_length={first + TAIL + 30}", "length_limit", 1),
         (f"data.max_response_length={first + TAIL - 5}", "length_limit", 1),
-        (f"actor_rollout_ref.rollout.max_model_len={len(whole.prompt_ids) + first + 30}", "context_limit", 1),
+        (f"actor_rollout_ref.rollout.max_model_len={len(uncut.prompt_ids) + first + 30}", "context_limit", 1),
     ]
     for override, stop, turns in cases:
-        out, server = played(row_of("claimcheck-multihop"), said, override, credit="grpo")
+        out, server = played(row_of("claimcheck-multihop"), texts, override, credit="grpo")
         assert out.extra_fields["factgym"]["stop"] == stop
-        assert len(server.shown) == turns
+        assert len(server.prompts) == turns
         assert out.extra_fields["reward_extra_info"]["truncated"] == 1.0
         assert out.reward_score is not None
         assert out.response_mask[-TAIL - 1] == 1 and sum(out.response_mask) == len(out.response_ids) - TAIL
         limit = int(override.partition("=")[2])
         assert len(out.response_ids) <= limit
     with pytest.raises(ConfigError, match="max_prompt_length is 100"):
-        played(row_of("claimcheck-multihop"), said, "data.max_prompt_length=100")
+        played(row_of("claimcheck-multihop"), texts, "data.max_prompt_length=100")
 
 
 def test_a_fault_of_the_infrastructure_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = [written(message) for message in oracle("claimcheck-multihop", 0)]
-    real = Session.say
+    texts = [written(message) for message in oracle("claimcheck-multihop", 0)]
+    real = Session.step
 
     def failing(self: Session, message: Any) -> Any:
-        found = real(self, message)
+        answers = real(self, message)
         self.env.episode.report = None
         self.fail("the index is gone")
-        return found
+        return answers
 
-    monkeypatch.setattr(Session, "say", failing)
-    out, _ = played(row_of("claimcheck-multihop"), said)
+    monkeypatch.setattr(Session, "step", failing)
+    out, _ = played(row_of("claimcheck-multihop"), texts)
     assert out == []
 
 
 def test_log_probabilities_and_versions_of_weights_reach_the_trainer() -> None:
-    said = [written(message) for message in oracle("claimcheck-multihop", 0)]
-    out, server = played(row_of("claimcheck-multihop"), said, credit="stepwise", logprobs=True)
+    texts = [written(message) for message in oracle("claimcheck-multihop", 0)]
+    out, server = played(row_of("claimcheck-multihop"), texts, credit="stepwise", logprobs=True)
     assert len(out.response_logprobs) == len(out.response_ids)
-    assert {one for one, mine in zip(out.response_logprobs, out.response_mask, strict=True) if mine} == {-0.5}
-    assert not any(one for one, mine in zip(out.response_logprobs, out.response_mask, strict=True) if not mine)
-    assert (out.extra_fields["min_global_steps"], out.extra_fields["max_global_steps"]) == (0, len(said) - 1)
-    assert all(asked["temperature"] == 1.0 for asked in server.asked)
+    assert {logprob for logprob, sampled in zip(out.response_logprobs, out.response_mask, strict=True) if sampled} == {
+        -0.5
+    }
+    assert not any(
+        logprob for logprob, sampled in zip(out.response_logprobs, out.response_mask, strict=True) if not sampled
+    )
+    assert (out.extra_fields["min_global_steps"], out.extra_fields["max_global_steps"]) == (0, len(texts) - 1)
+    assert all(parameters["temperature"] == 1.0 for parameters in server.sampling)
 
 
 def test_rows_of_another_kind_or_version_are_refused() -> None:
@@ -246,11 +248,11 @@ def test_other_formats_are_read_by_verls_parsers() -> None:
     out, server = played(
         row_of("claimcheck-multihop"), [call], "actor_rollout_ref.rollout.multi_turn.format=qwen3_coder"
     )
-    assert "(turns left: 11)" in tokenizer().decode(server.shown[1])
+    assert "(turns left: 11)" in tokenizer().decode(server.prompts[1])
     assert out.extra_fields["reward_extra_info"]["errors"] == 0.0
 
 
-def test_what_is_used_of_verl() -> None:
+def test_the_used_parts_of_verl_are_unchanged() -> None:
     """Says which change upstream broke the integration."""
     from verl.experimental.agent_loop import AgentLoopBase, AgentLoopOutput
     from verl.experimental.agent_loop.tool_parser import ToolParser
@@ -263,8 +265,8 @@ def test_what_is_used_of_verl() -> None:
     def names(function: Any) -> list[str]:
         return list(inspect.signature(function).parameters)
 
-    own = ["trainer_config", "server_manager", "tokenizer", "processor", "dataset_cls", "data_config"]
-    assert names(AgentLoopBase.__init__)[1:7] == own
+    expected = ["trainer_config", "server_manager", "tokenizer", "processor", "dataset_cls", "data_config"]
+    assert names(AgentLoopBase.__init__)[1:7] == expected
     assert names(AgentLoopBase.run) == ["self", "sampling_params", "kwargs"]
     fields = set(AgentLoopOutput.model_fields)
     assert fields >= {
@@ -280,13 +282,13 @@ def test_what_is_used_of_verl() -> None:
     assert names(merge) == ["self", "previous_messages", "updated_messages", "runtime_token_ids", "tools"]
     assert names(builder.merge_assistant_tokens) == ["self", "runtime_token_ids", "assistant_token_ids"]
     assert names(builder.build_initial_tokens)[:3] == ["self", "messages", "tools"]
-    kept = ["self", "merge_result", "response_mask", "response_logprobs", "assistant_logprobs"]
-    assert names(builder.align_response_metadata) == kept
+    parameters = ["self", "merge_result", "response_mask", "response_logprobs", "assistant_logprobs"]
+    assert names(builder.align_response_metadata) == parameters
     assert {"token_ids", "removed_prefix_token_count"} <= set(names(continuous_token.MergeResult))
     assert names(ToolParser.extract_tool_calls)[1:] == ["responses_ids", "tools"]
     assert "maybe_filter_out_long_prompts" in vars(RLHFDataset)
-    given = ["token_level_rewards", "response_mask", "config"]
+    arguments = ["token_level_rewards", "response_mask", "config"]
     source = inspect.getsource(__import__("verl.trainer.ppo.ray_trainer", fromlist=["x"]).compute_advantage)
-    assert all(f'"{name}"' in source for name in given) and 'adv_kwargs["index"]' in source
+    assert all(f'"{name}"' in source for name in arguments) and 'adv_kwargs["index"]' in source
     assert names(core_algos.register_adv_est) == ["name_or_enum"]
     assert SCALE == 2**-10

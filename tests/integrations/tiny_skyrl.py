@@ -34,15 +34,15 @@ def tokenizer() -> PreTrainedTokenizerFast:
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
-    texts = [one["content"] or "" for env in ("claimcheck-multihop", "seva") for one in Session(env).start(0)]
+    texts = [message["content"] or "" for env in ("claimcheck-multihop", "seva") for message in Session(env).start(0)]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     core.train_from_iterator(
         texts, trainers.BpeTrainer(vocab_size=1200, show_progress=False, initial_alphabet=alphabet)
     )
     core.add_special_tokens([AddedToken(mark) for mark in ("<|im_start|>", "<|im_end|>", "<|pad|>")])
-    found = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|pad|>")
-    found.chat_template = CHAT
-    return found
+    result = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|pad|>")
+    result.chat_template = CHAT
+    return result
 
 
 class ScriptedEngine:
@@ -50,12 +50,12 @@ class ScriptedEngine:
 
     def __init__(self, scripts: dict[str, Sequence[str]]) -> None:
         self.scripts, self.finished = scripts, 0
-        self.shown: dict[str, list[str]] = defaultdict(list)
+        self.prompts: dict[str, list[str]] = defaultdict(list)
 
     async def generate(self, batch: Any, model: str | None = None) -> dict[str, Any]:
         (session,), (prompt,) = batch["session_ids"], batch["prompt_token_ids"]
-        turn = len(self.shown[session])
-        self.shown[session].append(tokenizer().decode(prompt))
+        turn = len(self.prompts[session])
+        self.prompts[session].append(tokenizer().decode(prompt))
         text = self.scripts[session][turn % len(self.scripts[session])]
         ids = [*tokenizer().encode(text, add_special_tokens=False), tokenizer().eos_token_id]
         return {"responses": [text], "response_ids": [ids], "stop_reasons": ["stop"]}
@@ -65,8 +65,8 @@ class ScriptedEngine:
 
 
 def generator(engine: Any, kind: type[SkyRLGymGenerator] = SkyRLGymGenerator, **settings: Any) -> SkyRLGymGenerator:
-    given = {"max_turns": 64, "max_input_length": 10**7, **settings}
-    return kind(GeneratorConfig(**given), SkyRLGymConfig(max_env_workers=2), engine, tokenizer())
+    options = {"max_turns": 64, "max_input_length": 10**7, **settings}
+    return kind(GeneratorConfig(**options), SkyRLGymConfig(max_env_workers=2), engine, tokenizer())
 
 
 def batch(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def batch(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "prompts": [row["prompt"] for row in rows],
         "env_classes": [row["env_class"] for row in rows],
         "env_extras": [{key: row[key] for key in ("task", "data_source")} for row in rows],
-        "trajectory_ids": [TrajectoryID(str(place), 0) for place in range(len(rows))],
+        "trajectory_ids": [TrajectoryID(str(index), 0) for index in range(len(rows))],
         "sampling_params": None,
     }
 
@@ -82,7 +82,7 @@ def batch(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def written(message: Message) -> str:
     """A message as a policy without native calls writes it."""
     calls = [
-        f'<tool_call>\n{{"name": {json.dumps(one["function"]["name"])}, "arguments": {one["function"]["arguments"]}}}\n</tool_call>'
-        for one in message.get("tool_calls") or []
+        f'<tool_call>\n{{"name": {json.dumps(call["function"]["name"])}, "arguments": {call["function"]["arguments"]}}}\n</tool_call>'
+        for call in message.get("tool_calls") or []
     ]
     return "\n".join([message["content"], *calls] if message["content"] else calls)

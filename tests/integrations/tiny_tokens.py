@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-import same_episodes
+import reference_episodes
 from transformers import PreTrainedTokenizerFast
 
 from factgym.agents.resolve import find_scripted_agent
@@ -25,12 +25,12 @@ def tokenizer(template: str, vocabulary: int = 1500) -> PreTrainedTokenizerFast:
     return tiny_model.tokenizer(texts, template, vocabulary)
 
 
-def written(message: Message, known: PreTrainedTokenizerFast) -> str:
+def written(message: Message, tok: PreTrainedTokenizerFast) -> str:
     """A message as the template writes it, which is what a model would sample: up to its end token."""
     if not message.get("tool_calls"):
-        return f"{message['content'] or ''}{known.eos_token}"
-    text = known.apply_chat_template([{"role": "user", "content": "q"}, dict(message)], tokenize=False)
-    head = known.apply_chat_template([{"role": "user", "content": "q"}], tokenize=False, add_generation_prompt=True)
+        return f"{message['content'] or ''}{tok.eos_token}"
+    text = tok.apply_chat_template([{"role": "user", "content": "q"}, dict(message)], tokenize=False)
+    head = tok.apply_chat_template([{"role": "user", "content": "q"}], tokenize=False, add_generation_prompt=True)
     return text.removeprefix(head).rstrip("\n").removeprefix("<think>\n\n</think>\n\n")
 
 
@@ -38,5 +38,5 @@ def oracle(env_id: str, task: int, **config: object) -> list[Message]:
     """The oracle's messages, with native calls."""
     env = Session(env_id, **config).env
     env.reset(options={"task": task})
-    said = same_episodes._said(env, find_scripted_agent(env_id, "oracle").start(env, 0))
-    return [same_episodes._as_native(env, message, n) for n, message in enumerate(said)]
+    messages = reference_episodes.scripted_messages(env, find_scripted_agent(env_id, "oracle").start(env, 0))
+    return [reference_episodes.to_native(env, message, n) for n, message in enumerate(messages)]

@@ -1,8 +1,13 @@
 """A model small enough for CPU tests, a tokenizer trained on the spot with TRL's own Qwen3 template, and a trainer whose
-policy says what a script says. Everything between is TRL's: template, parsing, masks, rewards, loss and step."""
+policy plays a script. Everything between is TRL's: template, parsing, masks, rewards, loss and step.
+
+Run by torch.distributed, it writes the advantages that each process trains on, its share of one group of four."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +15,7 @@ from typing import Any
 
 import tiny_tokens
 import torch
+import torch.distributed
 import trl
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
@@ -30,7 +36,7 @@ def model(size: int = 16) -> Qwen3ForCausalLM:
 
 
 def arguments(folder: Path, **more: Any) -> GRPOConfig:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "output_dir": str(folder),
         "per_device_train_batch_size": 2,
         "num_generations": 2,
@@ -45,7 +51,7 @@ def arguments(folder: Path, **more: Any) -> GRPOConfig:
         "bf16": False,
         "shuffle_dataset": False,
     }
-    return GRPOConfig(**{**given, **more})
+    return GRPOConfig(**{**defaults, **more})
 
 
 def written(message: Message) -> str:
@@ -62,18 +68,18 @@ class Scripted:
         trainer: Any = self
         environments = trainer.environments
         if len(prompt_ids) == len(environments) and not any(env.turns for env in environments):
-            self._said = [0] * len(environments)
+            self._turn_counts = [0] * len(environments)
             self._starts = [list(ids) for ids in prompt_ids]
             rows = range(len(environments))
         else:
             rows = self._rows_of(prompt_ids)
-        found = []
+        sampled = []
         for row in rows:
             script = self.scripts[row]
-            text = script[self._said[row]] if self._said[row] < len(script) else ""
-            self._said[row] += 1
-            found.append(tokenizer()(text, add_special_tokens=False)["input_ids"])
-        return found, None
+            text = script[self._turn_counts[row]] if self._turn_counts[row] < len(script) else ""
+            self._turn_counts[row] += 1
+            sampled.append(tokenizer()(text, add_special_tokens=False)["input_ids"])
+        return sampled, None
 
     def _rows_of(self, prompt_ids: Any) -> list[int]:
         """Rollouts are asked in their order, and those that are over are not asked."""
@@ -106,12 +112,12 @@ def oracle(env_id: str, task: int, **config: Any) -> list[str]:
 def trained(cls: type[Any], env_id: str, scripts: Any, folder: Path, rows: Any = None, **more: Any) -> Any:
     """A trainer after one real step."""
     columns = more.pop("columns", [])
-    given = {"per_device_train_batch_size": len(scripts), "num_generations": len(scripts), **more}
+    options = {"per_device_train_batch_size": len(scripts), "num_generations": len(scripts), **more}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         trainer = cls(
             model=model(),
-            args=arguments(folder, **given),
+            args=arguments(folder, **options),
             train_dataset=rows or dataset(env_id, limit=1),
             processing_class=tokenizer(),
             environment_factory=factory(env_id),
@@ -151,3 +157,21 @@ def corver_scripts() -> list[list[str]]:
         ["Nothing.<|im_end|>"],
         [right.replace("</think>", " Nobody knows Xenia Brethaan.</think>")],
     ]
+
+
+def main(folder: Path) -> None:
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rows = dataset("corver-qa", limit=1).add_column("hops", [1])
+    share = corver_scripts()[rank * 4 // world : (rank + 1) * 4 // world]
+    advantages = {}
+    for cls in (Stepwise, Hops):
+        batch = trained(cls, "corver-qa", share, folder / cls.credit, rows=rows, num_generations=4).batch
+        masked = zip(batch["advantages"], batch["completion_mask"].bool(), strict=True)
+        advantages[cls.credit] = [values[mask].tolist() for values, mask in masked]
+    (folder / f"{world}-{rank}.json").write_text(json.dumps(advantages), "utf-8")
+    if torch.distributed.is_initialized():  # else its threads may still run when the process ends, which aborts it
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

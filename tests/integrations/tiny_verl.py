@@ -25,9 +25,8 @@ with warnings.catch_warnings():
 
     from factgym.core.messages import Message
     from factgym.integrations import verl as integration
-    from factgym.integrations.verl.config import config_text
     from factgym.integrations.verl.loop import FactAgentLoop
-    from factgym.integrations.verl.rows import table
+    from factgym.integrations.verl.rows import config_text, table
     from perf.integrations.tiny_model import CHATML
 
     integration.register()
@@ -61,16 +60,16 @@ class Server:
 
     def __init__(self, texts: Sequence[str], logprobs: bool = False) -> None:
         self.texts, self.logprobs = list(texts), logprobs
-        self.shown: list[list[int]] = []
-        self.asked: list[dict[str, Any]] = []
+        self.prompts: list[list[int]] = []
+        self.sampling: list[dict[str, Any]] = []
 
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> TokenOutput:
         await asyncio.sleep(0)
-        turn = len(self.shown)
-        self.shown.append(list(prompt_ids))
-        self.asked.append(dict(sampling_params))
+        turn = len(self.prompts)
+        self.prompts.append(list(prompt_ids))
+        self.sampling.append(dict(sampling_params))
         ids = tokenizer()(self.texts[turn], add_special_tokens=False)["input_ids"] if turn < len(self.texts) else []
         ids = ids[: sampling_params["max_tokens"]]
         return TokenOutput(
@@ -94,10 +93,14 @@ def agent_loop(server: Any, config: DictConfig) -> FactAgentLoop:
     )
 
 
+def contexts_of(out: Any) -> list[Any]:
+    return out if isinstance(out, list) else [out]
+
+
 def row_of(env_id: str, task: int = 0, **config: Any) -> dict[str, Any]:
     """A row as verl's dataset gives it to the agent loop."""
-    (found,) = table(env_id, limit=1, start=task, **config).to_pylist()
-    return {**found, "raw_prompt": found["prompt"], "index": found["extra_info"]["index"]}
+    (row,) = table(env_id, limit=1, start=task, **config).to_pylist()
+    return {**row, "raw_prompt": row["prompt"], "index": row["extra_info"]["index"]}
 
 
 def played(
@@ -109,8 +112,8 @@ def played(
     **options: Any,
 ) -> tuple[Any, Server]:
     """What the loop makes of a row and a script, and the server with what it was shown."""
-    told = row["extra_info"]
-    text = _text(told["env"].rpartition("-v")[0], told["settings"], credit)
+    info = row["extra_info"]
+    text = _text(info["env"].rpartition("-v")[0], info["settings"], credit)
     config = composed(text, (*(LONG if long else ()), *overrides))
     server = Server(texts, options.pop("logprobs", False))
 
@@ -125,4 +128,4 @@ def _text(env_id: str, settings: str, credit: str) -> str:
     return config_text(env_id, json.loads(settings), credit)
 
 
-__all__ = ["Server", "agent_loop", "composed", "oracle", "played", "row_of", "tokenizer", "written"]
+__all__ = ["Server", "agent_loop", "composed", "contexts_of", "oracle", "played", "row_of", "tokenizer", "written"]

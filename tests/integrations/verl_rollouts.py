@@ -20,8 +20,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.rollout.replica import TokenOutput
 
-from factgym.integrations.verl.config import config_text
-from factgym.integrations.verl.rows import write_rows
+from factgym.integrations.verl.rows import config_text, write_rows
 
 FIELDS = ["uid", "response_mask", "rm_scores", "advantages", "extra_fields", "num_turns", "responses"]
 
@@ -31,48 +30,48 @@ class Scripts:
 
     def __init__(self, scripts: dict[str, list[list[str]]]) -> None:
         self.scripts = scripts
-        self.said: dict[str, list[str]] = {}
-        self.begun: dict[str, int] = {}
+        self.pending: dict[str, list[str]] = {}
+        self.started: dict[str, int] = {}
 
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> TokenOutput:
-        known = tokenizer()
-        if request_id not in self.said:
-            shown = known.decode(prompt_ids)
-            (task,) = [one for one in self.scripts if one in shown]
-            number = self.begun[task] = self.begun.get(task, -1) + 1
-            self.said[request_id] = list(self.scripts[task][number % len(self.scripts[task])])
-        rest = self.said[request_id]
-        ids = known(rest.pop(0), add_special_tokens=False)["input_ids"] if rest else []
+        tok = tokenizer()
+        if request_id not in self.pending:
+            prompt = tok.decode(prompt_ids)
+            (task,) = [task for task in self.scripts if task in prompt]
+            number = self.started[task] = self.started.get(task, -1) + 1
+            self.pending[request_id] = list(self.scripts[task][number % len(self.scripts[task])])
+        script = self.pending[request_id]
+        ids = tok(script.pop(0), add_special_tokens=False)["input_ids"] if script else []
         return TokenOutput(token_ids=ids, extra_fields={"min_global_steps": 0, "max_global_steps": 0})
 
 
-def configuration(folder: Path, told: dict[str, Any]) -> DictConfig:
+def configuration(folder: Path, run: dict[str, Any]) -> DictConfig:
     model = folder / "model"
     Qwen2Config(
         vocab_size=2000, hidden_size=16, intermediate_size=16, num_hidden_layers=1, architectures=["Qwen2ForCausalLM"]
     ).save_pretrained(model)
     tokenizer().save_pretrained(model)
     file = folder / "train.parquet"
-    write_rows(told["env"], file, limit=told["tasks"])
-    if told.get("hops"):
-        add_column(file, told["hops"])
+    write_rows(run["env"], file, limit=run["tasks"])
+    if run.get("hops"):
+        add_column(file, run["hops"])
     overrides = [
         f"actor_rollout_ref.model.path={model}",
         f"data.train_files={file}",
         f"data.val_files={file}",
-        f"data.train_batch_size={told['tasks']}",
+        f"data.train_batch_size={run['tasks']}",
         "data.max_prompt_length=20000",
         "data.max_response_length=20000",
         "data.dataloader_num_workers=0",
         "data.shuffle=false",
         "actor_rollout_ref.rollout.max_model_len=null",
         "actor_rollout_ref.rollout.agent.num_workers=1",
-        f"actor_rollout_ref.rollout.n={told['samples']}",
-        f"actor_rollout_ref.actor.ppo_mini_batch_size={told['tasks']}",
+        f"actor_rollout_ref.rollout.n={run['samples']}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={run['tasks']}",
     ]
-    return composed(config_text(told["env"], credit=told["credit"]), tuple(overrides))
+    return composed(config_text(run["env"], credit=run["credit"]), tuple(overrides))
 
 
 def add_column(file: Path, hops: list[int]) -> None:
@@ -82,10 +81,10 @@ def add_column(file: Path, hops: list[int]) -> None:
     pq.write_table(pq.read_table(file).append_column("hops", pa.array(hops)), file)
 
 
-def stepped(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
+def stepped(folder: Path, run: dict[str, Any]) -> dict[str, Any]:
     """The rows of a step with their advantages, and the metrics of a validation."""
     folder.mkdir()
-    config = configuration(folder, told)
+    config = configuration(folder, run)
     OmegaConf.resolve(config)
     trainer: Any = PPOTrainerSync(config)  # and of its `init` all but the workers with GPUs
     trainer.global_steps = 1
@@ -93,10 +92,10 @@ def stepped(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
     trainer._init_dataloader()
     trainer.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=[])
     trainer.agent_loop_manager = AgentLoopManagerTQ.create(
-        config=config, llm_client=Scripts(told["scripts"]), teacher_client=None, reward_loop_worker_handles=[]
+        config=config, llm_client=Scripts(run["scripts"]), teacher_client=None, reward_loop_worker_handles=[]
     )
     trainer._add_batch_to_generate()
-    batch, _ = trainer.replay_buffer.sample(global_steps=1, partition_id="train", batch_size=told["tasks"])
+    batch, _ = trainer.replay_buffer.sample(global_steps=1, partition_id="train", batch_size=run["tasks"])
     batch = trainer._compute_advantage(batch, {})
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=FIELDS)
     rows = []
@@ -110,12 +109,12 @@ def stepped(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
-    runs = json.loads((folder / "told.json").read_text("utf-8"))
+    runs = json.loads((folder / "runs.json").read_text("utf-8"))
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=True, object_store_memory=200_000_000)
     tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
     try:
-        found = {name: stepped(folder / name, told) for name, told in runs.items()}
-        (folder / "found.json").write_text(json.dumps(found, default=float), "utf-8")
+        outputs = {name: stepped(folder / name, run) for name, run in runs.items()}
+        (folder / "results.json").write_text(json.dumps(outputs, default=float), "utf-8")
     finally:
         tq.close()
         ray.shutdown()

@@ -4,23 +4,20 @@
         result = client.reset(task=0)
         result = client.step({"tool": "search", "arguments": {"query": "leave"}})
 
-A connection is a session, a session plays one episode at a time, and a reset begins the next. Steps are 0 until the last,
-which carries the environment's own total, the whole report and its spans. Whoever holds the client is the trainer: show
+A connection is a session; a session plays one episode at a time, and a reset starts the next. Rewards are 0 until the
+last step, which has the environment's own total, the whole report and its spans. The client belongs to the trainer: show
 the policy `observation.messages`, and not the report.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from factgym.core.errors import MissingExtraError
+from factgym.integrations.frameworks import framework_import
 
-try:
-    import openenv.core.env_server.types  # noqa: F401 - the import itself is the test
-except ModuleNotFoundError as missing:
-    if (missing.name or "").split(".")[0] != "openenv":
-        raise
-    raise MissingExtraError("The OpenEnv integration", "openenv") from missing
+with framework_import("OpenEnv", "openenv"):
+    import openenv.core.env_server.types  # noqa: F401 - only to see whether it is installed
 
 from factgym.integrations.openenv.client import FactAction, FactObservation, FactState
 
@@ -42,21 +39,16 @@ __all__ = [
     "write_folder",
 ]
 
-_WHERE = {
-    "FactClient": "client",
-    "ServerLostError": "client",
-    "FactEnvironment": "server",
-    "environment_class": "server",
-    "write_folder": "folder",
-    "app": "server",
-    "serve": "server",
+_MODULES = {
+    "client": ("FactClient", "ServerLostError"),
+    "server": ("FactEnvironment", "environment_class", "app", "serve"),
+    "folder": ("write_folder",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """A client need not import the server, nor the server the client."""
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    """Import on first use: a client does not import the server, nor the server the client."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,20 +15,15 @@ from factgym.core.errors import FactgymError
 from factgym.core.messages import Message
 from factgym.core.strict_json import clean_text
 
-
-def _cleaned(value: Any) -> Any:
-    """A policy may write half a character; no text of its own is an error of the wire."""
-    return clean_text(value) if isinstance(value, str) else value
-
-
 Limit = Literal["turn_limit", "length_limit", "context_limit"]
-PolicyText = Annotated[str, BeforeValidator(_cleaned)]
+# A policy may write half a character, which JSON cannot hold: no text of a policy is a protocol error.
+PolicyText = Annotated[str, BeforeValidator(lambda value: clean_text(value) if isinstance(value, str) else value)]
 
 
 class FactAction(Action):
-    """What the policy did: exactly one of `message`, `text` and `tool`; or `stop`, which is the trainer's.
+    """An action: exactly one of the policy's `message`, `text` and `tool`, or the trainer's `stop`.
 
-    What the first three hold is never an error here: the environment answers what it cannot read.
+    No content of the first three is an error here: the environment answers a malformed action.
     """
 
     message: dict[str, Any] | None = Field(
@@ -37,35 +32,35 @@ class FactAction(Action):
     text: PolicyText | None = Field(None, description="A completion; calls may be written in it as text.")
     tool: PolicyText | None = Field(None, description="The tool of a single call.")
     arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments of that call.")
-    stop: Limit | None = Field(None, description="End the episode at a limit of the trainer's; scored as it stands.")
+    stop: Limit | None = Field(None, description="End the episode at a limit of the trainer's; it is scored as it is.")
 
     @model_validator(mode="after")
-    def _one_of_three(self) -> Self:
-        if sum(one is not None for one in (self.message, self.text, self.tool, self.stop)) != 1:
+    def _check_exactly_one(self) -> Self:
+        if sum(field is not None for field in (self.message, self.text, self.tool, self.stop)) != 1:
             raise ValueError("an action has exactly one of message, text, tool and stop")
         return self
 
     @classmethod
-    def of(cls, said: FactAction | Message | dict[str, Any] | str) -> FactAction:
-        """An action from what a policy said: a text, an assistant message, or `{"tool": …, "arguments": …}`."""
-        if isinstance(said, FactAction):
-            return said
-        if isinstance(said, str):
-            return cls(text=said)
-        given = {str(key): value for key, value in said.items()}
-        if "tool" in given and "role" not in given:
-            return cls(tool=given["tool"], arguments=given.get("arguments") or {})
-        return cls(message=given)
+    def of(cls, action: FactAction | Message | dict[str, Any] | str) -> FactAction:
+        """Return an action for a text, an assistant message, or `{"tool": …, "arguments": …}`."""
+        if isinstance(action, FactAction):
+            return action
+        if isinstance(action, str):
+            return cls(text=action)
+        fields = {str(key): value for key, value in action.items()}
+        if "tool" in fields and "role" not in fields:
+            return cls(tool=fields["tool"], arguments=fields.get("arguments") or {})
+        return cls(message=fields)
 
-    def said(self) -> Any:
-        """The policy's action as an environment takes it."""
+    def to_env_action(self) -> Any:
+        """Return the policy's action as `Env.step` takes it."""
         if self.message is not None:
             return self.message
         return self.text if self.tool is None else {"tool": self.tool, "arguments": self.arguments}
 
 
 class FactObservation(Observation):
-    """What the environment said, and at the end what the episode earned.
+    """The environment's answer to an action, and at the end the reward report.
 
     reward: 0 until the last step, then the report's total; None at reset, and where an infrastructure fault ended the
     episode, which is never a zero. After the end nothing is played, and the reward is 0.
@@ -75,14 +70,14 @@ class FactObservation(Observation):
         default_factory=list, description="Chat messages to append after the policy's own; after reset the first ones."
     )
     prompt: list[dict[str, Any]] | None = Field(
-        None, description="What the policy should see now, where that is not every message so far."
+        None, description="The policy's current prompt, where that is not every message so far."
     )
     tools: list[dict[str, Any]] = Field(default_factory=list, description="Schemas of the tools that are open now.")
     task: str = Field("", description="The task's id.")
-    stage: str = Field("", description="Where in its protocol the episode is.")
-    error: str | None = Field(None, description="Code of what was wrong with the action.")
+    stage: str = Field("", description="The episode's stage in its turn protocol.")
+    error: str | None = Field(None, description="Code of the action's error.")
     turns_left: int = Field(0, description="Actions before the episode is cut off.")
-    stop: str | None = Field(None, description="Why the episode ended.")
+    stop: str | None = Field(None, description="Reason for the end of the episode.")
     report: dict[str, Any] | None = Field(
         None, description="At the end: total, status, components, weights, gates, spans, metrics and error."
     )
@@ -90,7 +85,7 @@ class FactObservation(Observation):
         default_factory=dict, description="At the end: every component and numeric metric, flat."
     )
     turn_rewards: list[float] = Field(
-        default_factory=list, description="At the end: what the spans credit to each message of the policy's."
+        default_factory=list, description="At the end: the spans' credit for each of the policy's messages."
     )
 
     @property
@@ -100,30 +95,30 @@ class FactObservation(Observation):
 
 
 class FactState(State):
-    """Where the session's episode stands; without a task before the first reset."""
+    """State of the session's episode; without a task before the first reset."""
 
     task: str | None = Field(None, description="The task's id.")
-    stage: str | None = Field(None, description="Where in its protocol the episode is.")
-    stop: str | None = Field(None, description="Why the episode ended.")
+    stage: str | None = Field(None, description="The episode's stage in its turn protocol.")
+    stop: str | None = Field(None, description="Reason for the end of the episode.")
     turns_left: int = Field(0, description="Actions before the episode is cut off.")
-    prompt: list[dict[str, Any]] = Field(default_factory=list, description="What the policy should see now.")
+    prompt: list[dict[str, Any]] = Field(default_factory=list, description="The policy's current prompt.")
     tools: list[dict[str, Any]] = Field(default_factory=list, description="Schemas of the tools that are open now.")
 
 
-_TOO_BIG = 1009
-"""The close code of a socket for a message above its limit."""
+_MESSAGE_TOO_BIG = 1009
+"""Close code of a WebSocket for a message above the limit."""
 
 
 class ServerLostError(FactgymError, ConnectionError):
-    """The server cannot be reached, has gone or did not answer; the episode is lost, and none of its fault."""
+    """The server cannot be reached, is gone or did not answer; the episode is lost through no fault of the policy."""
 
 
 class FactClient(EnvClient[FactAction, FactObservation, FactState]):
     """A session of a server of ours: `FactClient(base_url)` in async code, `FactClient(base_url).sync()` elsewhere.
 
-    `step` takes a FactAction, or what it is made of: a completion, an assistant message, a call. `reset` takes task
-    (an id or an index), seed, split with index, episode_id. Raises ServerLostError for a server that is not there, and
-    RuntimeError with the server's own words and code (CAPACITY_REACHED, EXECUTION_ERROR …) for what it refuses.
+    `step` takes a FactAction, or any argument of `FactAction.of`: a completion, an assistant message, a call. `reset`
+    takes task (an id or an index), seed, split with index, episode_id. Raises ServerLostError for an unreachable server,
+    and RuntimeError with the server's own message and code (CAPACITY_REACHED, EXECUTION_ERROR …) for a refusal.
     """
 
     def _step_payload(self, action: Any) -> dict[str, Any]:
@@ -150,7 +145,7 @@ class FactClient(EnvClient[FactAction, FactObservation, FactState]):
         except ConnectionError as error:
             reason = type(error.__cause__ or error).__name__
             raise ServerLostError(
-                f"no OpenEnv server answers at {self._address} ({reason}), and an episode that was under way is lost: "
+                f"no OpenEnv server answers at {self._address} ({reason}), and an episode that was running is lost: "
                 "start one with `factgym serve openenv ENV`"
             ) from None
 
@@ -158,21 +153,18 @@ class FactClient(EnvClient[FactAction, FactObservation, FactState]):
         try:
             answer: dict[str, Any] = await super()._send_and_receive(message)
         except ConnectionClosed as closed:
-            raise ServerLostError(self._why_closed(closed)) from None
+            if closed.rcvd is not None and closed.rcvd.code == _MESSAGE_TOO_BIG:
+                raise ServerLostError(
+                    f"the server at {self._address} takes no message as large as this one, and ended the session: "
+                    "--max-message-mb raises its limit"
+                ) from None
+            raise ServerLostError(
+                f"the server at {self._address} closed the connection, and the episode is lost: "
+                "when it runs again, reset() starts another"
+            ) from None
         except TimeoutError:
             raise ServerLostError(
-                f"the server at {self._address} did not answer in {self._message_timeout:g} s, and the session was left: "
-                "reset() begins another episode; message_timeout_s= waits longer"
+                f"the server at {self._address} did not answer in {self._message_timeout:g} s, and the session was closed: "
+                "reset() starts another episode; message_timeout_s= waits longer"
             ) from None
         return answer
-
-    def _why_closed(self, closed: ConnectionClosed) -> str:
-        if closed.rcvd is not None and closed.rcvd.code == _TOO_BIG:
-            return (
-                f"the server at {self._address} takes no message as large as this one, and ended the session: "
-                "--max-message-mb raises its limit"
-            )
-        return (
-            f"the server at {self._address} closed the connection, and the episode is lost: "
-            "when it runs again, reset() begins another"
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import inspect
 import threading
@@ -20,19 +21,24 @@ import factgym
 from factgym.agents.rollout.jobs import task_order
 from factgym.core.errors import ConfigError, EpisodeOverError, FactgymError, did_you_mean
 from factgym.core.messages import Message
-from factgym.integrations.http import serve_app
+from factgym.integrations.frameworks import class_name, serve_app
 from factgym.integrations.openenv.client import FactAction, FactObservation, FactState
 from factgym.integrations.session import Session
 
 MAX_LISTED = 10_000
-"""Tasks that one request lists at most; `num_tasks` says how many there are, and a range shows any of them."""
+"""Limit of tasks in one answer; `num_tasks` counts all of them, and a range selects any."""
 
-RESET_WORDS = ("seed", "episode_id", "task", "split", "index")
+MAX_SESSIONS = 64
+IDLE_SECONDS = 3600.0
+MAX_MESSAGE_BYTES = 4 * 2**20
+"""Enough for the longest action that is parsed, however JSON escapes it."""
+
+RESET_ARGUMENTS = ("seed", "episode_id", "task", "split", "index")
 _MAX_ID_CHARS = 255
 
 
-class Served:
-    """What all sessions of a server share: the configuration, and the order in which tasks are given out.
+class ServedEnv:
+    """Shared by all sessions of a server: the configuration, and the order in which tasks are played.
 
     Raises what `make` raises, so that a server that cannot play does not start.
     """
@@ -48,26 +54,25 @@ class Served:
         self._lock = threading.Lock()
 
     def session(self) -> Session:
-        """A session of the environment, of which nothing is played."""
+        """Return a new session of the environment."""
         return Session(self.env_id, **self.config)
 
     def next_task(self) -> int:
-        """The next task's index; they begin again when all are given out."""
+        """Return the next task's index; after the last one the first follows."""
         with self._lock:
             return next(self._order)
 
-    def checked_split(self, split: Any) -> str:
-        """The split that is served. Raises ConfigError for any other."""
+    def check_split(self, split: Any) -> None:
+        """Raise ConfigError for any split but the one that is served."""
         if split != self.split:
             raise ConfigError(f"this server plays the split {self.split!r}, not {split!r:.80}: start one with --split")
-        return self.split
 
 
 class FactEnvironment(Environment[FactAction, FactObservation, FactState]):
     """One session. `served`: set by `environment_class`."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
-    served: ClassVar[Served]
+    served: ClassVar[ServedEnv]
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,46 +93,48 @@ class FactEnvironment(Environment[FactAction, FactObservation, FactState]):
     ) -> FactObservation:
         """Start an episode: of `task` (its id or index), of `index` in the split, of one that `seed` chooses; else the next.
 
-        Raises ConfigError for what is not there, and for any other argument.
+        Raises ConfigError for a task or split that does not exist, and for any other argument.
         """
-        for word in unknown:
-            raise ConfigError(f"reset takes no {word!r:.80}.{did_you_mean(word, RESET_WORDS)}")
+        for name in unknown:
+            raise ConfigError(f"reset takes no {name!r:.80}.{did_you_mean(name, RESET_ARGUMENTS)}")
         if split is not None:
-            self.served.checked_split(split)
+            self.served.check_split(split)
         if seed is not None and (type(seed) is not int or seed < 0):
             raise ConfigError(f"seed is a whole number from 0, not {seed!r:.80}")
         if episode_id is not None and (type(episode_id) is not str or len(episode_id) > _MAX_ID_CHARS):
             raise ConfigError(f"episode_id is a text of at most {_MAX_ID_CHARS} characters")
-        session = self._slot()
-        wanted = task if task is not None else index
-        first = session.start(self.served.next_task() if wanted is None and seed is None else wanted, seed)
+        session = self._open_session()
+        requested = task if task is not None else index
+        if requested is None and seed is None:
+            requested = self.served.next_task()
+        first = session.start(requested, seed)
         self._steps, self._episode_id = 0, episode_id or uuid4().hex
-        return self._observed(session, first, None)
+        return self._observation(session, first, None)
 
     def step(self, action: FactAction, timeout_s: float | None = None, **kwargs: Any) -> FactObservation:
         """Play an action. Raises EpisodeOverError before the first reset; after the end nothing is played."""
-        session = self._slot()
-        over = session.done
-        new: list[Message] = []
+        session = self._open_session()
+        was_over = session.done
+        answers: list[Message] = []
         if action.stop is None:
-            new = session.say(action.said())
+            answers = session.step(action.to_env_action())
         else:
             session.close(action.stop)
         self._steps += 1
-        return self._observed(session, new, session.reward if session.done and not over else 0.0)
+        return self._observation(session, answers, session.reward if session.done and not was_over else 0.0)
 
-    def _slot(self) -> Session:
+    def _open_session(self) -> Session:
         if self._closed:
             raise EpisodeOverError("this session was closed, or idle for too long: connect again, and reset")
         if self._session is None:
             self._session = self.served.session()
         return self._session
 
-    def _observed(self, session: Session, new: Sequence[Message], reward: float | None) -> FactObservation:
-        episode, shown, report = session.env.episode, session.messages, session.report
-        end: dict[str, Any] = {}
+    def _observation(self, session: Session, answers: Sequence[Message], reward: float | None) -> FactObservation:
+        episode, prompt, report = session.env.episode, session.messages, session.report
+        final: dict[str, Any] = {}
         if report is not None:
-            end = {
+            final = {
                 "report": report.to_dict(),
                 "metrics": session.metrics(),
                 "turn_rewards": session.turn_rewards(),
@@ -135,20 +142,20 @@ class FactEnvironment(Environment[FactAction, FactObservation, FactState]):
         return FactObservation(
             done=session.done,
             reward=reward,
-            messages=[dict(message) for message in new],
-            prompt=None if shown == episode.messages else [dict(message) for message in shown],
+            messages=[dict(message) for message in answers],
+            prompt=None if prompt == episode.messages else [dict(message) for message in prompt],
             tools=session.tools(),
             task=session.task,
             stage=session.env.stage,
             error=episode.turns[-1].error if episode.turns else None,
             turns_left=session.env.config.max_turns - len(episode.turns),
             stop=session.stop,
-            **end,
+            **final,
         )
 
     @property
     def state(self) -> FactState:
-        """Where the episode stands."""
+        """State of the episode."""
         session = self._session
         if session is None or self._episode_id is None:
             return FactState(episode_id=None, step_count=0)
@@ -165,11 +172,11 @@ class FactEnvironment(Environment[FactAction, FactObservation, FactState]):
         )
 
     def close(self) -> None:
-        """Free the session; what is asked of it afterwards is an error."""
+        """Free the session; later requests are errors."""
         self._closed, self._session, self._episode_id = True, None, None
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """The environment's card."""
+        """Return the environment's card."""
         entry = self.served.template.env.env_spec
         return EnvironmentMetadata(
             name=entry.id,
@@ -180,48 +187,39 @@ class FactEnvironment(Environment[FactAction, FactObservation, FactState]):
         )
 
     def list_splits(self) -> list[str]:
-        """The split that is served; "all" where there is one set of tasks."""
+        """Return the split that is served; "all" where there is one set of tasks."""
         return [self.served.split]
 
     def num_tasks(self, split: str) -> int:
-        """How many tasks there are."""
-        self.served.checked_split(split)
+        """Count the tasks."""
+        self.served.check_split(split)
         return self.served.size
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """The tasks, `MAX_LISTED` at most."""
+        """Return the tasks, `MAX_LISTED` at most."""
         return self.get_task_range(split)
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """One task. Raises IndexError."""
+        """Return one task. Raises IndexError."""
         if not 0 <= index < self.num_tasks(split):
             raise IndexError(f"there are {self.served.size} tasks")
-        return self._described(index)
+        return self.get_task_range(split, index, index + 1)[0]
 
     def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
-        """The tasks of a slice, `MAX_LISTED` at most."""
+        """Return the tasks of a slice, `MAX_LISTED` at most."""
         indices = range(self.num_tasks(split))[start:stop]
-        return [self._described(index) for index in indices[:MAX_LISTED]]
-
-    def _described(self, index: int) -> dict[str, Any]:
-        return {"id": self.served.template.env.tasks[index].id, "index": index, "split": self.served.split}
+        tasks = self.served.template.env.tasks
+        return [{"id": tasks[index].id, "index": index, "split": split} for index in indices[:MAX_LISTED]]
 
 
 def environment_class(env_id: str, config: Mapping[str, Any] | None = None, *, seed: int = 0) -> type[FactEnvironment]:
-    """The class that OpenEnv's `create_app` takes, over `make(env_id, **config)`. seed: of the order of the tasks.
+    """Return the class that OpenEnv's `create_app` takes, over `make(env_id, **config)`. seed: of the order of the tasks.
 
-    A class and no partial function: what names it in a message to a client does not hold the configuration.
+    A class and no partial function: its name in an error message to a client does not hold the configuration.
     """
-    name = "".join(part.capitalize() for part in env_id.replace("_", "-").split("-"))
-    return type(
-        name, (FactEnvironment,), {"served": Served(env_id, config, seed), "__doc__": f"A session of {env_id}."}
-    )
+    attributes = {"served": ServedEnv(env_id, config, seed), "__doc__": f"A session of {env_id}."}
+    return type(class_name(env_id), (FactEnvironment,), attributes)
 
-
-MAX_SESSIONS = 64
-IDLE_SECONDS = 3600.0
-MAX_MESSAGE_BYTES = 4 * 2**20
-"""The longest action that is read fits, however JSON escapes it."""
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -236,13 +234,13 @@ def app(
     idle_seconds: float | None = IDLE_SECONDS,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> FastAPI:
-    """The ASGI application over `make(env_id, **config)`; raises what `make` raises.
+    """Return the ASGI application over `make(env_id, **config)`; raises what `make` raises.
 
-    seed: of the order in which tasks are given to resets that ask for none. max_sessions: connections at a time; one
-    more is refused in words. idle_seconds: after which a silent session is ended; None never. max_message_bytes: of an
-    HTTP request; for messages on a socket give the server its own option, as `serve` does.
+    seed: of the order of tasks for resets that name none. max_sessions: connections at a time; one more is refused.
+    idle_seconds: a session without a message for so long is ended; None never. max_message_bytes: of an HTTP request;
+    for messages on a socket give the server its own option, as `serve` does.
     """
-    made: FastAPI = create_app(
+    application: FastAPI = create_app(
         environment_class(env_id, config, seed=seed),
         FactAction,
         FactObservation,
@@ -250,19 +248,19 @@ def app(
         concurrency_config=ConcurrencyConfig(max_concurrent_envs=max_sessions, session_timeout=idle_seconds),
         state_cls=FactState,
     )
-    made.add_exception_handler(FactgymError, _in_words)
-    made.add_middleware(_Bounded, limit=max_message_bytes)
-    return made
+    application.add_exception_handler(FactgymError, _error_response)
+    application.add_middleware(_BodyLimit, limit=max_message_bytes)
+    return application
 
 
-async def _in_words(request: Request, error: Exception) -> JSONResponse:
-    """A plain HTTP step has no session: each request is one of its own."""
-    more = " Over plain HTTP no episode outlives a request; play over the socket at /ws."
-    return JSONResponse({"detail": f"{error}.{more if request.url.path == '/step' else ''}"}, status_code=400)
+async def _error_response(request: Request, error: Exception) -> JSONResponse:
+    """A plain HTTP step has no session: each request has one of its own."""
+    hint = " Over plain HTTP no episode outlives a request; play over the socket at /ws."
+    return JSONResponse({"detail": f"{error}.{hint if request.url.path == '/step' else ''}"}, status_code=400)
 
 
-class _Bounded:
-    """Refuses an HTTP body above the limit before it is read whole."""
+class _BodyLimit:
+    """ASGI middleware: refuses an HTTP body above the limit as soon as so much has arrived."""
 
     def __init__(self, inner: Any, limit: int) -> None:
         self.inner, self.limit = inner, limit
@@ -271,40 +269,38 @@ class _Bounded:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
-        found, more = bytearray(), True
+        body, more = bytearray(), True
         while more:
             part = await receive()
-            found += part.get("body", b"")
+            body += part.get("body", b"")
             more = part.get("more_body", False)
-            if len(found) > self.limit:
+            if len(body) > self.limit:
                 refusal = JSONResponse({"detail": f"a request holds at most {self.limit} bytes"}, status_code=413)
                 await refusal(scope, receive, send)
                 return
-        whole = [{"type": "http.request", "body": bytes(found), "more_body": False}]
+        pending = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
-        async def given() -> Any:
-            return whole.pop() if whole else await receive()
+        async def replay() -> Any:
+            return pending.pop() if pending else await receive()
 
-        await self.inner(scope, given, send)
+        await self.inner(scope, replay, send)
 
 
 async def serve(
-    made: FastAPI,
+    application: FastAPI,
     host: str = "127.0.0.1",
     port: int = 8000,
     ready: Callable[[str], None] = lambda url: None,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> None:
     """Serve until the process is told to stop. port: 0 for a free one; ready gets the URL. Raises ConfigError."""
-    await serve_app(made, host, port, ready, ws_max_size=max_message_bytes)
+    await serve_app(application, host, port, ready, ws_max_size=max_message_bytes)
 
 
-def run(made: FastAPI) -> None:
-    """The main function of a folder's server: `--host` and `--port`, all interfaces and 8000 by default."""
-    import argparse
-
+def run(application: FastAPI) -> None:
+    """Run a folder's server, as its main function: `--host` and `--port`, all interfaces and 8000 by default."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--host", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=8000)
     args = parser.parse_args()
-    asyncio.run(serve(made, args.host, args.port))
+    asyncio.run(serve(application, args.host, args.port))

@@ -1,4 +1,4 @@
-"""SkyRL's own generator, with what its loop leaves out: credit of turns, rollouts that were cut, faults."""
+"""SkyRL's own generator, with what its loop leaves out: credit of turns, truncated rollouts, faults."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ from typing import Any
 
 from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
 
-from factgym.integrations.skyrl.environment import SLOT, EpisodeFaultError, FactTextEnv
+from factgym.integrations.skyrl import ENVS_KEY, EpisodeFaultError, FactTextEnv
 
 
 class FactGenerator(SkyRLGymGenerator):
-    """In the place of SkyRLGymGenerator; episodes of other environments pass through it as they are.
+    """Replaces SkyRLGymGenerator; episodes of other environments pass through it unchanged.
 
-    turn_weight: λ of what is paid at the last token of each message: λ times what the spans credit to it, beside the
-    total at the last. retries: times that an episode is played again which the infrastructure broke. A rollout that
-    `max_input_length` cut is scored as it stands; in SkyRL's own generator it earns nothing.
+    turn_weight: λ. The last token of each message gets λ times the spans' credit for it, the last one of all the total
+    as well. retries: of an episode that the infrastructure broke. A rollout that `max_input_length` cut is scored; in
+    SkyRL's own generator it earns nothing.
     """
 
     turn_weight = 0.0
     retries = 2
 
-    def _setup_env_extras(self, env_class: str, env_extras: dict[str, Any], *rest: Any) -> dict[str, Any]:
-        return {**super()._setup_env_extras(env_class, env_extras, *rest), SLOT: []}
+    def _setup_env_extras(self, env_class: str, env_extras: dict[str, Any], *args: Any) -> dict[str, Any]:
+        return {**super()._setup_env_extras(env_class, env_extras, *args), ENVS_KEY: []}
 
     async def agent_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Play a trajectory. Raises EpisodeFaultError when its retries broke too."""
-        for left in range(self.retries, -1, -1):
+        for _ in range(self.retries):
             try:
                 return await super().agent_loop(*args, **kwargs)
             except EpisodeFaultError:
-                if not left:
-                    raise
-        raise AssertionError("retries is at least 0")
+                continue
+        return await super().agent_loop(*args, **kwargs)
 
-    def _post_process_agent_loop_output(self, agent_loop_output: Any, env_extras: dict[str, Any], *rest: Any) -> Any:
-        found = super()._post_process_agent_loop_output(agent_loop_output, env_extras, *rest)
-        for env in env_extras.get(SLOT, ()):
-            self._pay(getattr(found, "step_outputs", None) or [found], env)
-        return found
+    def _post_process_agent_loop_output(self, agent_loop_output: Any, env_extras: dict[str, Any], *args: Any) -> Any:
+        output = super()._post_process_agent_loop_output(agent_loop_output, env_extras, *args)
+        for env in env_extras.get(ENVS_KEY, ()):
+            self._add_rewards(getattr(output, "step_outputs", None) or [output], env)
+        return output
 
-    def _pay(self, outputs: Sequence[Any], env: FactTextEnv) -> None:
+    def _add_rewards(self, outputs: Sequence[Any], env: FactTextEnv) -> None:
         unpaid = 0.0 if env.paid else env.total()
-        earned = [self.turn_weight * one for one in env.session.turn_rewards()]
+        turn_credit = [self.turn_weight * reward for reward in env.session.turn_rewards()]
         if not isinstance(outputs[-1].reward, list):  # one number for the whole, under a chat template of SkyRL's own
-            outputs[-1].reward += unpaid + sum(earned)
+            outputs[-1].reward += unpaid + sum(turn_credit)
             return
-        places = [(output, end) for output in outputs for end in _ends(output.loss_mask)]
-        if not places:
+        # The last token of each message: the environment's tokens, which the mask hides, are between two of them.
+        ends = [
+            (output, index)
+            for output in outputs
+            for index, own in enumerate(output.loss_mask)
+            if own and not any(output.loss_mask[index + 1 : index + 2])
+        ]
+        if not ends:
             return
-        places[-1][0].reward[places[-1][1]] += unpaid
-        if len(places) != len(earned):  # a turn without a token has no place of its own
-            earned = [0.0] * (len(places) - 1) + [sum(earned)]
-        for (output, end), credit in zip(places, earned, strict=True):
-            output.reward[end] += credit
-
-
-def _ends(mask: Sequence[int]) -> list[int]:
-    """The last token of each run of the policy's own tokens; what the environment says stands between."""
-    return [place for place, one in enumerate(mask) if one and (place + 1 == len(mask) or not mask[place + 1])]
+        ends[-1][0].reward[ends[-1][1]] += unpaid
+        if len(ends) != len(turn_credit):  # a message without a token has no end
+            turn_credit = [0.0] * (len(ends) - 1) + [sum(turn_credit)]
+        for (output, index), credit in zip(ends, turn_credit, strict=True):
+            output.reward[index] += credit

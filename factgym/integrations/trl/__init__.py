@@ -12,31 +12,11 @@ environment that shows its policy less than the whole transcript (ProFact's isol
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from factgym.integrations.frameworks import require_versions
 
-from factgym.core.errors import ConfigError, MissingExtraError
+require_versions("TRL", "trl", {"trl": ((1, 8), (2, 0)), "transformers": ((5, 2), (6, 0))})
 
-_NEEDS = {"trl": ((1, 8), (2, 0)), "transformers": ((5, 2), (6, 0))}
-
-
-def _check_versions() -> None:
-    for name, (low, high) in _NEEDS.items():
-        try:
-            found = version(name)
-        except PackageNotFoundError as missing:
-            raise MissingExtraError("The TRL integration", "trl") from missing
-        numbers = tuple(int(part) for part in found.split(".")[:2])
-        if not low <= numbers < high:
-            least, below = (".".join(map(str, one)) for one in (low, high))
-            raise ConfigError(
-                f"{name} {found} does not fit the TRL integration, which needs {name}>={least},<{below}: "
-                "pip install -U 'factgym[trl]'"
-            )
-
-
-_check_versions()
-
-from factgym.integrations.session import EpisodeTokens  # noqa: E402 - the versions come first
+from factgym.integrations.session import EpisodeTokens  # noqa: E402 - after the check of versions
 from factgym.integrations.trl.environment import (  # noqa: E402
     FactEnvironment,
     column_weights,

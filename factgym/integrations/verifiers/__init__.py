@@ -3,24 +3,26 @@
     Taskset, FactEnv, FactHarness = hub_environment("claimcheck-multihop")
 
 is a whole hub package: `environments/<name>/` holds one for each environment, written by
-`python -m factgym.integrations.hub`. An episode's state is the list of what the policy did; an environment is
-deterministic, so that playing it again in another process gives the same episode. Everything that scoring needs lies in
-`trace.info["factgym"]`.
+`python -m factgym.integrations.hub`. An episode's state is the list of the policy's actions; environments are
+deterministic, so that playing it again in another process gives the same episode. Scoring reads
+`trace.info["factgym"]` alone.
 """
 
 from __future__ import annotations
 
-from factgym.core.errors import MissingExtraError
+from factgym.integrations.frameworks import framework_import
 
-try:
-    import verifiers.v1  # noqa: F401 - the import itself is the test
-except ModuleNotFoundError as missing:
-    if (missing.name or "").split(".")[0] != "verifiers":
-        raise
-    raise MissingExtraError("The verifiers integration", "verifiers") from missing
+with framework_import("verifiers", "verifiers"):
+    import verifiers.v1  # noqa: F401 - only to see whether it is installed
 
-from factgym.integrations.verifiers.harness import FactHarness, FactHarnessConfig
-from factgym.integrations.verifiers.hub import FactEnv, FactEnvConfig, hub_environment, taskset_of
+from factgym.integrations.verifiers.environment import (
+    FactEnv,
+    FactEnvConfig,
+    FactHarness,
+    FactHarnessConfig,
+    hub_environment,
+    taskset_of,
+)
 from factgym.integrations.verifiers.task import FactData, FactState, FactTask
 
 __all__ = [

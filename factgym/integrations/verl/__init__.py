@@ -11,54 +11,35 @@ registers the agent loop "factgym" and the advantage estimators "factgym_grpo", 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from factgym.core.errors import ConfigError, MissingExtraError
-
-_NEEDS = ((0, 9), (0, 10))
-_HOMES = {
-    "FactAgentLoop": "loop",
-    "FactDataset": "data",
-    "FactOutput": "advantages",
-    "compute_score": "rows",
-    "config_text": "config",
-    "table": "rows",
-    "write_rows": "rows",
-}
-_OF_VERL = ("advantages", "loop", "data")
+from factgym.integrations.frameworks import require_versions
 
 __all__ = ["FactAgentLoop", "FactDataset", "FactOutput", "compute_score", "config_text", "table", "write_rows"]
 
+_MODULES = {
+    "rows": ("compute_score", "config_text", "table", "write_rows"),
+    "advantages": ("FactOutput",),
+    "loop": ("FactAgentLoop", "FactDataset"),
+}
+_VERL_MODULES = ("advantages", "loop")
+
 
 def __getattr__(name: str) -> Any:
-    """What the package offers; asking for a class of verl's kind registers everything with verl."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _HOMES[name] in _OF_VERL:
-        register()
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    """Import on first use; a class that extends one of verl's registers everything with verl."""
+    for module, names in _MODULES.items():
+        if name in names:
+            if module in _VERL_MODULES:
+                register()
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register() -> None:
-    """Register the agent loop and the estimators in this process; again does nothing.
+    """Register the agent loop and the estimators in this process; a second call does nothing.
 
     Raises MissingExtraError without verl and ConfigError for another version of it.
     """
-    _check_version()
-    for module in _OF_VERL:
+    require_versions("verl", "verl", {"verl": ((0, 9), (0, 10))})
+    for module in _VERL_MODULES:
         import_module(f"{__name__}.{module}")
-
-
-def _check_version() -> None:
-    try:
-        found = version("verl")
-    except PackageNotFoundError as missing:
-        raise MissingExtraError("The verl integration", "verl") from missing
-    low, high = _NEEDS
-    if not low <= tuple(int(part) for part in found.split(".")[:2]) < high:
-        least, below = (".".join(map(str, one)) for one in _NEEDS)
-        raise ConfigError(
-            f"verl {found} does not fit the verl integration, which needs verl>={least},<{below}: "
-            "pip install -U 'factgym[verl]'"
-        )

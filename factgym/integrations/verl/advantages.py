@@ -1,6 +1,6 @@
-"""What an agent loop hands to the trainer, with a reward for each token.
+"""The output of an agent loop with a reward for each token, and the advantage estimators that read it.
 
-verl's estimators see token rewards, a mask and the prompt's id, and nothing else. What ours need is laid out in the
+verl's estimators see token rewards, a mask and the prompt's id, and nothing else. All that ours need is encoded in the
 token rewards, whose sum over a row is the episode's reward in every layout: verl's logs, its filters and its own
 estimators see what they expect.
 
@@ -15,22 +15,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from verl.experimental.agent_loop import AgentLoopOutput
 from verl.trainer.ppo.core_algos import register_adv_est
 
 from factgym.core.errors import ConfigError
-from factgym.integrations.credit import FORMS, Credit, Floats, Row, Spread, token_advantages
+from factgym.integrations.credit import FORMS, Credit, Floats, Mask, Row, TokenCredit, token_advantages
 
 PREFIX = "factgym_"
 TAIL = 3
 SCALE = 2.0**-10
 """A power of two, so that scaling loses nothing; it keeps the sum of a row exact enough in float32."""
 
-MOST = 1 << 16
+MAX_KEYS = 1 << 16
 """Groups and sessions are whole numbers below this."""
-
 
 KL_IN_REWARD = (
     f"the estimators {PREFIX}… read token rewards as they were written: set algorithm.use_kl_in_reward=false"
@@ -43,21 +41,21 @@ class FactOutput(AgentLoopOutput):
     token_rewards: list[float]
 
     def as_dict(self) -> dict[str, Any]:
-        """verl's own dictionary, with the token rewards as `rm_scores`."""
-        found: dict[str, Any] = super().as_dict()
-        found["rm_scores"] = torch.tensor(found.pop("token_rewards"), dtype=torch.float32)
-        return found
+        """Return verl's own dictionary, with the token rewards as `rm_scores`."""
+        fields: dict[str, Any] = super().as_dict()
+        fields["rm_scores"] = torch.tensor(fields.pop("token_rewards"), dtype=torch.float32)
+        return fields
 
 
 def form_of(estimator: str) -> Credit | None:
-    """The form that an `algorithm.adv_estimator` stands for; None for one of verl's own."""
+    """Return the form of an `algorithm.adv_estimator`; None for one of verl's own."""
     name = getattr(estimator, "value", estimator)
     return next((form for form in FORMS if name == PREFIX + form), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a session's rows are laid out. weight: λ. group, session: whole numbers below `MOST`, of ours only."""
+    """Encoding of a session's rows. weight: λ. group, session: whole numbers below `MAX_KEYS`, of ours only."""
 
     form: Credit | None
     weight: float = 0.5
@@ -66,43 +64,39 @@ class Layout:
 
     def __post_init__(self) -> None:
         for name in ("group", "session"):
-            if not 0 <= getattr(self, name) < MOST - 1:
-                raise ConfigError(f"{name} must be a whole number from 0 to {MOST - 2}, not {getattr(self, name)}")
+            if not 0 <= getattr(self, name) < MAX_KEYS - 1:
+                raise ConfigError(f"{name} must be a whole number from 0 to {MAX_KEYS - 2}, not {getattr(self, name)}")
 
     @property
     def tail(self) -> int:
-        """How many tokens are put behind the policy's last one."""
+        """Number of tokens behind the policy's last one."""
         return TAIL if self.form else 0
 
-    def rewards(
-        self, credit: Spread, total: float, parts: Sequence[slice], mask: npt.NDArray[np.bool_]
-    ) -> list[list[float]]:
-        """The token rewards of each part of the session, its tail included; every part sums to the total.
+    def rewards(self, credit: TokenCredit, total: float, parts: Sequence[slice], mask: Mask) -> list[list[float]]:
+        """Return the token rewards of each part of the session, its tail included; every part sums to the total.
 
-        parts: where each row lies in the credit, which is the session's. mask: the policy's tokens, the last of a row
-        among them.
+        parts: slices of the session's tokens, one for each row. mask: the policy's tokens; the last of a row is one.
         """
-        values = self._values(credit) * mask
-        found = []
+        if self.form is None:
+            values = credit.shares
+        else:
+            values = SCALE * (credit.returns if self.form == "stepwise" else self.weight * credit.credit)
+        values = values * mask
+        rows = []
         for part in parts:
             row = values[part].astype(np.float32).astype(np.float64)
             if self.form is None:
                 row[-1] += total - row.sum()
             else:
-                marks = [(self.group + 1) * SCALE, (self.session + 1) * SCALE]
-                row = np.array([*row, total - row.sum() - sum(marks), *marks])
-            found.append([float(one) for one in row])
-        return found
-
-    def _values(self, credit: Spread) -> Floats:
-        if self.form is None:
-            return credit.shares
-        return SCALE * (credit.returns if self.form == "stepwise" else self.weight * credit.held)
+                keys = [(self.group + 1) * SCALE, (self.session + 1) * SCALE]
+                row = np.array([*row, total - row.sum() - sum(keys), *keys])
+            rows.append([float(reward) for reward in row])
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A row as it was laid out. values: (T,) of the policy's tokens and 0 elsewhere."""
+    """A decoded row. values: (T,) of the policy's tokens and 0 elsewhere."""
 
     values: Floats
     reward: float
@@ -111,14 +105,14 @@ class Decoded:
 
 
 def decode_row(rewards: Floats) -> Decoded | None:
-    """What `Layout.rewards` laid out for one of our forms; None for a row of padding. Raises ConfigError for others."""
-    (there,) = np.nonzero(rewards)
-    if not len(there):
+    """Decode a row of `Layout.rewards` with one of our forms; None for a row of padding. Raises ConfigError for others."""
+    (nonzero,) = np.nonzero(rewards)
+    if not len(nonzero):
         return None
-    end = int(there[-1]) + 1
-    marks = rewards[max(end - 2, 0) : end] / SCALE
-    whole = np.rint(marks)
-    if end <= TAIL or np.abs(marks - whole).max() > 1e-3 or whole.min() < 1 or whole.max() >= MOST:
+    end = int(nonzero[-1]) + 1
+    keys = rewards[max(end - 2, 0) : end] / SCALE
+    whole = np.rint(keys)
+    if end <= TAIL or np.abs(keys - whole).max() > 1e-3 or whole.min() < 1 or whole.max() >= MAX_KEYS:
         raise ConfigError(
             "these token rewards were not laid out for this estimator: rows must be played by the agent loop "
             "'factgym' of a run with the same algorithm.adv_estimator, and algorithm.use_kl_in_reward must be false"
@@ -134,40 +128,40 @@ Estimated = tuple[torch.Tensor, torch.Tensor]
 def estimate(
     form: Credit, rewards: torch.Tensor, response_mask: torch.Tensor, index: Any, config: Any = None
 ) -> Estimated:
-    """Advantages and returns, both (N, T): 0 outside the mask and for rows of padding.
+    """Return advantages and returns, both (N, T): 0 outside the mask and for rows of padding.
 
-    rewards: (N, T), laid out by the agent loop. index: (N,), the prompt of each row. config: the `algorithm` section,
+    rewards: (N, T), encoded by the agent loop. index: (N,), the prompt of each row. config: the `algorithm` section,
     of which `norm_adv_by_std_in_grpo` says whether to divide by deviations. Raises ConfigError for other rewards.
     """
     options = config if config is not None else {}
     if options.get("use_kl_in_reward", False):
         raise ConfigError(KL_IN_REWARD)
-    plain = rewards.detach().double().cpu().numpy()
+    encoded = rewards.detach().double().cpu().numpy()
     mask = response_mask.detach().bool().cpu().numpy()
-    members: dict[Hashable, list[tuple[int, Decoded]]] = {}
-    for n, row in enumerate(plain):
+    # The rows of a session are one completion: they are joined, compared with the others, and split again.
+    sessions: dict[Hashable, list[tuple[int, Decoded]]] = {}
+    for n, row in enumerate(encoded):
         decoded = decode_row(row)
         if decoded is not None:
-            # Session 0 is that of a loop that was not told its own: such a row is a session by itself.
+            # Session 0 is that of a loop without a session id: such a row is a session by itself.
             key = (index[n], decoded.session) if decoded.session else ("row", n)
-            members.setdefault(key, []).append((n, decoded))
-    rows = [_row(form, parts, mask, index) for parts in members.values()]
-    found = np.zeros(plain.shape)
+            sessions.setdefault(key, []).append((n, decoded))
+    completions = []
+    for parts in sessions.values():
+        first, decoded = parts[0]
+        values = np.concatenate([part.values for _, part in parts])
+        joined_mask = np.concatenate([mask[n] for n, _ in parts])
+        group = decoded.group if form == "hrpo" else index[first]
+        completions.append(Row(values, values, joined_mask, decoded.reward, 0.0, group))
+    # The values contain λ already, and the trainer's own advantage is that of the group.
     scale = bool(options.get("norm_adv_by_std_in_grpo", True))
-    # λ lies in the values already, and the trainer's own advantage is that of the group.
-    ours = token_advantages(rows, "stepwise" if form == "stepwise" else "hrpo", 1.0, scale)
-    for parts, values in zip(members.values(), ours, strict=True):
-        for (n, _), part in zip(parts, np.split(values, len(parts)), strict=True):
-            found[n] = part
-    advantages = torch.as_tensor(found, dtype=torch.float32, device=rewards.device)
+    joined = token_advantages(completions, "stepwise" if form == "stepwise" else "hrpo", 1.0, scale)
+    result = np.zeros(encoded.shape)
+    for parts, values in zip(sessions.values(), joined, strict=True):
+        for (n, _), part_values in zip(parts, np.split(values, len(parts)), strict=True):
+            result[n] = part_values
+    advantages = torch.as_tensor(result, dtype=torch.float32, device=rewards.device)
     return advantages, advantages.clone()
-
-
-def _row(form: Credit, parts: list[tuple[int, Decoded]], mask: Any, index: Any) -> Row:
-    first, decoded = parts[0]
-    values = np.concatenate([one.values for _, one in parts])
-    group = decoded.group if form == "hrpo" else index[first]
-    return Row(values, values, np.concatenate([mask[n] for n, _ in parts]), decoded.reward, 0.0, group)
 
 
 def _estimator(form: Credit) -> Callable[..., Estimated]:

@@ -1,15 +1,17 @@
-"""The agent loop "factgym": one rollout of verl's is one episode.
+"""The dataset class and the agent loop "factgym": one rollout of verl's is one episode.
 
 It ends with the episode, for which verl's own tool loop has no signal; a message is one turn, however many calls it
-holds, and a text without a call is the environment's to answer. Tool text is bounded by the environment alone
-(`max_observation_chars`); verl's bound of 256 characters is that of its tool loop. Where the environment shows its policy less than
-the whole transcript (ProFact's stages), each context is a row of its own, as verl's trainer takes them.
+has, and a text without a call is answered by the environment. Tool text is bounded by the environment alone
+(`max_observation_chars`); verl's bound of 256 characters is that of its tool loop. Where the environment shows its policy
+less than the whole transcript (ProFact's stages), each context is a row of its own, as verl's trainer takes them.
 
 A fault of the infrastructure is no zero: the rollout is left out of its group."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,29 +23,133 @@ from uuid import uuid4
 import numpy as np
 from verl.experimental.agent_loop import AgentLoopBase
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, register
+from verl.experimental.agent_loop.tool_parser import ToolParser
+from verl.tools.schemas import OpenAIFunctionToolSchema
+from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.utils.tokenizer import normalize_token_ids
 
+from factgym.agents.sampling import split_reasoning
+from factgym.core.action import parse_action
+from factgym.core.calls import ToolCall
 from factgym.core.config import build_checked
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.messages import Message, ToolSchema
-from factgym.integrations.credit import Turn, decode, spread, token_offsets
+from factgym.integrations.credit import Turn, decode, parse_single_call, policy_message, token_credit
 from factgym.integrations.session import Session
 from factgym.integrations.verl.advantages import KL_IN_REWARD, FactOutput, Layout, form_of
-from factgym.integrations.verl.reading import Reader
-from factgym.integrations.verl.rows import AGENT, RowTask, slot
+from factgym.integrations.verl.rows import AGENT, RowTask
+
+HERMES = "hermes"
+_CALL_BLOCK = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
+_SINGLE_CALL = re.compile(r"\s*<tool_call>\s*(\{.*\})\s*</tool_call>\s*", re.DOTALL)
 
 Rendered = dict[str, Any]
+"""A message as chat templates take it."""
+
+
+class FactDataset(RLHFDataset):
+    """`data.custom_cls` of a run: verl's own, whose bound on prompts counts the tools of the environment too."""
+
+    def maybe_filter_out_long_prompts(self, dataframe: Any = None) -> Any:
+        """Return the rows whose prompt, tools included, fits `data.max_prompt_length`; all without the filter."""
+        if not self.filter_overlong_prompts:
+            return dataframe
+        schemas: dict[tuple[str, str], list[ToolSchema]] = {}
+
+        def fits(row: Any) -> bool:
+            task = RowTask.of(row["extra_info"])
+            key = (task.env, task.settings)
+            if key not in schemas:
+                schemas[key] = task.pool.acquire().all_tools()
+            ids = self.tokenizer.apply_chat_template(
+                row[self.prompt_key],
+                tools=schemas[key] or None,
+                add_generation_prompt=True,
+                tokenize=True,
+                **self.apply_chat_template_kwargs,
+            )
+            return bool(len(normalize_token_ids(ids)) <= self.max_prompt_length)
+
+        return dataframe.filter(fits, desc=f"Prompts of at most {self.max_prompt_length} tokens")
+
+
+class ReplyParser:
+    """Parses sampled texts in the format that `rollout.multi_turn.format` names.
+
+    Calls in Hermes' format are parsed by the environment's own parser, so that the environment refuses a malformed one;
+    those of other formats by verl's parser for them. Raises ConfigError for a format that verl does not have.
+    """
+
+    def __init__(self, tokenizer: Any, name: str) -> None:
+        formats = sorted(ToolParser._registry)
+        if name not in formats:
+            raise ConfigError(
+                f"verl has no tool format {name!r}.{did_you_mean(name, formats)} It has {', '.join(formats)}."
+            )
+        self.format = name
+        self._parser = ToolParser.get_tool_parser(name, tokenizer)
+        self.stop_token_ids: list[int] = list(self._parser.stop_token_ids)
+
+    async def parse(
+        self, env: Env[Any], text: str, ids: Sequence[int], schemas: Sequence[ToolSchema], turn: int, thinking: bool
+    ) -> Message:
+        """Return the message to play: native calls where there are some, else the text.
+
+        ids: the tokens of the text. turn: its number, for the ids of the calls. thinking: whether the prompt ended
+        inside a `<think>`.
+        """
+        if self.format == HERMES and not thinking and (message := parse_single_call(text, turn)):
+            return message
+        reasoning, answer = split_reasoning(text, thinking)
+        if self.format == HERMES:
+            content, calls = _hermes_calls(env, text, answer)
+        else:
+            content, calls = await self._verl_calls(answer, ids, schemas)
+        parsed: dict[str, Any] = {"content": content, "tool_calls": [{"function": call} for call in calls]}
+        if reasoning:
+            parsed["reasoning_content"] = reasoning
+        return policy_message(parsed, text, turn)
+
+    async def _verl_calls(
+        self, answer: str, ids: Sequence[int], schemas: Sequence[ToolSchema]
+    ) -> tuple[str, list[dict[str, Any]]]:
+        try:
+            # verl's type for schemas has fewer fields than JSON Schema, and its parsers read no others.
+            tools = [OpenAIFunctionToolSchema.model_validate(schema) for schema in schemas]
+            content, functions = await self._parser.extract_tool_calls(list(ids), tools)
+            calls = [{"name": function.name, "arguments": json.loads(function.arguments)} for function in functions]
+        except Exception:  # noqa: BLE001 - a text that a parser cannot read is refused by the environment
+            return answer, []
+        return content.strip(), calls
+
+
+def _hermes_calls(env: Env[Any], text: str, answer: str) -> tuple[str, list[dict[str, Any]]]:
+    """Content and calls of a text; no calls where the environment's parser finds an error in one of them."""
+    if "<tool_call>" not in answer:
+        return answer, []
+    if single := _SINGLE_CALL.fullmatch(answer):
+        try:
+            call = json.loads(single[1])
+        except (ValueError, RecursionError):
+            call = {}
+        if call.keys() == {"name", "arguments"} and type(call["name"]) is str and type(call["arguments"]) is dict:
+            return "", [call]
+    items = parse_action(text, tags=env.tags, implicit=env.implicit).items
+    calls = [{"name": item.name, "arguments": item.arguments} for item in items if isinstance(item, ToolCall)]
+    return (_CALL_BLOCK.sub("", answer).strip(), calls) if len(calls) == len(items) else (answer, [])
 
 
 @dataclass(slots=True)
 class Context:
-    """shown: the messages as the environment knows them. rendered: as the template is given them. schemas: the tools.
+    """A prompt of the policy's and all that followed it; an environment with isolated contexts has several.
 
-    prompt, response: tokens. mask: 1 on those of the policy. logprobs: of the response, None without. turns: the
-    policy's messages, `first` counted in the response. extra: what the server says of its replies. experts: its routing.
+    messages: as the environment has them. rendered: as the template gets them. schemas: the tools. prompt, response:
+    tokens. mask: 1 on those of the policy. logprobs: of the response, None without. turns: the policy's messages,
+    `first` counted in the response. extra: the server's metadata on its replies. experts: its routing.
     """
 
-    shown: list[Message]
+    messages: list[Message]
     rendered: list[Rendered]
     schemas: list[ToolSchema]
     prompt: list[int] = field(default_factory=list)
@@ -59,27 +165,27 @@ class Context:
         """Prompt and response."""
         return self.prompt + self.response
 
-    def extends(self, messages: Sequence[Message], names: Sequence[str]) -> bool:
-        """Whether the messages only add to what is shown here, and the tools are the same."""
-        same = [schema["function"]["name"] for schema in self.schemas] == list(names)
-        return same and list(messages[: len(self.shown)]) == self.shown
+    def is_prefix_of(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> bool:
+        """Whether the messages only add to this context's, and the tools have the same names."""
+        names, other_names = ([schema["function"]["name"] for schema in group] for group in (self.schemas, tools))
+        return names == other_names and list(messages[: len(self.messages)]) == self.messages
 
-    def merged(self, builder: Any, result: Any, logprobs: Sequence[float] | None = None) -> None:
-        """Take the tokens of a merge of the builder's, which may cut at the seam."""
-        known = self.logprobs
-        if known is None and logprobs is not None and not self.mask:
-            known = []
+    def update(self, builder: Any, result: Any, logprobs: Sequence[float] | None = None) -> None:
+        """Take the tokens of a merge of the builder's, which may remove tokens at the seam."""
+        previous = self.logprobs
+        if previous is None and logprobs is not None and not self.mask:
+            previous = []
         if self.turns:  # the template may write the policy's last tokens itself
-            last, kept = self.turns[-1], len(self.response) - result.removed_prefix_token_count
-            last.ids = last.ids[: max(0, kept - last.first)]
-        given = {"assistant_logprobs": list(logprobs)} if logprobs is not None and known is not None else {}
-        self.mask, self.logprobs = builder.align_response_metadata(result, self.mask, known, **given)
+            last, length = self.turns[-1], len(self.response) - result.removed_prefix_token_count
+            last.ids = last.ids[: max(0, length - last.first)]
+        options = {"assistant_logprobs": list(logprobs)} if logprobs is not None and previous is not None else {}
+        self.mask, self.logprobs = builder.align_response_metadata(result, self.mask, previous, **options)
         tokens = list(result.token_ids)
-        self.prompt = tokens[: len(tokens) - len(self.mask)]
-        self.response = tokens[len(tokens) - len(self.mask) :]
+        start = len(tokens) - len(self.mask)
+        self.prompt, self.response = tokens[:start], tokens[start:]
 
-    def noted(self, reply: Any) -> None:
-        """Keep what the server says of a reply: the first weights' version, the last one's, and sums of counts."""
+    def add_metadata(self, reply: Any) -> None:
+        """Keep the server's metadata on a reply: the first and last version of the weights, and sums of counts."""
         if not self.extra:
             self.extra = dict(reply.extra_fields)
         else:
@@ -91,51 +197,44 @@ class Context:
         if reply.routed_experts is not None:
             self.experts = reply.routed_experts
 
-    def closed(self) -> None:
-        """Drop what was said to the policy after its last message."""
+    def trim(self) -> None:
+        """Drop the tokens after the policy's last message."""
         end = self.turns[-1].first + len(self.turns[-1].ids) if self.turns else 0
         self.response, self.mask = self.response[:end], self.mask[:end]
         if self.logprobs is not None:
             self.logprobs = self.logprobs[:end]
 
 
-def merger(builder: Any) -> Callable[..., Any]:
-    """The builder's method that appends what is not the policy's: verl 0.9.0 and 0.9.1 call it differently."""
-    found: Callable[..., Any] = getattr(builder, "merge_context_tokens", None) or builder.merge_non_assistant_tokens
-    return found
+def render_reply(message: Message) -> Rendered:
+    """Return a message of the policy's as templates take it: arguments as data."""
+    rendered: Rendered = {"role": "assistant", "content": message.get("content") or ""}
+    calls = []
+    for call in message.get("tool_calls") or []:
+        function = call["function"]
+        try:
+            arguments = json.loads(function["arguments"])
+        except ValueError:
+            arguments = function["arguments"]
+        calls.append(
+            {"type": "function", "id": call["id"], "function": {"name": function["name"], "arguments": arguments}}
+        )
+    if calls:
+        rendered["tool_calls"] = calls
+    return rendered
 
 
-def as_said(message: Message) -> Rendered:
-    """A message of the policy's as templates take it: arguments as data."""
-    found: Rendered = {"role": "assistant", "content": message.get("content") or ""}
-    if message.get("tool_calls"):
-        found["tool_calls"] = [
-            {"type": "function", "id": call["id"], "function": _with_data(call["function"])}
-            for call in message["tool_calls"]
-        ]
-    return found
-
-
-def _with_data(function: Mapping[str, Any]) -> Rendered:
-    try:
-        arguments = json.loads(function["arguments"])
-    except ValueError:
-        arguments = function["arguments"]
-    return {"name": function["name"], "arguments": arguments}
-
-
-def as_answered(messages: Sequence[Message], said: Message) -> list[Rendered]:
-    """The environment's answers as templates take them: a tool's message has the tool's name."""
-    names = {call["id"]: call["function"]["name"] for call in said.get("tool_calls") or []}
-    found: list[Rendered] = []
-    for message in messages:
-        one: Rendered = {"role": message["role"], "content": message["content"] or ""}
-        if message["role"] == "tool":
-            one["tool_call_id"] = message["tool_call_id"]
-            if message["tool_call_id"] in names:
-                one["name"] = names[message["tool_call_id"]]
-        found.append(one)
-    return found
+def render_answers(answers: Sequence[Message], reply: Message) -> list[Rendered]:
+    """Return the environment's answers to a reply as templates take them: a tool's message has the tool's name."""
+    names = {call["id"]: call["function"]["name"] for call in reply.get("tool_calls") or []}
+    rendered: list[Rendered] = []
+    for answer in answers:
+        rendered.append({"role": answer["role"], "content": answer["content"] or ""})
+        if answer["role"] == "tool":
+            call_id = answer["tool_call_id"]
+            rendered[-1]["tool_call_id"] = call_id
+            if call_id in names:
+                rendered[-1]["name"] = names[call_id]
+    return rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,235 +257,224 @@ class FactAgentLoop(AgentLoopBase):
         super().__init__(*args, **kwargs)
         if not self.config.trainer.get("use_v1", True):
             raise ConfigError("the agent loop 'factgym' is for verl's trainer: set trainer.use_v1=true")
-        self._builder = self.continuous_token_builder or _builder(self)
-        self._merge = merger(self._builder)
-        self._reader = Reader(self.tokenizer, self.rollout_config.multi_turn.format)
+        # verl 0.9.0 makes a builder only where `data.continuous_token.enable` says so.
+        builder: Any = self.continuous_token_builder or _token_builder(self)
+        self._builder = builder
+        # The builder's method that appends tokens of the environment: verl 0.9.0 and 0.9.1 name it differently.
+        self._merge: Callable[..., Any] = (
+            getattr(builder, "merge_context_tokens", None) or builder.merge_non_assistant_tokens
+        )
+        self._parser = ReplyParser(self.tokenizer, self.rollout_config.multi_turn.format)
         self._options = build_checked(Options, "data.factgym", dict(self.data_config.get("factgym") or {}))
         self._form = form_of(self.config.algorithm.adv_estimator)
         if self._form and self.config.algorithm.get("use_kl_in_reward", False):
             raise ConfigError(KL_IN_REWARD)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> FactOutput | list[FactOutput]:
-        """One episode: its row, its rows where the policy was shown several contexts, none without a score.
+        """Play one episode; return its row, its rows where the policy had several contexts, none without a score.
 
         kwargs: the row's columns. Raises ConfigError for rows that are not ours, and for a first prompt longer than
         `data.max_prompt_length`.
         """
-        row, layout = RowTask.of(kwargs.get("extra_info")), self._layout(kwargs)
-        async with slot(row) as session:
-            rollout = _Rollout(self, session, sampling_params, kwargs.get("raw_prompt"))
-            await rollout.play()
-            return self._outputs(rollout, layout)
+        task, layout = RowTask.of(kwargs.get("extra_info")), self._layout(kwargs)
+        # Making the first session may build an index, which must not block the other rollouts of this process.
+        session = task.pool.idle()
+        if session is None:
+            session = await asyncio.to_thread(task.pool.acquire)
+        session.start(task.task)
+        rollout = _Rollout(self, session, layout.tail, sampling_params, kwargs.get("raw_prompt"))
+        await rollout.play()
+        outputs = self._outputs(rollout, layout)
+        task.pool.release(session)
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def _layout(self, row: Mapping[str, Any]) -> Layout:
         if self._form is None:
             return Layout(None)
-        group = 0
+        group, column = 0, self._options.group_column
         if self._form == "hrpo":
-            column = self._options.group_column
             if column not in row:
                 raise ConfigError(
                     f"factgym_hrpo compares rows that agree in the column {column!r}, which these have not: add it, or "
                     "set data.factgym.group_column"
                 )
-            group = _whole(row[column], column)
+            try:
+                group = index(row[column])
+            except TypeError:
+                raise ConfigError(
+                    f"the column {column!r} holds whole numbers for factgym_hrpo, not {row[column]!r:.80}"
+                ) from None
         session = row.get("session_id")
         return Layout(self._form, self._options.dense_weight, group, 0 if session is None else int(session) + 1)
 
-    def _outputs(self, rollout: _Rollout, layout: Layout) -> FactOutput | list[FactOutput]:
+    def _outputs(self, rollout: _Rollout, layout: Layout) -> list[FactOutput]:
         session = rollout.session
         report = session.close()
         contexts = [context for context in rollout.contexts if context.turns]
         if report.total is None or not contexts:
             return []
         for context in contexts:
-            context.closed()
+            context.trim()
+        # Credit is that of the session: the contexts' responses, one after the other.
         starts = np.cumsum([0, *(len(context.response) for context in contexts)])
-        parts = [slice(int(a), int(b)) for a, b in pairwise(starts)]
+        parts = [slice(int(start), int(end)) for start, end in pairwise(starts)]
         mask = np.concatenate([np.array(context.mask, dtype=np.bool_) for context in contexts])
         turns = [
             replace(turn, first=turn.first + part.start)
             for context, part in zip(contexts, parts, strict=True)
             for turn in context.turns
         ]
-        credit = spread(session, turns, mask, lambda turn: token_offsets(self.tokenizer, turn.ids, turn.text))
+        credit = token_credit(session, turns, mask, self.tokenizer)
         rewards = layout.rewards(credit, report.total, parts, mask)
-        found = [
-            self._output(context, rollout, values, layout.tail)
-            for context, values in zip(contexts, rewards, strict=True)
-        ]
-        # Once is enough for what may be long.
-        found[-1].extra_fields["factgym"] = {
+        outputs, tail, end_token = [], layout.tail, int(self.tokenizer.eos_token_id)
+        for context, token_rewards in zip(contexts, rewards, strict=True):
+            optional: dict[str, Any] = {}
+            if context.logprobs is not None:
+                optional["response_logprobs"] = context.logprobs + [0.0] * tail
+            if context.experts is not None:
+                optional["routed_experts"] = context.experts[: len(context.tokens) + tail]
+            outputs.append(
+                FactOutput(
+                    prompt_ids=context.prompt,
+                    response_ids=context.response + [end_token] * tail,
+                    response_mask=context.mask + [0] * tail,
+                    token_rewards=token_rewards,
+                    reward_score=session.reward,
+                    num_turns=2 * len(session.env.episode.turns),
+                    metrics=rollout.metrics,
+                    extra_fields={
+                        **context.extra,
+                        "turn_scores": session.turn_rewards(),
+                        "tool_rewards": [],
+                        "reward_extra_info": session.metrics(),
+                    },
+                    **optional,
+                )
+            )
+        # The report may be long: only the last row has it.
+        outputs[-1].extra_fields["factgym"] = {
             "task": session.task,
             "stop": str(session.stop),
             "report": report.to_dict(),
         }
-        return found[0] if len(found) == 1 else found
-
-    def _output(self, context: Context, rollout: _Rollout, rewards: list[float], tail: int) -> FactOutput:
-        session, experts = rollout.session, context.experts
-        given: dict[str, Any] = {
-            "prompt_ids": context.prompt,
-            "response_ids": context.response + [self._end] * tail,
-            "response_mask": context.mask + [0] * tail,
-            "token_rewards": rewards,
-            "reward_score": session.reward,
-            "num_turns": 2 * len(session.env.episode.turns),
-            "metrics": rollout.metrics,
-            "extra_fields": {
-                **context.extra,
-                "turn_scores": session.turn_rewards(),
-                "tool_rewards": [],
-                "reward_extra_info": session.metrics(),
-            },
-        }
-        if context.logprobs is not None:
-            given["response_logprobs"] = context.logprobs + [0.0] * tail
-        if experts is not None:
-            given["routed_experts"] = experts[: len(context.prompt) + len(context.response) + tail]
-        return FactOutput(**given)
-
-    @property
-    def _end(self) -> int:
-        return int(self.tokenizer.eos_token_id)
+        return outputs
 
 
 class _Rollout:
-    """An episode while it is played. contexts: what the policy was shown, one after the other."""
+    """An episode while it is played. contexts: the policy's, one after the other. tail: tokens behind each of them."""
 
-    def __init__(self, loop: FactAgentLoop, session: Session, sampling: Mapping[str, Any], prompt: Any) -> None:
+    def __init__(
+        self, loop: FactAgentLoop, session: Session, tail: int, sampling: Mapping[str, Any], prompt: Any
+    ) -> None:
         self.loop, self.session = loop, session
         self.contexts: list[Context] = []
         self.metrics = AgentLoopMetrics(num_preempted=-1)
-        self._slow = session.env.slow_steps
-        self._tails: dict[tuple[int, ...], bool] = {}
+        self._thinking: dict[tuple[int, ...], bool] = {}
         self._isolated = type(session.env).policy_prompt is not Env.policy_prompt
-        self._prompt = None if prompt is None or self._isolated else [dict(message) for message in prompt]
+        self._row_prompt = None if prompt is None or self._isolated else [dict(message) for message in prompt]
         self._id = uuid4().hex
-        stops = sorted({*(sampling.get("stop_token_ids") or []), *loop._reader.stop_token_ids})
+        stops = sorted({*(sampling.get("stop_token_ids") or []), *loop._parser.stop_token_ids})
         self._sampling = {**sampling, **({"stop_token_ids": stops} if stops else {})}
         config = loop.rollout_config
-        self._most_prompt, self._most_response = int(config.prompt_length), int(config.response_length)
-        self._window = int(config.get("max_model_len") or self._most_prompt + self._most_response)
-        self._tail = 0 if loop._form is None else Layout(loop._form).tail
+        self._max_prompt, max_response = int(config.prompt_length), int(config.response_length)
+        self._max_response = max_response - tail
+        self._max_total = int(config.get("max_model_len") or self._max_prompt + max_response) - tail
 
     async def play(self) -> None:
-        """Play to the end of the episode; what does not fit ends it, and it is scored as it stands."""
+        """Play to the end of the episode; a turn that does not fit truncates it, and it is scored."""
         while not self.session.done:
-            context = await self._shown()
+            context = await self._next_context()
             if context is None:
                 return
-            room = self._room(context)
-            ids, logprobs = await self._sampled(context, room)
+            budget = self._budget(context)
+            ids, logprobs = await self._sample(context, budget)
             if not ids:
                 self.session.close("length_limit")
                 return
-            await self._played(context, ids, logprobs)
-            if not self.session.done and len(ids) >= room:
+            await self._step(context, ids, logprobs)
+            if not self.session.done and len(ids) >= budget:
                 self.session.close("length_limit")
 
-    def _room(self, context: Context) -> int:
-        left = self._window - self._tail - len(context.prompt) - len(context.response)
-        return min(self._most_response - self._tail - len(context.response), left)
+    def _budget(self, context: Context) -> int:
+        """Tokens that fit behind the context."""
+        response = len(context.response)
+        return min(self._max_response - response, self._max_total - len(context.prompt) - response)
 
-    async def _shown(self) -> Context | None:
-        """The context with all that the environment said, or a new one; None where it does not fit."""
-        messages = self.session.messages
-        last = self.contexts[-1] if self.contexts else None
-        if last is not None and last.extends(messages, self._names()):
-            await self._answered(last, messages)
-            if self._room(last) < 1:
-                short = self._most_response - self._tail <= len(last.response)
-                self.session.close("length_limit" if short else "context_limit")
+    async def _next_context(self) -> Context | None:
+        """The last context with the environment's answers, or a new one; None where it does not fit."""
+        session = self.session
+        messages, tools = session.messages, session.tools() if self._isolated else session.all_tools()
+        context = self.contexts[-1] if self.contexts else None
+        if context is not None and context.is_prefix_of(messages, tools):
+            await self._append_answers(context, messages)
+            if self._budget(context) < 1:
+                too_long = self._max_response <= len(context.response)
+                session.close("length_limit" if too_long else "context_limit")
                 return None
-            return last
-        return await self._began(messages)
-
-    def _schemas(self) -> list[ToolSchema]:
-        return self.session.tools() if self._isolated else self.session.all_tools()
-
-    def _names(self) -> list[str]:
-        return [schema["function"]["name"] for schema in self._schemas()]
-
-    async def _began(self, messages: Sequence[Message]) -> Context | None:
-        rendered = self._prompt if self._prompt is not None else [dict(message) for message in messages]
-        context = Context(list(messages), rendered, self._schemas())
-        context.prompt = await self._off_the_loop(
-            lambda: list(self.loop._builder.build_initial_tokens(rendered, tools=context.schemas or None))
+            return context
+        rendered = self._row_prompt if self._row_prompt is not None else [dict(message) for message in messages]
+        context = Context(list(messages), rendered, tools)
+        context.prompt = await self._in_executor(
+            lambda: list(self.loop._builder.build_initial_tokens(rendered, tools=tools or None))
         )
-        if len(context.prompt) > self._most_prompt or self._room(context) < 1:
+        if len(context.prompt) > self._max_prompt or self._budget(context) < 1:
             if not self.contexts:
                 raise ConfigError(
-                    f"the first prompt of {self.session.task} has {len(context.prompt)} tokens, and "
-                    f"data.max_prompt_length is {self._most_prompt}: set it higher, or data.filter_overlong_prompts=true"
+                    f"the first prompt of {session.task} has {len(context.prompt)} tokens, and "
+                    f"data.max_prompt_length is {self._max_prompt}: set it higher, or data.filter_overlong_prompts=true"
                 )
-            self.session.close("context_limit")
+            session.close("context_limit")
             return None
         self.contexts.append(context)
         return context
 
-    async def _answered(self, context: Context, messages: Sequence[Message]) -> None:
-        said, answers = messages[len(context.shown)], messages[len(context.shown) + 1 :]
-        before = [*context.rendered, as_said(said)]
-        after = [*before, *as_answered(answers, said)]
-        result = await self._off_the_loop(
+    async def _append_answers(self, context: Context, messages: Sequence[Message]) -> None:
+        start = len(context.messages)
+        reply, answers = messages[start], messages[start + 1 :]
+        before = [*context.rendered, render_reply(reply)]
+        after = [*before, *render_answers(answers, reply)]
+        result = await self._in_executor(
             lambda: self.loop._merge(before, after, context.tokens, tools=context.schemas or None)
         )
-        context.merged(self.loop._builder, result)
-        context.shown, context.rendered = list(messages), after
+        context.update(self.loop._builder, result)
+        context.messages, context.rendered = list(messages), after
 
-    async def _sampled(self, context: Context, room: int) -> tuple[list[int], list[float] | None]:
-        begin = time.perf_counter()
+    async def _sample(self, context: Context, budget: int) -> tuple[list[int], list[float] | None]:
+        start = time.perf_counter()
         reply = await self.loop.server_manager.generate(
             request_id=self._id,
             prompt_ids=context.tokens,
-            sampling_params={**self._sampling, "max_tokens": room},
+            sampling_params={**self._sampling, "max_tokens": budget},
         )
-        self.metrics.generate_sequences += time.perf_counter() - begin
+        self.metrics.generate_sequences += time.perf_counter() - start
         if reply.num_preempted is not None:
             self.metrics.num_preempted = max(self.metrics.num_preempted, 0) + reply.num_preempted
-        context.noted(reply)
-        logprobs = list(reply.log_probs)[:room] if reply.log_probs else None
-        return list(reply.token_ids)[:room], logprobs
+        context.add_metadata(reply)
+        logprobs = list(reply.log_probs)[:budget] if reply.log_probs else None
+        return list(reply.token_ids)[:budget], logprobs
 
-    async def _played(self, context: Context, ids: list[int], logprobs: list[float] | None) -> None:
-        """Append what the policy said, and play it."""
-        env, tokenizer = self.session.env, self.loop.tokenizer
-        opened = self._opened(context.tokens[-8:])
-        context.merged(self.loop._builder, self.loop._builder.merge_assistant_tokens(context.tokens, ids), logprobs)
+    async def _step(self, context: Context, ids: list[int], logprobs: list[float] | None) -> None:
+        """Append the policy's tokens, and play their message."""
+        session, builder, tokenizer = self.session, self.loop._builder, self.loop.tokenizer
+        episode = session.env.episode
+        tail = tuple(context.tokens[-8:])
+        if tail not in self._thinking:  # most prompts end alike, and decoding takes long
+            self._thinking[tail] = decode(tokenizer, tail).rstrip().endswith("<think>")
+        context.update(builder, builder.merge_assistant_tokens(context.tokens, ids), logprobs)
         text = decode(tokenizer, ids)
-        number = len(env.episode.turns)
-        message = await self.loop._reader.read(env, text, ids, context.schemas, number, opened)
-        first = len(context.response) - len(ids)
-        context.turns.append(Turn(len(env.episode.messages), first, ids, text, message))
-        begin = time.perf_counter()
-        if self._slow:
-            await self.session.say_async(message)
-        else:
-            self.session.say(message)
-        self.metrics.tool_calls += time.perf_counter() - begin
+        message = await self.loop._parser.parse(
+            session.env, text, ids, context.schemas, len(episode.turns), self._thinking[tail]
+        )
+        context.turns.append(Turn(len(episode.messages), len(context.response) - len(ids), ids, text, message))
+        start = time.perf_counter()
+        await session.step_async(message)
+        self.metrics.tool_calls += time.perf_counter() - start
 
-    def _opened(self, tail: list[int]) -> bool:
-        """Whether a prompt with these last tokens ends inside a `<think>`; most end alike, and decoding takes long."""
-        known = self._tails.get(tuple(tail))
-        if known is None:
-            known = decode(self.loop.tokenizer, tail).rstrip().endswith("<think>")
-            self._tails[tuple(tail)] = known
-        return known
-
-    async def _off_the_loop(self, work: Any) -> Any:
+    async def _in_executor(self, work: Callable[[], Any]) -> Any:
         return await self.loop.loop.run_in_executor(None, work)
 
 
-def _whole(value: Any, column: str) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        raise ConfigError(f"the column {column!r} holds whole numbers for factgym_hrpo, not {value!r:.80}") from None
-
-
-def _builder(loop: Any) -> Any:
-    """The builder that verl 0.9.0 makes only where `data.continuous_token.enable` says so."""
+def _token_builder(loop: Any) -> Any:
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
     model = loop.config.actor_rollout_ref.model

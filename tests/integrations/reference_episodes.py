@@ -2,10 +2,10 @@
 
 An integration's test plays an episode's assistant messages through its framework and compares:
 
-    @pytest.mark.parametrize("case", same_episodes.cases("calls"), ids=str)
+    @pytest.mark.parametrize("case", reference_episodes.cases("calls"), ids=str)
     def test_the_same_episodes(case):
         seen = ...  # play case.episode through the integration
-        same_episodes.assert_same(case.reference, seen)
+        reference_episodes.assert_same(case.reference, seen)
 
 Kinds of episodes, from what an integration carries:
 - "calls": every message is one well-formed native call (what TRL, MCP and typed tools see), but for a last one that is
@@ -62,7 +62,7 @@ class Episode:
     def calls(self) -> list[tuple[str, str]]:
         """The tool and the argument text of every call, in order; for episodes of kind "calls"."""
         functions = [call["function"] for message in self.messages for call in message.get("tool_calls") or []]
-        return [(one["name"], one["arguments"]) for one in functions]
+        return [(call["name"], call["arguments"]) for call in functions]
 
     @property
     def final(self) -> str | None:
@@ -80,7 +80,7 @@ class Outcome:
     """
 
     first: list[Message]
-    said: list[list[Message]]
+    answers: list[list[Message]]
     total: float | None
     status: str
     components: dict[str, float]
@@ -91,7 +91,7 @@ class Outcome:
 
     def results(self) -> list[str]:
         """The text that answered each action."""
-        return ["\n\n".join(message["content"] or "" for message in new) for new in self.said]
+        return ["\n\n".join(message["content"] or "" for message in new) for new in self.answers]
 
 
 @dataclass(frozen=True)
@@ -152,10 +152,10 @@ def config_of(env: str, needs: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 
 
 def _data() -> Path:
-    found = find_data_dir()
-    if found is None:
+    folder = find_data_dir()
+    if folder is None:
         pytest.skip("needs the public data sets: set FACTGYM_DATA to their folder")
-    return found
+    return folder
 
 
 @cache
@@ -165,42 +165,44 @@ def _recorded(case: Case) -> Episode:
     index = min(7 * case.task + 3, len(env.tasks) - 1)
     env.reset(options={"task": index})
     if case.name == "hostile":
-        said = _to_the_end(env, HOSTILE[case.kind])
+        messages = _until_over(env, HOSTILE[case.kind])
     elif case.name == "refused":
-        said = _refused_calls(env)
+        messages = _refused_calls(env)
     else:
-        said = _said(env, _policy(env, case))
+        messages = scripted_messages(env, _policy(env, case))
         if case.kind != "texts":
-            said = [_as_native(env, message, turn) for turn, message in enumerate(said)]
+            messages = [to_native(env, message, turn) for turn, message in enumerate(messages)]
     if case.kind == "calls":
-        said = list(_one_by_one(said))
-    assert said, case
-    return Episode(case.env, config, env.tasks[index].id, str(case), tuple(_plain(said[: env.config.max_turns])))
+        messages = list(_single_calls(messages))
+    assert messages, case
+    return Episode(
+        case.env, config, env.tasks[index].id, str(case), tuple(_bare_messages(messages[: env.config.max_turns]))
+    )
 
 
 def _policy(env: Env[Any], case: Case) -> Policy:
     """A policy of the wanted role, or the nearest that the family has."""
-    known = agents(case.env)
+    available = agents(case.env)
     for role in (case.name, "honest", "baseline", "oracle"):
-        found = [one for one in known.values() if one.role == role]
-        if found:
-            return found[0].start(env, 3)
+        matching = [item for item in available.values() if item.role == role]
+        if matching:
+            return matching[0].start(env, 3)
     raise AssertionError(f"{case.env} has no players")
 
 
-def _said(env: Env[Any], policy: Policy) -> list[Message]:
+def scripted_messages(env: Env[Any], policy: Policy) -> list[Message]:
     """The policy's messages, as it writes them, for the task that `env` has just been reset to."""
-    said: list[Message] = []
+    messages: list[Message] = []
     over = False
     while not over:
         action: Any = policy.act(env.policy_prompt(), env.available_tools())
-        said.append(parse_action(action).message)
+        messages.append(parse_action(action).message)
         _, _, terminated, truncated, _ = env.step(action)
         over = terminated or truncated
-    return said
+    return messages
 
 
-def _as_native(env: Env[Any], message: Message, turn: int) -> Message:
+def to_native(env: Env[Any], message: Message, turn: int) -> Message:
     """The same calls in the form that servers send; what holds no call stays as it was written."""
     parsed = parse_action(message, tags=env.tags, implicit=env.implicit)
     calls = [item for item in parsed.items if isinstance(item, ToolCall)]
@@ -209,14 +211,14 @@ def _as_native(env: Env[Any], message: Message, turn: int) -> Message:
     return native(*((f"call_{turn}_{n}", call.name, _json(call.arguments)) for n, call in enumerate(calls)))
 
 
-def _to_the_end(env: Env[Any], said: Sequence[Message]) -> list[Message]:
+def _until_over(env: Env[Any], messages: Sequence[Message]) -> list[Message]:
     """The messages, over and over until the episode is over."""
-    found: list[Message] = []
-    for message in cycle(said):
-        found.append(message)
+    played: list[Message] = []
+    for message in cycle(messages):
+        played.append(message)
         _, _, terminated, truncated, _ = env.step(message)
         if terminated or truncated:
-            return found
+            return played
     raise AssertionError("there is nothing to say")
 
 
@@ -228,12 +230,12 @@ def native(*calls: tuple[str, str, str], content: str | None = None) -> Message:
     return {"role": "assistant", "content": content, "tool_calls": listed}
 
 
-def _one_by_one(said: Sequence[Message]) -> Iterator[Message]:
-    for message in said:
+def _single_calls(messages: Sequence[Message]) -> Iterator[Message]:
+    for message in messages:
         for call in message.get("tool_calls") or []:
             yield {"role": "assistant", "content": None, "tool_calls": [call]}
-    if not said[-1].get("tool_calls"):
-        yield said[-1]
+    if not messages[-1].get("tool_calls"):
+        yield messages[-1]
 
 
 def _refused_calls(env: Env[Any]) -> list[Message]:
@@ -241,8 +243,8 @@ def _refused_calls(env: Env[Any]) -> list[Message]:
     if not env.available_tools():
         return [{"role": "assistant", "content": "I would rather not say."}]
     env.action_space.seed(11)
-    sampled = [one for one in (env.action_space.sample() for _ in range(12)) if isinstance(one, dict)][:6]
-    return [native((f"call_{n}", one["tool"], _json(one["arguments"]))) for n, one in enumerate(sampled)]
+    sampled = [action for action in (env.action_space.sample() for _ in range(12)) if isinstance(action, dict)][:6]
+    return [native((f"call_{n}", action["tool"], _json(action["arguments"]))) for n, action in enumerate(sampled)]
 
 
 HOSTILE: dict[Kind, tuple[Message, ...]] = {
@@ -264,9 +266,9 @@ HOSTILE: dict[Kind, tuple[Message, ...]] = {
 """Messages that a server could send, none of which any environment can do."""
 
 
-def _plain(said: Sequence[Message]) -> list[Message]:
-    kept = ("role", "content", "tool_calls")
-    return [{key: message[key] for key in kept if key in message} for message in said]  # type: ignore[misc]
+def _bare_messages(messages: Sequence[Message]) -> list[Message]:
+    keys = ("role", "content", "tool_calls")
+    return [{key: message[key] for key in keys if key in message} for message in messages]  # type: ignore[misc]
 
 
 def _json(value: Any) -> str:
@@ -279,21 +281,21 @@ def _reference(case: Case) -> tuple[Outcome, list[list[Message]]]:
     env = episode.make()
     _, info = env.reset(options={"task": episode.task})
     first = info["messages"]
-    said: list[list[Message]] = []
+    answers: list[list[Message]] = []
     tools: list[list[str]] = []
     prompts: list[list[Message]] = []
     for message in episode.messages:
         prompts.append(env.policy_prompt())
         _, _, terminated, truncated, info = env.step(message)
-        said.append(info["messages"])
+        answers.append(info["messages"])
         tools.append([tool["function"]["name"] for tool in info["tools"]])
         if terminated or truncated:
             break
     report = env.episode.report or env.truncate("turn_limit")
-    return outcome_of(report, first=first, said=said, stop=env.episode.stop, tools=tools), prompts
+    return outcome_of(report, first=first, answers=answers, stop=env.episode.stop, tools=tools), prompts
 
 
-def outcome_of(report: RewardReport, **seen: Any) -> Outcome:
+def outcome_of(report: RewardReport, **fields: Any) -> Outcome:
     """An outcome around a report."""
     data = report.to_dict()
     return Outcome(
@@ -302,26 +304,28 @@ def outcome_of(report: RewardReport, **seen: Any) -> Outcome:
         components=data["components"],
         spans=data["spans"],
         metrics=data["metrics"],
-        **seen,
+        **fields,
     )
 
 
-def assert_same(reference: Outcome, seen: Outcome, *, skip: Sequence[str] = (), exact: bool = True) -> None:
+def assert_same(reference: Outcome, outcome: Outcome, *, skip: Sequence[str] = (), exact: bool = True) -> None:
     """Fail with the first field that differs. skip: fields that the integration cannot carry. exact: floats bit for bit."""
-    ours, theirs = asdict(reference), asdict(seen)
-    unknown = set(skip) - set(ours)
+    expected, actual = asdict(reference), asdict(outcome)
+    unknown = set(skip) - set(expected)
     assert not unknown, unknown
-    for name in ours:
+    for name in expected:
         if name not in skip:
-            here, there = (json.loads(json.dumps(value[name])) for value in (ours, theirs))
+            expected_value, actual_value = (json.loads(json.dumps(value[name])) for value in (expected, actual))
             if not exact:
-                here, there = _rounded(here), _rounded(there)
-            assert there == here, f"{name}: the integration shows {there!r:.2000}, reset and step show {here!r:.2000}"
+                expected_value, actual_value = _round_floats(expected_value), _round_floats(actual_value)
+            assert actual_value == expected_value, (
+                f"{name}: the integration shows {actual_value!r:.2000}, reset and step show {expected_value!r:.2000}"
+            )
 
 
-def _rounded(value: Any) -> Any:
+def _round_floats(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _round_floats(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_rounded(one) for one in value]
+        return [_round_floats(item) for item in value]
     return round(value, 5) if isinstance(value, float) else value

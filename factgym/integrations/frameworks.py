@@ -1,0 +1,227 @@
+"""Shared by several integrations: version checks, an environment's settings as typed fields, templates, a served ASGI app.
+
+Settings are read off the environment's frozen `Config`, for frameworks with typed configurations and flags of their
+own. A setting that takes plain values (JSON) is offered; one that takes Python objects too (an index, a rubric) is
+offered by name; one that takes nothing else is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import socket
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, reduce
+from importlib import metadata
+from importlib.resources import files
+from operator import or_
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from factgym.core.config import EnvConfig, Settings, build_checked
+from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
+from factgym.core.registry import spec
+
+SHUTDOWN_SECONDS = 3
+"""How long a server that is told to stop waits for clients that are still connected."""
+
+Version = tuple[int, int]
+
+_PLAIN_TYPES = (str, int, float, bool, type(None))
+_REQUIRED: Any = object()
+
+
+@contextmanager
+def framework_import(name: str, extra: str, *packages: str) -> Iterator[None]:
+    """Raise MissingExtraError where the imports in the block fail because one of `packages` (by default the extra) is absent.
+
+    A module that is missing inside an installed package is that package's own fault, and its error is passed on.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in (packages or (extra,)):
+            raise
+        raise MissingExtraError(f"The {name} integration", extra) from missing
+
+
+def require_versions(name: str, extra: str, bounds: Mapping[str, tuple[Version, Version]]) -> None:
+    """Check installed packages, each from its first bound to below its second, without importing them.
+
+    Raises MissingExtraError for an absent package and ConfigError for another version.
+    """
+    for package, (low, high) in bounds.items():
+        try:
+            installed = metadata.version(package)
+        except metadata.PackageNotFoundError as missing:
+            raise MissingExtraError(f"The {name} integration", extra) from missing
+        if not low <= tuple(int(part) for part in installed.split(".")[:2]) < high:
+            lowest, below = (".".join(map(str, bound)) for bound in (low, high))
+            raise ConfigError(
+                f"{package} {installed} does not fit the {name} integration, which needs {package}>={lowest},<{below}: "
+                f"pip install -U 'factgym[{extra}]'"
+            )
+
+
+def class_name(env_id: str) -> str:
+    """Return an environment's id as the name of a class: "claimcheck-multihop" -> "ClaimcheckMultihop"."""
+    return "".join(word.capitalize() for word in env_id.replace("_", "-").split("-"))
+
+
+def render_template(name: str, /, **values: Any) -> str:
+    """Return a file of `templates/` with `{key}` replaced by the values."""
+    return (files("factgym.integrations") / "templates" / name).read_text("utf-8").format_map(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One field of an environment's configuration.
+
+    hint: its type, of plain JSON values only. default: this environment's own. description: its line in the
+    configuration's docstring. inner: the fields of a setting that is a small configuration; `hint` is then its dataclass.
+    """
+
+    name: str
+    hint: Any
+    default: Any
+    description: str = ""
+    inner: tuple[Setting, ...] = ()
+
+
+@cache
+def settings_of(env_id: str) -> tuple[Setting, ...]:
+    """Return the settings of an environment that take plain values, without those that its id fixes."""
+    entry = spec(env_id)
+    settings = _settings(entry.load().Config, dict(entry.kwargs))
+    return tuple(setting for setting in settings if setting.name not in entry.fixed)
+
+
+def make_arguments(env_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments for `make` from plain values of `settings_of`, without those that equal the default.
+
+    A setting that is itself a configuration is a mapping in `values`. Raises ConfigError for a value that is refused.
+    """
+    return _changed(settings_of(env_id), values, repr(env_id))
+
+
+def _changed(settings: tuple[Setting, ...], values: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    names = [setting.name for setting in settings]
+    for key in values:
+        if key not in names:
+            raise ConfigError(f"{owner} has no plain setting {key!r}.{did_you_mean(key, names)}")
+    changed: dict[str, Any] = {}
+    for setting in settings:
+        name, default = setting.name, setting.default
+        value = values.get(name, default)
+        if value is default or value == default:
+            continue
+        if setting.inner and isinstance(value, Mapping):
+            inner = _changed(setting.inner, value, f"{owner} {name}")
+            if inner:
+                base = _field_values(setting.hint() if default is None else default)
+                changed[name] = build_checked(setting.hint, f"{owner} {name}", {**base, **inner})
+        else:
+            changed[name] = tuple(value) if isinstance(default, tuple) else value
+    return changed
+
+
+def _settings(cls: type[Any], values: Mapping[str, Any]) -> Iterator[Setting]:
+    """Settings of a configuration class or dataclass; `values` take the place of its defaults."""
+    hints, descriptions = get_type_hints(cls), _descriptions(cls)
+    for name, class_default in _defaults(cls).items():
+        default, description = values.get(name, class_default), descriptions.get(name, "")
+        if default is _REQUIRED:
+            continue
+        if (nested := _nested_config(hints[name], default)) is not None:
+            inner = tuple(_settings(nested, {} if default is None else _field_values(default)))
+            yield Setting(name, nested, default, description, inner)
+        elif (hint := _plain_hint(hints[name], default)) is not None:
+            yield Setting(name, hint, default, description)
+
+
+def _defaults(cls: type[Any]) -> dict[str, Any]:
+    """Field -> default of a configuration class or dataclass; `_REQUIRED` where a field has none."""
+    if issubclass(cls, Settings):
+        return {
+            name: _REQUIRED if field.is_required() else field.get_default(call_default_factory=True)
+            for name, field in cls.model_fields.items()
+        }
+    defaults: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        if field.default is not dataclasses.MISSING:
+            defaults[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            defaults[field.name] = field.default_factory()
+        else:
+            defaults[field.name] = _REQUIRED
+    return defaults
+
+
+def _field_values(config: Any) -> dict[str, Any]:
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
+def _nested_config(hint: Any, default: Any) -> type[Any] | None:
+    """The dataclass of a setting that is a small configuration; all of its fields have defaults."""
+    classes = [arm for arm in (get_args(hint) or (hint,)) if isinstance(arm, type) and dataclasses.is_dataclass(arm)]
+    if not any(default is None or type(default) is cls for cls in classes):
+        return None
+    return None if _REQUIRED in _defaults(classes[0]).values() else classes[0]
+
+
+def _plain_hint(hint: Any, default: Any) -> Any:
+    """The part of a type that plain values have; None where no part admits the default. `Any` becomes a text."""
+    if hint is Any:
+        if default is None:
+            return str | None
+        return type(default) if isinstance(default, (str, int, float, bool)) else None
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        arms = [arm for arm in (_plain_hint(arm, default) for arm in get_args(hint)) if arm is not None]
+        if all(arm is type(None) for arm in arms) or (default is None and type(None) not in arms):
+            return None
+        return reduce(or_, arms)
+    if hint in _PLAIN_TYPES or origin is Literal:
+        return hint
+    if origin in (tuple, list) and all(arm is Ellipsis or _plain_hint(arm, "") for arm in get_args(hint)):
+        return hint
+    return hint if origin is dict and get_args(hint)[0] is str else None
+
+
+def _descriptions(cls: type[Any]) -> dict[str, str]:
+    """Field -> its description in the docstrings of a configuration and its bases: the text after `name:`."""
+    descriptions: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not (dataclasses.is_dataclass(base) or issubclass(base, EnvConfig)):
+            continue
+        names = "|".join(_defaults(base))
+        text = " ".join((inspect.getdoc(base) or "").split())
+        # Splitting at "name:" or "name, other:" gives the text before, then fields and description in turn.
+        parts = re.split(rf"(?:^|(?<=[.;] ))((?:{names})(?:(?:,| and) (?:{names}))*): ", text)
+        for fields, description in zip(parts[1::2], parts[2::2], strict=False):
+            for name in re.split(r", | and ", fields):
+                descriptions[name] = description.partition(" Raises ")[0].strip()
+    return descriptions
+
+
+async def serve_app(app: Any, host: str, port: int, ready: Callable[[str], None], **options: Any) -> None:
+    """Serve an ASGI application until the process is told to stop; requests are not logged.
+
+    port: 0 for a free one. ready: gets the URL once the port is open. options: of `uvicorn.Config`. Raises ConfigError
+    where the address cannot be had.
+    """
+    import uvicorn
+
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}:{port} ({error.strerror}): choose another --port") from None
+    with listener:
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS, **options
+        )
+        ready(f"http://{host}:{listener.getsockname()[1]}")
+        await uvicorn.Server(config).serve(sockets=[listener])
