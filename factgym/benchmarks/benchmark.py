@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from factgym.agents.agent import Agent, agent_from_script
 from factgym.agents.resolve import find_agent, scripted_agents
@@ -24,20 +24,21 @@ from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import collect
 from factgym.agents.runs.files import write_json
 from factgym.agents.runs.read import Run, read_run
+from factgym.benchmarks.answers import distinct_names, group_runs, manifest_text
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.page import report_page, write_page
 from factgym.benchmarks.report import Report
 from factgym.benchmarks.terminal import render_report
 from factgym.core.config import DATA_VARIABLE, Settings
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.registry import load_attribute, make, spec
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 EVERY_SCRIPT = "scripted"
-"""In the place of an agent: every scripted agent of the family, exploiters included."""
+"""Instead of an agent: every scripted agent of the family, exploiters included."""
 PAGE, NUMBERS = "report.html", "report.json"
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -66,7 +67,7 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to evaluate.
+    """Options of an evaluation.
 
     agents: by default the scripted baselines. data: folder or file of the data sets, by default the folder in
     FACTGYM_DATA. only: names of data sets. n: tasks of each. out: folder of runs and report. paper: the paper's tables as
@@ -89,12 +90,37 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """The run of one agent on one data set. seconds: playing, on this machine, now; 0 for a run that was there."""
+    """The run of one agent on one data set. seconds: playing, on this machine, now; 0 for a recorded run."""
 
     data_set: str
     agent: str
     run: Run
     seconds: float = 0.0
+
+
+class RunReport(Protocol):
+    """The evaluation of one run."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON data."""
+
+
+ReportT = TypeVar("ReportT", bound=RunReport)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult(Generic[ReportT]):
+    """The report of one agent on one data set. seconds: playing, on this machine, now; 0 for a recorded run."""
+
+    data_set: str
+    agent: str
+    report: ReportT
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON data."""
+        report = self.report.to_dict()
+        return {"data_set": self.data_set, "agent": self.agent, "seconds": self.seconds, "report": report}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +144,25 @@ class Evaluation:
         """Whether agents were played, not recorded runs read."""
         return bool(self.agents)
 
-    @property
-    def generated_only(self) -> bool:
-        """Whether agents were played on generated tasks alone."""
-        return self.played and all(data_set.path is None for data_set in self.data_sets)
+    def results(self, evaluate: Callable[[Run], ReportT]) -> tuple[AgentResult[ReportT], ...]:
+        """Return the report of every run."""
+        return tuple(AgentResult(run.data_set, run.agent, evaluate(run.run), run.seconds) for run in self.runs)
 
-    def has_role(self, *roles: str) -> bool:
-        """Return whether an agent with one of these roles was played."""
+    def by_agent(self, key: Callable[[Run], tuple[Any, str]]) -> list[list[Run]]:
+        """Return the runs of each agent; recorded ones by `key` (see `group_runs`)."""
+        if not self.played:
+            return group_runs([run.run for run in self.runs], key)
+        return [[run.run for run in self.runs if run.agent == name] for name in self.agents]
+
+    def notes(self, public_data: str, roles: Mapping[tuple[str, ...], str] = MappingProxyType({})) -> list[str]:
+        """Return notes on runs that say less than they seem to.
+
+        public_data: where only generated tasks were played. roles: notes by the roles of the agents that were played.
+        """
+        notes = [public_data] if self.played and all(data_set.path is None for data_set in self.data_sets) else []
         scripts = scripted_agents(self.data_sets[0].env_id) if self.data_sets else {}
-        return any(scripts[name].role in roles for name in self.agents if name in scripts)
+        played = {scripts[name].role for name in self.agents if name in scripts}
+        return [note for note in notes if note] + [note for names, note in roles.items() if played.intersection(names)]
 
     def pairs(self, names: Sequence[str], reference: tuple[str, str] | None) -> list[tuple[int, int]]:
         """Return which of `names` to compare, first index as baseline: the first with every other.
@@ -136,13 +172,13 @@ class Evaluation:
         chosen: Sequence[str] = names
         if reference and self.played and set(baselines(self.data_sets[0].env_id)) <= set(self.agents):
             chosen = reference
-        first, *others = (names.index(name) for name in chosen)
-        return [(first, other) for other in others]
+        first, *following = (names.index(name) for name in chosen)
+        return [(first, index) for index in following]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result. results: the family's own, for Python. numbers: JSON data. files: what was written, the page first."""
+    """The result. results: the family's own, for Python. numbers: JSON data. files: all that was written, the page first."""
 
     results: Any
     report: Report
@@ -170,15 +206,7 @@ class Outcome:
 
 
 OnStart = Callable[[str, str, Progress], None]
-"""Called with data set, agent and the counters of a run that begins."""
-
-
-def _no_watch(data_set: str, agent: str, progress: Progress) -> None:
-    """Watch nothing."""
-
-
-def _no_resources(request: Request, options: Any, env_settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
-    return nullcontext()
+"""Called with data set, agent and the counters of a run when it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,9 +215,9 @@ class Benchmark:
 
     env: the environment whose scripted agents play by default. find_data(data, only, env_settings): the data sets.
     evaluate: from runs to the outcome. options: class of the benchmark's own settings. resources: what is opened before
-    the first episode (files to read, a judge). reads_without_runs: whether options alone name something to report on.
-    gold_with_runs: whether recorded runs are scored anew with `data`. run_page: name of the page of recorded runs, in the
-    first run's folder where no other is named; None for no page.
+    the first episode (files to read, a judge). adapt: settings of the environment for a data set. reads_without_runs:
+    whether options alone name something to report on. gold_with_runs: whether recorded runs are scored anew with `data`.
+    run_page: name of the page of recorded runs, in the first run's folder where no other is named; None for no page.
     """
 
     name: str
@@ -197,7 +225,9 @@ class Benchmark:
     find_data: Callable[[Path | None, Sequence[str], Mapping[str, Any]], tuple[DataSet, ...]]
     evaluate: Callable[[Evaluation], Outcome]
     options: type[Settings] = Settings
-    resources: Callable[[Request, Any, Mapping[str, Any]], AbstractContextManager[Any]] = _no_resources
+    resources: Callable[[Request, Any, Mapping[str, Any]], AbstractContextManager[Any]] = (
+        lambda request, options, settings: nullcontext()
+    )
     adapt: Callable[[DataSet, Mapping[str, Any]], Mapping[str, Any]] = lambda data_set, settings: {}
     reads_without_runs: Callable[[Any], bool] = lambda options: False
     gold_with_runs: bool = False
@@ -207,57 +237,75 @@ class Benchmark:
         """Return the folder of the runs that a request plays."""
         return request.out or Path("runs") / f"benchmark-{self.name}"
 
-    def run(self, request: Request, *, on_start: OnStart = _no_watch) -> Outcome:
+    def run(self, request: Request, *, on_start: OnStart = lambda data_set, agent, progress: None) -> Outcome:
         """Play agents or read recorded runs, evaluate, and write page and numbers.
 
-        Raises ConfigError for what does not go together, and what `collect`, `read_run` and the evaluation raise; what was
-        finished is on disk.
+        Raises ConfigError for options that exclude each other, and the errors of `collect`, `read_run` and the evaluation;
+        finished episodes are on disk then.
         """
         started = time.perf_counter()
         options, env_settings = self._split_settings(request.settings)
         recorded = bool(request.runs) or self.reads_without_runs(options)
         if recorded:
-            self._check_recorded(request)
+            excluded: dict[str, Any] = {"--agent": request.agents, "--only": request.only, "-n": request.n}
+            excluded |= {} if self.gold_with_runs else {"--data": request.data}
+            if wrong := [name for name, value in excluded.items() if value]:
+                raise ConfigError(f"--run reports on runs that are there: leave out {', '.join(wrong)}")
         with self.resources(request, options, env_settings) as resources:
             evaluation = Evaluation(request, (), options, env_settings, resources)
             if recorded:
-                evaluation = replace(evaluation, runs=tuple(_read(request.runs)))
+                runs = [read_run(folder) for folder in request.runs]
+                names = distinct_names([(manifest_text(run, "agent"), str(run.folder)) for run in runs])
+                pairs = zip(runs, names, strict=True)
+                read = tuple(RecordedRun(manifest_text(run, "env"), name, run) for run, name in pairs)
+                evaluation = replace(evaluation, runs=read)
             else:
                 evaluation = self._play(evaluation, on_start)
             outcome = self.evaluate(evaluation)
-        return replace(outcome, files=self._write(outcome, request, recorded), seconds=time.perf_counter() - started)
+        files: tuple[Path, ...] = ()
+        if not recorded or request.out is not None:
+            files = (self.folder(request) / PAGE, self.folder(request) / NUMBERS)
+        elif self.run_page is not None and request.runs:
+            files = (request.runs[0] / self.run_page,)
+        if files:
+            write_page(report_page(outcome.report), files[0])
+        for file in files[1:]:
+            write_json(file, outcome.numbers)
+        return replace(outcome, files=files, seconds=time.perf_counter() - started)
 
     def _split_settings(self, settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """The benchmark's own settings and those of the environment; an unknown name is an error that lists all."""
-        own = set(self.options.model_fields)
-        known = {*own, *spec(self.env).load().Config.model_fields}
-        for name in settings:
-            if name.partition(".")[0] not in known:
-                raise ConfigError(
-                    f"{self.name} has no setting {name!r:.80}.{did_you_mean(name, known)} Its own: "
-                    f"{', '.join(sorted(own)) or 'none'}; of {self.env}: {', '.join(sorted(known - own))}"
-                )
-        mine = {name: value for name, value in settings.items() if name.partition(".")[0] in own}
-        options = self.options.build(self.name, _nested(mine))
-        return options, {name: value for name, value in settings.items() if name not in mine}
+        """Return the benchmark's own settings and those of the environment; an unknown name is an error that lists all.
 
-    def _check_recorded(self, request: Request) -> None:
-        given: dict[str, Any] = {"--agent": request.agents, "--only": request.only, "-n": request.n}
-        if not self.gold_with_runs:
-            given["--data"] = request.data
-        wrong = [name for name, value in given.items() if value]
-        if wrong:
-            raise ConfigError(f"--run reports on runs that are there: leave out {', '.join(wrong)}")
+        `judge_settings.temperature` is a member of `judge_settings`.
+        """
+        fields = set(self.options.model_fields)
+        env_fields = set(spec(self.env).load().Config.model_fields) - fields
+        values: dict[str, Any] = {}
+        env_settings: dict[str, Any] = {}
+        for name, value in settings.items():
+            key, dot, member = name.partition(".")
+            if key not in fields | env_fields:
+                raise ConfigError(
+                    f"{self.name} has no setting {name!r:.80}.{did_you_mean(name, fields | env_fields)} Its own: "
+                    f"{', '.join(sorted(fields)) or 'none'}; of {self.env}: {', '.join(sorted(env_fields))}"
+                )
+            if key not in fields:
+                env_settings[name] = value
+            elif dot:
+                values.setdefault(key, {})[member] = value
+            else:
+                values[key] = value
+        return self.options.build(self.name, values), env_settings
 
     def _play(self, evaluation: Evaluation, on_start: OnStart) -> Evaluation:
         request, settings = evaluation.request, evaluation.env_settings
         data_sets = self.find_data(request.data, request.only, settings)
         names = chosen_agents(self.env, request.agents)
         # Everything is opened before the first episode is played: the last agent's typo must not cost an evening.
-        opened = [(one, one.open({**self.adapt(one, settings), **settings})) for one in data_sets]
+        envs = [data_set.open({**self.adapt(data_set, settings), **settings}) for data_set in data_sets]
         jobs = [
             (data_set, env, name, agent_named(name, data_set.env_id, request.agent_settings))
-            for data_set, env in opened
+            for data_set, env in zip(data_sets, envs, strict=True)
             for name in names
         ]
         runs = []
@@ -272,42 +320,10 @@ class Benchmark:
                 seed=request.seed,
                 limits=Limits(concurrency=request.concurrency),
                 resume=True,
-                on_start=lambda progress, data_set=data_set, name=name: on_start(data_set.name, name, progress),  # type: ignore[misc]
+                on_start=partial(on_start, data_set.name, name),
             )
             runs.append(RecordedRun(data_set.name, name, run, time.perf_counter() - started))
         return replace(evaluation, runs=tuple(runs), data_sets=data_sets, agents=names)
-
-    def _write(self, outcome: Outcome, request: Request, recorded: bool) -> tuple[Path, ...]:
-        if recorded and request.out is None:
-            if self.run_page is None or not request.runs:
-                return ()
-            return (write_page(report_page(outcome.report), request.runs[0] / self.run_page),)
-        folder = self.folder(request)
-        page = write_page(report_page(outcome.report), folder / PAGE)
-        write_json(folder / NUMBERS, outcome.numbers)
-        return page, folder / NUMBERS
-
-
-def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`judge_settings.temperature` as a member of `judge_settings`."""
-    values: dict[str, Any] = {}
-    for name, value in settings.items():
-        key, dot, rest = name.partition(".")
-        if dot:
-            values.setdefault(key, {})[rest] = value
-        else:
-            values[key] = value
-    return values
-
-
-def _read(folders: Sequence[Path]) -> Iterator[RecordedRun]:
-    """The runs in folders, under their agents' names; under their folders' too where an agent has several."""
-    runs = [read_run(folder) for folder in folders]
-    agents = Counter(str(run.manifest.get("agent") or "") for run in runs)
-    for run in runs:
-        agent = str(run.manifest.get("agent") or "")
-        name = agent if agents[agent] == 1 else f"{agent} ({run.folder})"
-        yield RecordedRun(str(run.manifest.get("env") or ""), name, run)
 
 
 def baselines(env_id: str) -> tuple[str, ...]:
@@ -334,7 +350,7 @@ def folder_name(agent: str) -> str:
     return _NO_NAME.sub("-", agent).strip("-.")[:_MAX_NAME_CHARS] or "agent"
 
 
-def data_place(data: str | Path | None, *, folder: bool = False) -> Path | None:
+def data_path(data: str | Path | None, *, folder: bool = False) -> Path | None:
     """Return `data`, else the folder that FACTGYM_DATA names, else None. Raises ConfigError where it does not exist.
 
     folder: it must be a folder.
@@ -342,13 +358,13 @@ def data_place(data: str | Path | None, *, folder: bool = False) -> Path | None:
     name = data or os.environ.get(DATA_VARIABLE)
     if not name:
         return None
-    place = Path(name)
+    path = Path(name)
     source = "" if data is not None else f" (from {DATA_VARIABLE})"
-    if folder and not place.is_dir():
-        raise ConfigError(f"{place}{source} is no folder: give one that holds the data sets with --data")
-    if not place.exists():
-        raise ConfigError(f"{place}{source} does not exist: give a file of questions, or a folder, with --data")
-    return place
+    if folder and not path.is_dir():
+        raise ConfigError(f"{path}{source} is no folder: give one that holds the data sets with --data")
+    if not path.exists():
+        raise ConfigError(f"{path}{source} does not exist: give a file of questions, or a folder, with --data")
+    return path
 
 
 def check_names(only: Sequence[str], names: Sequence[str]) -> None:
@@ -358,6 +374,77 @@ def check_names(only: Sequence[str], names: Sequence[str]) -> None:
             raise ConfigError(
                 f"there is no data set {name!r:.80}.{did_you_mean(name, names)} There are: {', '.join(names)}."
             )
+
+
+def require_no_names(only: Sequence[str], generated: str, advice: str) -> None:
+    """Raise ConfigError where data sets other than the generated one are requested and there is no data."""
+    requested = [name for name in only if name != generated]
+    if requested:
+        raise ConfigError(f"{', '.join(requested)}: no data. Give {advice} with --data, or set {DATA_VARIABLE}")
+
+
+SYNTHETIC = "synthetic"
+"""The name, among the sets of questions, of those that need no data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionSets:
+    """The sets of questions of one paper over one environment.
+
+    names: every benchmark; paper: those that its tables have, which are looked for in a folder. find(benchmark, folder):
+    its file there; raises DataError. file_names: names of files that identify a benchmark. any_file: the environment's
+    source for a file that is none of these, where it has one. config: settings of the environment.
+    """
+
+    env: str
+    names: Sequence[str]
+    paper: Sequence[str]
+    find: Callable[[str, Path], Path]
+    file_names: Mapping[str, Sequence[str]]
+    any_file: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def data_set(self, name: str, source: str | None = None, path: Path | None = None) -> DataSet:
+        """Return the data set of a benchmark's file, or of generated questions. source: by default its name."""
+        return DataSet(name, self.env, {**self.config, "source": source or name}, path)
+
+    def __call__(
+        self, data: str | Path | None = None, only: Sequence[str] = (), settings: Mapping[str, Any] | None = None
+    ) -> tuple[DataSet, ...]:
+        """Return the sets in a folder (those of the paper that are there) or of one file; generated ones without data.
+
+        Raises ConfigError for a path that does not exist, an unknown name, and requested sets that are missing.
+        """
+        check_names(only, (*self.names, SYNTHETIC))
+        path = data_path(data)
+        if path is None:
+            require_no_names(only, SYNTHETIC, "a file or folder")
+            return (self.data_set(SYNTHETIC),)
+        if path.is_file():
+            return (self._data_set_of_file(path, only),)
+        data_sets, missing = [], []
+        for name in only or self.paper:
+            try:
+                data_sets.append(self.data_set(name, path=None if name == SYNTHETIC else self.find(name, path)))
+            except DataError as error:
+                missing.append(str(error))
+        if not data_sets or (only and missing):
+            raise ConfigError(" ".join(missing))
+        return tuple(data_sets)
+
+    def _data_set_of_file(self, file: Path, only: Sequence[str]) -> DataSet:
+        """Return a file under the name of its benchmark: as requested, or by the file's own name."""
+        matches = [name for name, files in self.file_names.items() if file.name in files]
+        if len(only) > 1:
+            raise ConfigError(f"{file} is one file: name one benchmark with --only, or give a folder")
+        name = (only[0] if only else None) or (matches[0] if len(matches) == 1 else None)
+        if name == SYNTHETIC:
+            raise ConfigError("generated questions have no file: leave out --data")
+        if name:
+            return self.data_set(name, path=file)
+        if self.any_file is None:
+            raise ConfigError(f"{file}: say whose questions these are with --only: {', '.join(self.names)}")
+        return self.data_set(file.stem, self.any_file, file)
 
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(

@@ -71,26 +71,26 @@ def _whiskers(axes: Axes, xs: Sequence[float], shares: Sequence[Estimate], colou
     values = [share.value or 0.0 for share in shares]
     below = [value - (share.low or 0.0) for value, share in zip(values, shares, strict=True)]
     above = [(1.0 if share.high is None else share.high) - value for value, share in zip(values, shares, strict=True)]
-    reach = [[max(0.0, one) for one in below], [max(0.0, one) for one in above]]
+    reach = [[max(0.0, length) for length in lengths] for lengths in (below, above)]
     axes.errorbar(xs, values, yerr=reach, fmt="o", color=colour, capsize=3, label=name, linewidth=1.2, markersize=4)
 
 
-def reliability_chart(found: Reliability, title: str = "Calibration", *, mass: bool = False) -> str:
+def reliability_chart(curve: Reliability, title: str = "Calibration", *, mass: bool = False) -> str:
     """Accuracy with its interval against mean confidence, bin by bin, over a histogram of the items.
 
     mass: the bins of equal mass instead of those of equal width. Empty bins are left out.
     """
-    bins = [bin_ for bin_ in (found.mass_bins if mass else found.bins) if bin_.n]
+    bins = [bin_ for bin_ in (curve.mass_bins if mass else curve.bins) if bin_.n]
     with _figure(title, 2, (8.4, 3.8)) as figure:
         points, items = figure.axes
-        error = found.adaptive_ece if mass else found.ece
-        points.set_title(f"ECE {decimal(error)}, Brier {decimal(found.brier)}")
+        error = curve.adaptive_ece if mass else curve.ece
+        points.set_title(f"ECE {decimal(error)}, Brier {decimal(curve.brier)}")
         points.plot([0, 1], [0, 1], linestyle="--", color=MUTED, linewidth=1)
         _whiskers(
             points, [bin_.confidence or 0.0 for bin_ in bins], [bin_.accuracy for bin_ in bins], COLOURS[0], None
         )
         points.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
-        items.set_title(count(found.n, "item"))
+        items.set_title(count(curve.n, "item"))
         widths = [max(0.004, bin_.high - bin_.low - 0.01) for bin_ in bins]
         items.bar([bin_.low for bin_ in bins], [bin_.n for bin_ in bins], widths, align="edge", color=COLOURS[0])
         items.set(xlim=(0, 1), xlabel="confidence", ylabel="items")
@@ -107,10 +107,10 @@ def share_curves(
     with _figure(title, 1, (7.6, 4.0)) as figure:
         axes = figure.axes[0]
         for i, (name, _, shares) in enumerate(curves):
-            held = [(j, share) for j, share in enumerate(shares) if share.n]
-            aside = 0.1 * (i - (len(curves) - 1) / 2)
-            xs = [j + aside for j, _ in held]
-            _whiskers(axes, xs, [share for _, share in held], COLOURS[i % len(COLOURS)], label_text(name))
+            filled = [(j, share) for j, share in enumerate(shares) if share.n]
+            shift = 0.1 * (i - (len(curves) - 1) / 2)
+            xs = [j + shift for j, _ in filled]
+            _whiskers(axes, xs, [share for _, share in filled], COLOURS[i % len(COLOURS)], label_text(name))
         for boundary in boundaries:
             axes.axvline(boundary, linestyle="--", color=MUTED, linewidth=1)
         names = curves[0][1] if curves else ()

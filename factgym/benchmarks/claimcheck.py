@@ -6,7 +6,6 @@ whoever was played on our generated splits. They are never a reproduction.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,27 +13,35 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from factgym.benchmarks.benchmark import Benchmark, DataSet, Evaluation, Outcome, check_names, data_place
-from factgym.benchmarks.formats import ABSENT, count, decimal, interval
+from factgym.agents.runs.read import Run
+from factgym.benchmarks.benchmark import (
+    AgentResult,
+    Benchmark,
+    DataSet,
+    Evaluation,
+    Outcome,
+    check_names,
+    data_path,
+    require_no_names,
+)
+from factgym.benchmarks.formats import count, decimal, interval
 from factgym.benchmarks.metrics import RunSummary, summarise
 from factgym.benchmarks.report import (
-    Bar,
     Cell,
     Note,
     Part,
     Report,
     Row,
     Section,
-    Strong,
+    Styled,
     Table,
     make_table,
     paper_facts,
     paper_table,
 )
-from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate
-from factgym.benchmarks.tables import fault_sentence
-from factgym.core.config import DATA_VARIABLE
-from factgym.core.errors import ConfigError, DataError
+from factgym.benchmarks.statistics.intervals import NO_DATA
+from factgym.benchmarks.tables import fault_sentence, surface_table
+from factgym.core.errors import DataError
 
 SPLITS: Mapping[str, str] = MappingProxyType(
     {
@@ -50,24 +57,16 @@ FILES: Mapping[str, str] = MappingProxyType({"docs": "claimcheck-docs", "contrac
 TASKS = 200
 """Of each split, unless the request says otherwise."""
 _AGENT = 16
+_EXPLOITER_NOTE = "Exploiters may be told the right label. Their rewards are what they are for: see factgym audit."
+Results = Sequence[AgentResult[RunSummary]]
 facts = partial(paper_facts, "claimcheck")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One agent on one split. seconds: playing, on this machine, now."""
-
-    data_set: str
-    agent: str
-    report: RunSummary
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimCheckResults:
     """Summaries by split and agent, and the paper's tables."""
 
-    results: tuple[Result, ...]
+    results: tuple[AgentResult[RunSummary], ...]
     tables: tuple[Table, ...]
 
 
@@ -79,45 +78,36 @@ def data_sets(
     Raises ConfigError for unknown names, and for docs or contracts without data.
     """
     check_names(only, (*SPLITS, *FILES))
-    found = []
-    for name in only or SPLITS:
-        if name in SPLITS:
-            found.append(DataSet(name, SPLITS[name], limit=TASKS))
-            continue
-        place = data_place(data)
-        if place is None:
-            raise ConfigError(f"{name}: no data. Give its file or folder with --data, or set {DATA_VARIABLE}")
-        found.append(DataSet(name, FILES[name], path=place, limit=TASKS))
-    return tuple(found)
+    path = data_path(data) if set(only) & set(FILES) else None
+    if path is None:
+        require_no_names([name for name in only if name in FILES], "", "a file or folder")
+    return tuple(
+        DataSet(name, SPLITS[name], limit=TASKS)
+        if name in SPLITS
+        else DataSet(name, FILES[name], path=path, limit=TASKS)
+        for name in only or SPLITS
+    )
 
 
 def evaluate(evaluation: Evaluation) -> Outcome:
     """Summarise every run, and lay the paper's tables beside them."""
-    results = tuple(Result(one.data_set, one.agent, _summary(one.run), one.seconds) for one in evaluation.runs)
+    results = evaluation.results(summarise_run)
     tables = paper_tables(results) if evaluation.request.paper else ()
     notes = [note for run in evaluation.runs for note in run.run.notes]
-    if evaluation.has_role("exploiter"):
-        notes.append("Exploiters may be told the right label. Their rewards are what they are for: see factgym audit.")
+    notes += evaluation.notes("", {("exploiter",): _EXPLOITER_NOTE})
     sections = tuple(_sections(results, detailed=not evaluation.played))
     return Outcome(
         results=ClaimCheckResults(results, tables),
         report=Report("ClaimCheck benchmark", sections, tables, tuple(dict.fromkeys(notes))),
-        numbers=[
-            {
-                "data_set": one.data_set,
-                "agent": one.agent,
-                "seconds": one.seconds,
-                "report": dataclasses.asdict(one.report),
-            }
-            for one in results
-        ],
-        episodes=sum(one.report.scored for one in results),
-        data_sets=len({one.data_set for one in results}),
-        agents=len({one.agent for one in results}),
+        numbers=[result.to_dict() for result in results],
+        episodes=sum(result.report.scored for result in results),
+        data_sets=len({result.data_set for result in results}),
+        agents=len({result.agent for result in results}),
     )
 
 
-def _summary(run: Any) -> RunSummary:
+def summarise_run(run: Run) -> RunSummary:
+    """Return the summary of a run. Raises DataError for a run without a score, and for one of another family."""
     summary = summarise(run.episodes())
     if not summary.scored:
         raise DataError(f"{run.folder}: holds no scored episode ({summary.errors} ended by the infrastructure)")
@@ -126,86 +116,50 @@ def _summary(run: Any) -> RunSummary:
     return summary
 
 
-def _sections(results: Sequence[Result], *, detailed: bool) -> Iterator[Section]:
-    for name in dict.fromkeys(one.data_set for one in results):
-        own = [one for one in results if one.data_set == name]
-        yield Section(name, (_overview(name, own),), page_only=detailed, in_navigation=True)
-        for one in own:
-            about = count(one.report.scored, "episode")
-            parts = tuple(_details(one.report))
-            yield Section(f"{name}: {one.agent}", parts, about, page_only=not detailed, folded=True)
-
-
-def _overview(name: str, results: Sequence[Result]) -> Table:
-    rows: list[Sequence[Cell]] = []
-    for one in results:
-        report = one.report
-        parts = (report.components.get(part, NO_DATA) for part in ("evidence", "quote", "coverage", "span"))
-        scores = (decimal(report.accuracy.value), *(decimal(part.value) for part in parts))
-        reward = (Strong(decimal(report.reward.value)), interval(report.reward))
-        rows.append((one.agent, *reward, *scores))
+def _sections(results: Results, *, detailed: bool) -> Iterator[Section]:
     heads = ("agent", "reward", "95 %", "verdict", "evid.", "quote", "cover.", "span")
-    title = f"{name}: {count(results[0].report.tasks, 'task')}"
-    return make_table(title, heads, rows, name_limit=_AGENT, min_width=_AGENT)
+    for name in dict.fromkeys(result.data_set for result in results):
+        group = [result for result in results if result.data_set == name]
+        rows: list[Sequence[Cell]] = []
+        for result in group:
+            report = result.report
+            parts = (report.components.get(part, NO_DATA) for part in ("evidence", "quote", "coverage", "span"))
+            scores = (decimal(report.accuracy.value), *(decimal(part.value) for part in parts))
+            rows.append((result.agent, Styled(decimal(report.reward.value)), interval(report.reward), *scores))
+        title = f"{name}: {count(group[0].report.tasks, 'task')}"
+        table = make_table(title, heads, rows, name_limit=_AGENT, min_width=_AGENT)
+        yield Section(name, (table,), page_only=detailed, in_navigation=True)
+        for result in group:
+            report, about = result.report, count(result.report.scored, "episode")
+            notes = [Note(f"{report.env} of {report.agent}: {about} scored", fine=True)]
+            notes += [Note(fault_sentence(report))] if report.errors else []
+            details: tuple[Part, ...] = (*notes, surface_table(report, "Five surfaces"))
+            yield Section(f"{name}: {result.agent}", details, about, page_only=not detailed, folded=True)
 
 
-def _details(report: RunSummary) -> Iterator[Part]:
-    yield Note(f"{report.env} of {report.agent}: {count(report.scored, 'episode')} scored", fine=True)
-    if report.errors:
-        yield Note(fault_sentence(report))
-    yield surface_table(report)
-
-
-def surface_table(report: RunSummary) -> Table:
-    """Return the five surfaces with their measures."""
-    rows: list[Row] = []
-    for surface in report.surfaces:
-        for i, measure in enumerate(surface.measures):
-            name = f"{measure.label} ↓" if measure.lower_is_better else measure.label
-            value = measure.estimate
-            bar = Bar(value, measure.lower_is_better)
-            cells = (surface.name if i == 0 else "", name, decimal(value.value), interval(value), bar)
-            rows.append(Row(cells, ends_group=i + 1 == len(surface.measures)))
-    columns = ("surface", "measure", "value", "95 % interval", "")
-    return make_table("Five surfaces", columns, rows, min_width=12)
-
-
-def paper_tables(results: Sequence[Result]) -> tuple[Table, ...]:
+def paper_tables(results: Results) -> tuple[Table, ...]:
     """Return the rewards by split and the components by split, theirs first in each."""
-    return _rewards(results), _components(results)
-
-
-def _rewards(results: Sequence[Result]) -> Table:
     printed = facts("rewards")
     rows = [Row((f"{row['model']} (theirs)", *(decimal(value) for value in row["reward"]))) for row in printed["rows"]]
-    reports = {(one.data_set, one.agent): one.report for one in results}
-    for agent in dict.fromkeys(one.agent for one in results):
-        found = [reports.get((name, agent)) for name in printed["columns"]]
-        cells = [decimal(report.reward.value) if report else ABSENT for report in found]
-        rows.append(Row((f"{agent} (ours)", *cells)))
-    notes = (
+    reports = {(result.data_set, result.agent): result.report for result in results}
+    for agent in dict.fromkeys(result.agent for result in results):
+        rewards = [report.reward if (report := reports.get((name, agent))) else NO_DATA for name in printed["columns"]]
+        rows.append(Row((f"{agent} (ours)", *(decimal(reward.value) for reward in rewards))))
+    note = (
         "Theirs are under the paper’s rewards of each run, GRPO v2’s from its logs; ours under the environment’s reward"
-        " on our generated splits.",
+        " on our generated splits."
     )
     columns = ("model", *printed["columns"])
-    return paper_table("Evidence Guardrails", "Reward by split", "theirs", columns, rows, notes)
-
-
-def _components(results: Sequence[Result]) -> Table:
-    printed = facts("components")
-    rows = []
+    rewards_table = paper_table("Evidence Guardrails", "Reward by split", "theirs", columns, rows, (note,))
+    printed, rows = facts("components"), []
     for split in dict.fromkeys(row["split"] for row in printed["rows"]):
         for row in (row for row in printed["rows"] if row["split"] == split):
             rows.append(Row((f"{split}, {row['model']} (theirs)", *(decimal(value) for value in row["values"]))))
-        for one in (one for one in results if one.data_set == split):
-            values = [_component(one.report, name).value for name in printed["names"]]
-            rows.append(Row((f"{split}, {one.agent} (ours)", *(decimal(value) for value in values))))
+        for result in (result for result in results if result.data_set == split):
+            values = [result.report.components.get(name, NO_DATA).value for name in printed["names"]]
+            rows.append(Row((f"{split}, {result.agent} (ours)", *(decimal(value) for value in values))))
     columns = ("split, model", *printed["titles"])
-    return paper_table("Component metrics", "Components by split", "theirs", columns, rows)
-
-
-def _component(report: RunSummary, name: str) -> Estimate:
-    return report.components.get(name, NO_DATA)
+    return rewards_table, paper_table("Component metrics", "Components by split", "theirs", columns, rows)
 
 
 BENCHMARK = Benchmark(name="claimcheck", env="claimcheck", find_data=data_sets, evaluate=evaluate)

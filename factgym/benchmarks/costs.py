@@ -1,4 +1,4 @@
-"""What a run took: tokens, requests, retries, truncated replies, seconds, and money by a price table that the user writes.
+"""Usage of a run: tokens, requests, retries, truncated replies, seconds, and money by a price table that the user writes.
 
     currency = "USD"
 
@@ -18,19 +18,19 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from factgym.benchmarks.records import has_fault, has_verdict, items, members, number
+from factgym.benchmarks.records import has_fault, has_verdict, items, members, number, numbers, text_of
 from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate, Series
 from factgym.core.errors import ConfigError, did_you_mean
 
 PER = 1_000_000
 """Prices are for this many tokens."""
 
-_MOST = 1e12
+_HIGHEST = 1e12
 _KEYS = ("input", "output", "cached_input")
 _TOP = ("currency", "models")
 
@@ -53,7 +53,7 @@ class PriceTable:
 
 
 def cost(usage: Mapping[str, Any], price: Price) -> float | None:
-    """What the tokens of `usage` cost; None when it lacks the prompt or the completion tokens.
+    """Return the cost of the tokens of `usage`; None when it lacks the prompt or the completion tokens.
 
     Cached tokens are a part of the prompt tokens, reasoning tokens a part of the completion tokens.
     """
@@ -69,18 +69,25 @@ def read_prices(path: str | Path) -> PriceTable:
     """Read a table from a `.toml` or a `.json` file. Raises ConfigError that names the file and the key."""
     path = Path(path)
     data = _load(path)
-    _check_keys(data, _TOP, f"{path}")
-    for key in _TOP:
-        if key not in data:
-            raise ConfigError(f"{path}: {key!r} is missing")
+    _check_keys(data, _TOP, _TOP, f"{path}")
     currency, models = data["currency"], data["models"]
     if not isinstance(currency, str) or not currency.strip():
         raise ConfigError(f"{path}: 'currency' must be a name such as \"USD\", not {currency!r}")
     if not isinstance(models, dict) or not models:
         raise ConfigError(f"{path}: 'models' must name at least one model with its prices")
-    return PriceTable(
-        currency.strip(), {name: _price(one, f'{path}: models."{name}"') for name, one in models.items()}
-    )
+    prices = {}
+    for name, rates in models.items():
+        source = f'{path}: models."{name}"'
+        if not isinstance(rates, dict):
+            raise ConfigError(f"{source} must hold 'input' and 'output', not {rates!r}")
+        _check_keys(rates, _KEYS, _KEYS[:2], source, " (money for a million tokens)")
+        for key, value in rates.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _HIGHEST:
+                raise ConfigError(
+                    f"{source}.{key} must be a number from 0 to {_HIGHEST:g} (money for a million tokens), not {value!r}"
+                )
+        prices[name] = Price(**{key: float(value) for key, value in rates.items()})
+    return PriceTable(currency.strip(), prices)
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -101,28 +108,17 @@ def _load(path: Path) -> dict[str, Any]:
     return data
 
 
-def _price(found: Any, where: str) -> Price:
-    if not isinstance(found, dict):
-        raise ConfigError(f"{where} must hold 'input' and 'output', not {found!r}")
-    _check_keys(found, _KEYS, where)
-    for key in ("input", "output"):
-        if key not in found:
-            raise ConfigError(f"{where}: {key!r} is missing (money for a million tokens)")
-    rates = {key: _rate(value, f"{where}.{key}") for key, value in found.items()}
-    return Price(rates["input"], rates["output"], rates.get("cached_input"))
-
-
-def _rate(value: Any, where: str) -> float:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not fits or not 0 <= value <= _MOST:
-        raise ConfigError(f"{where} must be a number from 0 to {_MOST:g} (money for a million tokens), not {value!r}")
-    return float(value)
-
-
-def _check_keys(found: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    for key in found:
-        if key not in known:
-            raise ConfigError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)} Known: {', '.join(known)}")
+def _check_keys(
+    values: Mapping[str, Any], allowed: Sequence[str], required: Sequence[str], source: str, unit: str = ""
+) -> None:
+    for key in values:
+        if key not in allowed:
+            raise ConfigError(
+                f"{source}: unknown key {key!r}.{did_you_mean(key, allowed)} Known: {', '.join(allowed)}"
+            )
+    for key in required:
+        if key not in values:
+            raise ConfigError(f"{source}: {key!r} is missing{unit}")
 
 
 TOKEN_KINDS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
@@ -130,7 +126,7 @@ TOKEN_KINDS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning
 
 SECOND_KINDS = ("model", "tool", "environment")
 UNNAMED = ""
-"""Stands for the model of tokens that no record and no manifest ascribes to one."""
+"""The model of tokens that no record and no manifest ascribes to a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +139,7 @@ class TokenUse:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What the run cost, in `currency`.
+    """Cost of a run, in `currency`.
 
     total: of the tokens that have a price. per_episode (over episodes that no fault ended) and per_verdict: None when
     some tokens have no price, because they would be too low. unpriced: model -> its tokens that the price table does
@@ -160,7 +156,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class UsageSummary:
-    """What the run took; what is not known is empty or None.
+    """Usage of a run; values that the records lack are empty or None.
 
     tokens: kind -> tokens, for the kinds that the records name. total: prompt and completion tokens of all episodes,
     errors included; per_verdict: the same over `verdicts`, the episodes with a submitted verdict, None without any.
@@ -183,7 +179,7 @@ class UsageSummary:
 
 @dataclass(slots=True)
 class UsageTally:
-    """Collects what episodes took. model: the agent's, for turns that do not name theirs."""
+    """Collects the usage of episodes. model: the agent's, for turns that do not name theirs."""
 
     prices: PriceTable | None = None
     model: str | None = None
@@ -202,58 +198,47 @@ class UsageTally:
 
     def add(self, task: int, episode: Mapping[str, Any]) -> None:
         """Add an episode of the task with this number."""
-        self.verdicts += has_verdict(episode)
+        finished = not has_fault(episode)
         turns = [members(turn) for turn in items(episode.get("turns"))]
         usage = members(episode.get("usage"))
-        self.metered += _is_metered(usage)
-        self.unmetered += bool(turns) and not _is_metered(usage)
-        self._add_tokens(task, usage, finished=not has_fault(episode))
-        self._add_models(task, usage, turns, finished=not has_fault(episode))
-        self._add_replies(task, [members(turn.get("completion")) for turn in turns])
-        self._add_seconds(task, turns)
+        metered = {"prompt_tokens", "completion_tokens"} <= _tokens(usage).keys()
+        self.verdicts += has_verdict(episode)
+        self.metered += metered
+        self.unmetered += bool(turns) and not metered
+        for kind, tokens in _tokens(usage).items():
+            self.totals[kind] += tokens
+            series = self.tokens.setdefault(kind, Series())
+            if finished:
+                series.add(task, tokens)
+        if self.prices is not None and metered:
+            paid = 0.0
+            for model, spent in _spent(usage, turns, self.model):
+                self.by_model.setdefault(model, Counter()).update(spent)
+                price = self.prices.models.get(model)
+                paid += (cost(spent, price) or 0.0) if price else 0.0
+            if finished:
+                self.costs.add(task, paid)
+        replies = [members(turn.get("completion")) for turn in turns]
+        reasons = [reply["finish_reason"] for reply in replies if reply.get("finish_reason")]
+        self.truncated.add(task, reasons.count("length"), len(reasons))
+        for retry in (members(retry) for reply in replies for retry in items(reply.get("retries"))):
+            self.retries[str(retry.get("cause"))] += 1
+            self.waited += number(retry.get("waited")) or 0.0
+        for kind in SECOND_KINDS:
+            seconds = [numbers(turn.get("seconds")).get(kind) for turn in turns]
+            values = [value for value in seconds if value is not None]
+            if values:
+                self.seconds.setdefault(kind, Series()).add(task, sum(values), len(values))
         if (requests := number(usage.get("requests"))) is not None:
             self.requests = (self.requests or 0) + round(requests)
 
-    def _add_tokens(self, task: int, usage: Mapping[str, Any], finished: bool) -> None:
-        for kind in TOKEN_KINDS:
-            if (tokens := _tokens(usage, kind)) is not None:
-                self.totals[kind] += tokens
-                series = self.tokens.setdefault(kind, Series())
-                if finished:
-                    series.add(task, tokens)
-
-    def _add_models(self, task: int, usage: Mapping[str, Any], turns: list[Mapping[str, Any]], finished: bool) -> None:
-        if self.prices is None or not _is_metered(usage):
-            return
-        paid = 0.0
-        for model, spent in _spent(usage, turns, self.model):
-            self.by_model.setdefault(model, Counter()).update(spent)
-            price = self.prices.models.get(model)
-            paid += (cost(spent, price) or 0.0) if price else 0.0
-        if finished:
-            self.costs.add(task, paid)
-
-    def _add_replies(self, task: int, replies: list[Mapping[str, Any]]) -> None:
-        reasons = [reply["finish_reason"] for reply in replies if reply.get("finish_reason")]
-        self.truncated.add(task, reasons.count("length"), len(reasons))
-        for retry in (members(one) for reply in replies for one in items(reply.get("retries"))):
-            self.retries[str(retry.get("cause"))] += 1
-            self.waited += number(retry.get("waited")) or 0.0
-
-    def _add_seconds(self, task: int, turns: list[Mapping[str, Any]]) -> None:
-        for kind in SECOND_KINDS:
-            known = [number(members(turn.get("seconds")).get(kind)) for turn in turns]
-            values = [one for one in known if one is not None]
-            if values:
-                self.seconds.setdefault(kind, Series()).add(task, sum(values), len(values))
-
     def summary(self) -> UsageSummary | None:
-        """What the episodes took, or None when no record says anything about it."""
+        """Return the usage of all episodes, or None when no record has any."""
         if not (self.tokens or self.seconds or len(self.truncated) or self.requests or self.retries):
             return None
         total = self.totals["prompt_tokens"] + self.totals["completion_tokens"] if self.metered else None
         return UsageSummary(
-            tokens={kind: TokenUse(one.mean(POSITIVE), self.totals[kind]) for kind, one in self.tokens.items()},
+            tokens={kind: TokenUse(series.mean(POSITIVE), self.totals[kind]) for kind, series in self.tokens.items()},
             total=total,
             verdicts=self.verdicts,
             per_verdict=total / self.verdicts if total is not None and self.verdicts else None,
@@ -261,7 +246,7 @@ class UsageTally:
             retries=dict(self.retries.most_common()),
             waited=self.waited,
             truncated=self.truncated.share(),
-            seconds={kind: one.mean(POSITIVE) for kind, one in self.seconds.items()},
+            seconds={kind: series.mean(POSITIVE) for kind, series in self.seconds.items()},
             money=self._money(),
         )
 
@@ -276,51 +261,47 @@ class UsageTally:
                 unpriced[model] = spent["prompt_tokens"] + spent["completion_tokens"]
             else:
                 total += cost(spent, price) or 0.0
-        whole = not unpriced and not self.unmetered
+        complete = not unpriced and not self.unmetered
         return Money(
             currency=self.prices.currency,
             total=total,
-            per_episode=self.costs.mean(POSITIVE) if whole else None,
-            per_verdict=total / self.verdicts if whole and self.verdicts else None,
-            unpriced=dict(sorted(unpriced.items(), key=lambda one: (-one[1], one[0]))),
+            per_episode=self.costs.mean(POSITIVE) if complete else None,
+            per_verdict=total / self.verdicts if complete and self.verdicts else None,
+            unpriced=dict(sorted(unpriced.items(), key=lambda item: (-item[1], item[0]))),
             unmetered=self.unmetered,
         )
 
 
 def model_of(manifest: Mapping[str, Any]) -> str | None:
-    """The agent's model as the manifest of a run names it, or as a user's own class describes it there, or None."""
+    """Return the agent's model as a run's manifest names it, or as a user's own class describes it there, or None."""
     details = members(manifest.get("agent_details"))
-    found = details.get("model") or members(details.get("describe")).get("model")
-    return found if isinstance(found, str) and found else None
+    return text_of(details.get("model") or members(details.get("describe")).get("model")) or None
 
 
-def _tokens(usage: Mapping[str, Any], kind: str) -> int | None:
-    found = number(usage.get(kind))
-    return None if found is None else round(found)
-
-
-def _is_metered(usage: Mapping[str, Any]) -> bool:
-    return _tokens(usage, "prompt_tokens") is not None and _tokens(usage, "completion_tokens") is not None
+def _tokens(usage: Any) -> dict[str, int]:
+    """Return the tokens of each kind that a record names."""
+    counts = numbers(usage)
+    return {kind: round(counts[kind]) for kind in TOKEN_KINDS if kind in counts}
 
 
 def _spent(
     usage: Mapping[str, Any], turns: list[Mapping[str, Any]], default: str | None
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """What an episode spent, by model.
+    """Yield the tokens of an episode by model.
 
-    What its turns do not account for (a request whose turn was never finished) was spent by the model of the turns
-    when there is only one, else by the default.
+    Tokens beyond those of its turns (a request whose turn was never finished) count for the model of the turns when there
+    is only one, else for the default.
     """
-    left = {kind: _tokens(usage, kind) or 0 for kind in TOKEN_KINDS}
+    unaccounted = Counter(_tokens(usage))
     names = set()
     for completion in (members(turn.get("completion")) for turn in turns):
         name = str(completion.get("model") or default or UNNAMED)
-        spent = {kind: _tokens(members(completion.get("usage")), kind) or 0 for kind in TOKEN_KINDS}
+        spent = dict.fromkeys(TOKEN_KINDS, 0) | _tokens(completion.get("usage"))
         if completion:
             names.add(name)
         if any(spent.values()):
-            left = {kind: left[kind] - spent[kind] for kind in TOKEN_KINDS}
+            unaccounted.subtract(spent)
             yield name, spent
-    rest = {kind: max(0, tokens) for kind, tokens in left.items()}
-    if rest["prompt_tokens"] or rest["completion_tokens"]:
-        yield (names.pop() if len(names) == 1 else default or UNNAMED), rest
+    if unaccounted["prompt_tokens"] > 0 or unaccounted["completion_tokens"] > 0:
+        model = names.pop() if len(names) == 1 else default or UNNAMED
+        yield model, {kind: max(0, unaccounted[kind]) for kind in TOKEN_KINDS}

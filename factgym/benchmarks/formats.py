@@ -68,8 +68,8 @@ def hundred_interval(estimate: Estimate) -> str:
 
 def signed(value: float, places: int = 1) -> str:
     """`+1.3`, `-0.7`, `0.0`."""
-    shown = f"{round(value, places) + 0.0:.{places}f}"
-    return shown if float(shown) <= 0 else f"+{shown}"
+    text = f"{round(value, places) + 0.0:.{places}f}"
+    return text if float(text) <= 0 else f"+{text}"
 
 
 _SMALL = 3
@@ -98,8 +98,8 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return ABSENT
     if seconds >= 60:
-        minutes, rest = divmod(round(seconds), 60)
-        return f"{minutes:,} min {rest} s"
+        minutes, remainder = divmod(round(seconds), 60)
+        return f"{minutes:,} min {remainder} s"
     if seconds >= 1:
         return f"{decimal(seconds, 1 if seconds >= 10 else 2)} s"
     return f"{decimal(1000 * seconds, 0 if seconds >= 0.01 or seconds == 0 else 1)} ms"

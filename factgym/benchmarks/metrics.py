@@ -26,7 +26,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from factgym.benchmarks.costs import PriceTable, UsageSummary, UsageTally
@@ -36,12 +36,20 @@ from factgym.benchmarks.records import (
     has_fault,
     is_malformed,
     is_scored,
-    number,
+    numbers,
     shares,
     verdict_of,
 )
 from factgym.benchmarks.statistics.classification import NO_VERDICT, Confusion, labels_in_order
-from factgym.benchmarks.statistics.intervals import NO_DATA, UNIT, Estimate, Series, macro_interval, mean_interval
+from factgym.benchmarks.statistics.intervals import (
+    NO_DATA,
+    POSITIVE,
+    UNIT,
+    Estimate,
+    Series,
+    macro_interval,
+    mean_interval,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +78,38 @@ def separate(
     macro_recall: Estimate,
     false_supported: Estimate,
 ) -> tuple[Surface, ...]:
-    """The surfaces of a run; a measure that the environment does not have, and an empty surface, are left out.
+    """Return the surfaces of a run; a measure that the environment does not have, and an empty surface, are left out.
 
     No surface at all without gold verdicts: the diagnostic is about verifying claims.
     """
     if accuracy.value is None:
         return ()
+
+    def component(label: str, name: str) -> Measure | None:
+        return Measure(label, components[name]) if name in components else None
+
     table: dict[str, list[Measure | None]] = {
-        "format": [_part("valid JSON", components, "json"), Measure("malformed actions", malformed, True)],
+        "format": [component("valid JSON", "json"), Measure("malformed actions", malformed, True)],
         "grounding": [
             Measure("evidence and quotes", grounding),
-            _part("evidence F1", components, "evidence"),
-            _part("exact quotes", components, "quote"),
-            _part("true alignments", components, "grounded_alignment"),
-            _part("true steps", components, "grounded_chain"),
+            component("evidence F1", "evidence"),
+            component("exact quotes", "quote"),
+            component("true alignments", "grounded_alignment"),
+            component("true steps", "grounded_chain"),
         ],
-        "coverage": [_part("gold facts quoted", components, "coverage")],
+        "coverage": [component("gold facts quoted", "coverage")],
         "calibration": [Measure("verdict accuracy", accuracy), Measure("macro recall", macro_recall)],
         "safety": [
             Measure("false supported", false_supported, True),
-            _part("unsupported span F1", components, "span"),
+            component("unsupported span F1", "span"),
         ],
     }
     surfaces = []
-    for name, found in table.items():
-        kept = tuple(one for one in found if one is not None and one.estimate.value is not None)
-        if kept:
-            surfaces.append(Surface(name, kept))
+    for name, measures in table.items():
+        present = tuple(measure for measure in measures if measure and measure.estimate.value is not None)
+        if present:
+            surfaces.append(Surface(name, present))
     return tuple(surfaces)
-
-
-def _part(label: str, components: Mapping[str, Estimate], name: str) -> Measure | None:
-    return Measure(label, components[name]) if name in components else None
 
 
 SAME = 1e-9
@@ -158,9 +166,9 @@ class _Group:
 
     @property
     def majority(self) -> float:
-        most = max(self.votes.values(), default=0)
-        first = [verdict for verdict, votes in self.votes.items() if votes == most]
-        return (self.gold in first) / len(first) if first else 0.0
+        highest = max(self.votes.values(), default=0)
+        leading = [verdict for verdict, votes in self.votes.items() if votes == highest]
+        return (self.gold in leading) / len(leading) if leading else 0.0
 
 
 class GroupTally:
@@ -174,35 +182,34 @@ class GroupTally:
         self._groups.setdefault(task, _Group()).add(reward, gold, verdict)
 
     def summary(self) -> GroupSummary | None:
-        """The groups, or None when no task has two scored samples."""
-        groups = [one for one in self._groups.values() if one.n > 1]
+        """Return the groups, or None when no task has two scored samples."""
+        groups = [group for group in self._groups.values() if group.n > 1]
         if not groups:
             return None
-        labelled = [one for one in groups if one.gold is not None]
-        sizes = [one.n for one in groups]
-        rewards = [end for one in groups for end in (one.best, one.worst)]
-        bounds = UNIT if all(0 <= reward <= 1 for reward in rewards) else None
+        labelled = [group for group in groups if group.gold is not None]
+        sizes = [group.n for group in groups]
+        bounds = UNIT if all(group.worst >= 0 and group.best <= 1 for group in groups) else None
         return GroupSummary(
             n=len(groups),
             smallest=min(sizes),
             largest=max(sizes),
-            collapsed=mean_interval([float(one.best - one.worst <= SAME) for one in groups], bounds=UNIT),
-            spread=mean_interval([math.sqrt(one.squares / (one.n - 1)) for one in groups], bounds=(0.0, math.inf)),
-            best=mean_interval([one.best for one in groups], bounds=bounds),
-            worst=mean_interval([one.worst for one in groups], bounds=bounds),
-            majority=mean_interval([one.majority for one in labelled], bounds=UNIT),
-            right_within=_right_within(self._groups.values()) if labelled else {},
+            collapsed=mean_interval([float(group.best - group.worst <= SAME) for group in groups], bounds=UNIT),
+            spread=mean_interval([math.sqrt(group.squares / (group.n - 1)) for group in groups], bounds=POSITIVE),
+            best=mean_interval([group.best for group in groups], bounds=bounds),
+            worst=mean_interval([group.worst for group in groups], bounds=bounds),
+            majority=mean_interval([group.majority for group in labelled], bounds=UNIT),
+            right_within=self._right_within() if labelled else {},
         )
 
-
-def _right_within(groups: Iterable[_Group]) -> dict[int, Estimate]:
-    known = [(one.n, one.right) for one in groups if one.gold is not None]
-    found = {}
-    k, largest = 1, max((n for n, _ in known), default=0)
-    while k <= largest:
-        found[k] = mean_interval([chance_within(n, right, k) for n, right in known if n >= k], bounds=UNIT)
-        k *= 2
-    return {k: one for k, one in found.items() if one != NO_DATA}
+    def _right_within(self) -> dict[int, Estimate]:
+        """Return pass@k for k = 1, 2, 4, … up to the largest group."""
+        counts = [(group.n, group.right) for group in self._groups.values() if group.gold is not None]
+        estimates = {}
+        k, largest = 1, max((n for n, _ in counts), default=0)
+        while k <= largest:
+            estimates[k] = mean_interval([chance_within(n, right, k) for n, right in counts if n >= k], bounds=UNIT)
+            k *= 2
+        return {k: estimate for k, estimate in estimates.items() if estimate != NO_DATA}
 
 
 def chance_within(n: int, right: int, k: int) -> float:
@@ -248,11 +255,11 @@ class RunSummary:
     n: episodes of any outcome; scored + errors + unscored = n. tasks: different tasks among the scored; fewer than
     `scored` when tasks were sampled several times. causes: cause of an infrastructure error -> episodes, most frequent
     first; fault: the first one's message. components: in their own ranges. earned: component ->
-    what it added to the reward on average, gates included; these add up to the reward. weights and gates (mean
+    its mean contribution to the reward, gates included; these add up to the reward. weights and gates (mean
     factors by component) are those of the reports. recall: gold label -> share of its episodes that got this label.
     accuracy and macro_recall are empty, and confusion None, where tasks have no gold label. turns: per episode.
-    malformed: share of actions that were no valid call. stops: reason -> episodes. usage: None when no record says what
-    it took. groups: None unless tasks were sampled several times.
+    malformed: share of actions that were no valid call. stops: reason -> episodes. usage: None when no record has
+    any. groups: None unless tasks were sampled several times.
     """
 
     env: str
@@ -284,6 +291,10 @@ class RunSummary:
     usage: UsageSummary | None
     groups: GroupSummary | None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON data."""
+        return asdict(self)
+
 
 def summarise(
     episodes: Iterable[Mapping[str, Any]], prices: PriceTable | None = None, *, model: str | None = None
@@ -300,28 +311,6 @@ def summarise(
 
 
 @dataclass(slots=True)
-class _Labels:
-    """Gold labels against submitted ones."""
-
-    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    right: Series = field(default_factory=Series)
-    by_gold: dict[str, Series] = field(default_factory=dict)
-    false_supported: Series = field(default_factory=Series)
-
-    def add(self, task: int, gold: str | None, said: str | None) -> None:
-        if gold is None:
-            return
-        self.pairs[(gold, said or NO_VERDICT)] += 1
-        self.right.add(task, float(gold == said))
-        self.by_gold.setdefault(gold, Series()).add(task, float(gold == said))
-        if gold not in _SUPPORTED:
-            self.false_supported.add(task, float(said in _SUPPORTED))
-
-    def recall(self) -> dict[str, Estimate]:
-        return {gold: self.by_gold[gold].mean(UNIT) for gold in labels_in_order(self.by_gold)}
-
-
-@dataclass(slots=True)
 class _Tally:
     """Everything that a summary needs of the episodes seen so far: some numbers of each."""
 
@@ -329,7 +318,7 @@ class _Tally:
     groups: GroupTally = field(default_factory=GroupTally)
     names: Counter[tuple[str, int | None, str]] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
-    places: dict[str, int] = field(default_factory=dict)
+    task_numbers: dict[str, int] = field(default_factory=dict)
     scored_tasks: set[int] = field(default_factory=set)
     n: int = 0
     errors: int = 0
@@ -342,7 +331,10 @@ class _Tally:
     earned: dict[str, float] = field(default_factory=dict)
     gates: dict[str, Series] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
-    labels: _Labels = field(default_factory=_Labels)
+    label_pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    right: Series = field(default_factory=Series)
+    right_by_gold: dict[str, Series] = field(default_factory=dict)
+    false_supported: Series = field(default_factory=Series)
     turns: Series = field(default_factory=Series)
     malformed: Series = field(default_factory=Series)
     stops: Counter[str] = field(default_factory=Counter)
@@ -352,45 +344,45 @@ class _Tally:
     def add(self, episode: Mapping[str, Any]) -> None:
         self.n += 1
         version = episode.get("version")
-        known = version if isinstance(version, int) else None
-        self.names[(str(episode.get("env")), known, str(episode.get("agent")))] += 1
+        names = str(episode.get("env")), version if isinstance(version, int) else None, str(episode.get("agent"))
+        self.names[names] += 1
         if episode.get("split"):
             self.splits[str(episode["split"])] += 1
         self.stops[str(episode.get("stop"))] += 1
-        task = self.places.setdefault(str(episode.get("task")), len(self.places))
+        task = self.task_numbers.setdefault(str(episode.get("task")), len(self.task_numbers))
         self.usage.add(task, episode)
         if has_fault(episode):
-            self._add_fault(episode)
+            cause, message = fault_of(episode)
+            self.errors += 1
+            self.causes[cause] += 1
+            self.fault = self.fault or message or None
         elif not is_scored(episode):
             self.unscored += 1
         else:
             self._add_scores(task, episode)
             self._add_turns(task, episode["turns"])
 
-    def _add_fault(self, episode: Mapping[str, Any]) -> None:
-        cause, message = fault_of(episode)
-        self.errors += 1
-        self.causes[cause] += 1
-        self.fault = self.fault or message or None
-
     def _add_scores(self, task: int, episode: Mapping[str, Any]) -> None:
         reward, total = episode["reward"], float(episode["reward"]["total"])
         self.scored_tasks.add(task)
         self.rewards.add(task, total)
         for group, series in (("components", self.components), ("gates", self.gates)):
-            for name, value in (reward.get(group) or {}).items():
-                if (known := number(value)) is not None:
-                    series.setdefault(name, Series()).add(task, known)
+            for name, value in numbers(reward.get(group)).items():
+                series.setdefault(name, Series()).add(task, value)
         for name, share in shares(reward).items():
             self.earned[name] = self.earned.get(name, 0.0) + share
         self.weights.update(reward.get("weights") or {})
-        parts = reward.get("components") or {}
-        evidence, quote = number(parts.get("evidence")), number(parts.get("quote"))
-        if evidence is not None and quote is not None:
-            self.grounding.add(task, (evidence + quote) / 2)
-        gold, said = gold_of(episode), verdict_of(episode)
-        self.labels.add(task, gold, said)
-        self.groups.add(task, total, gold, said)
+        components = numbers(reward.get("components"))
+        if {"evidence", "quote"} <= components.keys():
+            self.grounding.add(task, (components["evidence"] + components["quote"]) / 2)
+        gold, verdict = gold_of(episode), verdict_of(episode)
+        self.groups.add(task, total, gold, verdict)
+        if gold is not None:
+            self.label_pairs[(gold, verdict or NO_VERDICT)] += 1
+            self.right.add(task, gold == verdict)
+            self.right_by_gold.setdefault(gold, Series()).add(task, gold == verdict)
+            if gold not in _SUPPORTED:
+                self.false_supported.add(task, verdict in _SUPPORTED)
 
     def _add_turns(self, task: int, turns: Sequence[Mapping[str, Any]]) -> None:
         self.turns.add(task, len(turns))
@@ -403,10 +395,11 @@ class _Tally:
 
     def summary(self) -> RunSummary:
         (env, version, agent), _ = self.names.most_common(1)[0] if self.names else (("", None, ""), 0)
-        components = {name: one.scaled_mean() for name, one in self.components.items()}
-        recall = self.labels.recall()
-        accuracy, macro = self.labels.right.mean(UNIT), macro_interval(list(recall.values()))
+        components = {name: series.scaled_mean() for name, series in self.components.items()}
+        recall = {gold: self.right_by_gold[gold].mean(UNIT) for gold in labels_in_order(self.right_by_gold)}
+        accuracy, macro = self.right.mean(UNIT), macro_interval(list(recall.values()))
         malformed = self.malformed.share()
+        tools = sorted(self.calls.items(), key=lambda item: (item[0] == _UNKNOWN_TOOL, -item[1], item[0]))
         return RunSummary(
             env=env,
             version=version,
@@ -424,30 +417,26 @@ class _Tally:
             components=components,
             earned={name: total / len(self.rewards) for name, total in self.earned.items()},
             weights=dict(self.weights),
-            gates={name: one.scaled_mean() for name, one in self.gates.items()},
+            gates={name: series.scaled_mean() for name, series in self.gates.items()},
             accuracy=accuracy,
             recall=recall,
             macro_recall=macro,
-            confusion=_confusion(self.labels.pairs),
+            confusion=_confusion(self.label_pairs),
             turns=self.turns.mean(),
             malformed=malformed,
             stops=dict(sorted(self.stops.items())),
-            tools=self._tools(),
+            tools=tuple(ToolUse(name, calls, self.refused[name]) for name, calls in tools),
             surfaces=separate(
                 components,
                 grounding=self.grounding.mean(UNIT),
                 malformed=malformed,
                 accuracy=accuracy,
                 macro_recall=macro,
-                false_supported=self.labels.false_supported.mean(UNIT),
+                false_supported=self.false_supported.mean(UNIT),
             ),
             usage=self.usage.summary(),
             groups=self.groups.summary(),
         )
-
-    def _tools(self) -> tuple[ToolUse, ...]:
-        ordered = sorted(self.calls.items(), key=lambda item: (item[0] == _UNKNOWN_TOOL, -item[1], item[0]))
-        return tuple(ToolUse(name, count, self.refused[name]) for name, count in ordered)
 
 
 def histogram(values: Sequence[float], bins: int = HISTOGRAM_BINS) -> Histogram:
@@ -455,7 +444,7 @@ def histogram(values: Sequence[float], bins: int = HISTOGRAM_BINS) -> Histogram:
     low, high = min([0.0, *values]), max([1.0, *values])
     counts = [0] * bins
     for value in values:
-        # A total such as 0.55 may lie a rounding error under the edge that it stands on.
+        # A total such as 0.55 may lie a rounding error below its edge.
         counts[min(bins - 1, int((value - low) / (high - low) * bins + 1e-9))] += 1
     return Histogram(low, high, tuple(counts))
 
@@ -464,8 +453,7 @@ def _confusion(pairs: Mapping[tuple[str, str], int]) -> Confusion | None:
     if not pairs:
         return None
     golds = labels_in_order(gold for gold, _ in pairs)
-    said = labels_in_order([*golds, *(one for _, one in pairs if one != NO_VERDICT)])
-    if any(one == NO_VERDICT for _, one in pairs):
-        said = (*said, NO_VERDICT)
-    counts = tuple(tuple(pairs.get((gold, one), 0) for one in said) for gold in golds)
-    return Confusion(golds, said, counts)
+    labels = labels_in_order([*golds, *(label for _, label in pairs if label != NO_VERDICT)])
+    if any(label == NO_VERDICT for _, label in pairs):
+        labels = (*labels, NO_VERDICT)
+    return Confusion(golds, labels, tuple(tuple(pairs.get((gold, label), 0) for label in labels) for gold in golds))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from factgym.benchmarks.formats import count, decimal, interval, label, percent, whole, whole_interval
-from factgym.benchmarks.report import KINDS, Bar, Chart, Note, Report, Strong, Table
+from factgym.benchmarks.report import KINDS, Bar, Chart, Report, Styled, Table
 from factgym.benchmarks.tables import effort
 from factgym.benchmarks.tables import measures as group_measures
 from factgym.benchmarks.tables import sizes as group_sizes
@@ -31,6 +32,7 @@ _INVISIBLE = re.compile(
     f"\ud800-\udfff\ufdd0-\ufdef{_NO_CHARACTERS}\U000e0000-\U000e007f]"
 )
 """Characters that change the display without being seen: controls, direction marks, tags, surrogates, non-characters."""
+_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _IN_SCRIPT = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"))
 
 
@@ -41,8 +43,9 @@ def visible(text: str) -> str:
 
 def escape(value: object, limit: int = 400) -> str:
     """Return a value as HTML text or attribute value, in ASCII; cut after `limit` characters."""
-    shown = cut(str(value), limit)
-    return html.escape(visible(shown), quote=True).encode("ascii", "xmlcharrefreplace").decode("ascii")
+    return (
+        html.escape(visible(cut(str(value), limit)), quote=True).encode("ascii", "xmlcharrefreplace").decode("ascii")
+    )
 
 
 def cut(text: str, limit: int) -> str:
@@ -107,18 +110,19 @@ def templates() -> Environment:
         "measures": group_measures,
         "effort": effort,
     }
-    environment.filters["style"] = lambda names: Markup(asset(*names))
-    environment.tests["bar"] = lambda value: isinstance(value, Bar)
-    environment.tests["strong"] = lambda value: isinstance(value, Strong)
-    environment.tests["table"] = lambda value: isinstance(value, Table)
-    environment.tests["chart"] = lambda value: isinstance(value, Chart)
-    environment.tests["note"] = lambda value: isinstance(value, Note)
-    environment.filters["image"] = _image
+
+    def style(names: Iterable[str]) -> Markup:
+        return Markup(asset(*names))
+
+    environment.filters |= {"image": chart_image, "style": style}
+    environment.tests |= {
+        kind.__name__.lower(): lambda value, kind=kind: isinstance(value, kind) for kind in (Bar, Styled, Table, Chart)
+    }
     environment.globals["kinds"] = KINDS
     return environment
 
 
-def _image(chart: Chart) -> str | None:
+def chart_image(chart: Chart) -> str | None:
     """Return a chart as the address of an image, so that its style cannot reach the page; None without the library."""
     try:
         svg = chart.draw()
@@ -131,22 +135,32 @@ def report_page(report: Report) -> str:
     """Return the page of a report as ASCII text."""
     import factgym
 
-    return fill_template("report.html", {"report": report, "by": f"factgym {factgym.__version__}"})
+    values = {"report": report, "title": report.title, "by": f"factgym {factgym.__version__}"}
+    return fill_template("report.html", {**values, "styles": ("base.css", "report.css"), "policy": _REPORT_POLICY})
 
 
 def write_page(text: str, path: Path) -> Path:
-    """Write a page and return its path; a page that is there is replaced only by a complete one.
+    """Write a page and return its path; an existing page is replaced only by a complete one.
 
     Raises DataError when the file cannot be written.
     """
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with open_page(path) as page:
+        page.write(text)
+    return path
+
+
+@contextlib.contextmanager
+def open_page(path: Path) -> Iterator[IO[str]]:
+    """Open a page for writing, which gets its name when it is complete. Raises DataError when it cannot be written."""
     part = path.with_name(path.name + ".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, "ascii")
+        with part.open("w", encoding="ascii", newline="\n") as page:
+            yield page
         part.replace(path)
     except OSError as error:
         raise DataError(f"cannot write {path} ({error.strerror}): name another file") from None
     finally:
-        if part.parent.is_dir():
+        with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-    return path

@@ -13,6 +13,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from factgym.benchmarks.formats import decimal, interval
 from factgym.benchmarks.statistics.intervals import Estimate
 
 Kind = Literal["computed", "simulated", "data", "theirs"]
@@ -30,20 +31,22 @@ assert tuple(KINDS) == get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A share in [0, 1] as a bar; a page adds its interval as a whisker."""
+    """A share in [0, 1] as a bar. width: cells on a terminal; a page adds the interval as a whisker."""
 
     estimate: Estimate
     lower_is_better: bool = False
+    width: int = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Strong:
-    """Text that stands out."""
+class Styled:
+    """Text in a style of a terminal, such as "dim" or "bold red"; a page prints all of them bold."""
 
     text: str
+    style: str = "bold"
 
 
-Cell = str | Strong | Bar
+Cell = str | Styled | Bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,9 @@ class Row:
 class Table:
     """One table; the first column holds names.
 
-    source, kind: of a paper's table, such as "Table 14", and where ours in it comes from. wrap: long cells take several
-    lines on a terminal. Raises ValueError for a row that does not fit the columns.
+    source, kind: of a paper's table, such as "Table 14", and where our numbers in it come from. wrap: long cells take
+    several lines on a terminal. header: whether a terminal prints the names of the columns. Raises ValueError for a row
+    that does not fit the columns.
     """
 
     title: str
@@ -81,6 +85,7 @@ class Table:
     source: str = ""
     kind: Kind | None = None
     wrap: bool = False
+    header: bool = True
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -114,6 +119,7 @@ def make_table(
     notes: Iterable[str] = (),
     name_limit: int = 40,
     min_width: int = 0,
+    header: bool = True,
 ) -> Table:
     """Return a table whose first column holds names: left-aligned, `name_limit` characters wide at most on a terminal."""
     heads = [
@@ -125,7 +131,13 @@ def make_table(
         for i, column in enumerate(columns)
     ]
     lines = [row if isinstance(row, Row) else Row(tuple(row)) for row in rows]
-    return Table(title, tuple(heads), tuple(lines), tuple(notes))
+    return Table(title, tuple(heads), tuple(lines), tuple(notes), header=header)
+
+
+def estimate_table(title: str, head: str, estimates: Mapping[str, Estimate], min_width: int) -> Table:
+    """Return estimates by name, with their intervals and bars."""
+    rows = [(name, decimal(value.value), interval(value), Bar(value)) for name, value in estimates.items()]
+    return make_table(title, (head, "value", "95 % interval", ""), rows, min_width=min_width)
 
 
 def paper_table(
@@ -153,7 +165,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A sentence for people. fine: small print, such as a legend, and no warning. page: whether a page shows it."""
+    """A sentence for people. fine: small print, such as a legend, and no warning."""
 
     text: str
     fine: bool = False
@@ -185,29 +197,25 @@ class Report:
     table_charts: Mapping[str, Chart] = field(default_factory=dict)
 
 
+@cache
 def paper_facts(paper: str, table: str) -> Mapping[str, Any]:
     """Return the numbers that a paper prints under a key of `facts/PAPER.toml`, such as "table14"; read-only.
 
     Raises KeyError for an unknown key.
     """
-    return MappingProxyType(_facts(paper)[table])
-
-
-@cache
-def _facts(paper: str) -> dict[str, Any]:
     file = resources.files("factgym.benchmarks").joinpath("facts", f"{paper}.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+    return MappingProxyType(tomllib.loads(file.read_text("utf-8"))[table])
 
 
-def same(ours: float, theirs: float, places: int) -> bool:
+def agrees(computed: float, printed: float, places: int) -> bool:
     """Return whether a number is the printed one: within half a unit of its last digit, ties included."""
-    return abs(ours - theirs) <= 0.5 * 10.0**-places + 1e-9
+    return abs(computed - printed) <= 0.5 * 10.0**-places + 1e-9
 
 
-def notes_by_name(notes: Iterable[tuple[str, Iterable[str]]], everybody: int | None = None) -> list[str]:
-    """Return each note once, preceded by the names it is about; without names where it is about `everybody`."""
+def notes_by_name(notes: Iterable[tuple[str, Iterable[str]]], total: int | None = None) -> list[str]:
+    """Return each note once, preceded by the names it is about; without names where it is about `total` of them."""
     names: dict[str, list[str]] = {}
-    for name, own in notes:
-        for note in own:
+    for name, lines in notes:
+        for note in lines:
             names.setdefault(note, []).append(name)
-    return [note if len(who) == everybody else f"{', '.join(who)}: {note}" for note, who in names.items()]
+    return [note if len(group) == total else f"{', '.join(group)}: {note}" for note, group in names.items()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from factgym.benchmarks.formats import printable
-from factgym.benchmarks.report import KINDS, Bar, Cell, Note, Report, Section, Strong, Table
+from factgym.benchmarks.report import KINDS, Bar, Note, Report, Section, Styled, Table
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -32,10 +32,10 @@ class Meter:
 
         if self.value is None:
             return
-        filled, rest = ("#", ".") if options.ascii_only else ("━", "─")
+        filled, empty = ("#", ".") if options.ascii_only else ("━", "─")
         cells = round(min(1.0, max(0.0, self.value)) * self.width)
         yield Segment(filled * cells, console.get_style(self.style))
-        yield Segment(rest * (self.width - cells), console.get_style("dim"))
+        yield Segment(empty * (self.width - cells), console.get_style("dim"))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """Return the fixed width."""
@@ -75,7 +75,7 @@ def add(table: RichTable, *cells: RenderableType, end_section: bool = False) -> 
 
 
 def render_table(table: Table) -> Group:
-    """Return one table with its notes; ✓ where ours is a paper's number to the digits printed, ✗ where it is not."""
+    """Return one table with its notes; ✓ where our number is the paper's to the digits printed, ✗ where it is not."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -85,8 +85,9 @@ def render_table(table: Table) -> Group:
         heading = Text.assemble((f"\n{table.source}", "bold"), f"  {table.title}", (f"\n{KINDS[table.kind]}", "dim"))
         parts.append(heading)
     grid = plain_table("" if table.kind is not None or not table.title else f"\n{table.title}")
-    shown = [i for i, column in enumerate(table.columns) if not column.page_only]
-    for i in shown:
+    grid.show_header = table.header
+    indices = [i for i, column in enumerate(table.columns) if not column.page_only]
+    for i in indices:
         column = table.columns[i]
         grid.add_column(
             printable(column.name, 40),
@@ -98,20 +99,26 @@ def render_table(table: Table) -> Group:
         grid.add_column("", no_wrap=True)
     marks = {None: Text(""), True: Text("✓", "green"), False: Text("✗", "red")}
     for row in table.rows:
-        cells = [_cell(row.cells[i], table.columns[i].limit) for i in shown]
+        cells: list[RenderableType] = []
+        for i in indices:
+            cell, limit = row.cells[i], table.columns[i].limit
+            if isinstance(cell, Bar):
+                colour = "red" if cell.lower_is_better else "cyan"
+                cells.append(Meter(cell.estimate.value, cell.width, style=colour))
+            elif isinstance(cell, Styled):
+                cells.append(Text(_padded(cell.text, limit), cell.style))
+            else:
+                cells.append(Text(_padded(cell, limit)))
         add(grid, *cells, *([marks[row.agrees]] if table.marked else []), end_section=row.ends_group)
     notes = [Padding(Text(printable(note, NOTE_CHARS), "dim"), (0, 0, 0, 2)) for note in table.notes]
     return Group(*parts, grid, *notes)
 
 
-def _cell(cell: Cell, limit: int) -> RenderableType:
-    from rich.text import Text
-
-    if isinstance(cell, Bar):
-        return Meter(cell.estimate.value, style="red" if cell.lower_is_better else "cyan")
-    if isinstance(cell, Strong):
-        return Text(printable(cell.text, limit), "bold")
-    return Text(printable(cell, limit))
+def _padded(text: str, limit: int) -> str:
+    """Return printable text that keeps the spaces around it: an indented name, an aligned mark."""
+    visible = printable(text, limit)
+    before, after = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
+    return f"{' ' * min(before, 4)}{visible}{' ' * min(after, 4)}" if visible else visible
 
 
 def render_section(section: Section) -> Iterator[RenderableType]:

@@ -24,15 +24,18 @@ def audit(
 
     from factgym.benchmarks.audit import render_audit, run_audit
 
-    world = make_env(env, settings, split=split, reward=reward, path=path)
+    environment = make_env(env, settings, split=split, reward=reward, path=path)
     console = Console(highlight=False)
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("playing", total=None)
-        found = run_audit(
-            world, n=n, seed=seed, on_episode=lambda name, done: progress.update(bar, description=f"{name} {done}/{n}")
+        audit_result = run_audit(
+            environment,
+            n=n,
+            seed=seed,
+            on_episode=lambda name, done: progress.update(bar, description=f"{name} {done}/{n}"),
         )
-    console.print(render_audit(found.rows, found.judged, found.title, found.margins))
-    for note in world.warnings():
+    console.print(render_audit(audit_result.rows, audit_result.judged, audit_result.title, audit_result.margins))
+    for note in environment.warnings():
         console.print(f"\n{note}", markup=False, style="yellow")
-    if not found.passed:
+    if not audit_result.passed:
         raise typer.Exit(1)

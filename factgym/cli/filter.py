@@ -154,7 +154,7 @@ def _run(
 
 
 def _show(console: Console, selection: Any, agent: Any, world: Env[Any]) -> None:
-    from factgym.benchmarks.selection import render_selection
+    from factgym.benchmarks.tables import render_selection
 
     console.print(render_selection(selection, agent.name, world.env_spec.id))
 

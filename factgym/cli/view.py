@@ -18,6 +18,6 @@ def view(
     prices: Prices = None,
 ) -> None:
     """Write one self-contained HTML page to browse a run's episodes."""
-    from factgym.benchmarks.viewer import write_page
+    from factgym.benchmarks.viewer.page import write_page
 
     print(write_page(run, out, price_table(prices)))

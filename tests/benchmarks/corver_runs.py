@@ -91,7 +91,7 @@ def recorded(
 
 def manifest(**changes: Any) -> Json:
     config = {"source": "popqa", "split": "test", "reward": "reference", "prompt": "eval", "counter": "wiki.cooc"}
-    found: Json = {
+    result: Json = {
         "env": "corver-qa",
         "version": 1,
         "agent": "made-up",
@@ -103,27 +103,27 @@ def manifest(**changes: Any) -> Json:
         "fingerprints": {"tasks": "abc"},
         "prompts": {"eval": "p"},
     }
-    return found | changes
+    return result | changes
 
 
 def write_run(folder: Path, episodes: Sequence[Json], **changes: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(one) + "\n" for one in episodes)
+    lines = "".join(json.dumps(item) + "\n" for item in episodes)
     (folder / "episodes.jsonl").write_text(lines, "utf-8")
-    tasks = {one["task"] for one in episodes}
-    known = {"n": len(tasks), "k": max(1, len(episodes) // max(1, len(tasks)))}
-    (folder / "manifest.json").write_text(json.dumps(manifest(**(known | changes))), "utf-8")
+    tasks = {item["task"] for item in episodes}
+    values = {"n": len(tasks), "k": max(1, len(episodes) // max(1, len(tasks)))}
+    (folder / "manifest.json").write_text(json.dumps(manifest(**(values | changes))), "utf-8")
     return folder
 
 
 def random_episodes(n: int, seed: int, weights: tuple[float, float, float], *, benchmark: str = "popqa") -> list[Json]:
     """Answers whose labels come in these shares, with counts, lengths and popularity that vary."""
     rng, fixed = random.Random(seed), random.Random(f"fixed {benchmark}")
-    found = []
+    result = []
     for i in range(n):
         views = fixed.lognormvariate(6, 2)
         label = rng.choices(LABELS, weights)[0]
-        found.append(
+        result.append(
             episode(
                 f"{benchmark}-{i:04d}",
                 label,
@@ -136,4 +136,4 @@ def random_episodes(n: int, seed: int, weights: tuple[float, float, float], *, b
                 total=rng.uniform(-2, 3),
             )
         )
-    return found
+    return result

@@ -30,33 +30,33 @@ def cases(folder: Path) -> dict[str, list[Json]]:
     gold, hero, ranked = read(folder)
 
     def changed(change: Callable[[int, Json], Json | None]) -> list[Json]:
-        found = (change(i, copy.deepcopy(one)) for i, one in enumerate(hero[:FEW]))
-        return [one for one in found if one is not None]
+        result = (change(i, copy.deepcopy(item)) for i, item in enumerate(hero[:FEW]))
+        return [row for row in result if row is not None]
 
-    def empty(i: int, one: Json) -> Json:
-        return one if i % 5 else {**one, "evidence": []}
+    def empty(i: int, item: Json) -> Json:
+        return item if i % 5 else {**item, "evidence": []}
 
-    def missing(i: int, one: Json) -> Json | None:
-        return one if i % 7 else None
+    def missing(i: int, item: Json) -> Json | None:
+        return item if i % 7 else None
 
-    def twenty(i: int, one: Json) -> Json:
-        return {**one, "evidence": one["evidence"][5:] + hero[i + 1]["evidence"] + one["evidence"][:5]}
+    def twenty(i: int, item: Json) -> Json:
+        return {**item, "evidence": item["evidence"][5:] + hero[i + 1]["evidence"] + item["evidence"][:5]}
 
-    def repeated(i: int, one: Json) -> Json:
-        return {**one, "evidence": one["evidence"][:1] * 10}
+    def repeated(i: int, item: Json) -> Json:
+        return {**item, "evidence": item["evidence"][:1] * 10}
 
-    def unanswered(i: int, one: Json) -> Json:
-        return {**one, "evidence": [{**piece, "answer": ""} for piece in one["evidence"]]}
+    def unanswered(i: int, item: Json) -> Json:
+        return {**item, "evidence": [{**part, "answer": ""} for part in item["evidence"]]}
 
-    def labels(i: int, one: Json) -> Json:
-        said = one["pred_label"].lower() if i % 2 == 0 else one["pred_label"]
-        return {**one, "pred_label": "Unproven" if i % 3 == 0 else said}
+    def labels(i: int, item: Json) -> Json:
+        label = item["pred_label"].lower() if i % 2 == 0 else item["pred_label"]
+        return {**item, "pred_label": "Unproven" if i % 3 == 0 else label}
 
-    def ranked_alone(i: int, one: Json) -> Json:
-        texts = [piece["sentence"] for piece in ranked[i]["top_10"]]
-        return {"claim_id": i, "claim": one["claim"], "string_evidence": texts, "pred_label": one["pred_label"]}
+    def ranked_alone(i: int, item: Json) -> Json:
+        texts = [part["sentence"] for part in ranked[i]["top_10"]]
+        return {"claim_id": i, "claim": item["claim"], "string_evidence": texts, "pred_label": item["pred_label"]}
 
-    def gold_itself(i: int, one: Json) -> Json:
+    def gold_itself(i: int, item: Json) -> Json:
         return {key: gold[i][key] for key in ("claim", "questions", "label")}
 
     return {

@@ -21,7 +21,7 @@ WORDS = tuple(
 def episode(
     task: str,
     gold: str = POSITIVE,
-    said: str | None = POSITIVE,
+    verdict: str | None = POSITIVE,
     *,
     sample: int = 0,
     claim: str = "The plan was approved.",
@@ -36,21 +36,21 @@ def episode(
 ) -> Json:
     metrics = {
         "gold_verdict": gold,
-        "verdict": said,
+        "verdict": verdict,
         "gold_error_type": gold_error_type,
         "error_type": error_type,
         "confidence": confidence if parsed else None,
         "parsed": parsed,
         "format_ok": parsed,
-        "correct": gold == said,
+        "correct": gold == verdict,
         "gates": {"consistent": consistent},
     }
-    known = {"format": 1.0, "alignment": 0.9, "chain": 0.8, "label": float(gold == said), "diagnosis": 1.0}
-    known |= {"calibration": 0.1, "calibration_proper": 0.1, "grounded_alignment": 0.7, "grounded_chain": 0.6}
+    values = {"format": 1.0, "alignment": 0.9, "chain": 0.8, "label": float(gold == verdict), "diagnosis": 1.0}
+    values |= {"calibration": 0.1, "calibration_proper": 0.1, "grounded_alignment": 0.7, "grounded_chain": 0.6}
     reward = {
         "total": 0.5,
         "status": "scored",
-        "components": (dict.fromkeys(known, 0.0) if not parsed else known) | (components or {}),
+        "components": (dict.fromkeys(values, 0.0) if not parsed else values) | (components or {}),
         "weights": {},
         "gates": {},
         "spans": [],
@@ -75,7 +75,7 @@ def episode(
 
 
 def manifest(**changes: Any) -> Json:
-    found: Json = {
+    result: Json = {
         "env": "seva",
         "version": 1,
         "agent": "made-up",
@@ -86,16 +86,16 @@ def manifest(**changes: Any) -> Json:
         "fingerprints": {"tasks": "abc"},
         "prompts": {"system": "p"},
     }
-    return found | changes
+    return result | changes
 
 
 def write_run(folder: Path, episodes: Sequence[Json], **changes: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(one) + "\n" for one in episodes)
+    lines = "".join(json.dumps(item) + "\n" for item in episodes)
     (folder / "episodes.jsonl").write_text(lines, "utf-8")
-    tasks = {one["task"] for one in episodes}
-    known = {"n": len(tasks), "k": max(1, len(episodes) // max(1, len(tasks)))}
-    (folder / "manifest.json").write_text(json.dumps(manifest(**(known | changes))), "utf-8")
+    tasks = {item["task"] for item in episodes}
+    values = {"n": len(tasks), "k": max(1, len(episodes) // max(1, len(tasks)))}
+    (folder / "manifest.json").write_text(json.dumps(manifest(**(values | changes))), "utf-8")
     return folder
 
 
@@ -103,29 +103,29 @@ def random_episodes(n: int, seed: int = 0, *, missing: float = 0.1, accuracy: fl
     """Episodes with unbalanced labels, missing predictions, several confidences, styles and error types."""
     rng = random.Random(seed)
     gold_rng = random.Random("golds")
-    found = []
+    result = []
     for i in range(n):
         gold = POSITIVE if gold_rng.random() < 0.4 else NEGATIVE
         claim = " ".join(gold_rng.choices(WORDS, k=gold_rng.randint(3, 30)))
         gold_error = gold_rng.choice(ERROR_TYPES) if gold == NEGATIVE else None
         parsed = rng.random() >= missing
-        said = (gold if rng.random() < accuracy else LABELS[gold == POSITIVE]) if parsed else None
-        found.append(
+        predicted = (gold if rng.random() < accuracy else LABELS[gold == POSITIVE]) if parsed else None
+        result.append(
             episode(
                 f"task-{i:04d}",
                 gold,
-                said,
+                predicted,
                 claim=claim,
                 confidence=round(rng.uniform(0.5, 1.0), 2),
                 parsed=parsed,
-                error_type=rng.choice([*ERROR_TYPES, None]) if said == NEGATIVE else None,
+                error_type=rng.choice([*ERROR_TYPES, None]) if predicted == NEGATIVE else None,
                 gold_error_type=gold_error,
                 components={"alignment": round(rng.random(), 2)} if parsed else None,
             )
         )
-    return found
+    return result
 
 
 def pairs(episodes: Iterable[Json]) -> list[tuple[str, str | None]]:
-    metrics = [one["reward"]["metrics"] for one in episodes]
-    return [(one["gold_verdict"], one["verdict"]) for one in metrics]
+    metrics = [item["reward"]["metrics"] for item in episodes]
+    return [(item["gold_verdict"], item["verdict"]) for item in metrics]

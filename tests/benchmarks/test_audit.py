@@ -35,16 +35,16 @@ def _print(rows: list[AuditRow], judged: str, margins: dict[str, Estimate] | Non
 
 
 def test_a_reward_holds_when_no_exploiter_reaches_the_honest_baseline() -> None:
-    found = judge(ROWS, "v2")
-    assert found.passed and found.apart
-    assert (found.baseline, found.strongest) == ("reader", "always-partially-supported")
-    assert found.margin == pytest.approx(0.4)
+    result = judge(ROWS, "v2")
+    assert result.passed and result.apart
+    assert (result.baseline, result.strongest) == ("reader", "always-partially-supported")
+    assert result.margin == pytest.approx(0.4)
 
 
 def test_a_reward_with_a_hole_fails_and_names_the_exploiter() -> None:
-    found = judge(ROWS, "r0")
-    assert not found.passed
-    assert found.breaches == ("label-only reaches the honest baseline under r0: 0.720 against 0.700",)
+    result = judge(ROWS, "r0")
+    assert not result.passed
+    assert result.breaches == ("label-only reaches the honest baseline under r0: 0.720 against 0.700",)
 
 
 def _with_coverage(row: AuditRow, value: float) -> AuditRow:
@@ -54,11 +54,11 @@ def _with_coverage(row: AuditRow, value: float) -> AuditRow:
 def test_the_hole_is_what_a_verdict_without_evidence_is_paid() -> None:
     coverage = {"oracle": 1.0, "reader": 0.8, "overlap": 0.5, "label-only": 0.1, "always-partially-supported": 0.8}
     rows = [_with_coverage(row, coverage[row.agent]) for row in ROWS]
-    found = [ungrounded(rows, reward) for reward in ("r0", "v2")]
-    assert [row and row.agent for row in found] == ["label-only", "label-only"]
-    said = " ".join(_print(rows, "v2").split())
-    assert "r0 pays 0.720 for a verdict with hardly any evidence (label-only, coverage 0.10): 103 %" in said
-    assert "v2 pays 0.100 for a verdict with hardly any evidence (label-only, coverage 0.10): 17 %" in said
+    result = [ungrounded(rows, reward) for reward in ("r0", "v2")]
+    assert [row and row.agent for row in result] == ["label-only", "label-only"]
+    text = " ".join(_print(rows, "v2").split())
+    assert "r0 pays 0.720 for a verdict with hardly any evidence (label-only, coverage 0.10): 103 %" in text
+    assert "v2 pays 0.100 for a verdict with hardly any evidence (label-only, coverage 0.10): 17 %" in text
 
 
 def test_reaching_is_enough_to_fail() -> None:
@@ -74,9 +74,9 @@ def test_overlapping_intervals_pass_with_a_warning() -> None:
 def test_a_paired_margin_is_said_instead() -> None:
     rows = [*ROWS, _row("close", "exploiter", 0.0, 0.58)]
     for low, doubt in ((0.01, False), (-0.01, True)):
-        shown = " ".join(_print(rows, "v2", {"close": Estimate(0.02, low, 0.03, 50)}).split())
-        assert f"stays 0.020 below [{low:.3f}, 0.030] by task" in shown
-        assert ("may be chance" in shown) is doubt and "intervals overlap" not in shown
+        text = " ".join(_print(rows, "v2", {"close": Estimate(0.02, low, 0.03, 50)}).split())
+        assert f"stays 0.020 below [{low:.3f}, 0.030] by task" in text
+        assert ("may be chance" in text) is doubt and "intervals overlap" not in text
 
 
 def test_the_weakest_honest_baseline_is_the_bar_and_stays_under_the_oracle() -> None:
@@ -95,10 +95,10 @@ def test_what_cannot_be_judged_is_refused() -> None:
 
 
 def test_the_table_fits_and_speaks() -> None:
-    shown = _print(ROWS, "v2")
-    assert max(map(len, shown.splitlines())) <= 80
-    assert "0.720±.02*" in shown
-    assert "PASS  v2: no exploiter reaches reader (0.600)" in shown
-    assert "the hole is open" in " ".join(shown.split())
-    assert "claimcheck [bold]" in shown
+    text = _print(ROWS, "v2")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "0.720±.02*" in text
+    assert "PASS  v2: no exploiter reaches reader (0.600)" in text
+    assert "the hole is open" in " ".join(text.split())
+    assert "claimcheck [bold]" in text
     assert "FAIL  r0: label-only reaches" in _print(ROWS, "r0")

@@ -28,8 +28,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
 
 
 def test_the_splits_are_the_papers() -> None:
-    assert [one.name for one in data_sets()] == list(SPLITS) == ["mixed", "hard", "ood", "multihop"]
-    assert [one.env_id for one in data_sets(only=["ood"])] == ["claimcheck-ood"]
+    assert [data_set.name for data_set in data_sets()] == list(SPLITS) == ["mixed", "hard", "ood", "multihop"]
+    assert [data_set.env_id for data_set in data_sets(only=["ood"])] == ["claimcheck-ood"]
     with pytest.raises(ConfigError, match="Did you mean 'multihop'"):
         data_sets(only=["multihp"])
     with pytest.raises(ConfigError, match="contracts: no data"):
@@ -38,8 +38,8 @@ def test_the_splits_are_the_papers() -> None:
 
 def test_every_summary_is_that_of_its_run(small: tuple[Outcome, Path]) -> None:
     outcome, out = small
-    for one in outcome.results.results:
-        assert one.report == summarise(read_run(out / one.data_set / one.agent).episodes())
+    for result in outcome.results.results:
+        assert result.report == summarise(read_run(out / result.data_set / result.agent).episodes())
     numbers = json.loads((out / "report.json").read_text("utf-8"))
     assert len(numbers) == 6
     assert numbers[0]["report"]["accuracy"]["value"] == 1.0
@@ -47,9 +47,11 @@ def test_every_summary_is_that_of_its_run(small: tuple[Outcome, Path]) -> None:
 
 def test_surfaces_keep_labels_and_evidence_apart(small: tuple[Outcome, Path]) -> None:
     """A script that is told the label and shows nothing is calibrated and not grounded."""
-    results = {(one.data_set, one.agent): one.report for one in small[0].results.results}
-    label_only = {one.name: one.measures[0].estimate.value for one in results["mixed", "label-only"].surfaces}
-    oracle = {one.name: one.measures[0].estimate.value for one in results["mixed", "oracle"].surfaces}
+    results = {(result.data_set, result.agent): result.report for result in small[0].results.results}
+    label_only = {
+        surface.name: surface.measures[0].estimate.value for surface in results["mixed", "label-only"].surfaces
+    }
+    oracle = {surface.name: surface.measures[0].estimate.value for surface in results["mixed", "oracle"].surfaces}
     assert label_only["calibration"] == oracle["calibration"] == 1.0
     assert label_only["coverage"] < 0.5 < oracle["coverage"]
 
@@ -65,8 +67,8 @@ def test_the_page_and_the_terminal_show_splits_surfaces_and_the_paper(small: tup
         "Verdict-gated RL (theirs)",
     ):
         assert words in text
-    shown = printed(outcome)
-    assert "oracle (ours)" in shown and "told the right label" in " ".join(shown.split())
+    output = printed(outcome)
+    assert "oracle (ours)" in output and "told the right label" in " ".join(output.split())
     single = BENCHMARK.run(Request(runs=(out / "mixed" / "nli",)))
     assert "false supported ↓" in printed(single)
 

@@ -35,37 +35,37 @@ def table_13():
 
 
 def test_table_13_comes_out_of_our_intervals():
-    found = calibrate(table_13())
-    assert found.n == 700
-    assert found.skipped == 0
-    for bucket, (_, n, correct, share, low, high) in zip(found.buckets, TABLE_13, strict=True):
+    result = calibrate(table_13())
+    assert result.n == 700
+    assert result.skipped == 0
+    for bucket, (_, n, correct, share, low, high) in zip(result.buckets, TABLE_13, strict=True):
         assert (bucket.n, bucket.correct) == (n, correct)
-        shown = [round(100 * one, 1) for one in (bucket.share.value, bucket.share.low, bucket.share.high)]
-        assert shown == [share, low, high]
-    assert [one.name for one in found.buckets] == ["c = 0", "1 ≤ c ≤ 4", "5 ≤ c ≤ 9", "10 ≤ c ≤ 19", "c ≥ 20"]
+        text = [round(100 * item, 1) for item in (bucket.share.value, bucket.share.low, bucket.share.high)]
+        assert text == [share, low, high]
+    assert [item.name for item in result.buckets] == ["c = 0", "1 ≤ c ≤ 4", "5 ≤ c ≤ 9", "10 ≤ c ≤ 19", "c ≥ 20"]
 
 
 def test_the_jumps_are_those_of_the_text_and_two_of_them_are_within_chance():
-    found = calibrate(table_13())
-    assert [(one.at, round(100 * one.rise.value, 1)) for one in found.jumps] == [
+    result = calibrate(table_13())
+    assert [(jump.at, round(100 * jump.rise.value, 1)) for jump in result.jumps] == [
         (1, 29.0),
         (5, 17.0),
         (10, 3.0),
         (20, 8.0),
     ]
-    assert found.monotone
-    assert not found.sure
-    assert found.largest() == (1, 5)
-    assert [one.rise.low > 0 for one in found.jumps] == [True, True, False, False]
+    assert result.monotone
+    assert not result.sure
+    assert result.largest() == (1, 5)
+    assert [jump.rise.low > 0 for jump in result.jumps] == [True, True, False, False]
 
 
 def test_the_intervals_of_jumps_are_newcombes():
     """Newcombe 1998, table II, example (a): 56/70 against 48/80 gives .0524 to .3339 by method 10."""
-    found = share_difference(wilson(48, 80), wilson(56, 70))
-    assert found.value == pytest.approx(0.2)
-    assert (round(found.low, 4), round(found.high, 4)) == (0.0524, 0.3339)
+    result = share_difference(wilson(48, 80), wilson(56, 70))
+    assert result.value == pytest.approx(0.2)
+    assert (round(result.low, 4), round(result.high, 4)) == (0.0524, 0.3339)
     back = share_difference(wilson(56, 70), wilson(48, 80))
-    assert (back.low, back.high) == (-found.high, -found.low)
+    assert (back.low, back.high) == (-result.high, -result.low)
 
 
 def test_the_chance_of_the_higher_count_is_scipys():
@@ -81,16 +81,16 @@ def test_the_chance_of_the_higher_count_is_scipys():
 
 def test_order_does_not_matter_and_missing_counts_are_said():
     pairs = [*table_13(), (None, True), (None, False)]
-    found = calibrate(pairs)
-    assert found.skipped == 2
-    assert calibrate(pairs[::-1]).to_dict() == found.to_dict()
+    result = calibrate(pairs)
+    assert result.skipped == 2
+    assert calibrate(pairs[::-1]).to_dict() == result.to_dict()
 
 
 def test_a_curve_that_falls_is_said_to_fall_and_empty_buckets_are_passed_over():
-    found = calibrate([(0, True), (0, True), (7, False), (7, True), (30, True)])
-    assert not found.monotone
-    assert [one.at for one in found.jumps] == [5, 20]
-    assert found.buckets[1].share.value is None
+    result = calibrate([(0, True), (0, True), (7, False), (7, True), (30, True)])
+    assert not result.monotone
+    assert [jump.at for jump in result.jumps] == [5, 20]
+    assert result.buckets[1].share.value is None
 
 
 @pytest.mark.parametrize("edges", [(), (1, 5), (0, 5, 5), (0, 9, 3)])
@@ -105,7 +105,7 @@ def test_a_negative_count_is_refused():
 
 
 def write(path, rows):
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
 
 
@@ -116,16 +116,16 @@ def test_a_file_of_annotations_gives_the_same_curve(tmp_path):
 
 
 def test_every_word_for_right_and_wrong(tmp_path):
-    said = [(True, True), (0, False), ("Correct", True), ("unsupported", False), ("wrong", False), ("right", True)]
-    file = write(tmp_path / "a.jsonl", [{"count": None, "correct": one} for one, _ in said])
-    assert read_annotations(file) == [(None, good) for _, good in said]
+    values = [(True, True), (0, False), ("Correct", True), ("unsupported", False), ("wrong", False), ("right", True)]
+    file = write(tmp_path / "a.jsonl", [{"count": None, "correct": item} for item, _ in values])
+    assert read_annotations(file) == [(None, good) for _, good in values]
 
 
 class Pairs:
     """Takes `head | relation | tail` at its word."""
 
     def extract(self, sentences):
-        return [[Triplet(*one.split(" | "))] if one.count(" | ") == 2 else [] for one in sentences]
+        return [[Triplet(*sentence.split(" | "))] if sentence.count(" | ") == 2 else [] for sentence in sentences]
 
     def describe(self):
         return {"kind": "pairs"}
@@ -148,7 +148,7 @@ def test_sentences_are_counted_where_a_counter_is_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "expected_text"),
     [
         ("{", "line 1: no valid JSON"),
         ("[]", "line 1: an object"),
@@ -160,9 +160,9 @@ def test_sentences_are_counted_where_a_counter_is_given(tmp_path):
         ("", "holds no annotated sentence"),
     ],
 )
-def test_bad_annotations_name_the_line(tmp_path, line, says):
+def test_bad_annotations_name_the_line(tmp_path, line, expected_text):
     (tmp_path / "a.jsonl").write_text(line, "utf-8")
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(DataError, match=expected_text):
         read_annotations(tmp_path / "a.jsonl")
 
 
@@ -170,13 +170,13 @@ def test_counts_go_the_right_way_on_facts_that_people_labelled(data_dir):
     """FActScore's labelled facts, counted in six thousand Wikipedia passages that are about none of its people."""
     rows = [json.loads(line) for line in (data_dir / "factscore" / "ChatGPT.jsonl").read_text("utf-8").splitlines()]
     parts = [part for row in rows for part in row["annotations"] or ()]
-    facts = [one for part in parts for one in part.get("human-atomic-facts") or () if one["label"] in ("S", "NS")]
+    facts = [item for part in parts for item in part.get("human-atomic-facts") or () if item["label"] in ("S", "NS")]
     passages = json.loads((data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json").read_text("utf-8"))
-    counter = memory_index((f"{one['title']} {one['text']}" for one in passages), semantics="window")
-    counts = sentence_counter(counter, find_extractor("rule"))([one["text"] for one in facts])
-    found = calibrate(zip(counts, (one["label"] == "S" for one in facts), strict=True), (0, 1))
-    none, some = found.buckets
-    assert found.n + found.skipped == len(facts) == 4886
+    counter = memory_index((f"{passage['title']} {passage['text']}" for passage in passages), semantics="window")
+    counts = sentence_counter(counter, find_extractor("rule"))([fact["text"] for fact in facts])
+    result = calibrate(zip(counts, (fact["label"] == "S" for fact in facts), strict=True), (0, 1))
+    none, some = result.buckets
+    assert result.n + result.skipped == len(facts) == 4886
     assert some.n > 100
     assert some.share.value > none.share.value
-    assert found.auc > 0.5
+    assert result.auc > 0.5

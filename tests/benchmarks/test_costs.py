@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import fake_runs
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from factgym.benchmarks.costs import UNNAMED, Price, PriceTable, UsageSummary, model_of
+from factgym.benchmarks.costs import UNNAMED, Price, PriceTable, UsageSummary, cost, model_of, read_prices
 from factgym.benchmarks.metrics import summarise
+from factgym.core.errors import ConfigError
 
 Json = dict[str, Any]
 TABLE = PriceTable("USD", {"small": Price(0.1, 0.4, 0.05), "large": Price(2.5, 10.0)})
 
 
 def _turn(prompt: int, completion: int, model: str | None = "small", **more: Any) -> Json:
-    said = {"usage": {"prompt_tokens": prompt, "completion_tokens": completion}, "finish_reason": "stop"}
-    said |= {"model": model} if model else {}
-    return {"message": 2, "calls": [], "observation": "", "error": None, "completion": said | more}
+    completion_data = {"usage": {"prompt_tokens": prompt, "completion_tokens": completion}, "finish_reason": "stop"}
+    completion_data |= {"model": model} if model else {}
+    return {"message": 2, "calls": [], "observation": "", "error": None, "completion": completion_data | more}
 
 
 def _episode(task: str, turns: list[Json], verdict: str | None = "supported", **more: Any) -> Json:
     spent = [turn["completion"].get("usage", {}) for turn in turns if turn["completion"]]
-    usage = {kind: sum(one.get(kind, 0) for one in spent) for kind in ("prompt_tokens", "completion_tokens")}
+    usage = {kind: sum(item.get(kind, 0) for item in spent) for kind in ("prompt_tokens", "completion_tokens")}
     reward = fake_runs.report(0.5, metrics={"gold_verdict": "supported", "verdict": verdict})
     base = {"env": "e", "agent": "a", "stop": "submitted", "error": None, "reward": reward, "task": task}
     return {**base, "turns": turns, "usage": usage | {"requests": len(turns)}, **more}
@@ -34,30 +39,33 @@ FAULT = {"error": {"cause": "timeout", "message": "no answer"}, "stop": "error",
 
 
 def _usage(*episodes: Json, prices: PriceTable | None = TABLE, model: str | None = None) -> UsageSummary:
-    found = summarise(episodes, prices, model=model).usage
-    assert found is not None
-    return found
+    result = summarise(episodes, prices, model=model).usage
+    assert result is not None
+    return result
 
 
 def test_tokens_by_hand() -> None:
-    found = _usage(
+    result = _usage(
         _episode("a", [_turn(100, 10), _turn(200, 30)]),
         _episode("b", [_turn(60, 20)], None, stop="turn_limit"),
         _episode("c", [_turn(1000, 500)], **FAULT),
     )
-    assert {kind: one.total for kind, one in found.tokens.items()} == {"prompt_tokens": 1360, "completion_tokens": 560}
-    assert found.tokens["prompt_tokens"].per_episode.value == 180
-    assert found.tokens["completion_tokens"].per_episode.value == 30
-    assert (found.total, found.verdicts, found.per_verdict) == (1920, 1, 1920)
-    assert found.requests == 4
-    assert "reasoning_tokens" not in found.tokens, "no record names them"
+    assert {kind: item.total for kind, item in result.tokens.items()} == {
+        "prompt_tokens": 1360,
+        "completion_tokens": 560,
+    }
+    assert result.tokens["prompt_tokens"].per_episode.value == 180
+    assert result.tokens["completion_tokens"].per_episode.value == 30
+    assert (result.total, result.verdicts, result.per_verdict) == (1920, 1, 1920)
+    assert result.requests == 4
+    assert "reasoning_tokens" not in result.tokens, "no record names them"
 
 
 def test_money_by_hand() -> None:
     """Exact fractions; the fault is paid for like the rest, and its cost falls on the verdicts of the others."""
     cached = _turn(1000, 100)
     cached["completion"]["usage"]["cached_tokens"] = 600
-    found = _usage(
+    result = _usage(
         _episode("a", [cached, _turn(300, 70, "large")]),
         _episode("b", [_turn(50, 5)]),
         _episode("c", [_turn(20_000, 0)], **FAULT),
@@ -67,76 +75,76 @@ def test_money_by_hand() -> None:
     a += per * (300 * Fraction("2.5") + 70 * 10)
     b = per * (50 * Fraction("0.1") + 5 * Fraction("0.4"))
     c = per * 20_000 * Fraction("0.1")
-    assert found is not None and found.per_episode is not None
-    assert found.total == pytest.approx(float(a + b + c), abs=1e-9)
-    assert found.per_episode.value == pytest.approx(float((a + b) / 2), abs=1e-9)
-    assert found.per_verdict == pytest.approx(float((a + b + c) / 2), abs=1e-9)
-    assert (found.currency, found.unpriced, found.unmetered) == ("USD", {}, 0)
+    assert result is not None and result.per_episode is not None
+    assert result.total == pytest.approx(float(a + b + c), abs=1e-9)
+    assert result.per_episode.value == pytest.approx(float((a + b) / 2), abs=1e-9)
+    assert result.per_verdict == pytest.approx(float((a + b + c) / 2), abs=1e-9)
+    assert (result.currency, result.unpriced, result.unmetered) == ("USD", {}, 0)
 
 
 def test_a_turn_that_names_no_model_is_the_agents() -> None:
     turns = [_turn(100, 10, None)]
-    found = _usage(_episode("a", turns), model="large").money
-    assert found is not None and found.total == pytest.approx(100 * 2.5e-6 + 10 * 1e-5, abs=1e-12)
+    result = _usage(_episode("a", turns), model="large").money
+    assert result is not None and result.total == pytest.approx(100 * 2.5e-6 + 10 * 1e-5, abs=1e-12)
     unnamed = _usage(_episode("a", turns)).money
     assert unnamed is not None
     assert (unnamed.total, unnamed.per_episode, unnamed.unpriced) == (0.0, None, {UNNAMED: 110})
 
 
 def test_a_model_without_a_price_leaves_only_a_partial_sum() -> None:
-    found = _usage(_episode("a", [_turn(100, 0), _turn(7, 3, "unheard-of")])).money
-    assert found is not None
-    assert found.total == pytest.approx(1e-5)
-    assert (found.per_episode, found.per_verdict) == (None, None)
-    assert found.unpriced == {"unheard-of": 10}
+    result = _usage(_episode("a", [_turn(100, 0), _turn(7, 3, "unheard-of")])).money
+    assert result is not None
+    assert result.total == pytest.approx(1e-5)
+    assert (result.per_episode, result.per_verdict) == (None, None)
+    assert result.unpriced == {"unheard-of": 10}
 
 
 def test_what_no_turn_accounts_for_is_paid_as_well() -> None:
     """A reply whose turn was never finished is in the episode's usage only."""
     usage = {"prompt_tokens": 300, "completion_tokens": 40, "requests": 2}
-    found = _usage(_episode("a", [_turn(100, 10, "large")], usage=usage), model="small").money
-    assert found is not None and found.total == pytest.approx(300 * 2.5e-6 + 40 * 1e-5, abs=1e-12)
+    result = _usage(_episode("a", [_turn(100, 10, "large")], usage=usage), model="small").money
+    assert result is not None and result.total == pytest.approx(300 * 2.5e-6 + 40 * 1e-5, abs=1e-12)
 
 
 def test_an_episode_without_counts_is_said_and_not_guessed() -> None:
     silent = {**_episode("b", [{**_turn(0, 0), "completion": {}}]), "usage": {"requests": 3}}
-    found = _usage(_episode("a", [_turn(100, 10)]), silent)
-    assert found.tokens["prompt_tokens"].per_episode.n == 1
-    assert found.requests == 4
-    assert found.money is not None
-    assert (found.money.unmetered, found.money.per_episode) == (1, None)
+    result = _usage(_episode("a", [_turn(100, 10)]), silent)
+    assert result.tokens["prompt_tokens"].per_episode.n == 1
+    assert result.requests == 4
+    assert result.money is not None
+    assert (result.money.unmetered, result.money.per_episode) == (1, None)
     alone = _usage(silent)
     assert (alone.total, alone.per_verdict, alone.tokens, alone.requests) == (None, None, {}, 3)
 
 
 def test_a_fault_before_the_first_reply_hides_no_cost() -> None:
-    found = _usage(_episode("a", [_turn(100, 10)]), {**_episode("b", [], **FAULT), "usage": None}).money
-    assert found is not None and found.per_episode is not None
-    assert (found.unmetered, found.per_episode.value) == (0, pytest.approx(1.4e-5))
+    result = _usage(_episode("a", [_turn(100, 10)]), {**_episode("b", [], **FAULT), "usage": None}).money
+    assert result is not None and result.per_episode is not None
+    assert (result.unmetered, result.per_episode.value) == (0, pytest.approx(1.4e-5))
 
 
 def test_the_manifest_names_the_model() -> None:
     assert model_of({"agent_details": {"model": "m"}}) == "m"
     assert model_of({"agent_details": {"kind": "user", "describe": {"model": "m"}}}) == "m"
-    for other in ({}, {"agent_details": None}, {"agent_details": {"model": 3}}, {"agent_details": {"model": ""}}):
-        assert model_of(other) is None
+    for second in ({}, {"agent_details": None}, {"agent_details": {"model": 3}}, {"agent_details": {"model": ""}}):
+        assert model_of(second) is None
 
 
 def test_retries_and_truncated_replies_are_counted() -> None:
     retries = [{"cause": "rate_limit", "waited": 1.5}, {"cause": "timeout", "waited": 4.0}]
-    found = _usage(
+    result = _usage(
         _episode("a", [_turn(1, 1, retries=retries), _turn(1, 1, finish_reason="length"), _turn(1, 1)]),
         _episode("b", [_turn(1, 1, finish_reason="tool_calls", retries=retries[:1])]),
         _episode("c", [_turn(1, 1, finish_reason=None)]),
     )
-    assert (found.retries, found.waited) == ({"rate_limit": 2, "timeout": 1}, 7.0)
-    assert found.truncated.value == pytest.approx(1 / 4), "one of the four replies whose end is known"
+    assert (result.retries, result.waited) == ({"rate_limit": 2, "timeout": 1}, 7.0)
+    assert result.truncated.value == pytest.approx(1 / 4), "one of the four replies whose end is known"
 
 
 def test_seconds_are_means_over_turns() -> None:
     turns = [{**_turn(1, 1), "seconds": {"model": s, "tool": s / 10}} for s in (1.0, 2.0, 6.0)]
-    found = _usage(_episode("a", turns[:2]), _episode("b", turns[2:]), _episode("c", [_turn(1, 1)]))
-    assert {kind: one.value for kind, one in found.seconds.items()} == {
+    result = _usage(_episode("a", turns[:2]), _episode("b", turns[2:]), _episode("c", [_turn(1, 1)]))
+    assert {kind: item.value for kind, item in result.seconds.items()} == {
         "model": pytest.approx(3.0),
         "tool": pytest.approx(0.3),
     }
@@ -150,22 +158,123 @@ def test_a_scripted_agent_took_nothing() -> None:
 @pytest.mark.parametrize("odd", [None, 7, "x", [], [1], {"prompt_tokens": "7", "completion_tokens": True}, {"a": 1}])
 def test_odd_shapes_are_unknown_not_a_crash(odd: Any) -> None:
     turn = {"message": 2, "calls": [], "error": None, "completion": odd, "seconds": odd}
-    asked = {"message": 2, "calls": [], "error": None, "completion": {"usage": odd, "retries": odd, "model": odd}}
-    found = summarise([{**_episode("a", []), "turns": [turn, asked], "usage": odd}], TABLE).usage
-    assert found is None or (found.total is None and found.tokens == {})
+    requested = {"message": 2, "calls": [], "error": None, "completion": {"usage": odd, "retries": odd, "model": odd}}
+    result = summarise([{**_episode("a", []), "turns": [turn, requested], "usage": odd}], TABLE).usage
+    assert result is None or (result.total is None and result.tokens == {})
 
 
 def test_a_larger_run_agrees_with_a_plain_recount() -> None:
-    episodes = [one for i in range(40) for one in fake_runs.group(i, 4)]
-    found = _usage(*episodes)
-    played = [one for one in episodes if one["error"] is None]
+    episodes = [episode for i in range(40) for episode in fake_runs.group(i, 4)]
+    result = _usage(*episodes)
+    played = [episode for episode in episodes if episode["error"] is None]
     assert len(played) < len(episodes)
-    for kind, tokens in found.tokens.items():
-        assert tokens.total == sum(one["usage"][kind] for one in episodes)
-        assert tokens.per_episode.value == pytest.approx(np.mean([one["usage"][kind] for one in played]))
-        assert tokens.per_episode.n == len({one["task"] for one in played})
-    assert found.requests == sum(one["usage"]["requests"] for one in episodes)
-    replies = [turn["completion"] for one in episodes for turn in one["turns"]]
-    assert found.truncated.value == pytest.approx(np.mean([one["finish_reason"] == "length" for one in replies]))
-    assert sum(found.retries.values()) == sum(len(one["retries"]) for one in replies)
-    assert found.verdicts == sum(one["reward"]["metrics"]["verdict"] is not None for one in played)
+    for kind, tokens in result.tokens.items():
+        assert tokens.total == sum(episode["usage"][kind] for episode in episodes)
+        assert tokens.per_episode.value == pytest.approx(np.mean([item["usage"][kind] for item in played]))
+        assert tokens.per_episode.n == len({item["task"] for item in played})
+    assert result.requests == sum(episode["usage"]["requests"] for episode in episodes)
+    replies = [turn["completion"] for episode in episodes for turn in episode["turns"]]
+    assert result.truncated.value == pytest.approx(np.mean([reply["finish_reason"] == "length" for reply in replies]))
+    assert sum(result.retries.values()) == sum(len(reply["retries"]) for reply in replies)
+    assert result.verdicts == sum(item["reward"]["metrics"]["verdict"] is not None for item in played)
+
+
+# A user's price table: both forms mean the same, and whatever is wrong is named with its file and key.
+
+GOOD = """
+currency = "USD"
+
+[models."Qwen/Qwen3-8B"]
+input = 0.1
+output = 0.4
+cached_input = 0.05
+
+[models.plain]
+input = 1
+output = 2
+"""
+
+
+def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
+    expected = PriceTable("USD", {"Qwen/Qwen3-8B": Price(0.1, 0.4, 0.05), "plain": Price(1.0, 2.0)})
+    (tmp_path / "p.toml").write_text(GOOD)
+    models = {"Qwen/Qwen3-8B": {"input": 0.1, "output": 0.4, "cached_input": 0.05}, "plain": {"input": 1, "output": 2}}
+    (tmp_path / "p.json").write_text(json.dumps({"currency": "USD", "models": models}))
+    assert read_prices(tmp_path / "p.toml") == read_prices(str(tmp_path / "p.json")) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("currency", "curency", r"unknown key 'curency'\. Did you mean 'currency'"),
+        ('currency = "USD"', "", "'currency' is missing"),
+        ('"USD"', "7", "'currency' must be a name"),
+        ('"USD"', '" "', "'currency' must be a name"),
+        ("models.", "modles.", r"unknown key 'modles'\. Did you mean 'models'"),
+        ("output = 0.4", "outptu = 0.4", r'models\."Qwen/Qwen3-8B": unknown key \'outptu\'\. Did you mean \'output\''),
+        ("output = 0.4", "", r"models\.\"Qwen/Qwen3-8B\": 'output' is missing"),
+        ("= 0.05", '= "0.05"', r'models\."Qwen/Qwen3-8B"\.cached_input must be a number from 0'),
+        ("input = 1", "input = true", r'models\."plain"\.input must be a number'),
+        ("input = 1", "input = -1", "must be a number from 0"),
+        ("input = 1", "input = nan", "must be a number from 0"),
+        ("input = 1", "input = inf", "must be a number from 0"),
+        ("[models.plain]\ninput = 1\noutput = 2", "[models]\nplain = 3", r'models\."plain" must hold'),
+        (GOOD, 'currency = "USD"\nmodels = {}', "must name at least one model"),
+        (GOOD, 'currency = "USD"', "'models' is missing"),
+        ("[models.plain]", "[models.plain", "no valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
+    path = tmp_path / "prices.toml"
+    assert before in GOOD
+    path.write_text(GOOD.replace(before, after))
+    with pytest.raises(ConfigError, match=message) as raised:
+        read_prices(path)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("p.yaml", b"", "a .toml or a .json file"),
+        ("p.json", b"[1]", "not list"),
+        ("p.json", b'{"currency": "USD",', "no valid JSON"),
+        ("p.json", b'{"currency": "\xff"}', "not UTF-8"),
+        ("p.json", b"[" * 100_000, "no valid JSON"),
+        ("p.json", b'{"currency": "USD", "models": {"m": {"input": NaN, "output": 1}}}', "must be a number"),
+        ("p.json", b'{"currency": "USD", "models": {"m": {"input": 1' + b"0" * 400 + b', "output": 1}}}', "a number"),
+    ],
+)
+def test_unusable_files_are_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ConfigError, match=message):
+        read_prices(tmp_path / name)
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read the price table .*none\.toml"):
+        read_prices(tmp_path / "none.toml")
+
+
+TOKENS = st.integers(0, 10**9)
+RATES = st.integers(0, 10**6).map(lambda n: n / 1000)
+
+
+@given(TOKENS, TOKENS, TOKENS, RATES, RATES, st.none() | RATES)
+def test_costs_agree_with_exact_fractions(
+    prompt: int, cached: int, completion: int, rate: float, out: float, again: float | None
+) -> None:
+    cached = min(cached, prompt)
+    usage = {"prompt_tokens": prompt, "cached_tokens": cached, "completion_tokens": completion, "reasoning_tokens": 9}
+    result = cost(usage, Price(rate, out, again))
+    reread = rate if again is None else again
+    exact = (prompt - cached) * Fraction(rate) + cached * Fraction(reread) + completion * Fraction(out)
+    assert result == pytest.approx(float(exact / 10**6), rel=1e-12, abs=1e-9)
+
+
+def test_what_is_not_counted_has_no_cost() -> None:
+    price = Price(1.0, 1.0)
+    assert cost({}, price) is None
+    assert cost({"prompt_tokens": 5}, price) is None
+    assert cost({"completion_tokens": 5}, price) is None
+    assert cost({"prompt_tokens": 0, "completion_tokens": 0}, price) == 0.0

@@ -36,33 +36,33 @@ def random_run(folder: Path, n: int, seed: int, benchmark: str = "hotpotqa") -> 
 
 def test_the_shares_are_those_of_a_plain_count(tmp_path):
     run, rows = random_run(tmp_path / "run", 200, 0)
-    found = evaluate_runs(run).scores["hotpotqa"]
+    result = evaluate_runs(run).scores["hotpotqa"]
     metrics = [row["reward"]["metrics"] for row in rows]
-    right = sum(one["em"] for one in metrics)
-    sufficient = sum("Paris" in one["evidence"] for one in metrics)
-    both = sum(one["em"] and "Paris" in one["evidence"] for one in metrics)
-    assert found.em.value == right / 200
-    assert found.evidence.value == sufficient / 200
-    assert found.joint.value == both / 200
-    assert found.presence.value == sum(bool(one["evidence"]) for one in metrics) / 200
-    peer = binomtest(both, 200).proportion_ci(method="wilson")
-    assert (found.joint.low, found.joint.high) == pytest.approx((peer.low, peer.high))
+    right = sum(item["em"] for item in metrics)
+    sufficient = sum("Paris" in item["evidence"] for item in metrics)
+    pair = sum(item["em"] and "Paris" in item["evidence"] for item in metrics)
+    assert result.em.value == right / 200
+    assert result.evidence.value == sufficient / 200
+    assert result.joint.value == pair / 200
+    assert result.presence.value == sum(bool(item["evidence"]) for item in metrics) / 200
+    peer = binomtest(pair, 200).proportion_ci(method="wilson")
+    assert (result.joint.low, result.joint.high) == pytest.approx((peer.low, peer.high))
 
 
 def test_the_joint_rate_is_never_above_either_part(tmp_path):
     for seed in range(5):
         run, _ = random_run(tmp_path / str(seed), 60, seed)
-        found = evaluate_runs(run).scores["hotpotqa"]
-        assert found.joint.value <= min(found.em.value, found.evidence.value) <= 1
-        assert found.evidence.value <= found.presence.value
+        result = evaluate_runs(run).scores["hotpotqa"]
+        assert result.joint.value <= min(result.em.value, result.evidence.value) <= 1
+        assert result.evidence.value <= result.presence.value
 
 
 def test_the_average_counts_each_benchmark_the_same(tmp_path):
-    one, _ = random_run(tmp_path / "a", 10, 1, "nq")
-    other, _ = random_run(tmp_path / "b", 90, 2, "popqa")
-    found = evaluate_runs([one, other])
-    parts = [found.scores[name].em.value for name in ("nq", "popqa")]
-    assert found.average["em"].value == pytest.approx(sum(parts) / 2)
+    item, _ = random_run(tmp_path / "a", 10, 1, "nq")
+    second, _ = random_run(tmp_path / "b", 90, 2, "popqa")
+    result = evaluate_runs([item, second])
+    parts = [result.scores[name].em.value for name in ("nq", "popqa")]
+    assert result.average["em"].value == pytest.approx(sum(parts) / 2)
 
 
 def test_any_accepted_answer_in_the_evidence_is_enough_and_words_are_whole(tmp_path):
@@ -71,8 +71,8 @@ def test_any_accepted_answer_in_the_evidence_is_enough_and_words_are_whole(tmp_p
         episode("hotpotqa-1", golds=("1",), evidence="It was in 1975."),
         episode("hotpotqa-2", golds=(), evidence="anything"),
     ]
-    found = evaluate_runs(write_run(tmp_path, rows)).scores["hotpotqa"]
-    assert found.evidence.value == pytest.approx(1 / 3)
+    result = evaluate_runs(write_run(tmp_path, rows)).scores["hotpotqa"]
+    assert result.evidence.value == pytest.approx(1 / 3)
 
 
 class Fussy(Judge):
@@ -104,14 +104,14 @@ def test_a_judge_is_asked_once_a_span_and_its_failures_are_left_out(tmp_path):
         episode("hotpotqa-2", evidence="  "),
     ]
     judge = Fussy()
-    found = evaluate_runs(write_run(tmp_path, rows), judge=judge)
-    scores = found.scores["hotpotqa"]
-    assert [one["question"] for one in judge.asked] == ["Question hotpotqa-0?", "Question hotpotqa-1?"]
+    result = evaluate_runs(write_run(tmp_path, rows), judge=judge)
+    scores = result.scores["hotpotqa"]
+    assert [item["question"] for item in judge.asked] == ["Question hotpotqa-0?", "Question hotpotqa-1?"]
     assert judge.asked[0]["answer"] == "Lutetia\n(also accepted: Paris)"
     assert (scores.evidence.value, scores.evidence.n) == (0.5, 2)
     assert (scores.joint.value, scores.em.n) == (0.5, 3)
-    assert "judged by fussy" in found.judge
-    assert any("1 answer that the judge could not judge" in note for note in found.notes)
+    assert "judged by fussy" in result.judge
+    assert any("1 answer that the judge could not judge" in note for note in result.notes)
 
 
 def test_the_stand_in_says_that_it_is_one(tmp_path):
@@ -121,15 +121,15 @@ def test_the_stand_in_says_that_it_is_one(tmp_path):
 
 def test_faults_are_left_out_and_counted(tmp_path):
     rows = [episode("hotpotqa-0"), episode("hotpotqa-1", error={"cause": "timeout", "message": "…"})]
-    found = evaluate_runs(write_run(tmp_path, rows))
-    assert (found.n, found.errors) == (1, 1)
+    result = evaluate_runs(write_run(tmp_path, rows))
+    assert (result.n, result.errors) == (1, 1)
 
 
 def test_questions_without_gold_evidence_say_so(tmp_path):
     rows = [episode("nq-0", benchmark="nq", evidence_f1=None)]
-    found = evaluate_runs(write_run(tmp_path, rows, source="nq"))
-    assert found.scores["nq"].evidence_f1.value is None
-    assert any("No gold evidence on nq" in note for note in found.notes)
+    result = evaluate_runs(write_run(tmp_path, rows, source="nq"))
+    assert result.scores["nq"].evidence_f1.value is None
+    assert any("No gold evidence on nq" in note for note in result.notes)
 
 
 def test_what_is_no_run_of_the_solver_is_refused(tmp_path):
@@ -156,26 +156,26 @@ def test_hostile_records_break_nothing(tmp_path):
         "answer": None,
     }
     odd["task_view"] = []
-    found = evaluate_runs(write_run(tmp_path, [odd])).scores["hotpotqa"]
-    assert (found.em.value, found.presence.value, found.searches.value, found.f1.value) == (1.0, 0.0, None, None)
+    result = evaluate_runs(write_run(tmp_path, [odd])).scores["hotpotqa"]
+    assert (result.em.value, result.presence.value, result.searches.value, result.f1.value) == (1.0, 0.0, None, None)
 
 
 def test_the_tables_fit_eighty_columns_and_mark_what_the_paper_says(tmp_path):
-    one, _ = random_run(tmp_path / "a", 20, 1, "nq")
-    other, _ = random_run(tmp_path / "b", 20, 2, "2wikimultihopqa")
-    outcome = BENCHMARK.run(Request(runs=(one, other), out=tmp_path / "out", paper=True))
-    found = outcome.results
-    said = printed(outcome)
+    item, _ = random_run(tmp_path / "a", 20, 1, "nq")
+    second, _ = random_run(tmp_path / "b", 20, 2, "2wikimultihopqa")
+    outcome = BENCHMARK.run(Request(runs=(item, second), out=tmp_path / "out", paper=True))
+    result = outcome.results
+    output = printed(outcome)
     checked((tmp_path / "out" / "report.html").read_text("ascii"))
     for part in ("nq: 20 questions", "mean of the benchmarks", "Table 2", "Tables 1, 7", "EVE-Agent", "NOT judged"):
-        assert part in said, part
+        assert part in output, part
     assert (tmp_path / "out" / "report.json").is_file()
-    table_2, table_3, table_4, _ = paper_tables(found.reports)
+    table_2, table_3, table_4, _ = paper_tables(result.reports)
     cells = {row.cells[0]: row.cells[1:] for row in table_3.rows}
     assert cells["Dr. Zero"][4] == "best" and cells["EVE-Agent"][4] == "–"
-    ours = {row.cells[0]: row.cells[1:] for row in table_2.rows}["made-up (ours)"]
-    assert ours[0] != "–" and ours[1] == "–"
-    assert ours[-1] == "–", "the mean of two benchmarks must not stand in the column of the mean of seven"
+    computed = {row.cells[0]: row.cells[1:] for row in table_2.rows}["made-up (ours)"]
+    assert computed[0] != "–" and computed[1] == "–"
+    assert computed[-1] == "–", "the mean of two benchmarks must not stand in the column of the mean of seven"
     assert {row.cells[0]: row.cells[1:] for row in table_4.rows}["EVE-Agent"] == (*["–"] * 7, "best")
 
 
@@ -199,11 +199,11 @@ class Strict:
 def test_a_judge_of_ones_own_judges_at_the_command_line(tmp_path):
     (tmp_path / "judge.py").write_text(JUDGE, "utf-8")
     spans = ("The capital is Paris.", "It rained in Rome.", "")
-    run = write_run(tmp_path / "run", [episode(f"hotpotqa-{i}", evidence=one) for i, one in enumerate(spans)])
-    given = ["benchmark", "eve", "--run", str(run), "--out", str(tmp_path / "out")]
+    run = write_run(tmp_path / "run", [episode(f"hotpotqa-{i}", evidence=item) for i, item in enumerate(spans)])
+    arguments = ["benchmark", "eve", "--run", str(run), "--out", str(tmp_path / "out")]
     judge = ["--set", f"judge={tmp_path / 'judge.py'}:Strict", "--set", "judge_settings.word=Rome"]
-    found = CliRunner().invoke(app, [*given, *judge])
-    assert found.exit_code == 0, found.output
+    result = CliRunner().invoke(app, [*arguments, *judge])
+    assert result.exit_code == 0, result.output
     (report,) = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["reports"]
     assert report["benchmarks"]["hotpotqa"]["evidence"]["value"] == pytest.approx(1 / 3)
     assert "judge.py:Strict" in report["judge"]

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pages import checked
 from pages import printed as written
+from profact_cases import FEW, cases
 from typer.testing import CliRunner
 
 from factgym.benchmarks.benchmark import Outcome, Request, baselines, chosen_agents
 from factgym.benchmarks.page import report_page
 from factgym.benchmarks.profact.benchmark import AVERITEC, BENCHMARK, GENERATED, data_sets, facts, paper_tables
 from factgym.benchmarks.profact.predictions import read_predictions
-from factgym.benchmarks.profact.report import evaluate_predictions, evaluate_run
+from factgym.benchmarks.profact.report import ProFactReport, evaluate_predictions, evaluate_run
 from factgym.cli.main import app
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.datasets.averitec import LABELS, FactChecks, read_fact_checks
 from factgym.rewards.profact.meteor import match_texts
 from factgym.rewards.profact.stages import CUTOFFS
+from factgym.rewards.profact.tokens import nltk_tokens, sentences, treebank_tokens
 
 Json = dict[str, Any]
 
@@ -100,8 +104,8 @@ class TestPredictions:
         from factgym.benchmarks.profact import report
 
         monkeypatch.setattr(report, "match_texts", lambda *_, **__: match_at(0.25))
-        found = evaluate_predictions(predictions(tmp_path, prediction(0, LABELS[0])), checks(tmp_path)[:1])
-        assert [found.averitec[cutoff].value for cutoff in CUTOFFS] == [1, 1, 0, 0, 0, 0]
+        result = evaluate_predictions(predictions(tmp_path, prediction(0, LABELS[0])), checks(tmp_path)[:1])
+        assert [result.averitec[cutoff].value for cutoff in CUTOFFS] == [1, 1, 0, 0, 0, 0]
 
     def test_labels_are_compared_letter_by_letter_as_the_scorer_does(self, tmp_path):
         file = predictions(tmp_path, prediction(0, "supported"), prediction(1, LABELS[1]))
@@ -114,7 +118,7 @@ class TestPredictions:
         assert evaluate_predictions(predictions(tmp_path, *rows), checks(tmp_path)[:2]).unanswered.value == 0.5
 
     @pytest.mark.parametrize(
-        ("row", "said"),
+        ("row", "message"),
         [
             ({"claim_id": 0, "evidence": "none"}, "'evidence' must be a list"),
             ({"claim_id": 0, "evidence": [{"question": "Who?"}]}, "an answer must be a text"),
@@ -124,10 +128,10 @@ class TestPredictions:
             ({"claim_id": 0, "questions": [{"question": "Who?"}]}, "'questions' is not as in AVeriTeC's files"),
         ],
     )
-    def test_what_is_no_prediction_is_named(self, tmp_path, row, said):
+    def test_what_is_no_prediction_is_named(self, tmp_path, row, message):
         with pytest.raises(DataError, match=r"mine\.json entry 1: .*") as error:
             read_predictions(predictions(tmp_path, row))
-        assert said in str(error.value)
+        assert message in str(error.value)
 
     def test_a_claim_is_predicted_once(self, tmp_path):
         with pytest.raises(DataError, match=r"entry 2: claim 1 is predicted twice \(entry 1 too\)"):
@@ -136,9 +140,9 @@ class TestPredictions:
     def test_predictions_of_another_split_are_refused(self, tmp_path):
         with pytest.raises(DataError, match="1 prediction of claims that the gold file does not have"):
             evaluate_predictions(predictions(tmp_path, prediction(77, "Refuted")), checks(tmp_path))
-        other = {**prediction(1, "Refuted"), "claim": "Fish can sing."}
+        second = {**prediction(1, "Refuted"), "claim": "Fish can sing."}
         with pytest.raises(DataError, match=r"claim 1 reads 'Fish can sing\.'"):
-            evaluate_predictions(predictions(tmp_path, other), checks(tmp_path))
+            evaluate_predictions(predictions(tmp_path, second), checks(tmp_path))
 
     @pytest.mark.parametrize("content", [b"[]", b"", b"{", b'[{"claim_id": 0}', b"\xff\xfe", b"[3]"])
     def test_files_that_are_no_predictions(self, tmp_path, content):
@@ -170,13 +174,13 @@ class TestRuns:
         outcome, _ = small
         report = outcome.results.results[1].report
         lines = (Path(report.source) / "episodes.jsonl").read_text("utf-8").splitlines()
-        found = []
+        result = []
         for line in lines:
             episode = json.loads(line)
             gold = episode["task_view"]["gold"]["questions"]
-            asked = episode["reward"]["metrics"]["questions"]
-            found.append(match_texts(asked, [one["question"] for one in gold]).score)
-        assert report.question.value == pytest.approx(sum(found) / len(found))
+            requested = episode["reward"]["metrics"]["questions"]
+            result.append(match_texts(requested, [item["question"] for item in gold]).score)
+        assert report.question.value == pytest.approx(sum(result) / len(result))
 
     def test_faults_are_left_out_and_counted(self, small, tmp_path):
         outcome, _ = small
@@ -204,7 +208,7 @@ class TestRuns:
                 "usage": {"prompt_tokens": 1000 * (i + 1), "completion_tokens": 10, "requests": 3},
                 "seconds": i,
             }
-        (tmp_path / "episodes.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines), "utf-8")
+        (tmp_path / "episodes.jsonl").write_text("".join(json.dumps(item) + "\n" for item in lines), "utf-8")
         report = evaluate_run(tmp_path)
         assert report.usage is not None
         assert report.usage.tokens["prompt_tokens"].total == 36_000
@@ -220,7 +224,7 @@ class TestRuns:
         metrics |= {"questions": 3, "pairs": [["one"], None], "searches": ["x"], "store": 7, "verdict": "[red]\u202e"}
         (tmp_path / "episodes.jsonl").write_text(json.dumps(episode) + "\n", "utf-8")
         report = evaluate_run(tmp_path)
-        assert (report.n, report.asked.value, report.no_label.value) == (1, 0.0, 1.0)
+        assert (report.n, report.questions.value, report.no_label.value) == (1, 0.0, 1.0)
         written(read(tmp_path))
 
     def test_a_run_of_another_environment_is_refused(self, small, tmp_path):
@@ -247,10 +251,10 @@ class TestRuns:
 class TestBenchmark:
     def test_numbers_are_written_as_json(self, small):
         _, out = small
-        found = json.loads((out / "report.json").read_text("utf-8"))
-        assert [one["agent"] for one in found] == ["oracle", "workflow"]
-        assert set(found[0]["report"]["averitec"]) == {str(cutoff) for cutoff in CUTOFFS}
-        assert found[0]["report"]["accuracy"]["value"] == 1.0
+        result = json.loads((out / "report.json").read_text("utf-8"))
+        assert [row["agent"] for row in result] == ["oracle", "workflow"]
+        assert set(result[0]["report"]["averitec"]) == {str(cutoff) for cutoff in CUTOFFS}
+        assert result[0]["report"]["accuracy"]["value"] == 1.0
 
     def test_it_goes_on_where_it_stopped(self, small):
         _, out = small
@@ -273,8 +277,8 @@ class TestBenchmark:
         gold = gold_file(tmp_path)
         (generated,) = data_sets()
         assert (generated.name, generated.path) == (GENERATED, None)
-        (named,) = data_sets(gold)
-        assert (named.name, named.path, named.config["split"]) == (AVERITEC, gold, "dev")
+        (by_name,) = data_sets(gold)
+        assert (by_name.name, by_name.path, by_name.config["split"]) == (AVERITEC, gold, "dev")
         assert data_sets(tmp_path, settings={"split": "train"})[0].config["split"] == "train"
         (tmp_path / "averitec").mkdir()
         gold_file(tmp_path / "averitec")
@@ -314,12 +318,12 @@ class TestBenchmark:
 class TestPaper:
     def test_the_facts_are_of_one_shape(self):
         for table in ("table1", "table2"):
-            found = facts(table)
-            for row in found["rows"]:
-                assert all(len(value) == len(found["llms"]) for key, value in row.items() if key != "method")
+            result = facts(table)
+            for row in result["rows"]:
+                assert all(len(value) == len(result["llms"]) for key, value in row.items() if key != "method")
 
     def test_both_tables_have_theirs_and_ours(self, small):
-        reports = {one.agent: one.report for one in small[0].results.results}
+        reports = {result.agent: result.report for result in small[0].results.results}
         first, second = paper_tables(reports)
         assert len(first.rows) == 5 * 4 + 2
         assert len(second.rows) == 2 * 4 + 2
@@ -332,7 +336,7 @@ class TestPaper:
 
 class TestOptions:
     @pytest.mark.parametrize(
-        ("options", "said"),
+        ("options", "message"),
         [
             (["profact", "--run", "runs/x", "--agent", "workflow"], "leave out --agent"),
             (["profact", "--run", "runs/x"], "is no run"),
@@ -341,8 +345,84 @@ class TestOptions:
             (["seva", "--set", "predictions=dev.json"], "seva has no setting"),
         ],
     )
-    def test_what_does_not_go_together_is_said(self, options, said, tmp_path, monkeypatch):
+    def test_what_does_not_go_together_is_said(self, options, message, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         done = CliRunner().invoke(app, ["benchmark", *options])
         assert done.exit_code != 0
-        assert said in str(done.exception)
+        assert message in str(done.exception)
+
+
+# Our scores beside those of AVeriTeC's official scorer on the same predictions, to 1e-9.
+
+GOLDEN = json.loads((Path(__file__).parent / "profact_golden.json").read_text("utf-8"))
+CASES = tuple(GOLDEN["cases"])
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def punkt_tokens(text: str) -> list[str]:
+    """The official scorer's tokens: sentences as Punkt cut them where our rule cuts otherwise."""
+    cuts = GOLDEN["sentences"].get(digest(text))
+    parts = sentences(text) if cuts is None else [text[start:end] for start, end in cuts]
+    return [token for part in parts for token in treebank_tokens(part)]
+
+
+def evaluated(case: str, data_dir: Path, tmp_path: Path, **options: Any) -> ProFactReport:
+    folder = data_dir / "averitec"
+    predictions = cases(folder)[case]
+    file = tmp_path / f"{case}.json"
+    file.write_text(json.dumps(predictions), "utf-8")
+    checks = read_fact_checks(folder, "dev")
+    few = checks if len(predictions) > FEW else checks[:FEW]
+    return evaluate_predictions(file, few, limit=5 if case.endswith("_five") else 10, **options)
+
+
+def numbers(report: ProFactReport) -> dict[str, float | None]:
+    """As the golden file has them."""
+    return {
+        "question": report.question.value,
+        "qa": report.qa.value,
+        "acc": report.accuracy.value,
+        "macro": report.macro_f1.value,
+        **{label: report.f1[label].value for label in LABELS},
+        **{f"averitec {cutoff}": item.value for cutoff, item in report.averitec.items()},
+    }
+
+
+def close(scores: Mapping[str, float | None], expected: Mapping[str, float]) -> None:
+    assert scores == {name: pytest.approx(value, rel=0, abs=1e-9) for name, value in expected.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_official_numbers(case: str, data_dir: Path, tmp_path: Path) -> None:
+    close(numbers(evaluated(case, data_dir, tmp_path, tokenize=punkt_tokens)), GOLDEN["cases"][case])
+
+
+def test_with_the_rule_instead_of_punkt_the_scores_are_nearly_the_same(data_dir: Path, tmp_path: Path) -> None:
+    result, expected = numbers(evaluated("hero_8b", data_dir, tmp_path)), GOLDEN["cases"]["hero_8b"]
+    for name in expected:
+        assert result[name] == pytest.approx(expected[name], abs=1e-5 if name in ("question", "qa") else 1e-9), name
+
+
+def test_with_nltk_and_its_model_the_scores_are_the_official_ones(data_dir: Path, tmp_path: Path) -> None:
+    nltk = pytest.importorskip("nltk", reason="needs NLTK: pip install 'factgym[nltk]'")
+    if not nltk.__version__.startswith("3.10."):
+        pytest.skip("the golden numbers are of NLTK 3.10, which cuts words otherwise than earlier versions")
+    try:
+        tokenize = nltk_tokens()
+    except (ConfigError, MissingExtraError):
+        pytest.skip("needs NLTK's model of sentences: python -m nltk.downloader punkt_tab")
+    close(numbers(evaluated("hero_8b", data_dir, tmp_path, tokenize=tokenize)), GOLDEN["cases"]["hero_8b"])
+
+
+def test_hero_has_the_accuracy_that_its_authors_publish(data_dir: Path, tmp_path: Path) -> None:
+    report = evaluated("hero_8b", data_dir, tmp_path)
+    assert report.accuracy.value == 0.702
+    assert [report.labels[label].gold for label in LABELS] == [122, 305, 35, 38]
+
+
+def test_cut_to_five_questions_hero_has_the_papers_qa_score(data_dir: Path, tmp_path: Path) -> None:
+    result = numbers(evaluated("hero_8b_five", data_dir, tmp_path, tokenize=punkt_tokens))
+    assert [round(100 * (result[name] or 0), 2) for name in ("question", "qa")] == [44.33, 30.54]

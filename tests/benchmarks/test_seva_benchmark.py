@@ -11,11 +11,11 @@ import pytest
 from pages import HOSTILE, checked, printed
 
 import factgym
-from factgym.benchmarks.benchmark import Outcome, Request, baselines, chosen_agents, folder_name
+from factgym.benchmarks.benchmark import AgentResult, Outcome, Request, baselines, chosen_agents, folder_name
 from factgym.benchmarks.page import report_page, write_page
 from factgym.benchmarks.report import Report
 from factgym.benchmarks.seva.benchmark import BENCHMARK, GENERATED, data_sets, seva_page
-from factgym.benchmarks.seva.paper import Result, paper_tables
+from factgym.benchmarks.seva.paper import paper_tables
 from factgym.benchmarks.seva.report import SevaReport, evaluate_run
 from factgym.core.errors import ConfigError, DataError
 
@@ -52,15 +52,15 @@ def claims_file(folder: Path, name: str, n: int = 12) -> Path:
 
 
 def test_without_data_only_generated_claims_are_played():
-    assert [one.name for one in data_sets()] == [GENERATED]
+    assert [data_set.name for data_set in data_sets()] == [GENERATED]
 
 
 def test_the_variable_names_the_folder(tmp_path, monkeypatch):
     for name in ("fever", "truthfulqa", "halueval", "clearfacts", "anli"):
         claims_file(tmp_path, name)
     monkeypatch.setenv("FACTGYM_DATA", str(tmp_path))
-    assert [one.name for one in data_sets()] == ["fever", "truthfulqa", "halueval", "clearfacts", "anli"]
-    assert [one.name for one in data_sets(only=["anli", GENERATED])] == ["anli", GENERATED]
+    assert [data_set.name for data_set in data_sets()] == ["fever", "truthfulqa", "halueval", "clearfacts", "anli"]
+    assert [data_set.name for data_set in data_sets(only=["anli", GENERATED])] == ["anli", GENERATED]
     monkeypatch.setenv("FACTGYM_DATA", str(tmp_path / "gone"))
     with pytest.raises(ConfigError, match=r"gone \(from FACTGYM_DATA\) is no folder"):
         data_sets()
@@ -74,14 +74,14 @@ def test_every_missing_file_is_named(tmp_path):
         assert name in str(error.value)
     assert "--only fever" in str(error.value)
     assert "fever.jsonl" not in str(error.value)
-    assert [one.name for one in data_sets(tmp_path, ["fever"])] == ["fever"]
+    assert [data_set.name for data_set in data_sets(tmp_path, ["fever"])] == ["fever"]
 
 
 @pytest.mark.parametrize(
-    ("only", "says"), [(["fevr"], "Did you mean 'fever'"), (["fever", "anli"], "fever, anli: no data")]
+    ("only", "expected_text"), [(["fevr"], "Did you mean 'fever'"), (["fever", "anli"], "fever, anli: no data")]
 )
-def test_names_and_data_that_there_are_not(only, says):
-    with pytest.raises(ConfigError, match=says):
+def test_names_and_data_that_there_are_not(only, expected_text):
+    with pytest.raises(ConfigError, match=expected_text):
         data_sets(only=only)
 
 
@@ -103,30 +103,32 @@ def test_an_agents_name_becomes_a_folder():
 
 def test_the_benchmark_writes_runs_page_and_numbers(small):
     outcome, out = small
-    assert [one.agent for one in outcome.results.results] == list(baselines("seva"))
-    for one in outcome.results.results:
-        assert one.report.n == 24
-        assert (out / GENERATED / one.agent / "episodes.jsonl").is_file()
-        assert evaluate_run(out / GENERATED / one.agent) == one.report
+    assert [result.agent for result in outcome.results.results] == list(baselines("seva"))
+    for result in outcome.results.results:
+        assert result.report.n == 24
+        assert (out / GENERATED / result.agent / "episodes.jsonl").is_file()
+        assert evaluate_run(out / GENERATED / result.agent) == result.report
     numbers = json.loads((out / "report.json").read_text("utf-8"))
-    assert [one["agent"] for one in numbers] == list(baselines("seva"))
+    assert [number["agent"] for number in numbers] == list(baselines("seva"))
     assert numbers[0]["report"]["scores"]["macro_f1"]["value"] == 1.0
     assert (out / "report.html").read_text("ascii").startswith("<!doctype html>")
     assert any("generated claims alone" in note for note in outcome.notes)
-    assert [(one.first, one.second) for one in outcome.results.comparisons] == [("lexical", "nli")]
+    assert [(comparison.first, comparison.second) for comparison in outcome.results.comparisons] == [
+        ("lexical", "nli")
+    ]
 
 
 def test_the_oracle_is_the_ceiling_and_reading_beats_guessing(small):
-    found = {one.agent: one.report for one in small[0].results.results}
-    assert found["oracle"].scores["macro_f1"].value == 1.0
-    assert found["oracle"].false_positive.value == found["oracle"].false_negative.value == 0.0
-    assert found["oracle"].diagnosed.value == 1.0
-    assert found["oracle"].rewards["process"].value > found["random"].rewards["process"].value
+    result = {result.agent: result.report for result in small[0].results.results}
+    assert result["oracle"].scores["macro_f1"].value == 1.0
+    assert result["oracle"].false_positive.value == result["oracle"].false_negative.value == 0.0
+    assert result["oracle"].diagnosed.value == 1.0
+    assert result["oracle"].rewards["process"].value > result["random"].rewards["process"].value
 
 
 def test_a_run_that_was_cut_off_goes_on(small, tmp_path):
     """Half a line is dropped, what is whole is kept, and the numbers are those of a run in one go."""
-    whole = run(tmp_path, "lexical").results.results[0].report
+    complete = run(tmp_path, "lexical").results.results[0].report
     file = tmp_path / GENERATED / "lexical" / "episodes.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:9]) + lines[9][:50])
@@ -135,7 +137,7 @@ def test_a_run_that_was_cut_off_goes_on(small, tmp_path):
     for before in (9, 24):
         again = BENCHMARK.run(request, on_start=lambda name, agent, progress: started.append(progress.before))
         assert started[-1] == before
-        assert again.results.results[0].report == whole
+        assert again.results.results[0].report == complete
         assert file.read_bytes().splitlines(keepends=True)[:9] == lines[:9]
 
 
@@ -153,13 +155,16 @@ def test_nothing_is_played_before_every_agent_is_known(tmp_path):
 
 def test_a_file_of_ones_own(tmp_path):
     claims_file(tmp_path / "data", "fever", 20)
-    found = data_sets(tmp_path / "data", ["fever"])
+    result = data_sets(tmp_path / "data", ["fever"])
     more = {"only": ("fever",), "data": tmp_path / "data", "n": None}
     results = run(tmp_path / "out", "oracle", "majority", **more).results.results
-    assert [one.report.n for one in results] == [20, 20]
+    assert [result.report.n for result in results] == [20, 20]
     assert results[1].report.scores["accuracy"].value == 0.5
     rows = {
-        row.cells[0]: row for table in paper_tables(found, results) if table.source == "Table 12" for row in table.rows
+        row.cells[0]: row
+        for table in paper_tables(result, results)
+        if table.source == "Table 12"
+        for row in table.rows
     }
     assert rows["fever"].cells[1] == "20"
     assert rows["fever"].cells[-1] == "a file of yours"
@@ -169,10 +174,10 @@ def test_a_file_of_ones_own(tmp_path):
 def test_recorded_runs_are_reported_and_compared(small, tmp_path):
     _, out = small
     runs = [out / GENERATED / name for name in ("nli", "lexical")]
-    found = BENCHMARK.run(Request(runs=tuple(runs), out=tmp_path))
-    assert [one.agent for one in found.results.results] == ["nli", "lexical"]
-    assert found.results.comparisons[0].n == 24
-    assert found.files[0] == tmp_path / "report.html"
+    result = BENCHMARK.run(Request(runs=tuple(runs), out=tmp_path))
+    assert [result.agent for result in result.results.results] == ["nli", "lexical"]
+    assert result.results.comparisons[0].n == 24
+    assert result.files[0] == tmp_path / "report.html"
     twice = BENCHMARK.run(Request(runs=(runs[0], runs[0]), out=tmp_path))
     assert twice.results.results[0].agent != "nli"
     assert twice.results.comparisons[0].macro_f1.difference.value == 0.0
@@ -194,22 +199,22 @@ GOLDEN = {
 @pytest.mark.parametrize(("name", "agent"), GOLDEN)
 def test_golden_numbers_on_real_data(data_dir, tmp_path, name, agent):
     outcome = run(tmp_path, agent, "oracle", n=None, only=(name,), data=data_dir)
-    found, oracle = (one.report for one in outcome.results.results)
+    result, oracle = (result.report for result in outcome.results.results)
     f1, accuracy = GOLDEN[name, agent]
-    assert found.scores["macro_f1"].value == pytest.approx(f1)
-    assert found.scores["accuracy"].value == pytest.approx(accuracy)
-    assert found.predicted_negative.value in (0.0, 1.0)
+    assert result.scores["macro_f1"].value == pytest.approx(f1)
+    assert result.scores["accuracy"].value == pytest.approx(accuracy)
+    assert result.predicted_negative.value in (0.0, 1.0)
     assert oracle.scores["macro_f1"].value == 1.0
     assert oracle.structure["format"].value == 1.0
 
 
 def test_the_two_verifiers_on_halueval(data_dir, tmp_path):
     """The honest baseline is better than word overlap there, by more than the draw of the items."""
-    found = run(tmp_path, "lexical", "nli", n=None, only=("halueval",), data=data_dir).results
-    lexical, nli = (one.report.scores["macro_f1"].value for one in found.results)
+    result = run(tmp_path, "lexical", "nli", n=None, only=("halueval",), data=data_dir).results
+    lexical, nli = (result.report.scores["macro_f1"].value for result in result.results)
     assert nli > lexical + 0.1
-    assert found.comparisons[0].macro_f1.difference.low > 0
-    assert found.comparisons[0].mcnemar.p < 0.01
+    assert result.comparisons[0].macro_f1.difference.low > 0
+    assert result.comparisons[0].mcnemar.p < 0.01
 
 
 def test_the_page_is_whole_and_loads_nothing(small):
@@ -234,7 +239,7 @@ def renamed(report: SevaReport, **changes: Any) -> SevaReport:
 def test_hostile_names_are_shown_and_never_run(small, tmp_path):
     outcome, _ = small
     report = renamed(outcome.results.results[1].report, agent=HOSTILE, env=HOSTILE, notes=(HOSTILE,))
-    results = [Result(name, HOSTILE, report, 1.0) for name in (HOSTILE, "second")]
+    results = [AgentResult(name, HOSTILE, report, 1.0) for name in (HOSTILE, "second")]
     comparison = renamed(outcome.results.comparisons[0], first=HOSTILE, second=HOSTILE, notes=(HOSTILE,))
     page = report_page(seva_page(results, [comparison], (), [HOSTILE], title=HOSTILE))
     checker = checked(page)
@@ -250,8 +255,8 @@ def test_a_page_that_cannot_be_written_is_an_error(tmp_path):
 
 def test_the_terminal_keeps_to_eighty_columns(small, tmp_path):
     outcome, out = small
-    said = printed(outcome)
-    assert "…" not in said
+    output = printed(outcome)
+    assert "…" not in output
     single = BENCHMARK.run(Request(runs=(out / GENERATED / "nli",), out=tmp_path))
     assert "False positives by writing style" in printed(single)
 
@@ -260,23 +265,27 @@ def test_the_terminal_takes_no_markup_and_no_control_characters(small):
     report = renamed(
         small[0].results.results[1].report, agent="[red]x[/red]\x1b[31m" + HOSTILE, notes=("[bold]" + HOSTILE,)
     )
-    shown = [
-        printed(dataclasses.replace(small[0], report=seva_page([Result("[b]d", "[u]y\x1b[0m", report)], detailed=one)))
-        for one in (True, False)
+    text = [
+        printed(
+            dataclasses.replace(
+                small[0], report=seva_page([AgentResult("[b]d", "[u]y\x1b[0m", report)], detailed=item)
+            )
+        )
+        for item in (True, False)
     ]
-    assert "[red]x[/red]" in shown[0]
-    assert "[bold]" in shown[0]
-    assert "[u]y" in shown[1]
+    assert "[red]x[/red]" in text[0]
+    assert "[bold]" in text[0]
+    assert "[u]y" in text[1]
 
 
 def test_where_all_baselines_play_their_verifiers_are_compared_and_exploiters_are_named(tmp_path):
     outcome = run(tmp_path, "scripted", n=4)
-    found = outcome.results
-    assert [(one.first, one.second) for one in found.comparisons] == [("lexical", "nli")]
+    result = outcome.results
+    assert [(comparison.first, comparison.second) for comparison in result.comparisons] == [("lexical", "nli")]
     assert any("told the right label" in note for note in outcome.notes)
-    told = {one.agent: one.report for one in found.results}["label-only"]
-    assert told.scores["macro_f1"].value == 1.0
-    assert told.structure["format"].value == told.structure["alignment"].value == 0.0
-    shown = {table.source: [row.cells[0] for row in table.rows] for table in paper_tables((), found.results)}
-    assert not any(name.startswith("garbage") for name in shown["Tables 3, 4"])
-    assert "garbage (ours)" in shown["Tables 5, 6"]
+    informed = {result.agent: result.report for result in result.results}["label-only"]
+    assert informed.scores["macro_f1"].value == 1.0
+    assert informed.structure["format"].value == informed.structure["alignment"].value == 0.0
+    text = {table.source: [row.cells[0] for row in table.rows] for table in paper_tables((), result.results)}
+    assert not any(name.startswith("garbage") for name in text["Tables 3, 4"])
+    assert "garbage (ours)" in text["Tables 5, 6"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,20 @@ from typing import Any
 import pytest
 
 from factgym.benchmarks.formats import signed
-from factgym.benchmarks.report import KINDS, Row, Table, paper_table, same
+from factgym.benchmarks.report import KINDS, Row, Table, agrees, paper_facts, paper_table
 from factgym.benchmarks.seva import paper as tables_of
 from factgym.benchmarks.seva.benchmark import data_sets
+from factgym.benchmarks.seva.collapse import RUNS, CollapseRow, PolicyRates, collapse_chart, simulate_collapse
 from factgym.benchmarks.seva.paper import facts, paper_outputs, paper_tables, reward
-from factgym.rewards.seva.output import LABELS
-from factgym.rewards.seva.rubrics import PROCESS, reward_of
-from factgym.rewards.seva.scoring import SevaGold
+from factgym.core.errors import ConfigError
+from factgym.rewards.seva import GROUNDED, LABELS, PROCESS, SevaGold, read_output, reward_of, score_output
+from perf.seva import make_items, measure_seva_reward
 
 
 @pytest.fixture(scope="module")
 def tables() -> dict[tuple[str, str], Table]:
     """Without data: what needs none."""
-    return {(one.source, one.kind): one for one in paper_tables()}
+    return {(item.source, item.kind): item for item in paper_tables()}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def paper(data_dir: Path) -> str:
 
 
 def row(table: Table, name: str) -> Row:
-    return next(one for one in table.rows if one.cells[0] == name)
+    return next(item for item in table.rows if item.cells[0] == name)
 
 
 SECTIONS = {
@@ -56,13 +59,13 @@ SECTIONS = {
 
 def numbers(value: Any) -> Iterator[float]:
     if isinstance(value, dict):
-        for one in value.values():
-            yield from numbers(one)
+        for item in value.values():
+            yield from numbers(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from numbers(one)
+        for item in value:
+            yield from numbers(item)
     elif isinstance(value, str):
-        yield from (float(found) for found in re.findall(r"^[<~]+([\d.]+)$", value))
+        yield from (float(result) for result in re.findall(r"^[<~]+([\d.]+)$", value))
     elif not isinstance(value, bool):
         yield float(value)
 
@@ -73,13 +76,15 @@ def test_every_number_stands_in_its_section_of_the_paper(paper, name):
     at = paper.index(start)
     # Digits that the conversion splits by braces, commas or signs are joined before they are looked for.
     section = paper[at : paper.index(end, at)].replace("{,}", "").replace(",", " ").replace("{", "").replace("}", "")
-    there = {abs(float(found)) for found in re.findall(r"\d+\.\d+|\d+", section)}
-    there |= {abs(float(found)) for found in re.findall(r"\d+\.?\d*", section.replace(" ", ""))}
-    there |= {float(found.replace(",", "")) for found in re.findall(r"\d+,\d{3}", paper)}
+    present = {abs(float(result)) for result in re.findall(r"\d+\.\d+|\d+", section)}
+    present |= {abs(float(result)) for result in re.findall(r"\d+\.?\d*", section.replace(" ", ""))}
+    present |= {float(result.replace(",", "")) for result in re.findall(r"\d+,\d{3}", paper)}
     left_out = {"small_rows", "seeds"}
-    known = {key: value for key, value in facts(name).items() if key not in left_out}
+    values = {key: value for key, value in facts(name).items() if key not in left_out}
     # The conversion doubles formulas: "64.964.9" is 64.9.
-    missing = [one for one in numbers(known) if abs(one) not in there and f"{abs(one)}" * 2 not in section]
+    missing = [
+        number for number in numbers(values) if abs(number) not in present and f"{abs(number)}" * 2 not in section
+    ]
     assert not missing
 
 
@@ -92,13 +97,13 @@ def test_tables_say_what_kind_they_are(tables):
     assert {kind for _, kind in tables} == set(KINDS)
     for (_, kind), table in tables.items():
         if kind in ("simulated", "theirs"):
-            assert all(one.agrees is None for one in table.rows), table.source
+            assert all(item.agrees is None for item in table.rows), table.source
         assert table.to_dict()["rows"]
 
 
 def test_the_landscape_is_theirs(tables):
     table = tables["Table 1", "computed"]
-    assert [one.agrees for one in table.rows] == [True] * 4
+    assert [item.agrees for item in table.rows] == [True] * 4
 
 
 def test_the_range_says_where_the_formula_ends(tables):
@@ -122,7 +127,7 @@ def test_the_range_says_where_the_formula_ends(tables):
     ],
 )
 def test_worked_examples(tables, name, expected):
-    example = next(one for one in paper_outputs()["examples"] if one["name"] == name)
+    example = next(item for item in paper_outputs()["examples"] if item["name"] == name)
     assert reward(example["output"], SevaGold(example["gold"])) == pytest.approx(expected)
     assert row(tables["Algorithm 1", "computed"], name).cells[-1] == f"{expected:.3f}"
 
@@ -143,27 +148,27 @@ def test_figure_6_by_equation_2(tables):
 
 def test_every_alias_and_category_is_read_as_theirs(tables):
     assert len(tables["Table 13", "computed"].rows) == 10
-    assert all(one.agrees for one in tables["Table 13", "computed"].rows)
-    assert [one.cells[1] for one in tables["Table 20", "computed"].rows] == [
+    assert all(item.agrees for item in tables["Table 13", "computed"].rows)
+    assert [item.cells[1] for item in tables["Table 20", "computed"].rows] == [
         "numerical_exaggeration", "negation_flip", "scope_inflation", "temporal_shift", "entity_substitution", "fabrication",
     ]  # fmt: skip
 
 
 def test_every_strategy_has_a_probe_that_differs_from_its_original(tables):
-    for one, known in zip(tables["Table 19", "computed"].rows, facts("table19")["rows"], strict=True):
-        assert one.cells[0] == known["strategy"]
-        assert "no probe" not in one.cells[2]
-        assert one.cells[2].removesuffix(" *") != known["original"]
+    for item, values in zip(tables["Table 19", "computed"].rows, facts("table19")["rows"], strict=True):
+        assert item.cells[0] == values["strategy"]
+        assert "no probe" not in item.cells[2]
+        assert item.cells[2].removesuffix(" *") != values["original"]
 
 
 def test_without_data_the_tables_say_so(tables):
-    assert all(one.cells[-1] == "no file at hand" for one in tables["Table 12", "data"].rows)
+    assert all(item.cells[-1] == "no file at hand" for item in tables["Table 12", "data"].rows)
 
 
 def test_the_data_at_hand(data_dir):
     claims = tables_of.claims_of(data_sets(data_dir))
     table = tables_of.table_12(claims)
-    assert {one.cells[0]: (one.cells[1], one.cells[3], one.agrees) for one in table.rows} == {
+    assert {item.cells[0]: (item.cells[1], item.cells[3], item.agrees) for item in table.rows} == {
         "clearfacts": ("159", "12.6 %", None),
         "fever": ("200", "32.5 %", False),
         "truthfulqa": ("400", "50.0 %", False),
@@ -185,10 +190,118 @@ def test_labels_at_hand_counted_without_our_reader(data_dir):
 
 def test_signed_and_same():
     assert [signed(value) for value in (1.26, -0.7, 0.0, -0.04, 0.04)] == ["+1.3", "-0.7", "0.0", "0.0", "0.0"]
-    assert same(0.125, 0.13, 2)
-    assert not same(0.124, 0.13, 2)
+    assert agrees(0.125, 0.13, 2)
+    assert not agrees(0.124, 0.13, 2)
 
 
 def test_a_row_fits_its_columns():
     with pytest.raises(ValueError, match="2 cells for 1 columns"):
         paper_table("x", "y", "computed", ("a",), (Row(("1", "2")),))
+
+
+# Table 18 on simulated policies: the effect, what it takes, the table and the picture; and the speed report's texts.
+
+
+@cache
+def rows() -> tuple[CollapseRow, ...]:
+    return simulate_collapse(groups=300, seed=1)
+
+
+def own(run: str) -> list[CollapseRow]:
+    return [row for row in rows() if row.run == row.reward == run]
+
+
+def test_binary_advantages_die_out_and_process_advantages_do_not():
+    binary, process = own("binary"), own("process")
+    assert [row.step for row in binary] == [row.step for row in process] == [0, 100, 200, 350]
+    assert binary[-1].report.zero_variance > binary[0].report.zero_variance > 0.75
+    assert all(row.report.zero_variance < 0.35 for row in process)
+    for row in binary:
+        printed = next(item for item in paper_facts("seva", "table18")["binary"] if item["step"] == row.step)
+        low, high = printed["low"], printed["high"]
+        assert row.report.low_mean == pytest.approx(low, abs=0.08)
+        assert row.report.high_mean == pytest.approx(high, abs=0.08)
+    for row in process:
+        assert row.report.high_mean - row.report.low_mean > 1.6
+    assert process[-1].report.reward > process[0].report.reward
+
+
+def test_the_same_samples_under_both_rewards():
+    """Whichever policy wrote them: the reward makes the difference, not the run."""
+    result = {(row.run, row.step, row.reward): row.report for row in rows()}
+    for run in RUNS:
+        for step in (0, 100, 200, 350):
+            binary, process = result[run, step, "binary"], result[run, step, "process"]
+            assert process.zero_variance < 0.5 * binary.zero_variance
+            assert process.high_mean > 4 * binary.high_mean
+
+
+def test_independent_samples_at_the_papers_rates_do_not_collapse():
+    """q = .72 · .65 = .468: a group of eight is all equal with probability q^8 + (1 − q)^8, under one in a hundred."""
+    result = simulate_collapse(groups=600, runs={"binary": [PolicyRates(0, 0.28, 0.35, 0.917, 0.0)]})
+    binary = next(row.report for row in result if row.reward == "binary")
+    assert binary.reward == pytest.approx(0.468, abs=0.02)
+    assert binary.zero_variance < 0.03
+    assert binary.high_mean > 0.9
+
+
+def test_rates_are_kept():
+    confident = PolicyRates(0, 1.0, 0.0, 1.0, 0.0)
+    right = PolicyRates(1, 0.0, 0.0, 1.0, 0.0)
+    result = simulate_collapse(groups=20, runs={"process": [confident, right]})
+    assert [row.report.reward for row in result if row.step == 0] == [0.0, 0.0]
+    process, binary = (row.report.reward for row in result if row.step == 1)
+    assert binary == 1.0
+    # All perfect, confidence uniform on .6 to 1: 1 + .15 · .8.
+    assert process == pytest.approx(1.12, abs=0.01)
+
+
+def test_the_same_arguments_give_the_same_numbers():
+    once, again = (simulate_collapse(groups=5, seed=3) for _ in range(2))
+    assert once == again
+    assert simulate_collapse(groups=5, seed=4) != once
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(ConfigError, match="group"):
+        simulate_collapse(groups=0)
+    with pytest.raises(ConfigError, match="group"):
+        simulate_collapse(size=1)
+    with pytest.raises(ConfigError, match=r"PolicyRates\.wrong"):
+        PolicyRates(0, 0.1, 1.1, 0.9, 0.0)
+
+
+def test_the_chart_is_one_svg_without_outside_parts_and_the_same_each_time():
+    pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
+    text = collapse_chart(rows())
+    root = ET.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "<script" not in text and "<image" not in text
+    output = " ".join("".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text"))
+    for words in ("binary reward, its own run", "process reward, its own run", "Groups of equal rewards"):
+        assert words in output
+    assert collapse_chart(rows()) == text
+    assert ET.fromstring(collapse_chart(())).tag == root.tag
+
+
+def test_speed_is_measured_on_complete_outputs_of_about_700_characters():
+    items = make_items(200)
+    bare = [text[text.index("{") : text.rindex("}") + 1] for text, *_ in items]
+    assert 650 < sum(map(len, bare)) / len(bare) < 750
+    assert len(set(bare)) > 190
+    for text, gold, claim, source in items:
+        result = score_output(read_output(text), gold, claim=claim, source=source)
+        assert [result.components[name] for name in ("format", "alignment", "chain")] == [1.0, 1.0, 1.0]
+        assert result.gates["consistent"] == 1.0
+        assert 0.4 < reward_of(text, gold, GROUNDED, claim=claim, source=source) <= reward_of(text, gold, PROCESS)
+    assert all(json.loads(text) for text in bare)
+
+
+def test_the_speed_report_has_a_line_for_json_alone():
+    lines = measure_seva_reward(1)
+    assert [line.split("  ")[1].strip() for line in lines[1:]] == [
+        "json.loads alone",
+        "process reward",
+        "process reward with its report",
+        "grounded reward",
+    ]

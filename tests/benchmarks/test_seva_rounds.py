@@ -17,25 +17,25 @@ YES, NO = "Attributable", "Not Attributable"
 NAMES = ("clearfacts", "fever", "truthfulqa", "halueval")
 
 
-def macro_f1(gold: list[str], said: list[str | None]) -> float:
+def macro_f1(gold: list[str], predictions: list[str | None]) -> float:
     """By its definition."""
     total = 0.0
     for label in (YES, NO):
-        right = sum(g == s == label for g, s in zip(gold, said, strict=True))
-        found, there = said.count(label), gold.count(label)
-        precision, recall = right / found if found else 0.0, right / there if there else 0.0
+        right = sum(g == s == label for g, s in zip(gold, predictions, strict=True))
+        result, present = predictions.count(label), gold.count(label)
+        precision, recall = right / result if result else 0.0, right / present if present else 0.0
         total += 2 * precision * recall / (precision + recall) if right else 0.0
     return total / 2
 
 
 def measured(right: dict[str, int], n: int = 80) -> dict[str, Any]:
     """Benchmarks on which the first `right` of n alternating claims were judged rightly."""
-    found = {}
+    result = {}
     for name, k in right.items():
         gold = [YES, NO] * (n // 2)
-        said = [g if at < k else (NO if g == YES else YES) for at, g in enumerate(gold)]
-        found[name] = {"n": n, "tasks": [f"{name}-{at}" for at in range(n)], "gold": gold, "said": said}
-    return found
+        predictions = [g if at < k else (NO if g == YES else YES) for at, g in enumerate(gold)]
+        result[name] = {"n": n, "tasks": [f"{name}-{at}" for at in range(n)], "gold": gold, "said": predictions}
+    return result
 
 
 def write(folder: Path, rounds: dict[str, list[dict[str, int]]], seed: dict[str, int]) -> None:
@@ -53,11 +53,11 @@ def write(folder: Path, rounds: dict[str, list[dict[str, int]]], seed: dict[str,
         "shortfall": {"anli": {"temporal_shift": 5}},
         "cross_check": {"note": note, "drop_rate": 0.05},
     }
-    for arm, found in rounds.items():
-        for number, right in enumerate(found, 1):
+    for arm, result in rounds.items():
+        for number, right in enumerate(result, 1):
             path = folder / arm / f"round-{number}"
-            what = "rules" if number == 1 else "trained"
-            about = {"arm": arm, "round": number, "what": what, "probes": probes, "benchmarks": measured(right)}
+            kind = "rules" if number == 1 else "trained"
+            about = {"arm": arm, "round": number, "what": kind, "probes": probes, "benchmarks": measured(right)}
             put(path / "metrics.json", about | ({"train": {"lines": 380}} if number > 1 else {}))
             put(path / "allocation.json", {"limit": None if arm == "weakness" else 190})
 
@@ -72,11 +72,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_numbers_are_those_of_the_metrics(folder: Path) -> None:
-    found = read_rounds(folder, resamples=500)
-    assert found.benchmarks == NAMES
-    assert found.arms == ("weakness", "mix")
-    assert [row.name for row in found.rows] == ["seed", "weakness 1", "weakness 2", "mix 1", "mix 2", "mix 3"]
-    for row in found.rows:
+    result = read_rounds(folder, resamples=500)
+    assert result.benchmarks == NAMES
+    assert result.arms == ("weakness", "mix")
+    assert [row.name for row in result.rows] == ["seed", "weakness 1", "weakness 2", "mix 1", "mix 2", "mix 3"]
+    for row in result.rows:
         path = folder / row.arm / f"round-{row.number}" if row.arm else folder / "round-0"
         benchmarks = json.loads((path / "metrics.json").read_text())["benchmarks"]
         for name in NAMES:
@@ -84,7 +84,7 @@ def test_the_numbers_are_those_of_the_metrics(folder: Path) -> None:
             change = row.cells[name].change
             if row.arm:
                 assert change is not None
-                assert change.value == pytest.approx(row.cells[name].f1 - found.rows[0].cells[name].f1)
+                assert change.value == pytest.approx(row.cells[name].f1 - result.rows[0].cells[name].f1)
         assert row.average == pytest.approx(sum(cell.f1 for cell in row.cells.values()) / 4)
 
 
@@ -105,7 +105,7 @@ def test_a_change_within_chance_is_no_specialty() -> None:
         return Cell(0.5, Estimate((low + high) / 2, low, high, 80), 80)
 
     def shape(*cells: Cell) -> str:
-        return Round("weakness", 2, "trained", {str(at): one for at, one in enumerate(cells)}).shape
+        return Round("weakness", 2, "trained", {str(at): item for at, item in enumerate(cells)}).shape
 
     up, down, wide, edge = cell(0.01, 0.2), cell(-0.2, -0.01), cell(-0.1, 0.2), cell(0.0, 0.2)
     assert [shape(up, down), shape(up, wide), shape(down, wide), shape(wide, edge)] == [
@@ -117,7 +117,7 @@ def test_a_change_within_chance_is_no_specialty() -> None:
     assert Round("weakness", 2, "trained", {"a": up, "b": down}).spread == pytest.approx(0.21)
 
 
-def shown(rounds: Rounds, width: int = 80) -> str:
+def printed_text(rounds: Rounds, width: int = 80) -> str:
     from rich.console import Console
 
     console = Console(width=width, highlight=False, force_terminal=False)
@@ -127,7 +127,7 @@ def shown(rounds: Rounds, width: int = 80) -> str:
 
 
 def test_the_table_fits_eighty_columns(folder: Path) -> None:
-    text = shown(read_rounds(folder, resamples=500))
+    text = printed_text(read_rounds(folder, resamples=500))
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "…" not in text
     row = next(line for line in text.splitlines() if line.startswith("weakness 2"))
@@ -142,7 +142,7 @@ def test_the_table_fits_eighty_columns(folder: Path) -> None:
 def test_many_benchmarks_take_several_tables(tmp_path: Path) -> None:
     names = [*NAMES, "anli", "generated-validation", "generated-ood"]
     write(tmp_path, {"weakness": [dict.fromkeys(names, 50)]}, dict.fromkeys(names, 56))
-    text = shown(read_rounds(tmp_path, resamples=200))
+    text = printed_text(read_rounds(tmp_path, resamples=200))
     assert max(len(line) for line in text.splitlines()) <= 80
     assert text.count("average") == 1
     assert all(name in text for name in (*NAMES, "anli", "validation", "ood"))
@@ -156,7 +156,7 @@ def test_the_chart_stands_alone_and_is_the_same_each_time(folder: Path) -> None:
     space = "{http://www.w3.org/2000/svg}"
     assert not root.findall(f".//{space}script") and "\u202e" not in svg
     assert not root.findall(f".//{space}image")
-    words = ["".join(one.itertext()) for one in root.iter(f"{space}text")]
+    words = ["".join(element.itertext()) for element in root.iter(f"{space}text")]
     for name in ("weakness", "mix", *NAMES, "average"):
         assert name in words
     assert svg == rounds_chart(rounds, "Rounds <script>alert(1)</script> & \u202e")
@@ -185,8 +185,8 @@ def test_the_chart_draws_changes_where_they_are(folder: Path, monkeypatch: pytes
 
 
 def test_the_json_says_the_same(folder: Path) -> None:
-    found = read_rounds(folder, resamples=500)
-    data = json.loads(json.dumps(found.to_dict()))
+    result = read_rounds(folder, resamples=500)
+    data = json.loads(json.dumps(result.to_dict()))
     row = data["rounds"][2]
     assert (row["arm"], row["round"], row["shape"], row["trained_on"]) == ("weakness", 2, "specialist", 380)
     assert row["benchmarks"]["halueval"]["macro_f1"] == pytest.approx(0.95)

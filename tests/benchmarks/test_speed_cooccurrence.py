@@ -37,9 +37,9 @@ def test_sentences_with_rare_words_are_left_out(tmp_path):
 def test_words_of_a_query_have_a_frequency_of_its_band():
     draw = Draw(read_text(None, 0), 100_000)
     frequency = Counter(word for document in draw.token_lists() for word in document)
-    found = queries_of(draw, 10)
-    assert {band for band, _ in found} == {0, 1}
-    for (band, size), lists in found.items():
+    result = queries_of(draw, 10)
+    assert {band for band, _ in result} == {0, 1}
+    for (band, size), lists in result.items():
         low, high = BANDS[band]
         for query in (*lists[0], *lists[1]):
             assert len(set(query)) == size

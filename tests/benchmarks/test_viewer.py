@@ -19,14 +19,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factgym import make
+from factgym.agents.resolve import scripted_agents
+from factgym.agents.rollout.engine import play_many
 from factgym.benchmarks.costs import Price, PriceTable
 from factgym.benchmarks.page import data_block, visible
 from factgym.benchmarks.page import escape as text
-from factgym.benchmarks.viewer import write_page
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
-from factgym.benchmarks.viewer.marks import split
-from factgym.benchmarks.viewer.transcript import made_of, steps_of
+from factgym.benchmarks.viewer.eve import read_dataset
+from factgym.benchmarks.viewer.page import write_page
+from factgym.benchmarks.viewer.transcript import made_of, marked_pieces, steps_of
 from factgym.core.errors import DataError
+from factgym.datasets.multihop import Evidence, Triple, triple_row
 
 VOID = {"meta", "input", "rect", "line", "br"}
 
@@ -100,12 +104,14 @@ def test_the_page_is_closed_in_order_and_plain_ascii(hostile: tuple[str, _Page])
 def test_no_hostile_text_becomes_an_element(hostile: tuple[str, _Page]) -> None:
     _, page = hostile
     assert not {"img", "iframe", "b", "link", "object", "base", "embed"} & set(page.tags)
-    assert not [one for one in page.attributes if one[1].startswith("on") or one[1] in ("style", "src")]
+    assert not [
+        attribute for attribute in page.attributes if attribute[1].startswith("on") or attribute[1] in ("style", "src")
+    ]
     assert all(value.startswith("#") for _, name, value in page.attributes if name == "href")
-    shown = "".join(page.text)
-    assert "</script><img src=x onerror=" in shown
-    assert "[U+202E]reversed" in shown and "\u202e" not in shown
-    assert "[U+D800]" in shown and "[U+0000]" in shown
+    output = "".join(page.text)
+    assert "</script><img src=x onerror=" in output
+    assert "[U+202E]reversed" in output and "\u202e" not in output
+    assert "[U+D800]" in output and "[U+0000]" in output
 
 
 def test_one_script_runs_and_the_policy_names_it(hostile: tuple[str, _Page]) -> None:
@@ -148,8 +154,8 @@ def test_every_text_comes_through_unchanged(hostile: tuple[str, _Page]) -> None:
     _, page = hostile
     detail = page.block("e0")
     bad = "\n".join(fake_runs.HOSTILE)
-    assert "".join(piece[0] for piece in detail["answer"]) == bad
-    assert ["".join(piece[0] for piece in one["text"]) for one in detail["passages"]] == list(fake_runs.HOSTILE)
+    assert "".join(part[0] for part in detail["answer"]) == bad
+    assert ["".join(part[0] for part in passage["text"]) for passage in detail["passages"]] == list(fake_runs.HOSTILE)
     index = page.block("index")
     assert dict(zip(index["columns"], index["rows"][0], strict=True))["task"] == fake_runs.HOSTILE[0]
     step = detail["steps"][2]
@@ -165,9 +171,9 @@ def test_every_text_comes_through_unchanged(hostile: tuple[str, _Page]) -> None:
 
 
 def test_hostile_causes_models_and_currencies_are_text_on_the_overview(hostile: tuple[str, _Page]) -> None:
-    shown = "".join(hostile[1].text)
-    assert "1 infrastructure error left out of all scores: 1 </script><img src=x onerror=" in shown
-    assert "tokens of '</script><img" in shown
+    output = "".join(hostile[1].text)
+    assert "1 infrastructure error left out of all scores: 1 </script><img src=x onerror=" in output
+    assert "tokens of '</script><img" in output
     links = [value for _, name, value in hostile[1].attributes if name == "href" and value.startswith("#cause=")]
     assert [parse_qs(link[1:])["cause"] for link in links] == [[fake_runs.HOSTILE[0]]]
 
@@ -212,7 +218,7 @@ def test_any_json_in_a_record_is_shown_not_refused(
         "gold": {"claims": [claim]},
     }
     calls = [{"tool": "submit", "arguments": {"claims": [claim, arguments]}, "error": None}]
-    for shown in (task_view, view):
+    for output in (task_view, view):
         episode = {
             **fake_runs.episode(1),
             "messages": [
@@ -223,7 +229,7 @@ def test_any_json_in_a_record_is_shown_not_refused(
                 {"message": 1, "calls": calls, "error": None, "completion": claim, "seconds": passage, "sent": spans},
                 {"message": 0, "completion": {"raw": claim, "usage": claim, "retries": spans, "notes": metrics}},
             ],
-            "task_view": shown,
+            "task_view": output,
             "usage": claim,
             "seconds": content,
             "sample": content,
@@ -242,8 +248,8 @@ def test_a_row_says_what_happened() -> None:
     def state(**more: Any) -> Any:
         return dict(zip(COLUMNS, row_of({**fake_runs.episode(1), **more}), strict=True))["state"]
 
-    def verdict(gold: str | None, said: str | None) -> Any:
-        return fake_runs.report(0.5, metrics={"gold_verdict": gold, "verdict": said})
+    def verdict(gold: str | None, label: str | None) -> Any:
+        return fake_runs.report(0.5, metrics={"gold_verdict": gold, "verdict": label})
 
     assert state(reward=verdict("supported", "supported")) == "right"
     assert state(reward=verdict("supported", "overclaim")) == "wrong"
@@ -311,8 +317,8 @@ def test_how_a_reply_came_about_holds_what_is_known() -> None:
 
 def test_the_overview_says_what_the_run_took_and_shows_its_groups(tmp_path: Path) -> None:
     prices = PriceTable("USD", {"Qwen/Qwen3-8B": Price(0.1, 0.4)})
-    run = fake_runs.write_run(tmp_path, [one for i in range(20) for one in fake_runs.group(i, 4)])
-    shown = " ".join(" ".join(_Page(write_page(run, prices=prices).read_text()).text).split())
+    run = fake_runs.write_run(tmp_path, [episode for i in range(20) for episode in fake_runs.group(i, 4)])
+    output = " ".join(" ".join(_Page(write_page(run, prices=prices).read_text()).text).split())
     for words in (
         "What it took",
         "of these reasoning",
@@ -321,9 +327,9 @@ def test_the_overview_says_what_the_run_took_and_shows_its_groups(tmp_path: Path
         "Groups: 20 tasks with",
         "tries",
     ):
-        assert words in shown
-    for one in (episodes := [fake_runs.episode(i) for i in range(5)]):
-        for turn in one["turns"]:
+        assert words in output
+    for item in (episodes := [fake_runs.episode(i) for i in range(5)]):
+        for turn in item["turns"]:
             del turn["completion"]["model"]
     facts = {**fake_runs.manifest(5), "agent_details": {"model": "Qwen/Qwen3-8B"}}
     unnamed = _Page(write_page(fake_runs.write_run(tmp_path / "u", episodes, facts), prices=prices).read_text())
@@ -333,8 +339,8 @@ def test_the_overview_says_what_the_run_took_and_shows_its_groups(tmp_path: Path
     assert "What it took" not in bare and "Groups" not in bare
 
 
-def _marks(pieces: list[list[str]]) -> list[list[str]]:
-    return [piece for piece in pieces if piece[1]]
+def _marks(parts: list[list[str]]) -> list[list[str]]:
+    return [part for part in parts if part[1]]
 
 
 def test_spans_facts_and_quotes_are_marked() -> None:
@@ -351,7 +357,7 @@ def test_spans_facts_and_quotes_are_marked() -> None:
     }
     detail = detail_of(episode)
     assert _marks(detail["answer"]) == [["within 10 business days", "mu"]]
-    passages = {one["id"]: _marks(one["text"]) for one in detail["passages"]}
+    passages = {passage["id"]: _marks(passage["text"]) for passage in detail["passages"]}
     assert passages["E2"] == [[fake_runs.CASES[0].facts[0][1], "gq"]]
     assert passages["E3"] == [[fake_runs.CASES[0].facts[1][1], "g"]]
     assert [claim["quotes"] for claim in detail["submitted"]] == [
@@ -365,15 +371,15 @@ def test_spans_facts_and_quotes_are_marked() -> None:
     st.lists(st.tuples(st.integers(-3, 33), st.integers(-3, 33), st.sampled_from("gqum")), max_size=6),
 )
 def test_pieces_agree_with_marking_every_character(words: str, marks: list[tuple[int, int, str]]) -> None:
-    pieces = split(words, marks)
-    assert "".join(piece[0] for piece in pieces) == words
-    by_character = [mark for piece, mark in pieces for _ in piece]
-    for at, found in enumerate(by_character):
-        assert set(found) == {mark for start, end, mark in marks if max(0, start) <= at < end}
+    parts = marked_pieces(words, marks)
+    assert "".join(part[0] for part in parts) == words
+    by_character = [mark for part, mark in parts for _ in part]
+    for at, result in enumerate(by_character):
+        assert set(result) == {mark for start, end, mark in marks if max(0, start) <= at < end}
 
 
 @pytest.mark.parametrize(
-    ("content", "reasoning", "said"),
+    ("content", "reasoning", "message"),
     [
         ("<think>why</think>Well.<tool_call>{}</tool_call>", "why", "Well."),
         ("why</think>Well.", "why", "Well."),
@@ -383,14 +389,14 @@ def test_pieces_agree_with_marking_every_character(words: str, marks: list[tuple
         ("a<think>b</think>c<think>d</think>e", "b\n\nd", "ace"),
     ],
 )
-def test_a_message_is_taken_apart(content: str, reasoning: str, said: str) -> None:
+def test_a_message_is_taken_apart(content: str, reasoning: str, prose: str) -> None:
     episode = {
         "messages": [{"role": "assistant", "content": content}],
         "turns": [{"message": 0, "calls": [{"tool": "x", "arguments": {}, "error": None}], "error": None}],
         "reward": {"spans": [[0, 0, 2, 0.25], [0, 2, 3, 0.5]]},
     }
     step = steps_of(episode)[0]
-    assert (step["reasoning"], step["text"], step["turn"], step["credit"]) == (reasoning, said, 1, 0.75)
+    assert (step["reasoning"], step["text"], step["turn"], step["credit"]) == (reasoning, prose, 1, 0.75)
     assert step["raw"] == content
 
 
@@ -432,9 +438,150 @@ def test_a_broken_line_leaves_the_old_page_alone(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line 17"):
         write_page(run)
     assert (run / "index.html").read_bytes() == before
-    assert sorted(one.name for one in run.iterdir()) == ["episodes.jsonl", "index.html", "manifest.json"]
+    assert sorted(item.name for item in run.iterdir()) == ["episodes.jsonl", "index.html", "manifest.json"]
 
 
 def test_the_page_of_a_run_is_always_the_same(tmp_path: Path) -> None:
     run = fake_runs.write_run(tmp_path, [fake_runs.episode(i) for i in range(4)])
     assert write_page(run, tmp_path / "a.html").read_bytes() == write_page(run, tmp_path / "b.html").read_bytes()
+
+
+# EVE's episodes and data sets as the page's data: spans in their documents, whatever the records hold.
+
+JSON_EVE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def marked(card: dict[str, Any], mark: str) -> str:
+    return "".join(text for text, marks in card["text"] if mark in marks)
+
+
+def whole(card: dict[str, Any]) -> str:
+    return "".join(text for text, _ in card["text"])
+
+
+def row(episode: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(COLUMNS, row_of(episode), strict=True))
+
+
+@pytest.fixture(scope="module")
+def proposals() -> list[dict[str, Any]]:
+    env = make("eve-proposer", size=30, n=2, m=1)
+    agent = scripted_agents("eve-proposer")["extractive"]
+    return list(play_many(env, agent, range(len(env.tasks))))
+
+
+def test_a_proposal_is_shown_in_its_document(proposals: list[dict[str, Any]]) -> None:
+    elsewhere = 0
+    for episode in proposals:
+        facts, view = episode["reward"]["metrics"], episode["task_view"]
+        detail = detail_of(episode)
+        cards = {card["id"]: card for card in detail["passages"]}
+        assert whole(cards[view["document"]["id"]]) == view["document"]["text"]
+        assert "source" in cards[view["document"]["id"]]["tags"]
+        assert detail["triple"]["question"] == facts["question"]
+        span = facts["evidence_span"]
+        if span is None:
+            continue
+        if span["document"] == view["document"]["id"]:
+            expected = view["document"]["text"][span["start"] : span["end"]]
+        else:
+            elsewhere += 1
+            expected = facts["evidence"]
+            assert cards[span["document"]]["tags"] == ["search result"]
+        assert marked(cards[span["document"]], "q") == expected
+        listed = row(episode)
+        assert (listed["said"], listed["question"]) == (facts["answer"], facts["question"][:300])
+        assert listed["state"] == ("played" if facts["valid"] else "invalid")
+    assert elsewhere
+
+
+def test_an_invented_span_is_called_so(proposals: list[dict[str, Any]]) -> None:
+    episode = json.loads(json.dumps(proposals[0]))
+    facts = episode["reward"]["metrics"]
+    facts |= {"evidence": "Nobody wrote this.", "evidence_span": None, "valid": False}
+    detail = detail_of(episode)
+    assert detail["triple"]["evidence"] == [
+        ["evidence", "Nobody wrote this.", "", "stands in no document or search result"]
+    ]
+    assert not any(marked(card, "q") for card in detail["passages"])
+    assert row(episode)["state"] == "invalid"
+
+
+def test_a_solution_is_shown_beside_the_gold() -> None:
+    env = make("eve-solver", size=25)
+    states = set()
+    for episode in play_many(env, scripted_agents("eve-solver")["extractive"], range(len(env.tasks))):
+        facts, view = episode["reward"]["metrics"], episode["task_view"]
+        detail = detail_of(episode)
+        cards = {card["id"]: card for card in detail["passages"]}
+        for gold in view["gold_evidence"]:
+            assert gold["text"] in marked(cards[gold["document"]], "g")
+            assert ["gold", gold["text"], f"{gold['document']} · characters {gold['start']}–{gold['end']}", ""] in (
+                detail["triple"]["evidence"]
+            )
+        if facts["evidence_verbatim"]:
+            assert any("cited" in card["tags"] and marked(card, "q") for card in cards.values())
+        states.add(row(episode)["state"])
+        assert row(episode)["state"] == ("right" if facts["em"] else "wrong" if facts["answer"] else "silent")
+    assert {"right", "wrong"} <= states
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["evidence_span", "valid", "em", "evidence_f1", "evidence", "k", "n", "V"]), JSON_EVE
+    ),
+    JSON_EVE,
+)
+def test_records_of_any_shape_are_shown(facts: dict[str, Any], view: Any) -> None:
+    """A record comes from a file: nothing in it may break the page."""
+    episode = {
+        "task": "t",
+        "messages": [{"role": "user", "content": view}],
+        "turns": [],
+        "reward": {"status": "scored", "total": 1.0, "metrics": facts},
+        "task_view": {"document": view, "passages": [view], "gold_evidence": view, "gold_answers": view},
+    }
+    json.dumps([detail_of(episode), row_of(episode)])
+
+
+def _data_set(folder: Path, documents: bool = True) -> Path:
+    text = "Vera Tandov was born in <b>Molgrad</b>.\u202e She taught there."
+    span = "Vera Tandov was born in <b>Molgrad</b>."
+    meta = {"source": "d1", "V": 0.6, "plus": 0.8, "minus": 0.2, "reward": 1.1}
+    hostile = "</script><script>alert(1)</script>"
+    triples = [
+        Triple("r1", f"Where? {hostile}", ("Molgrad",), (Evidence("d1", 0, len(span), span),), 1, "eve", meta=meta),
+        Triple("r2", "Who?", ("nobody",), (Evidence("", None, None, "Somewhere it is said."),)),
+    ]
+    folder.mkdir()
+    (folder / "triples.jsonl").write_text(
+        "".join(json.dumps(triple_row(triple)) + "\n" for triple in triples), "utf-8"
+    )
+    if documents:
+        (folder / "documents.jsonl").write_text(
+            json.dumps({"id": "d1", "title": "Vera", "text": text}) + "\n", "utf-8"
+        )
+    return folder
+
+
+def test_the_rows_of_a_data_set_are_shown_in_their_passages(tmp_path: Path) -> None:
+    rows = read_dataset(_data_set(tmp_path / "set"))
+    first, second = map(detail_of, rows.episodes())
+    assert marked(first["passages"][0], "q") == "Vera Tandov was born in <b>Molgrad</b>."
+    assert ["V", "0.600"] in first["triple"]["facts"]
+    assert second["passages"] == []
+    assert second["triple"]["evidence"][0][1] == "Somewhere it is said."
+    page = write_page(tmp_path / "set").read_text("ascii")
+    assert "<script>alert" not in page
+    assert "\u202e" not in page
+    assert write_page(tmp_path / "set" / "triples.jsonl", tmp_path / "other.html").read_text("ascii") == page
+
+
+def test_a_row_without_its_passage_says_so(tmp_path: Path) -> None:
+    rows = read_dataset(_data_set(tmp_path / "set", documents=False))
+    assert any("1 span of 1 cannot be shown in place" in note for note in rows.notes)
+    assert "cannot be shown in place" in write_page(tmp_path / "set").read_text("ascii")

@@ -9,7 +9,7 @@ import fake_runs
 import pytest
 from chrome import Chromium
 
-from factgym.benchmarks.viewer import write_page
+from factgym.benchmarks.viewer.page import write_page
 
 N = 300
 TASKS, K = 30, 4

@@ -10,7 +10,7 @@ import pytest
 from chrome import Chromium
 
 from factgym.agents.resolve import find_agent
-from factgym.benchmarks.viewer import write_page
+from factgym.benchmarks.viewer.page import write_page
 from factgym.training.eve import EveEvolution, EveSettings, Learner
 
 SIZES: dict[str, Any] = {"size": 40, "batch": 12, "prompts": 5, "samples": 2, "rows": 4, "group": 2, "n": 2, "m": 2}

@@ -12,13 +12,13 @@ from typing import Any
 from factgym.agents.difficulty import Buckets
 from factgym.agents.runs import FILTER_SUMMARY
 from factgym.agents.runs.files import read_json
-from factgym.agents.runs.read import Run
-from factgym.benchmarks.benchmark import Benchmark, Evaluation, Outcome, Request
+from factgym.benchmarks.answers import distinct_names
+from factgym.benchmarks.benchmark import Benchmark, Evaluation, Outcome, QuestionSets, Request
 from factgym.benchmarks.charts import share_curves
-from factgym.benchmarks.corver.calibration import CountCalibration, calibrate, read_annotations, sentence_counter
+from factgym.benchmarks.corver.calibration import calibrate, read_annotations, sentence_counter
 from factgym.benchmarks.corver.compare import CorverComparison, Decomposition, Difference, compare, decompose
 from factgym.benchmarks.corver.paper import NamedCurve, paper_tables, provenance, published_curve
-from factgym.benchmarks.corver.report import JUDGES, BenchmarkScores, CorverReport, Popularity, evaluate_runs, grouped
+from factgym.benchmarks.corver.report import JUDGES, BenchmarkScores, CorverReport, Popularity, evaluate_runs, run_key
 from factgym.benchmarks.formats import (
     ABSENT,
     count,
@@ -30,7 +30,6 @@ from factgym.benchmarks.formats import (
     percent,
     signed,
 )
-from factgym.benchmarks.question_sets import QuestionSets
 from factgym.benchmarks.report import (
     Bar,
     Cell,
@@ -41,7 +40,7 @@ from factgym.benchmarks.report import (
     Report,
     Row,
     Section,
-    Strong,
+    Styled,
     Table,
     make_table,
     notes_by_name,
@@ -107,67 +106,69 @@ def annotated_curves(
     return nullcontext(((file.name, calibrate(read_annotations(file, counting))),))
 
 
+_GENERATED_NOTE = (
+    f"Played on generated questions alone. Give --data, or set {DATA_VARIABLE}, for TriviaQA, NQ-Open, PopQA, SimpleQA and "
+    "TruthfulQA."
+)
+
+
 def evaluate(evaluation: Evaluation) -> Outcome:
     """Evaluate the runs of each agent together, compare agents, and lay the paper's tables beside them."""
-    groups = _groups(evaluation)
-    reports = _named([evaluate_runs(group) for group in groups])
+    groups = evaluation.by_agent(run_key)
+    reports = [evaluate_runs(group) for group in groups]
+    labels = [report.labels[0] for report in reports]
+    details = [label.variant or Path(label.folder).name for label in labels]
+    names = distinct_names([(report.name, detail) for report, detail in zip(reports, details, strict=True)])
+    reports = [replace(report, name=name) for report, name in zip(reports, names, strict=True)]
     if evaluation.played:
         indices = evaluation.pairs(evaluation.agents, _REFERENCE)
     else:
-        first = {answer.key for answer in reports[0].answers}
+        keys = {answer.key for answer in reports[0].answers}
         indices = [
-            (0, i + 1) for i, other in enumerate(reports[1:]) if any(answer.key in first for answer in other.answers)
+            (0, i) for i, report in enumerate(reports) if i and any(answer.key in keys for answer in report.answers)
         ]
     comparisons, refusals = _compared(reports, indices)
-    curves = [
-        *evaluation.resources,
-        *((f"{one.name}, {PROXY}", one.proxy) for one in reports if _has_curve(one.proxy)),
-    ]
+    curves = [*evaluation.resources]
+    for report in reports:
+        curve = report.proxy
+        right = sum(bucket.correct for bucket in curve.buckets) if curve else 0
+        if curve is not None and min(right, curve.n - right) >= _MIN_SENTENCES:
+            curves.append((f"{report.name}, {PROXY}", curve))
     tables: tuple[Table, ...] = ()
     if evaluation.request.paper:
-        judged = [_judged(group, one.name) for group, one in zip(groups, reports, strict=True)]
-        theirs = _compared(judged, indices)
-        filters = list(_filters(groups))
-        tables = paper_tables(judged, curves=curves, filters=filters, refusals=theirs[1], comparisons=theirs[0])
-    notes = [
-        f"Played on generated questions alone. Give --data, or set {DATA_VARIABLE}, for TriviaQA, NQ-Open, PopQA, "
-        "SimpleQA and TruthfulQA."
-    ] * evaluation.generated_only
-    notes += notes_by_name((one.name, one.notes) for one in reports)
+        judged = []
+        for group, report in zip(groups, reports, strict=True):
+            try:  # As the paper judges, where the runs hold those labels.
+                judged.append(evaluate_runs(group, report.name, judge=_PAPER_JUDGE))
+            except DataError:
+                judged.append(evaluate_runs(group, report.name))
+        paper_comparisons, paper_refusals = _compared(judged, indices)
+        filters = []
+        for run in (run for group in groups for run in group):
+            if (file := run.folder / FILTER_SUMMARY).is_file():
+                row = read_json(file)
+                buckets = Buckets(tuple(row["histogram"]), row["retained"], row["anchors"], row["incomplete"])
+                filters.append((str(row.get("agent") or run.folder.name), buckets))
+        tables = paper_tables(
+            judged, curves=curves, filters=filters, refusals=paper_refusals, comparisons=paper_comparisons
+        )
+    notes = evaluation.notes(_GENERATED_NOTE) + notes_by_name((report.name, report.notes) for report in reports)
     results = CorverResults(tuple(reports), comparisons, refusals, tuple(curves), tables)
     return Outcome(
         results=results,
         report=Report("CorVer benchmark", tuple(_sections(results)), tables, tuple(notes)),
         numbers={
-            "reports": [one.to_dict() for one in reports],
-            "comparisons": [one.to_dict() for one in comparisons],
-            "refusals": [{"pair": name, **one.to_dict()} for name, one in refusals],
-            "calibration": {name: one.to_dict() for name, one in curves},
-            "paper": [one.to_dict() for one in tables],
+            "reports": [report.to_dict() for report in reports],
+            "comparisons": [comparison.to_dict() for comparison in comparisons],
+            "refusals": [{"pair": name, **row.to_dict()} for name, row in refusals],
+            "calibration": {name: curve.to_dict() for name, curve in curves},
+            "paper": [table.to_dict() for table in tables],
             "notes": notes,
         },
-        episodes=sum(one.n for one in reports),
-        data_sets=len({name for one in reports for name in one.scores}),
+        episodes=sum(report.n for report in reports),
+        data_sets=len({name for report in reports for name in report.scores}),
         agents=len(reports),
     )
-
-
-def _groups(evaluation: Evaluation) -> list[list[Run]]:
-    """The runs of each agent, as reports take them."""
-    if not evaluation.played:
-        return grouped([one.run for one in evaluation.runs])
-    return [[one.run for one in evaluation.runs if one.agent == name] for name in evaluation.agents]
-
-
-def _named(reports: Sequence[CorverReport]) -> list[CorverReport]:
-    """Reports with distinct names: of two with one agent, by the variant or folder of their first run."""
-    names = [one.name for one in reports]
-    return [
-        one
-        if names.count(one.name) == 1
-        else replace(one, name=f"{one.name} ({one.labels[0].variant or Path(one.labels[0].folder).name})")
-        for one in reports
-    ]
 
 
 def _compared(
@@ -178,48 +179,30 @@ def _compared(
     return tuple(compare(*pair) for pair in pairs), refusals
 
 
-def _has_curve(curve: CountCalibration | None) -> bool:
-    right = sum(bucket.correct for bucket in curve.buckets) if curve else 0
-    return curve is not None and min(right, curve.n - right) >= _MIN_SENTENCES
-
-
-def _judged(group: Sequence[Run], name: str) -> CorverReport:
-    """As the paper judges, where the runs hold those labels."""
-    try:
-        return evaluate_runs(group, name, judge=_PAPER_JUDGE)
-    except DataError:
-        return evaluate_runs(group, name)
-
-
-def _filters(groups: Sequence[Sequence[Run]]) -> Iterator[tuple[str, Buckets]]:
-    """The buckets of runs that a difficulty filter made."""
-    for run in (run for group in groups for run in group):
-        file = run.folder / FILTER_SUMMARY
-        if file.is_file():
-            row = read_json(file)
-            buckets = Buckets(tuple(row["histogram"]), row["retained"], row["anchors"], row["incomplete"])
-            yield str(row.get("agent") or run.folder.name), buckets
-
-
 def _sections(results: CorverResults) -> Iterator[Section]:
     reports = results.reports
-    yield Section("Runs", tuple(_provenance(reports)))
-    for name in dict.fromkeys(name for one in reports for name in one.scores):
-        rows = [(one.name, one.scores[name]) for one in reports if name in one.scores]
+    runs = [
+        Note(f"{', '.join(names)}: {'; '.join(questions)}. {setting}", fine=True)
+        for names, questions, setting in provenance(reports)
+    ]
+    for report in reports:
+        if report.errors:
+            runs.append(Note(f"{report.name}: {count(report.errors, 'infrastructure error')} left out of all scores"))
+    yield Section("Runs", tuple(runs))
+    for name in dict.fromkeys(name for report in reports for name in report.scores):
+        rows = [(report.name, report.scores[name]) for report in reports if name in report.scores]
         about = "Shares in percent; chars and words of the answer; c is the count of a sentence that gave a query."
-        yield Section(name, (_accuracies(name, rows), _texts(rows)), about, in_navigation=True)
-    several = [one for one in reports if len(one.scores) > 1]
+        yield Section(name, tuple(_score_tables(name, rows)), about, in_navigation=True)
+    several = [report for report in reports if len(report.scores) > 1]
     if several:
         yield Section("Average over benchmarks, %", (_averages(several),))
-    popularity = [_popularity(group) for group in _same_quarters(reports)]
-    if popularity:
-        yield Section("Accuracy by popularity, %", tuple(popularity))
+    if tables := _popularity_tables(reports):
+        yield Section("Accuracy by popularity, %", tables)
     yield Section("Right sentences by count", tuple(_curves(results.curves)), _CURVES)
-    for found in results.comparisons:
-        yield Section(f"{found.second} against {found.first}", tuple(_comparison(found)))
+    for comparison in results.comparisons:
+        yield Section(f"{comparison.second} against {comparison.first}", tuple(_comparison(comparison)))
     if results.refusals:
-        parts = (_refusals(results.refusals), Note(_REFUSALS, fine=True))
-        yield Section("Refusals, and where the gain comes from", parts)
+        yield Section("Refusals, and where the gain comes from", (_refusals(results), Note(_REFUSALS, fine=True)))
 
 
 _CURVES = "The paper’s are labelled by people. A curve “by the answer” takes a sentence as right when its answer is."
@@ -229,95 +212,69 @@ _REFUSALS = (
 )
 
 
-def _provenance(reports: Sequence[CorverReport]) -> Iterator[Part]:
-    for names, questions, setting in provenance(reports):
-        yield Note(f"{', '.join(names)}: {'; '.join(questions)}. {setting}", fine=True)
-    for report in reports:
-        if report.errors:
-            yield Note(f"{report.name}: {count(report.errors, 'infrastructure error')} left out of all scores")
-
-
-def _accuracies(name: str, rows: Sequence[tuple[str, BenchmarkScores]]) -> Table:
-    cells: list[Sequence[Cell]] = [
-        (
-            agent,
-            Strong(hundred(scores.accuracy)),
-            hundred_interval(scores.accuracy),
-            *(hundred(scores.judged[judge]) for judge in JUDGES),
-            hundred(scores.refusal),
-            hundred(scores.format),
-            decimal(scores.reward.value, 2),
-            Bar(scores.accuracy),
-        )
-        for agent, scores in rows
-    ]
+def _score_tables(name: str, rows: Sequence[tuple[str, BenchmarkScores]]) -> Iterator[Table]:
+    """Yield the accuracies of a benchmark, then lengths and counts."""
+    accuracies: list[Sequence[Cell]] = []
+    texts: list[Sequence[Cell]] = []
+    for agent, scores in rows:
+        judged = (hundred(scores.judged[judge]) for judge in JUDGES)
+        shares = (hundred(scores.refusal), hundred(scores.format), decimal(scores.reward.value, 2))
+        accuracy = (Styled(hundred(scores.accuracy)), hundred_interval(scores.accuracy))
+        accuracies.append((agent, *accuracy, *judged, *shares, Bar(scores.accuracy)))
+        lengths = (decimal(mean.value, 1) for mean in (scores.chars, scores.words, scores.sentences))
+        counts = (ABSENT if n is None else f"{n:,.0f}" for n in (scores.mean_count, scores.median_count))
+        queried, unsupported = percent(scores.queried.value, 0), percent(scores.unsupported.value, 0)
+        texts.append((agent, *lengths, queried, *counts, unsupported))
     heads = ("agent", "acc", "95 %", *(f"{judge[:5]}." for judge in JUDGES), "NA", "format", "reward")
     title = f"{name[:40]}: {count(rows[0][1].tasks, 'question')}; shares in %"
-    return make_table(title, (*heads, Column("", page_only=True)), cells, name_limit=_NAME, min_width=_NAME)
-
-
-def _texts(rows: Sequence[tuple[str, BenchmarkScores]]) -> Table:
-    """Lengths and counts."""
-    cells = [
-        (
-            agent,
-            *(decimal(one.value, 1) for one in (scores.chars, scores.words, scores.sentences)),
-            percent(scores.queried.value, 0),
-            *(ABSENT if one is None else f"{one:,.0f}" for one in (scores.mean_count, scores.median_count)),
-            percent(scores.unsupported.value, 0),
-        )
-        for agent, scores in rows
-    ]
-    heads = ("means", "chars", "words", "sentences", "with query", "mean c", "median c", "c = 0")
-    return make_table("", heads, cells, name_limit=_NAME, min_width=_NAME)
+    yield make_table(title, (*heads, Column("", page_only=True)), accuracies, name_limit=_NAME, min_width=_NAME)
+    columns = ("means", "chars", "words", "sentences", "with query", "mean c", "median c", "c = 0")
+    yield make_table("", columns, texts, name_limit=_NAME, min_width=_NAME)
 
 
 def _averages(reports: Sequence[CorverReport]) -> Table:
-    rows = [
-        (
-            one.name,
-            str(len(one.scores)),
-            hundred(one.average["accuracy"]),
-            hundred_interval(one.average["accuracy"]),
-            *(hundred(one.average[part]) for part in ("attempted", "refusal", "format")),
-            decimal(one.average["words"].value, 1),
-        )
-        for one in reports
-    ]
+    rows = []
+    for report in reports:
+        accuracy, words = report.average["accuracy"], decimal(report.average["words"].value, 1)
+        shares = (hundred(report.average[part]) for part in ("attempted", "refusal", "format"))
+        size = str(len(report.scores))
+        rows.append((report.name, size, hundred(accuracy), hundred_interval(accuracy), *shares, words))
     heads = ("agent", "sets", "acc", "95 %", "if tried", "NA", "format", "words")
     return make_table("Average over benchmarks, %", heads, rows, name_limit=_NAME, min_width=_NAME)
 
 
-def _same_quarters(reports: Sequence[CorverReport]) -> list[list[tuple[str, Popularity]]]:
-    """The accuracies by popularity, with names; reports on the same questions together."""
-    groups: dict[tuple[Any, ...], list[tuple[str, Popularity]]] = {}
-    for one in reports:
-        if one.popularity is not None:
-            parts = tuple((row.low, row.high, row.n) for row in one.popularity.quartiles)
-            groups.setdefault((parts, one.popularity.excluded), []).append((one.name, one.popularity))
-    return list(groups.values())
-
-
-def _popularity(group: Sequence[tuple[str, Popularity]]) -> Table:
-    """The layout of Table 3: a quarter a line, an agent a column."""
-    first = group[0][1]
-    alone = len(group) == 1
-    rows = []
-    for i, row in enumerate((*first.quartiles, first.all)):
-        shares = [(*one.quartiles, one.all)[i].accuracy for _, one in group]
-        reach = [hundred_interval(shares[0])] if alone else []
-        rows.append(
-            (row.name, f"{row.low:,.0f}–{row.high:,.0f}", f"{row.n:,}", *(hundred(one) for one in shares), *reach)
-        )
-    excluded = f"; {count(first.excluded, 'question')} without popularity left out" if first.excluded else ""
-    title = f"Accuracy{f' of {group[0][0][:30]}' if alone else ''} by popularity, %{excluded}"
-    heads = ["accuracy", "95 %"] if alone else [name[:10] for name, _ in group]
-    return make_table(title, ("quarter", "views", "n", *heads), rows, min_width=_NAME)
+def _popularity_tables(reports: Sequence[CorverReport]) -> tuple[Table, ...]:
+    """Return tables in the layout of Table 3: a quarter a line, an agent a column; reports on the same questions together."""
+    groups: dict[Any, list[tuple[str, Popularity]]] = {}
+    for report in reports:
+        if (popularity := report.popularity) is not None:
+            bounds = tuple((row.low, row.high, row.n) for row in popularity.quartiles)
+            groups.setdefault((bounds, popularity.excluded), []).append((report.name, popularity))
+    tables = []
+    for group in groups.values():
+        first, alone, rows = group[0][1], len(group) == 1, []
+        for i, row in enumerate((*first.quartiles, first.all)):
+            shares = [(*popularity.quartiles, popularity.all)[i].accuracy for _, popularity in group]
+            reach = [hundred_interval(shares[0])] if alone else []
+            views = f"{row.low:,.0f}–{row.high:,.0f}"
+            rows.append((row.name, views, f"{row.n:,}", *(hundred(share) for share in shares), *reach))
+        excluded = f"; {count(first.excluded, 'question')} without popularity left out" if first.excluded else ""
+        title = f"Accuracy{f' of {group[0][0][:30]}' if alone else ''} by popularity, %{excluded}"
+        heads = ["accuracy", "95 %"] if alone else [name[:10] for name, _ in group]
+        tables.append(make_table(title, ("quarter", "views", "n", *heads), rows, min_width=_NAME))
+    return tuple(tables)
 
 
 def _curves(curves: Sequence[NamedCurve]) -> Iterator[Part]:
+    heads = ("count", "sentences", "right", "share", "95 %", "rise", "")
     for name, curve in curves:
-        yield _curve(name, curve)
+        rises = {jump.at: jump.rise.value for jump in curve.jumps}
+        rows = []
+        for bucket in curve.buckets:
+            rise, share = rises.get(bucket.low), bucket.share
+            cells = (bucket.name, f"{bucket.n:,}", f"{bucket.correct:,}", hundred(share), hundred_interval(share))
+            rows.append((*cells, signed(100 * rise) if rise is not None else "", Bar(share)))
+        yield make_table(f"Right sentences by count, %: {name[:60]}", heads, rows, min_width=_NAME)
         lines = [f"From bucket to bucket the share {'never falls' if curve.monotone else 'falls at least once'}."]
         if curve.auc is not None:
             lines.append(
@@ -329,24 +286,12 @@ def _curves(curves: Sequence[NamedCurve]) -> Iterator[Part]:
     yield Chart("Share of right sentences by count", partial(calibration_chart, curves))
 
 
-def _curve(name: str, curve: CountCalibration) -> Table:
-    rises = {jump.at: jump.rise for jump in curve.jumps}
-    rows = []
-    for bucket in curve.buckets:
-        rise, share = rises.get(bucket.low), bucket.share
-        change = signed(100 * rise.value) if rise is not None and rise.value is not None else ""
-        counts = (f"{bucket.n:,}", f"{bucket.correct:,}")
-        rows.append((bucket.name, *counts, hundred(share), hundred_interval(share), change, Bar(share)))
-    heads = ("count", "sentences", "right", "share", "95 %", "rise", "")
-    return make_table(f"Right sentences by count, %: {name[:60]}", heads, rows, min_width=_NAME)
-
-
 def calibration_chart(curves: Sequence[NamedCurve] = ()) -> str:
     """Return the paper's curve and those with its buckets, with the boundaries of the reward's tiers, as SVG (figure 5)."""
-    theirs = published_curve()
-    lows = [bucket.low for bucket in theirs.buckets]
-    ours = [(name, curve) for name, curve in curves if [bucket.low for bucket in curve.buckets] == lows]
-    named = [("the paper’s 700 sentences", theirs), *ours]
+    published = published_curve()
+    lows = [bucket.low for bucket in published.buckets]
+    named = [("the paper’s 700 sentences", published)]
+    named += [(name, curve) for name, curve in curves if [bucket.low for bucket in curve.buckets] == lows]
     drawn = [
         (name, [bucket.name for bucket in curve.buckets], [bucket.share for bucket in curve.buckets])
         for name, curve in named
@@ -355,47 +300,48 @@ def calibration_chart(curves: Sequence[NamedCurve] = ()) -> str:
     return share_curves(drawn, "Right sentences by count", [lows.index(tier) - 0.5 for tier in tiers])
 
 
-def _comparison(found: CorverComparison) -> Iterator[Part]:
-    """Both reports' shares and their paired differences, benchmark by benchmark."""
+def _comparison(comparison: CorverComparison) -> Iterator[Part]:
+    """Yield both reports' shares and their paired differences, benchmark by benchmark."""
+
+    def change(difference: Difference) -> tuple[str, ...]:
+        value = difference.difference.value
+        points = ABSENT if value is None else signed(100 * value)
+        return hundred(difference.first), hundred(difference.second), points, hundred_interval(difference.difference)
+
     rows = []
-    for name, one in found.benchmarks.items():
-        test = p_value(one.mcnemar.p) if one.mcnemar is not None else ABSENT
+    for name, row in comparison.benchmarks.items():
+        p = p_value(row.mcnemar.p) if row.mcnemar is not None else ABSENT
         for i, part in enumerate(("accuracy", "refusal", "format")):
-            title, p = (f"{name}, {one.n:,}", test) if i == 0 else ("", "")
-            rows.append(Row((title, part, *_share_change(one.parts[part]), p)))
-        words = one.parts["words"]
-        change = ABSENT if words.difference.value is None else signed(words.difference.value)
-        values = (decimal(words.first, 1), decimal(words.second, 1), change, interval(words.difference, 1))
-        rows.append(Row(("", "words", *values, ""), ends_group=True))
-    if len(found.benchmarks) > 1:
+            title = f"{name}, {row.n:,}" if i == 0 else ""
+            rows.append(Row((title, part, *change(row.parts[part]), p if i == 0 else "")))
+        words = row.parts["words"]
+        value, reach = words.difference.value, interval(words.difference, 1)
+        texts = (decimal(words.first, 1), decimal(words.second, 1), ABSENT if value is None else signed(value), reach)
+        rows.append(Row(("", "words", *texts, ""), ends_group=True))
+    if len(comparison.benchmarks) > 1:
         for i, part in enumerate(("accuracy", "refusal", "format")):
-            rows.append(Row(("average" if i == 0 else "", part, *_share_change(found.average[part]), "")))
-    first, second = found.first[:24], found.second[:24]
+            rows.append(Row(("average" if i == 0 else "", part, *change(comparison.average[part]), "")))
+    first, second = comparison.first[:24], comparison.second[:24]
     heads = ("benchmark", Column("share", left=True), first[:9], second[:9], "change", "95 %", "p")
     yield make_table(f"{second} against {first}: paired", heads, rows)
-    if any(one.mcnemar for one in found.benchmarks.values()):
+    if any(row.mcnemar for row in comparison.benchmarks.values()):
         yield Note("p: McNemar’s test of the accuracy.", fine=True)
-    if found.quarters:
+    if comparison.quarters:
         cells = [
-            (one.name, f"{one.low:,.0f}–{one.high:,.0f}", f"{one.n:,}", *_share_change(one.accuracy))
-            for one in found.quarters
+            (quarter.name, f"{quarter.low:,.0f}–{quarter.high:,.0f}", f"{quarter.n:,}", *change(quarter.accuracy))
+            for quarter in comparison.quarters
         ]
         columns = ("quarter", "views", "n", first[:9], second[:9], "change", "95 %")
         yield make_table("Accuracy by popularity, %", columns, cells, min_width=_NAME)
-    yield from (Note(note, fine=True) for note in found.notes)
+    yield from (Note(note, fine=True) for note in comparison.notes)
 
 
-def _share_change(one: Difference) -> tuple[str, ...]:
-    change = ABSENT if one.difference.value is None else signed(100 * one.difference.value)
-    return hundred(one.first), hundred(one.second), change, hundred_interval(one.difference)
-
-
-def _refusals(refusals: Sequence[tuple[str, Decomposition]]) -> Table:
+def _refusals(results: CorverResults) -> Table:
     rows = []
-    for name, one in refusals:
-        shares = [hundred(part) for part in (one.raw_refusal, one.trained_refusal, one.unlocked)]
-        parts = [signed(100 * value) for value in (one.gain, one.from_unlocked, one.from_both, one.from_withdrawn)]
-        rows.append((f"{name}, {one.benchmark}", *shares, *parts))
+    for name, row in results.refusals:
+        shares = [hundred(share) for share in (row.raw_refusal, row.trained_refusal, row.unlocked)]
+        parts = [signed(100 * part) for part in (row.gain, row.from_unlocked, row.from_both, row.from_withdrawn)]
+        rows.append((f"{name}, {row.benchmark}", *shares, *parts))
     heads = ("agent, benchmark", "before", "after", "right", "gain", "unlocked", "both", "withdrawn")
     title = "Refusals before and after, and where the gain comes from, %"
     return make_table(title, heads, rows, name_limit=26, min_width=_NAME)

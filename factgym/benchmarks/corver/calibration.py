@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from factgym.benchmarks.statistics.classification import share_difference
 from factgym.benchmarks.statistics.intervals import Estimate, wilson
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import Counter
-from factgym.rewards.corver.triplets import Extractor, Triplet, build_query
+from factgym.rewards.corver.triplets import Extractor, build_query
 
 EDGES = (0, 1, 5, 10, 20)
 """The lowest count of each bucket."""
@@ -79,33 +79,37 @@ class CountCalibration:
         return bool(self.jumps) and all(jump.rise.low is not None and jump.rise.low > 0 for jump in self.jumps)
 
     def largest(self, n: int = 2) -> tuple[int, ...]:
-        """The boundaries of the largest jumps, the largest first."""
+        """Return the boundaries of the largest jumps, the largest first."""
         return tuple(jump.at for jump in sorted(self.jumps, key=lambda jump: -(jump.rise.value or 0.0))[:n])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
+        """Return JSON data."""
+
+        def interval(name: str, estimate: Estimate) -> dict[str, float | None]:
+            return {name: estimate.value, "low_95": estimate.low, "high_95": estimate.high}
+
         return {
             "n": self.n,
             "skipped": self.skipped,
             "monotone": self.monotone,
             "auc": self.auc,
             "buckets": [
-                {"low": b.low, "high": b.high, "n": b.n, "correct": b.correct, **_reach("share", b.share)}
+                {"low": b.low, "high": b.high, "n": b.n, "correct": b.correct, **interval("share", b.share)}
                 for b in self.buckets
             ],
-            "jumps": [{"at": jump.at, **_reach("rise", jump.rise)} for jump in self.jumps],
+            "jumps": [{"at": jump.at, **interval("rise", jump.rise)} for jump in self.jumps],
         }
 
 
 def calibrate(pairs: Iterable[tuple[int | None, bool]], edges: Sequence[int] = EDGES) -> CountCalibration:
-    """The curve of any pairs of count and correctness. A count of None (no query) is skipped and counted.
+    """Return the curve of any pairs of count and correctness. A count of None (no query) is skipped and counted.
 
     edges: the lowest count of each bucket, from 0 upwards. Raises ConfigError for other edges or a negative count.
     """
     if not edges or edges[0] != 0 or any(b <= a for a, b in pairwise(edges)):
         raise ConfigError(f"edges start at 0 and rise, such as 0, 1, 5, 10, 20; not {list(edges)}")
     right, wrong = [0] * len(edges), [0] * len(edges)
-    known: list[Pair] = []
+    counted: list[Pair] = []
     skipped = 0
     for count, correct in pairs:
         if count is None:
@@ -114,24 +118,22 @@ def calibrate(pairs: Iterable[tuple[int | None, bool]], edges: Sequence[int] = E
         if count < 0:
             raise ConfigError(f"a count is 0 or more, not {count}")
         (right if correct else wrong)[bisect_right(edges, count) - 1] += 1
-        known.append((count, bool(correct)))
-    buckets = tuple(_bucket(edges, i, right[i], right[i] + wrong[i]) for i in range(len(edges)))
-    return CountCalibration(buckets, tuple(jumps(buckets)), len(known), skipped, auc(known))
-
-
-def _bucket(edges: Sequence[int], i: int, correct: int, n: int) -> CountBucket:
-    high = edges[i + 1] - 1 if i + 1 < len(edges) else None
-    return CountBucket(edges[i], high, correct, n, wilson(correct, n))
+        counted.append((count, bool(correct)))
+    buckets = []
+    for low, next_low, good, bad in zip(edges, [*edges[1:], None], right, wrong, strict=True):
+        high = None if next_low is None else next_low - 1
+        buckets.append(CountBucket(low, high, good, good + bad, wilson(good, good + bad)))
+    return CountCalibration(tuple(buckets), tuple(jumps(buckets)), len(counted), skipped, auc(counted))
 
 
 def jumps(buckets: Sequence[CountBucket]) -> list[Jump]:
-    """Between neighbours among the buckets that hold sentences."""
-    held = [bucket for bucket in buckets if bucket.n]
-    return [Jump(b.low, share_difference(a.share, b.share)) for a, b in pairwise(held)]
+    """Return the rises between neighbours among the buckets that hold sentences."""
+    filled = [bucket for bucket in buckets if bucket.n]
+    return [Jump(b.low, share_difference(a.share, b.share)) for a, b in pairwise(filled)]
 
 
 def auc(pairs: Iterable[Pair]) -> float | None:
-    """The chance that a right sentence has a higher count than a wrong jump, ties by half; None without one of each."""
+    """Return the chance that a right sentence has a higher count than a wrong one, ties by half; None without one of each."""
     tallies: dict[int, list[int]] = {}
     for count, correct in pairs:
         tallies.setdefault(count, [0, 0])[correct] += 1
@@ -147,100 +149,67 @@ def auc(pairs: Iterable[Pair]) -> float | None:
     return wins / (right * wrong)
 
 
-def _reach(name: str, found: Estimate) -> dict[str, float | None]:
-    return {name: found.value, "low_95": found.low, "high_95": found.high}
-
-
 CountSentences = Callable[[Sequence[str]], Sequence[int | None]]
 """From sentences to their counts, None for one that gives no query."""
 
 _WORDS: Mapping[str, bool] = MappingProxyType(
-    {
-        "correct": True,
-        "supported": True,
-        "right": True,
-        "true": True,
-        "incorrect": False,
-        "unsupported": False,
-        "wrong": False,
-        "false": False,
-    }
+    dict.fromkeys(["correct", "supported", "right", "true"], True)
+    | dict.fromkeys(["incorrect", "unsupported", "wrong", "false"], False)
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """One sentence. count: None where there was no query, or where it has yet to be counted."""
-
-    sentence: str
-    count: int | None
-    correct: bool
-    counted: bool
-
-
 def read_annotations(path: str | Path, count: CountSentences | None = None) -> list[tuple[int | None, bool]]:
-    """The pairs of a file, sentences without a count counted by `count`.
+    """Return the pairs of a file, sentences without a count counted by `count`.
 
     Raises DataError that names file, line and fault; also for a sentence without a count where `count` is None.
     """
     path = Path(path)
-    annotations = list(_annotations(path))
-    if not annotations:
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    rows = [_annotation(line, f"{path} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not rows:
         raise DataError(f"{path} holds no annotated sentence")
-    missing = [row.sentence for row in annotations if not row.counted]
+    missing = [row["sentence"] for row, _ in rows if "count" not in row]
     if missing and count is None:
         raise DataError(
-            f"{path}: {len(missing)} of {len(annotations)} lines have no 'count': add it, or give the counter that counts them"
+            f"{path}: {len(missing)} of {len(rows)} lines have no 'count': add it, or give the counter that counts them"
         )
     counts = iter(count(missing) if missing and count else ())
-    return [(row.count if row.counted else next(counts), row.correct) for row in annotations]
+    return [(row["count"] if "count" in row else next(counts), correct) for row, correct in rows]
+
+
+def _annotation(line: str, source: str) -> tuple[dict[str, Any], bool]:
+    """Return a line's object and whether its sentence is right. Raises DataError for a line out of shape."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise DataError(f"{source}: no valid JSON") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{source}: an object is needed")
+    correct, count, sentence = row.get("correct"), row.get("count"), row.get("sentence")
+    if isinstance(correct, str):
+        correct = _WORDS.get(correct.strip().lower(), correct)
+    if not (isinstance(correct, bool) or (isinstance(correct, int) and correct in (0, 1))):
+        raise DataError(f"{source}: 'correct' is true or false, not {correct!r:.40}")
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
+        raise DataError(f"{source}: 'count' is a whole number from 0, or null, not {count!r:.40}")
+    if "count" not in row and (not isinstance(sentence, str) or not sentence.strip()):
+        raise DataError(f"{source}: 'count' or 'sentence' is needed")
+    return row, bool(correct)
 
 
 def sentence_counter(counter: Counter, extractor: Extractor) -> CountSentences:
-    """Counts sentences as the reward does by its rule "first": the first valid triplet's query."""
+    """Return a function that counts sentences as the reward does by its rule "first": the first valid triplet's query."""
 
     def count(sentences: Sequence[str]) -> list[int | None]:
-        queries = [_query(triplets) for triplets in extractor.extract(sentences)]
+        queries = []
+        for triplets in extractor.extract(sentences):
+            first = next((triplet for triplet in triplets if triplet.valid), None)
+            queries.append(None if first is None else build_query(first))
         distinct = list(dict.fromkeys(query for query in queries if query is not None))
         counts = dict(zip(distinct, map(int, counter.count_many(distinct)), strict=True)) if distinct else {}
         return [None if query is None else counts[query] for query in queries]
 
     return count
-
-
-def _query(triplets: Sequence[Triplet]) -> tuple[str, ...] | None:
-    first = next((triplet for triplet in triplets if triplet.valid), None)
-    return None if first is None else build_query(first)
-
-
-def _annotations(path: Path) -> Iterator[Annotation]:
-    try:
-        lines = path.read_text("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield _annotation(line, f"{path} line {number}")
-
-
-def _annotation(line: str, where: str) -> Annotation:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        raise DataError(f"{where}: no valid JSON") from None
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: an object is needed")
-    correct, count, sentence = _correct(row.get("correct"), where), row.get("count"), row.get("sentence")
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
-        raise DataError(f"{where}: 'count' is a whole number from 0, or null, not {count!r:.40}")
-    if "count" not in row and (not isinstance(sentence, str) or not sentence.strip()):
-        raise DataError(f"{where}: 'count' or 'sentence' is needed")
-    return Annotation(sentence if isinstance(sentence, str) else "", count, correct, "count" in row)
-
-
-def _correct(value: Any, where: str) -> bool:
-    if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
-        return bool(value)
-    if isinstance(value, str) and value.strip().lower() in _WORDS:
-        return _WORDS[value.strip().lower()]
-    raise DataError(f"{where}: 'correct' is true or false, not {value!r:.40}")

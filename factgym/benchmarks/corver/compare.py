@@ -10,18 +10,17 @@ add up to the whole change exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from factgym.benchmarks.corver.report import NAMES, Answer, CorverReport, bounds_of
+from factgym.benchmarks.corver.report import Answer, CorverReport, popularity_quarters
 from factgym.benchmarks.formats import count
 from factgym.benchmarks.statistics.bootstrap import bca_mean
 from factgym.benchmarks.statistics.classification import McNemar, mcnemar
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, mean_of, wilson
 from factgym.core.errors import ConfigError
-from factgym.datasets.questions import popularity_quartiles
 
 Pair = tuple[Answer, Answer]
 
@@ -45,7 +44,7 @@ class Difference:
     difference: Estimate
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
+        """Return JSON data."""
         change = self.difference
         values = {"first": self.first, "second": self.second, "difference": change.value}
         return values | {"low_95": change.low, "high_95": change.high}
@@ -88,16 +87,19 @@ class CorverComparison:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        rows = {name: _parts(one.parts) | {"n": one.n} for name, one in self.benchmarks.items()}
+        """Return JSON data."""
+
+        def differences(parts: Mapping[str, Difference]) -> dict[str, Any]:
+            return {name: part.to_dict() for name, part in parts.items()}
+
         return {
             "first": self.first,
             "second": self.second,
-            "benchmarks": rows,
-            "average": _parts(self.average),
+            "benchmarks": {name: differences(row.parts) | {"n": row.n} for name, row in self.benchmarks.items()},
+            "average": differences(self.average),
             "quarters": [
-                {"name": one.name, "low": one.low, "high": one.high, "n": one.n, **one.accuracy.to_dict()}
-                for one in self.quarters
+                {"name": row.name, "low": row.low, "high": row.high, "n": row.n, **row.accuracy.to_dict()}
+                for row in self.quarters
             ],
             "notes": list(self.notes),
         }
@@ -106,98 +108,76 @@ class CorverComparison:
 def compare(first: CorverReport, second: CorverReport, *, seed: int = 0) -> CorverComparison:
     """Compare two reports on the questions that both answer. seed: of the bootstrap.
 
-    Raises ConfigError when they share no answer, and when they disagree on what a question is.
+    Raises ConfigError when they share no answer, and when they disagree on the text of a question.
     """
     shared = pairs(first, second)
-    by_benchmark: dict[str, list[Pair]] = {}
-    for pair in shared:
-        by_benchmark.setdefault(pair[0].benchmark, []).append(pair)
-    found = {name: _compared(name, own_pairs, seed) for name, own_pairs in by_benchmark.items()}
-    average = {part: _average([one.parts[part] for one in found.values()]) for part in PARTS}
-    return CorverComparison(
-        first.name, second.name, found, average, _quarters(shared, seed), tuple(_notes(first, second, len(shared)))
-    )
+    benchmarks = {}
+    for name, group in pairs_by_benchmark(shared).items():
+        tasks = [a.task for a, _ in group]
+        clusters = tasks if len(set(tasks)) < len(tasks) else None
+        parts = {part: _difference(group, value, clusters, seed) for part, value in PARTS.items()}
+        test = None if clusters else mcnemar([a.good for a, _ in group], [b.good for _, b in group])
+        benchmarks[name] = BenchmarkComparison(name, len(group), parts, test)
+    average = {part: _average([row.parts[part] for row in benchmarks.values()]) for part in PARTS}
+    quarters = []
+    views = {(a.benchmark, a.task): a.popularity for a, _ in shared if a.popularity is not None}
+    for name, low, high, questions in popularity_quarters(views) if views else ():
+        group = [pair for pair in shared if (pair[0].benchmark, pair[0].task) in questions]
+        names = [f"{a.benchmark} {a.task}" for a, _ in group]
+        accuracy = _difference(group, PARTS["accuracy"], names if len(questions) < len(names) else None, seed)
+        quarters.append(QuarterComparison(name, low, high, len(questions), accuracy))
+    notes = []
+    if unpaired := first.n + second.n - 2 * len(shared):
+        notes.append(f"{count(unpaired, 'answer')} that only one of the two gave left out.")
+    for part in ("prompt", "counter", "extractor"):
+        settings = [{getattr(label, part) for label in report.labels} for report in (first, second)]
+        if settings[0] != settings[1]:
+            texts = " against ".join(", ".join(sorted(name or "unknown" for name in names)) for names in settings)
+            notes.append(f"The runs differ in the {part}: {texts}.")
+    return CorverComparison(first.name, second.name, benchmarks, average, tuple(quarters), tuple(notes))
 
 
 def pairs(first: CorverReport, second: CorverReport) -> list[Pair]:
-    """The answers of both to the same question and sample. Raises ConfigError as `compare` does."""
-    others = {answer.key: answer for answer in second.answers}
-    matched = [(answer, others[answer.key]) for answer in first.answers if answer.key in others]
+    """Return the answers of both to the same question and sample. Raises ConfigError as `compare` does."""
+    second_answers = {answer.key: answer for answer in second.answers}
+    matched = [(answer, second_answers[answer.key]) for answer in first.answers if answer.key in second_answers]
     if not matched:
         raise ConfigError(f"{first.name} and {second.name} share no answer: give runs on the same questions")
-    for answer, other in matched:
-        if answer.question != other.question:
+    for a, b in matched:
+        if a.question != b.question:
             raise ConfigError(
-                f"{first.name} and {second.name} disagree on question {answer.task!r:.80} of {answer.benchmark}: "
+                f"{first.name} and {second.name} disagree on question {a.task!r:.80} of {a.benchmark}: "
                 "the runs were made on different files"
             )
     return matched
 
 
-def _compared(name: str, own_pairs: Sequence[Pair], seed: int) -> BenchmarkComparison:
-    tasks = [one.task for one, _ in own_pairs]
-    clustered = len(set(tasks)) < len(tasks)
-    parts = {part: _difference(own_pairs, value, tasks if clustered else None, seed) for part, value in PARTS.items()}
-    test = None if clustered else mcnemar([a.good for a, _ in own_pairs], [b.good for _, b in own_pairs])
-    return BenchmarkComparison(name, len(own_pairs), parts, test)
-
-
-def _quarters(shared: Sequence[Pair], seed: int) -> tuple[QuarterComparison, ...]:
-    """The questions that both answer, by the quarters of their popularity."""
-    known = {(a.benchmark, a.task): a.popularity for a, _ in shared if a.popularity is not None}
-    if not known:
-        return ()
-    views = list(known.values())
-    quarters = dict(zip(known, popularity_quartiles(views), strict=True))
-    cuts = bounds_of(views)
-    names = {i + 1: (name, cuts[i], cuts[i + 1]) for i, name in enumerate(NAMES)} | {0: ("All", cuts[0], cuts[-1])}
-    rows = []
-    for number, (name, low, high) in names.items():
-        tasks = {task for task, quarter in quarters.items() if number in (0, quarter)}
-        own = [pair for pair in shared if (pair[0].benchmark, pair[0].task) in tasks]
-        clusters = [f"{a.benchmark} {a.task}" for a, _ in own]
-        several = clusters if len(tasks) < len(clusters) else None
-        accuracy = _difference(own, PARTS["accuracy"], several, seed)
-        rows.append(QuarterComparison(name, low, high, len(tasks), accuracy))
-    return tuple(rows)
+def pairs_by_benchmark(matched: Iterable[Pair]) -> dict[str, list[Pair]]:
+    """Return pairs of answers by benchmark, in the order in which benchmarks come."""
+    groups: dict[str, list[Pair]] = {}
+    for pair in matched:
+        groups.setdefault(pair[0].benchmark, []).append(pair)
+    return groups
 
 
 def _difference(
-    own_pairs: Sequence[Pair], value: Callable[[Answer], float | None], clusters: Sequence[str] | None, seed: int
+    group: Sequence[Pair], value: Callable[[Answer], float | None], clusters: Sequence[str] | None, seed: int
 ) -> Difference:
-    indices = [i for i, (a, b) in enumerate(own_pairs) if value(a) is not None and value(b) is not None]
+    indices = [i for i, (a, b) in enumerate(group) if value(a) is not None and value(b) is not None]
     if not indices:
         return Difference(None, None, NO_DATA)
-    before, after = ([value(own_pairs[i][side]) or 0.0 for i in indices] for side in (0, 1))
-    own = None if clusters is None else [clusters[i] for i in indices]
-    change = bca_mean([b - a for a, b in zip(before, after, strict=True)], clusters=own, seed=seed)
+    before, after = ([value(group[i][side]) or 0.0 for i in indices] for side in (0, 1))
+    chosen = None if clusters is None else [clusters[i] for i in indices]
+    change = bca_mean([b - a for a, b in zip(before, after, strict=True)], clusters=chosen, seed=seed)
     return Difference(math.fsum(before) / len(before), math.fsum(after) / len(after), change)
 
 
 def _average(differences: Sequence[Difference]) -> Difference:
-    known = [one for one in differences if one.difference.value is not None]
-    if not known:
+    rows = [row for row in differences if row.difference.value is not None]
+    if not rows:
         return Difference(None, None, NO_DATA)
-    k = len(known)
-    values = [math.fsum(getattr(one, name) for one in known) / k for name in ("first", "second")]
-    return Difference(values[0], values[1], mean_of([one.difference for one in known]))
-
-
-def _notes(first: CorverReport, second: CorverReport, shared: int) -> list[str]:
-    notes = []
-    unpaired = first.n + second.n - 2 * shared
-    if unpaired:
-        notes.append(f"{count(unpaired, 'answer')} that only one of the two gave left out.")
-    for part in ("prompt", "counter", "extractor"):
-        settings = [{getattr(label, part) for label in report.labels} for report in (first, second)]
-        if settings[0] != settings[1]:
-            names = " against ".join(", ".join(sorted(name or "unknown" for name in own)) for own in settings)
-            notes.append(f"The runs differ in the {part}: {names}.")
-    return notes
-
-
-def _parts(parts: Mapping[str, Difference]) -> dict[str, Any]:
-    return {name: part.to_dict() for name, part in parts.items()}
+    first, second = (math.fsum(getattr(row, name) for row in rows) / len(rows) for name in ("first", "second"))
+    return Difference(first, second, mean_of([row.difference for row in rows]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +201,7 @@ class Decomposition:
     from_withdrawn: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
+        """Return JSON data."""
         return {
             "benchmark": self.benchmark,
             "n": self.n,
@@ -241,29 +221,25 @@ def decompose(raw: CorverReport, trained: CorverReport) -> tuple[Decomposition, 
 
     The intervals are Wilson's over answers; where questions were sampled several times they are too narrow.
     """
-    groups: dict[str, list[Pair]] = {}
-    for pair in pairs(raw, trained):
-        groups.setdefault(pair[0].benchmark, []).append(pair)
-    return tuple(_decomposed(name, group) for name, group in groups.items())
-
-
-def _decomposed(name: str, group: Sequence[Pair]) -> Decomposition:
-    n = len(group)
-    unlocked = [(a, b) for a, b in group if a.refused and not b.refused]
-    both = [(a, b) for a, b in group if not a.refused and not b.refused]
-    withdrawn = [(a, b) for a, b in group if not a.refused and b.refused]
-    return Decomposition(
-        benchmark=name,
-        n=n,
-        raw_refusal=wilson(sum(a.refused for a, _ in group), n),
-        trained_refusal=wilson(sum(b.refused for _, b in group), n),
-        unlocked=wilson(sum(b.good for _, b in unlocked), len(unlocked)) if unlocked else NO_DATA,
-        gain=_gain(group, n),
-        from_unlocked=_gain(unlocked, n),
-        from_both=_gain(both, n),
-        from_withdrawn=_gain(withdrawn, n),
-    )
-
-
-def _gain(group: Sequence[Pair], n: int) -> float:
-    return (sum(b.good for _, b in group) - sum(a.good for a, _ in group)) / n
+    rows = []
+    for name, group in pairs_by_benchmark(pairs(raw, trained)).items():
+        n = len(group)
+        unlocked = [(a, b) for a, b in group if a.refused and not b.refused]
+        attempted = [(a, b) for a, b in group if not a.refused and not b.refused]
+        withdrawn = [(a, b) for a, b in group if not a.refused and b.refused]
+        gain, *parts = (
+            (sum(b.good for _, b in part) - sum(a.good for a, _ in part)) / n
+            for part in (group, unlocked, attempted, withdrawn)
+        )
+        rows.append(
+            Decomposition(
+                name,
+                n,
+                wilson(sum(a.refused for a, _ in group), n),
+                wilson(sum(b.refused for _, b in group), n),
+                wilson(sum(b.good for _, b in unlocked), len(unlocked)),
+                gain,
+                *parts,
+            )
+        )
+    return tuple(rows)

@@ -15,9 +15,9 @@ from factgym.benchmarks.corver.calibration import CountCalibration, calibrate
 from factgym.benchmarks.corver.compare import CorverComparison, Decomposition
 from factgym.benchmarks.corver.report import OF_REWARD, BenchmarkScores, CorverReport, mean_reward
 from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval, percent, printable, signed
-from factgym.benchmarks.report import Row, Table, paper_facts, paper_table, same
-from factgym.benchmarks.selection import bucket_cells, bucket_columns
+from factgym.benchmarks.report import Row, Table, agrees, paper_facts, paper_table
 from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.benchmarks.tables import bucket_cells, bucket_columns
 from factgym.rewards.corver.rubrics import CorverRules
 
 facts = partial(paper_facts, "corver")
@@ -61,14 +61,15 @@ def provenance(reports: Reports) -> list[tuple[list[str], list[str], str]]:
     return [(names, list(questions), setting) for (questions, setting), names in groups.items()]
 
 
-def _ours(name: str) -> str:
-    return f"{printable(name, _NAME_CHARS)} (ours)"
+def own_name(name: str, detail: str = "") -> str:
+    """Return the name of one of our rows."""
+    return f"{printable(name, _NAME_CHARS)}{detail} (ours)"
 
 
 def _other_benchmarks(reports: Reports) -> list[str]:
     """Benchmarks that were played and are none of the paper's."""
-    own = facts("benchmarks")["columns"]
-    return list(dict.fromkeys(name for report in reports for name in report.scores if name not in own))
+    printed = facts("benchmarks")["columns"]
+    return list(dict.fromkeys(name for report in reports for name in report.scores if name not in printed))
 
 
 def _benchmark_titles(reports: Reports) -> list[str]:
@@ -81,16 +82,6 @@ def _benchmark_titles(reports: Reports) -> list[str]:
     return [*heads, *(printable(name, 12) for name in _other_benchmarks(reports))]
 
 
-def _benchmark_notes(reports: Reports, *notes: str) -> Iterator[str]:
-    yield from notes
-    if any("†" in title for title in _benchmark_titles(reports)):
-        yield "† Not the paper’s number of questions: another file, a slice, or a part."
-    for names, questions, setting in provenance(reports):
-        yield (
-            f"Ours ({', '.join(names)}): {'; '.join(questions)} · {setting}. Here the answers are judged as the paper does."
-        )
-
-
 def _cells(report: CorverReport, reports: Reports, value: Callable[[BenchmarkScores], Estimate]) -> list[str]:
     names = (*facts("benchmarks")["columns"], *_other_benchmarks(reports))
     return [hundred(value(report.scores[name])) if name in report.scores else ABSENT for name in names]
@@ -101,26 +92,32 @@ def _score_rows(reports: Reports, value: Callable[[BenchmarkScores], Estimate], 
     for report in reports:
         complete = set(facts("benchmarks")["columns"]) <= set(report.scores)
         mean = hundred(report.average[average]) if complete else ABSENT
-        yield Row((_ours(report.name), *_cells(report, reports, value), mean))
+        yield Row((own_name(report.name), *_cells(report, reports, value), mean))
 
 
 def table_1(reports: Reports) -> Table:
     """Return the accuracy of raw models, of four baselines, and of CorVer, then of the two that only Table 15 has."""
-    theirs = [(row["model"], row["method"], row["accuracy"]) for row in facts("table1")["rows"]]
-    models = {model for model, _, _ in theirs}
-    theirs += [
+    printed = [(row["model"], row["method"], row["accuracy"]) for row in facts("table1")["rows"]]
+    models = {model for model, _, _ in printed}
+    printed += [
         (row["model"], row["variant"], row["accuracy"])
         for row in facts("table15")["rows"]
         if row["model"] not in models
     ]
     empty = [ABSENT] * len(_other_benchmarks(reports))
     rows = []
-    for model, method, accuracy in theirs:
+    for model, method, accuracy in printed:
         cells = (*(decimal(value, 2) for value in accuracy), *empty, decimal(sum(accuracy) / len(accuracy), 2))
         rows.append(Row((f"{model} {method}", *cells)))
     rows += _score_rows(reports, lambda scores: scores.accuracy, "accuracy")
     columns = ("model", *_benchmark_titles(reports), "Avg")
-    return paper_table("Tables 1, 15, 16", "Accuracy, %", "theirs", columns, rows, _benchmark_notes(reports))
+    notes = [
+        f"Ours ({', '.join(names)}): {'; '.join(questions)} · {setting}. Here the answers are judged as the paper does."
+        for names, questions, setting in provenance(reports)
+    ]
+    if any("†" in title for title in columns):
+        notes.insert(0, "† Not the paper’s number of questions: another file, a slice, or a part.")
+    return paper_table("Tables 1, 15, 16", "Accuracy, %", "theirs", columns, rows, notes)
 
 
 def table_15(reports: Reports) -> Table:
@@ -129,7 +126,9 @@ def table_15(reports: Reports) -> Table:
     rows = []
     for row in facts("table15")["rows"]:
         mean = decimal(sum(row["na"]) / len(row["na"]), 2)
-        rows.append(Row((f"{row['model']} {row['variant']}", *(decimal(one, 2) for one in row["na"]), *empty, mean)))
+        rows.append(
+            Row((f"{row['model']} {row['variant']}", *(decimal(share, 2) for share in row["na"]), *empty, mean))
+        )
     rows += _score_rows(reports, lambda scores: scores.refusal, "refusal")
     note = "By the published rule, to which “I dont know”, the reply that its prompts ask for, is no refusal."
     columns = ("model", *_benchmark_titles(reports), "Avg")
@@ -150,7 +149,7 @@ def diagnostics(reports: Reports) -> Table:
                 median,
                 percent(scores.unsupported.value),
             )
-            rows.append(Row((_ours(report.name), name, *cells)))
+            rows.append(Row((own_name(report.name), name, *cells)))
     columns = ("agent", "questions", "format", "chars", "words", "sentences", "median c", "c = 0")
     note = "Chars and words of the answer; c is the count of a sentence that gave a query."
     return paper_table("Section 4", "Format, length and counts", "computed", columns, rows, (note,))
@@ -161,9 +160,8 @@ def variant_rewards(reports: Reports) -> Table:
     rows = []
     for report in reports:
         cells = [decimal(mean_reward(report.answers, name).value) for name in OF_REWARD]
-        rows.append(
-            Row((_ours(report.name), *cells, decimal(mean_reward(report.answers, OF_REWARD[0], "strict").value)))
-        )
+        strict = decimal(mean_reward(report.answers, OF_REWARD[0], "strict").value)
+        rows.append(Row((own_name(report.name), *cells, strict)))
     note = "The mean reward of the same answers, read under the published reward (full), without its sentence term (A1), without its judge (A2), and with the sentences’ mean in place of credit per token (A3). A4 is no reward: factgym filter --keep 0:16."
     return paper_table(
         "Table 2", "Rewards of each variant", "computed", ("agent", *OF_REWARD, "strict"), rows, (note,)
@@ -180,7 +178,7 @@ def table_2(reports: Reports) -> Table:
     for report in reports:
         variant = next(iter({label.variant for label in report.labels}), "")
         if variant:
-            name = f"{printable(report.name, _NAME_CHARS)}, {variant} (ours)"
+            name = own_name(report.name, f", {variant}")
             rows.append(Row((name, *_cells(report, reports, lambda scores: scores.accuracy))))
     note = "Ours is the accuracy of runs under a variant’s reward: a policy trained with it would be the comparison."
     columns = ("variant", *_benchmark_titles(reports))
@@ -201,7 +199,7 @@ def table_3(reports: Reports, comparisons: Sequence[CorverComparison] = ()) -> T
             continue
         for part in (*popularity.quartiles, popularity.all) if report.name not in paired else ():
             cells = (f"{part.low:,.0f}–{part.high:,.0f}", f"{part.n:,}", hundred(part.accuracy), ABSENT, ABSENT)
-            rows.append(Row((f"{printable(report.name, _NAME_CHARS)} {part.name} (ours)", *cells)))
+            rows.append(Row((own_name(report.name, f" {part.name}"), *cells)))
         if popularity.excluded:
             notes.append(f"{report.name}: {count(popularity.excluded, 'question')} without popularity left out.")
     for pair in comparisons:
@@ -216,7 +214,7 @@ def table_3(reports: Reports, comparisons: Sequence[CorverComparison] = ()) -> T
                 hundred(quarter.accuracy.second),
                 ABSENT if change is None else signed(100 * change, 1),
             )
-            rows.append(Row((f"{printable(pair.second, _NAME_CHARS)} {quarter.name} (ours)", *cells)))
+            rows.append(Row((own_name(pair.second, f" {quarter.name}"), *cells)))
     notes.append(
         "Popularity is the monthly page views of the subject; in generated questions, the sentences that state the fact."
     )
@@ -230,10 +228,10 @@ def table_11(filters: Sequence[tuple[str, Buckets]] = ()) -> Table:
     rows = []
     for row in facts("table11")["rows"]:
         buckets = Buckets((row["never"], row["between"], *([0] * (samples - 2)), row["always"]), row["retained"])
-        agrees = buckets.pool == row["pool"] and percent(buckets.share) == f"{row['keep']:.1f} %"
-        rows.append(Row((f"{row['model']}, pool of {row['pool']:,}", *bucket_cells(buckets)), agrees))
+        equal = buckets.pool == row["pool"] and percent(buckets.share) == f"{row['keep']:.1f} %"
+        rows.append(Row((f"{row['model']}, pool of {row['pool']:,}", *bucket_cells(buckets)), equal))
     for name, buckets in filters:
-        title = f"{printable(name, _NAME_CHARS)}, G = {len(buckets.histogram) - 1} (ours)"
+        title = own_name(name, f", G = {len(buckets.histogram) - 1}")
         rows.append(Row((title, *bucket_cells(buckets))))
     return paper_table("Table 11", "The learning zone", "theirs", ("model", *bucket_columns(samples)), rows)
 
@@ -253,11 +251,11 @@ def table_13(curves: Sequence[NamedCurve] = ()) -> Table:
     """Return shares with Wilson intervals by bucket."""
     rows, notes = [], []
     for bucket, printed in zip(published_curve().buckets, facts("table13")["rows"], strict=True):
-        share, theirs = bucket.share, (printed["precision"], printed["low"], printed["high"])
-        ours = (100 * (value or 0.0) for value in (share.value, share.low, share.high))
-        agrees = all(same(a, b, 1) for a, b in zip(ours, theirs, strict=True))
-        shown = f"{theirs[0]:.1f} [{theirs[1]}, {theirs[2]}]"
-        rows.append(Row((bucket.name, f"{bucket.correct} of {bucket.n}", _share(share), shown), agrees))
+        share, numbers = bucket.share, (printed["precision"], printed["low"], printed["high"])
+        computed = (100 * (value or 0.0) for value in (share.value, share.low, share.high))
+        equal = all(agrees(a, b, 1) for a, b in zip(computed, numbers, strict=True))
+        text = f"{numbers[0]:.1f} [{numbers[1]}, {numbers[2]}]"
+        rows.append(Row((bucket.name, f"{bucket.correct} of {bucket.n}", _share(share), text), equal))
     for name, curve in curves:
         for bucket in curve.buckets:
             cells = (f"{bucket.correct:,} of {bucket.n:,}", _share(bucket.share), ABSENT)
@@ -279,12 +277,12 @@ def table_17(refusals: Sequence[tuple[str, Decomposition]] = ()) -> Table:
     """Return refusals given up and the accuracy on them; ours for pairs of runs."""
     rows = []
     for row in facts("table17")["rows"]:
-        theirs = (decimal(row[part], 1) for part in ("raw", "trained", "subset"))
-        rows.append(Row((f"{row['benchmark']} (theirs)", *theirs, ABSENT, ABSENT, ABSENT)))
-    for name, found in refusals:
-        shares = (hundred(found.raw_refusal), hundred(found.trained_refusal), hundred(found.unlocked))
-        parts = [signed(100 * value) for value in (found.from_unlocked, found.from_both, found.from_withdrawn)]
-        rows.append(Row((f"{printable(name, _NAME_CHARS)} {found.benchmark} (ours)", *shares, *parts)))
+        printed = (decimal(row[part], 1) for part in ("raw", "trained", "subset"))
+        rows.append(Row((f"{row['benchmark']} (theirs)", *printed, ABSENT, ABSENT, ABSENT)))
+    for name, part in refusals:
+        shares = (hundred(part.raw_refusal), hundred(part.trained_refusal), hundred(part.unlocked))
+        gains = [signed(100 * value) for value in (part.from_unlocked, part.from_both, part.from_withdrawn)]
+        rows.append(Row((own_name(name, f" {part.benchmark}"), *shares, *gains)))
     note = "Subset: the accuracy on questions that raw refused and trained attempts. The last three columns divide the change of accuracy, in points, among newly attempted questions, those that both attempt, and newly refused ones."
     columns = ("benchmark", "raw NA", "trained NA", "subset", "unlocked", "both", "withdrawn")
     return paper_table("Table 17", "Refusals on Qwen3-8B, %", "theirs", columns, rows, (note,))
@@ -304,8 +302,8 @@ def reward_tiers() -> Table:
     rules = CorverRules()
     rows = []
     for case, traced in _TRACED:
-        for n, theirs in traced:
-            ours = rules.count_reward(n)
-            rows.append(Row((case, f"{n:,}", signed(ours), signed(theirs)), ours == theirs))
+        for n, printed in traced:
+            reward = rules.count_reward(n)
+            rows.append(Row((case, f"{n:,}", signed(reward), signed(printed)), reward == printed))
     columns = ("trace", "count", "ours", "theirs")
     return paper_table("B.3, B.6", "Equation 2 on the traced counts", "computed", columns, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,55 +17,68 @@ if TYPE_CHECKING:
 
 
 def summary_of(out: str | Path) -> dict[str, Any]:
-    """The measures of every finished iteration of both phases, and of the data set (None before it is there).
+    """Return the measures of every finished iteration of both phases, and of the data set (None before it is made).
 
-    caveats: what the environments want said beside every result.
+    caveats: notes of the environments that belong beside every result.
     """
     out = Path(out)
+    phases: dict[str, list[dict[str, Any]]] = {"proposer": [], "solver": []}
+    caveats: dict[str, None] = {}
+    for phase, rows in phases.items():
+        while (path := out / phase / f"iteration-{len(rows) + 1}" / files.METRICS).exists():
+            rows.append(files.read_json(path))
+        manifest = out / phase / "iteration-1" / ROLLOUTS / files.MANIFEST
+        notes = files.read_json(manifest).get("caveats", ()) if manifest.exists() else ()
+        caveats |= {note: None for note in notes if isinstance(note, str)}
     data = out / "data" / files.METRICS
     return {
-        "proposer": _metrics(out / "proposer"),
+        "proposer": phases["proposer"],
         "data": files.read_json(data) if data.exists() else None,
-        "solver": _metrics(out / "solver"),
-        "caveats": _caveats(out),
+        "solver": phases["solver"],
+        "caveats": list(caveats),
     }
 
 
-def _caveats(out: Path) -> list[str]:
-    first = (out / phase / "iteration-1" / ROLLOUTS / files.MANIFEST for phase in ("proposer", "solver"))
-    caveats = (text for path in first if path.exists() for text in files.read_json(path).get("caveats", ()))
-    return [text for text in dict.fromkeys(caveats) if isinstance(text, str)]
-
-
-def _metrics(folder: Path) -> list[dict[str, Any]]:
-    metrics: list[dict[str, Any]] = []
-    while (path := folder / f"iteration-{len(metrics) + 1}" / files.METRICS).exists():
-        metrics.append(files.read_json(path))
-    return metrics
-
-
-PROPOSER = ("episodes", "reward", "format", "difficulty", "V", "valid", "placed", "solved", "flat")
-SOLVER = ("episodes", "reward", "EM", "F1", "evidence F1", "verbatim", "searches", "flat")
+PROPOSER = {"reward": 3, "format": 3, "difficulty": 3, "V": 3, "valid": 2, "placed": 2, "solved": 2, "flat": 2}
+"""Decimal places by the measures of an iteration of the proposer; `format` and `difficulty` are components."""
+SOLVER = {"reward": 3, "em": 3, "f1": 3, "evidence_f1": 3, "verbatim": 2, "searches": 2, "flat": 2}
+"""Decimal places by the measures of an iteration of the solver."""
+_HEADS = {"em": "EM", "f1": "F1", "evidence_f1": "evidence F1"}
 LEGEND = (
     "V: gain in accuracy by the evidence, over the valid. placed: evidence verbatim in the text. solved: searching "
     "answers that were right. flat: share without an advantage."
 )
 
 
+def iteration_cells(metrics: Mapping[str, Any], measures: Mapping[str, int]) -> list[str]:
+    """Return the cells of an iteration below `iteration_heads`. measures: decimal places by name."""
+    values = metrics.get("components", {}) | metrics
+    return [f"{metrics['episodes']:,}", *(decimal(values.get(name), places) for name, places in measures.items())]
+
+
+def iteration_heads(measures: Mapping[str, int]) -> list[str]:
+    """Return the heads of a table of iterations."""
+    return ["episodes", *(_HEADS.get(name, name) for name in measures)]
+
+
 def phase_sections(summary: Mapping[str, Any]) -> Iterator[Section]:
-    """Both phases and the data set of `summary_of`, for a terminal and a page."""
-    rows = [proposer_cells(metrics) for metrics in summary["proposer"]]
-    table = _iterations("Phase A: the proposer", PROPOSER, rows)
+    """Yield both phases and the data set of `summary_of`, for a terminal and a page."""
+
+    def iterations(title: str, phase: str, measures: Mapping[str, int]) -> Table:
+        rows = [(str(i), *iteration_cells(metrics, measures)) for i, metrics in enumerate(summary[phase], 1)]
+        return make_table(title, ("", *iteration_heads(measures)), rows)
+
+    table = iterations("Phase A: the proposer", "proposer", PROPOSER)
     yield Section(table.title, (table, Note(LEGEND, fine=True)))
     if summary["data"] is not None:
         yield Section("Data set", tuple(Note(line, fine=True) for line in data_lines(summary["data"])))
     if summary["solver"]:
-        table = _iterations("Phase B: the solver", SOLVER, [solver_cells(metrics) for metrics in summary["solver"]])
+        table = iterations("Phase B: the solver", "solver", SOLVER)
         yield Section(table.title, (table,))
 
 
 def render_phases(summary: Mapping[str, Any]) -> Group:
-    """The phases of `summary_of`, for a rich Console."""
+    """Return the phases of `summary_of`, for a rich Console."""
     from rich.console import Group
 
     sections = [
@@ -79,7 +92,7 @@ def render_phases(summary: Mapping[str, Any]) -> Group:
 
 
 def data_lines(data: Mapping[str, Any]) -> list[str]:
-    """The data set in sentences."""
+    """Return the data set in sentences."""
     hops = ", ".join(f"{n:,} of {count(int(name), 'hop')}" for name, n in data["hops"].items())
     lines = [
         f"{count(data['rows'], 'row')} of {count(data['episodes'], 'rollout')} from "
@@ -88,30 +101,3 @@ def data_lines(data: Mapping[str, Any]) -> list[str]:
         *(f"{n:,} dropped: {reason}" for reason, n in data["dropped"].items()),
     ]
     return [line for line in lines if line]
-
-
-def _iterations(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    return make_table(title, ("", *names), [(str(number), *cells) for number, cells in enumerate(rows, 1)])
-
-
-def proposer_cells(metrics: Mapping[str, Any]) -> list[str]:
-    """The cells under `PROPOSER` of metrics iteration."""
-    parts = metrics["components"]
-    values = (metrics["reward"], parts.get("format"), parts.get("difficulty"), metrics["V"])
-    shares = (metrics["valid"], metrics["placed"], metrics["solved"], metrics["flat"])
-    return [
-        f"{metrics['episodes']:,}",
-        *(decimal(value) for value in values),
-        *(decimal(value, 2) for value in shares),
-    ]
-
-
-def solver_cells(metrics: Mapping[str, Any]) -> list[str]:
-    """The cells under `SOLVER` of metrics iteration."""
-    values = (metrics["reward"], metrics["em"], metrics["f1"], metrics["evidence_f1"])
-    shares = (metrics["verbatim"], metrics["searches"], metrics["flat"])
-    return [
-        f"{metrics['episodes']:,}",
-        *(decimal(value) for value in values),
-        *(decimal(value, 2) for value in shares),
-    ]

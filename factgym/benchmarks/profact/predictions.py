@@ -3,13 +3,13 @@
     [{"claim_id": 0, "claim": …, "evidence": [{"question": …, "answer": …, "url": …}, …], "pred_label": "Refuted"}, …]
 
 Also read: JSON lines; `label` for `pred_label`; the older layout with `questions` and `answers`, as the gold files have;
-`string_evidence`, a list of texts without a question. The official scorer pairs predictions with claims by their place
-in the file; here it is the `claim_id` that counts, and the place only where no prediction has one.
+`string_evidence`, a list of texts without a question. The official scorer pairs predictions with claims by their
+position in the file; here the `claim_id` counts, and the position only where no prediction has one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,31 +44,13 @@ class Prediction:
 
 
 def read_predictions(path: str | Path) -> tuple[Prediction, ...]:
-    """The predictions of a file, in its order.
+    """Return the predictions of a file, in its order.
 
-    Raises DataError, which names file and entry, for what is no prediction, and for a claim that is predicted twice.
+    Raises DataError, which names file and entry, for a row that is no prediction, and for a claim that is predicted twice.
     """
     file = Path(path)
-    predictions = tuple(_predictions(file))
-    if not predictions:
-        raise DataError(f"{file}: holds no prediction. {_EXPECTED}")
-    seen: dict[int, int] = {}
-    for number, prediction in enumerate(predictions, 1):
-        if prediction.claim_id in seen:
-            raise DataError(
-                f"{file} entry {number}: claim {prediction.claim_id} is predicted twice (entry {seen[prediction.claim_id]} too). "
-                "Remove one of them."
-            )
-        seen[prediction.claim_id] = number
-    return predictions
-
-
-def is_answer(text: str) -> bool:
-    """Whether a text answers anything: it is not blank, and not the words for "no answer"."""
-    return bool(text.strip()) and text.strip().rstrip(".").casefold() != NO_ANSWER.rstrip(".").casefold()
-
-
-def _predictions(file: Path) -> Iterator[Prediction]:
+    entries: dict[int, int] = {}
+    predictions: list[Prediction] = []
     numbered: bool | None = None
     for index, row in enumerate(read_rows(file, suffixes=None)):
         try:
@@ -76,9 +58,25 @@ def _predictions(file: Path) -> Iterator[Prediction]:
             if numbered is not None and numbered != has_id:
                 raise _UnusableError("some predictions have a claim_id and some have none")
             numbered = has_id
-            yield _prediction(row.values, index)
+            prediction = _prediction(row.values, index)
         except _UnusableError as problem:
             raise DataError(f"{file} entry {row.number}: {problem}. {_EXPECTED}") from None
+        claim_id, entry = prediction.claim_id, len(predictions) + 1
+        if claim_id in entries:
+            raise DataError(
+                f"{file} entry {entry}: claim {claim_id} is predicted twice (entry {entries[claim_id]} too). "
+                "Remove one of them."
+            )
+        entries[claim_id] = entry
+        predictions.append(prediction)
+    if not predictions:
+        raise DataError(f"{file}: holds no prediction. {_EXPECTED}")
+    return tuple(predictions)
+
+
+def is_answer(text: str) -> bool:
+    """Return whether a text answers anything: it is not blank, and not the words for "no answer"."""
+    return bool(text.strip()) and text.strip().rstrip(".").casefold() != NO_ANSWER.rstrip(".").casefold()
 
 
 class _UnusableError(Exception):
@@ -93,9 +91,13 @@ def _prediction(row: Mapping[str, Any], index: int) -> Prediction:
     loose = tuple(_text(text, "a string of evidence") for text in _items(row, "string_evidence"))
     if "evidence" not in row and "questions" not in row:
         questions = loose
-    claim = row.get("claim")
+    claim, claim_id = row.get("claim"), row.get("claim_id", index)
+    if isinstance(claim_id, str) and claim_id.isascii() and claim_id.isdigit() and len(claim_id) < 10:
+        claim_id = int(claim_id)
+    if isinstance(claim_id, bool) or not isinstance(claim_id, int) or not 0 <= claim_id < 10**9:
+        raise _UnusableError(f"the claim_id is {str(claim_id)[:40]!r}, and must be a whole number from 0")
     return Prediction(
-        claim_id=_claim_id(row.get("claim_id", index)),
+        claim_id=claim_id,
         claim=claim if isinstance(claim, str) else "",
         questions=questions,
         pairs=(*pairs, *loose),
@@ -106,10 +108,17 @@ def _prediction(row: Mapping[str, Any], index: int) -> Prediction:
 
 
 def _evidence(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """Questions, pairs, and how many pairs have an answer."""
-    if "evidence" not in row and "questions" in row:
-        return _older(row)
+    """Return questions, pairs, and how many pairs have an answer."""
     questions, pairs, answered = [], [], 0
+    if "evidence" not in row and "questions" in row:
+        entries = _items(row, "questions")
+        try:
+            questions = [_text(item["question"], "a question") for item in entries]
+            pairs = [_text(text, "an answer") for text in comparison_strings(entries)]
+            answers = [item["answers"] for item in entries if item["answers"]]
+            answered = sum(len(texts) if isinstance(texts, list) else 1 for texts in answers)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise _UnusableError(f"'questions' is not as in AVeriTeC's files ({error!r:.60})") from None
     for item in _items(row, "evidence"):
         if not isinstance(item, Mapping):
             raise _UnusableError(f"a piece of evidence is {str(item)[:40]!r}, which is no object")
@@ -118,19 +127,6 @@ def _evidence(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...],
         pairs.append(f"{question} {answer}")
         answered += is_answer(answer)
     return tuple(questions), tuple(pairs), answered
-
-
-def _older(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    asked = _items(row, "questions")
-    try:
-        questions = tuple(_text(item["question"], "a question") for item in asked)
-        pairs = tuple(_text(text, "an answer") for text in comparison_strings(asked))
-        answered = sum(
-            len(item["answers"]) if isinstance(item["answers"], list) else 1 for item in asked if item["answers"]
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _UnusableError(f"'questions' is not as in AVeriTeC's files ({error!r:.60})") from None
-    return questions, pairs, answered
 
 
 def _items(row: Mapping[str, Any], key: str) -> list[Any]:
@@ -144,11 +140,3 @@ def _text(value: object, name: str) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
         raise _UnusableError(f"{name} must be a text of at most {_MAX_TEXT_CHARS:,} characters")
     return clean_text(value)
-
-
-def _claim_id(value: object) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**9:
-        raise _UnusableError(f"the claim_id is {str(value)[:40]!r}, and must be a whole number from 0")
-    return value

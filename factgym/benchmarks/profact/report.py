@@ -13,7 +13,7 @@ only an unreadable gold label is an error.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from factgym.agents.runs.read import Run, read_run
+from factgym.benchmarks.answers import (
+    Answers,
+    Episode,
+    RecordedAnswer,
+    RunLike,
+    bootstrap_mean,
+    manifest_text,
+    open_run,
+    parts_of,
+    read_run_answers,
+)
 from factgym.benchmarks.costs import UsageSummary, UsageTally, model_of
 from factgym.benchmarks.formats import count
 from factgym.benchmarks.profact.predictions import Prediction, is_answer, read_predictions
-from factgym.benchmarks.records import gold_of, has_fault, is_scored, items, members, number, verdict_of
-from factgym.benchmarks.statistics.bootstrap import bca, bca_mean, bca_score, sample_of
+from factgym.benchmarks.records import gold_of, items, members, number, numbers, text_of, verdict_of
+from factgym.benchmarks.statistics.bootstrap import bca, bca_score, sample_of
 from factgym.benchmarks.statistics.classification import Confusion, LabelScores, accuracy, confusion, label_scores
-from factgym.benchmarks.statistics.intervals import Estimate, wilson
+from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.core.errors import DataError
 from factgym.datasets.averitec import LABELS, FactCheck, Label, evidence_strings
 from factgym.rewards.profact.meteor import MAX_PREDICTIONS, match_texts
@@ -36,23 +46,25 @@ from factgym.rewards.profact.stages import CUTOFFS, averitec_correct
 from factgym.rewards.profact.tokens import Tokenize, word_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimAnswer(RecordedAnswer):
     """One answered claim.
 
-    question, qa: the two METEOR scores in [0, 1], None where they are not known. label: the predicted one, None for
-    none. asked, answered: questions posed, and those with an answer. searches, seconds: None where they are not known.
+    question, qa: the two METEOR scores in [0, 1], None where they are unknown. label: the predicted one, None for none.
+    questions, answered: questions posed, and those with an answer. searches, seconds: None where they are unknown.
+    store: kinds of evidence with their notes. split: empty where the record has none.
     """
 
-    task: str
     gold: Label
     label: Label | None
     question: float | None
     qa: float | None
-    asked: int
+    questions: int
     answered: int
     searches: int | None = None
     seconds: float | None = None
+    store: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    split: str = ""
 
     @property
     def right(self) -> bool:
@@ -60,81 +72,10 @@ class ClaimRow:
         return self.label == self.gold
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """All claims that count, and what does not. stores: what the evidence was, by kind, with its note. splits: by name.
-
-    errors, unscored: episodes that a fault ended, or that have no score. missing: claims without a prediction.
-    odd_labels: predictions whose label is none of the four.
-    """
-
-    rows: tuple[ClaimRow, ...]
-    errors: int = 0
-    unscored: int = 0
-    missing: int = 0
-    odd_labels: int = 0
-    stores: Mapping[str, str] | None = None
-    splits: tuple[str, ...] = ()
-
-    @property
-    def tasks(self) -> int:
-        """The number of different claims."""
-        return len({row.task for row in self.rows})
-
-    @property
-    def clusters(self) -> list[str] | None:
-        """The claim of each row; None where each was answered once, so that rows are independent."""
-        return None if self.tasks == len(self.rows) else [row.task for row in self.rows]
-
-
-def rows_of_predictions(
-    predictions: Iterable[Prediction],
-    checks: Sequence[FactCheck],
-    *,
-    where: str = "the predictions",
-    limit: int = MAX_PREDICTIONS,
-    tokenize: Tokenize = word_tokens,
-) -> Rows:
-    """One row for each of `checks`; a claim without a prediction scores 0 and has no label.
-
-    limit: how many questions, and how many pieces of evidence, of a claim count. Raises DataError for predictions of
-    claims that are not in `checks`, and for a claim without a gold question, which the official score divides by.
-    """
-    by_id = _checked({prediction.claim_id: prediction for prediction in predictions}, checks, where)
-    rows = tuple(_predicted(check, by_id.get(check.claim_id), limit, tokenize) for check in checks)
-    odd = sum(prediction.label is None and bool(prediction.label_text) for prediction in by_id.values())
-    return Rows(rows, missing=len(checks) - len(by_id), odd_labels=odd)
-
-
-def _checked(by_id: dict[int, Prediction], checks: Sequence[FactCheck], where: str) -> dict[int, Prediction]:
-    golds = {check.claim_id: check for check in checks}
-    strange = [claim_id for claim_id in by_id if claim_id not in golds]
-    if strange:
-        raise DataError(
-            f"{where}: {count(len(strange), 'prediction')} of claims that the gold file does not have "
-            f"(claim_id {strange[0]} first). Give the gold file of the same split with --path."
-        )
-    for claim_id, prediction in by_id.items():
-        claim = golds[claim_id].claim
-        if prediction.claim and prediction.claim.split() != claim.split():
-            raise DataError(
-                f"{where}: claim {claim_id} reads {prediction.claim[:60]!r}, in the gold file {claim[:60]!r}. "
-                "Give the gold file of the same split with --path."
-            )
-    return by_id
-
-
-def _predicted(check: FactCheck, prediction: Prediction | None, limit: int, tokenize: Tokenize) -> ClaimRow:
-    if prediction is None:
-        return ClaimRow(check.id, check.label, None, 0.0, 0.0, 0, 0)
-    question, qa = _scores(check, prediction.questions, prediction.pairs, limit, tokenize)
-    asked = len(prediction.questions)
-    return ClaimRow(check.id, check.label, prediction.label, question, qa, asked, prediction.answered)
-
-
-def _scores(
+def meteor_scores(
     check: FactCheck, questions: Sequence[str], pairs: Sequence[str], limit: int, tokenize: Tokenize
 ) -> tuple[float, float]:
+    """Return the scores of questions, and of questions with their answers, against the gold ones."""
     golds = [item.question for item in check.questions]
     return (
         match_texts(questions, golds, tokenize=tokenize, limit=limit).score,
@@ -142,105 +83,106 @@ def _scores(
     )
 
 
-def rows_of_episodes(
-    episodes: Iterable[Mapping[str, Any]],
-    where: str = "the run",
-    *,
-    checks: Sequence[FactCheck] | None = None,
-    tokenize: Tokenize = word_tokens,
-) -> Rows:
-    """One row for each scored episode of a run of `profact*`.
+def read_answer(
+    episode: Episode, source: str, golds: Mapping[int, FactCheck] | None = None, tokenize: Tokenize = word_tokens
+) -> ClaimAnswer:
+    """Return the answer of a scored episode of `profact*`.
 
-    checks: the gold records; with them questions and answers are scored anew. Raises DataError, which names the task,
-    for a run of another environment, and for a claim that `checks` lacks.
+    golds: gold records by claim id; with them questions and answers are scored anew. Raises DataError, which names the
+    task, for a run of another environment, and for a claim that `golds` lacks.
     """
-    rows, errors, unscored, stores, splits = [], 0, 0, dict[str, str](), dict[str, None]()
-    golds = None if checks is None else {check.claim_id: check for check in checks}
-    for episode in episodes:
-        if has_fault(episode):
-            errors += 1
-        elif not is_scored(episode):
-            unscored += 1
-        else:
-            metrics = members(members(episode.get("reward")).get("metrics"))
-            stores.update(_store(metrics.get("store")))
-            splits.update(dict.fromkeys([episode["split"]] if isinstance(episode.get("split"), str) else []))
-            rows.append(_played(episode, metrics, where, golds, tokenize))
-    return Rows(tuple(rows), errors, unscored, stores=stores, splits=tuple(splits))
-
-
-def _played(
-    episode: Mapping[str, Any],
-    metrics: Mapping[str, Any],
-    where: str,
-    golds: Mapping[int, FactCheck] | None,
-    tokenize: Tokenize,
-) -> ClaimRow:
+    reward, metrics, _ = parts_of(episode)
     gold = next((label for label in LABELS if label == gold_of(episode)), None)
+    task = f"{source}: task {episode['task']!r:.80}"
     if gold is None:
         raise DataError(
-            f"{where}: task {episode['task']!r:.80} has no gold label that is one of {', '.join(LABELS)}; "
-            "is this a run of a profact environment?"
+            f"{task} has no gold label that is one of {', '.join(LABELS)}; is this a run of a profact environment?"
         )
     questions = [text for text in items(metrics.get("questions")) if isinstance(text, str)]
     pairs = [(str(pair[0]), str(pair[1])) for pair in items(metrics.get("pairs")) if len(items(pair)) == 2]
-    question, qa = _rescored(episode, metrics, where, golds, questions, pairs, tokenize)
+    components = numbers(reward.get("components"))
+    question, qa = components.get("question"), components.get("qa")
+    if golds is not None:
+        claim_id = metrics.get("claim_id")
+        check = golds.get(claim_id) if isinstance(claim_id, int) else None
+        if check is None:
+            raise DataError(
+                f"{task} is claim {str(claim_id)[:20]}, which the gold file does not have. "
+                "Give the gold file of the same split with --data, or leave it out."
+            )
+        texts = [f"{text} {answer}" for text, answer in pairs]
+        question, qa = meteor_scores(check, questions, texts, MAX_PREDICTIONS, tokenize)
     searches = [n for value in items(metrics.get("searches")) if (n := number(value)) is not None]
-    return ClaimRow(
+    store = metrics.get("store")
+    kind = store if isinstance(store, str) else members(store).get("kind")
+    return ClaimAnswer(
         task=str(episode["task"]),
         gold=gold,
         label=next((label for label in LABELS if label == verdict_of(episode)), None),
         question=question,
         qa=qa,
-        asked=len(questions),
+        questions=len(questions),
         answered=sum(is_answer(answer) for _, answer in pairs),
         searches=round(sum(searches)) if "searches" in metrics else None,
         seconds=number(episode.get("seconds")),
+        store={kind: text_of(members(store).get("note"))} if isinstance(kind, str) else {},
+        split=text_of(episode.get("split")),
     )
 
 
-def _rescored(
-    episode: Mapping[str, Any],
-    metrics: Mapping[str, Any],
-    where: str,
-    golds: Mapping[int, FactCheck] | None,
-    questions: Sequence[str],
-    pairs: Sequence[tuple[str, str]],
-    tokenize: Tokenize,
-) -> tuple[float | None, float | None]:
-    if golds is None:
-        components = members(members(episode.get("reward")).get("components"))
-        return number(components.get("question")), number(components.get("qa"))
-    claim_id = metrics.get("claim_id")
-    check = golds.get(claim_id) if isinstance(claim_id, int) else None
-    if check is None:
+def score_predictions(
+    by_id: Mapping[int, Prediction], checks: Sequence[FactCheck], source: str, limit: int, tokenize: Tokenize
+) -> Answers[ClaimAnswer]:
+    """Return an answer for each of `checks`; a claim without a prediction scores 0 and has no label.
+
+    limit: how many questions, and how many pieces of evidence, of a claim count. Raises DataError for predictions of
+    claims that are not in `checks`, and for a claim without a gold question, which the official score divides by.
+    """
+    advice = "Give the gold file of the same split with --data."
+    golds = {check.claim_id: check for check in checks}
+    unknown = [claim_id for claim_id in by_id if claim_id not in golds]
+    if unknown:
         raise DataError(
-            f"{where}: task {episode['task']!r:.80} is claim {str(claim_id)[:20]}, which the gold file does not have. "
-            "Give the gold file of the same split with --path, or leave it out."
+            f"{source}: {count(len(unknown), 'prediction')} of claims that the gold file does not have "
+            f"(claim_id {unknown[0]} first). {advice}"
         )
-    texts = [f"{question} {answer}" for question, answer in pairs]
-    return _scores(check, questions, texts, MAX_PREDICTIONS, tokenize)
-
-
-def _store(value: object) -> dict[str, str]:
-    """What the evidence was, by kind, with its note."""
-    if isinstance(value, str):
-        return {value: ""}
-    store = members(value)
-    kind, note = store.get("kind"), store.get("note")
-    return {kind: note if isinstance(note, str) else ""} if isinstance(kind, str) else {}
+    for claim_id, prediction in by_id.items():
+        claim = golds[claim_id].claim
+        if prediction.claim and prediction.claim.split() != claim.split():
+            raise DataError(
+                f"{source}: claim {claim_id} reads {prediction.claim[:60]!r}, in the gold file {claim[:60]!r}. {advice}"
+            )
+    rows = []
+    for check in checks:
+        question = qa = 0.0
+        label, questions, answered = None, 0, 0
+        if (submitted := by_id.get(check.claim_id)) is not None:
+            question, qa = meteor_scores(check, submitted.questions, submitted.pairs, limit, tokenize)
+            label, questions, answered = submitted.label, len(submitted.questions), submitted.answered
+        rows.append(
+            ClaimAnswer(
+                task=check.id,
+                gold=check.label,
+                label=label,
+                question=question,
+                qa=qa,
+                questions=questions,
+                answered=answered,
+            )
+        )
+    return Answers(tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
 class ProFactReport:
     """The evaluation of one run, or of one file of predictions; scores and shares in [0, 1].
 
-    agent, split: empty where they are not known. source: the folder or file. n: scored episodes or claims, of `tasks`
+    agent, split: empty where they are unknown. source: the folder or file. n: scored episodes or claims, of `tasks`
     claims; errors and unscored episodes are left out, `missing` claims (without a prediction) count as 0. question,
     qa: METEOR of the questions, and of the questions with their answers. averitec: by cutoff. labels, confusion: over
-    the four labels; f1: by label. no_label: share without a label. asked, searches: for a claim. unanswered: share of
+    the four labels; f1: by label. no_label: share without a label. questions, searches: for a claim. unanswered: share of
     the questions without an answer. seconds: of an episode on the clock, others at the same time included. usage:
-    None where nothing is known of it. stores: what the evidence was, kind -> note; empty for predictions.
+    None where the records have none. stores: kind of evidence -> note; empty for predictions.
     """
 
     env: str
@@ -263,25 +205,21 @@ class ProFactReport:
     labels: Mapping[str, LabelScores]
     confusion: Confusion
     no_label: Estimate
-    asked: Estimate
+    questions: Estimate
     unanswered: Estimate
     searches: Estimate
     seconds: Estimate
     usage: UsageSummary | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data, keys in the order above; cutoffs as text."""
+        """Return JSON data, keys in the order above; cutoffs as text. The field `questions` is written as "asked"."""
         values = dataclasses.asdict(self)
         values["averitec"] = {str(cutoff): estimate for cutoff, estimate in values["averitec"].items()}
-        return values
+        return {"asked" if name == "questions" else name: value for name, value in values.items()}
 
 
 def evaluate_run(
-    run: Run | str | Path,
-    *,
-    checks: Sequence[FactCheck] | None = None,
-    tokenize: Tokenize = word_tokens,
-    seed: int = 0,
+    run: RunLike, *, checks: Sequence[FactCheck] | None = None, tokenize: Tokenize = word_tokens, seed: int = 0
 ) -> ProFactReport:
     """Evaluate a recorded run of `profact` or `profact-noprocess`.
 
@@ -289,28 +227,22 @@ def evaluate_run(
     records. seed: of the bootstrap. Raises DataError for a folder that holds no run, for a run of another environment,
     and for one without a scored episode.
     """
-    run = run if isinstance(run, Run) else read_run(run)
-    usage = UsageTally(model=model_of(run.manifest))
-    claims = rows_of_episodes(_tallied(run, usage), str(run.folder), checks=checks, tokenize=tokenize)
-    if not claims.rows:
-        raise DataError(f"{run.folder}: holds no scored episode ({claims.errors} ended by the infrastructure)")
+    run = open_run(run)
+    golds = None if checks is None else {check.claim_id: check for check in checks}
+    answers = read_run_answers(run, lambda episode: read_answer(episode, str(run.folder), golds, tokenize))
+    usage, tasks = UsageTally(model=model_of(run.manifest)), dict[str, int]()
+    for episode in run.episodes():
+        usage.add(tasks.setdefault(str(episode.get("task")), len(tasks)), episode)
     return _report(
-        claims,
+        answers,
         seed,
-        env=str(run.manifest.get("env") or ""),
-        agent=str(run.manifest.get("agent") or ""),
-        split=" + ".join(claims.splits),
+        env=manifest_text(run, "env"),
+        agent=manifest_text(run, "agent"),
+        split=" + ".join(dict.fromkeys(row.split for row in answers.rows if row.split)),
         source=str(run.folder),
-        notes=(*run.notes, *_notes(claims)),
+        notes=run.notes,
         usage=usage.summary(),
     )
-
-
-def _tallied(run: Run, usage: UsageTally) -> Iterator[Mapping[str, Any]]:
-    numbers: dict[str, int] = {}
-    for episode in run.episodes():
-        usage.add(numbers.setdefault(str(episode.get("task")), len(numbers)), episode)
-        yield episode
 
 
 def evaluate_predictions(
@@ -325,53 +257,57 @@ def evaluate_predictions(
 ) -> ProFactReport:
     """Evaluate a file of predictions for all of `checks`, in AVeriTeC's submission layout.
 
-    name: whose they are, by default the file's name. limit: how many questions of a claim count; ten for the official
+    name: of the system, by default the file's name. limit: how many questions of a claim count; ten for the official
     scorer, five in the paper. tokenize: `nltk_tokens()` cuts words as the official scorer does; the default needs
     nothing installed. Raises DataError for an unusable file and for predictions of other claims.
     """
-    claims = rows_of_predictions(read_predictions(path), checks, where=str(path), limit=limit, tokenize=tokenize)
-    if not claims.rows:
+    by_id = {prediction.claim_id: prediction for prediction in read_predictions(path)}
+    answers = score_predictions(by_id, checks, str(path), limit, tokenize)
+    if not answers.rows:
         raise DataError(f"{path}: there are no claims to score it against")
-    notes = _notes(claims)
-    if limit != MAX_PREDICTIONS:
-        notes = (f"Only the first {count(limit, 'question')} of a claim count.", *notes)
-    return _report(claims, seed, agent=name or Path(path).stem, split=split, source=str(path), notes=notes)
-
-
-def _notes(claims: Rows) -> tuple[str, ...]:
     notes = []
-    if claims.missing:
+    if limit != MAX_PREDICTIONS:
+        notes.append(f"Only the first {count(limit, 'question')} of a claim count.")
+    missing = len(checks) - len(by_id)
+    if missing:
         notes.append(
-            f"{count(claims.missing, 'claim')} without a prediction: they count as 0. The official scorer pairs by place "
+            f"{count(missing, 'claim')} without a prediction: they count as 0. The official scorer pairs by place "
             "and cannot score such a file."
         )
-    if claims.odd_labels:
-        notes.append(
-            f"{count(claims.odd_labels, 'prediction')} with a label that is none of the four: they are wrong."
-        )
-    if claims.clusters is not None:
-        notes.append("Claims were sampled several times: bootstrap intervals are over claims.")
-    if any(row.qa is None or row.question is None for row in claims.rows):
-        notes.append("Some episodes have no METEOR scores in their record: give the gold file with --path.")
-    return (*notes, *(note for note in (claims.stores or {}).values() if note))
+    invalid = sum(prediction.label is None and bool(prediction.label_text) for prediction in by_id.values())
+    if invalid:
+        notes.append(f"{count(invalid, 'prediction')} with a label that is none of the four: they are wrong.")
+    agent = name or Path(path).stem
+    return _report(answers, seed, agent=agent, split=split, source=str(path), notes=notes, missing=missing)
 
 
 def _report(
-    claims: Rows,
+    answers: Answers[ClaimAnswer],
     seed: int,
     *,
     env: str = "",
     agent: str,
     split: str,
     source: str,
-    notes: tuple[str, ...],
+    notes: Iterable[str],
+    missing: int = 0,
     usage: UsageSummary | None = None,
 ) -> ProFactReport:
-    rows, golds, labels = claims.rows, [row.gold for row in claims.rows], [row.label for row in claims.rows]
+    rows, clusters = answers.rows, answers.clusters
+    golds, labels = [row.gold for row in rows], [row.label for row in rows]
     table = confusion(golds, labels, LABELS)
+    stores = {kind: note for row in rows for kind, note in row.store.items()}
+    notes = list(notes)
+    if clusters is not None:
+        notes.append("Claims were sampled several times: bootstrap intervals are over claims.")
+    if any(row.qa is None or row.question is None for row in rows):
+        notes.append("Some episodes have no METEOR scores in their record: give the gold file with --data.")
 
-    def mean(value: Callable[[ClaimRow], float | bool | None]) -> Estimate:
-        return _mean(claims, value, seed)
+    def mean(value: Callable[[ClaimAnswer], float | bool | None]) -> Estimate:
+        return bootstrap_mean(rows, value, clustered=clusters is not None, seed=seed)
+
+    def counts_at(cutoff: float) -> Callable[[ClaimAnswer], bool | None]:
+        return lambda row: None if row.qa is None else averitec_correct(row.right, row.qa, cutoff, strict=True)
 
     return ProFactReport(
         env=env,
@@ -379,61 +315,45 @@ def _report(
         split=split,
         source=source,
         n=len(rows),
-        tasks=claims.tasks,
-        errors=claims.errors,
-        unscored=claims.unscored,
-        missing=claims.missing,
-        notes=notes,
-        stores=dict(claims.stores or {}),
+        tasks=answers.tasks,
+        errors=answers.errors,
+        unscored=answers.unscored,
+        missing=missing,
+        notes=(*notes, *(note for note in stores.values() if note)),
+        stores=stores,
         question=mean(lambda row: row.question),
         qa=mean(lambda row: row.qa),
-        accuracy=accuracy(table) if claims.clusters is None else mean(lambda row: float(row.right)),
-        averitec={cutoff: mean(_counts_at(cutoff)) for cutoff in CUTOFFS},
-        macro_f1=bca_score(golds, labels, "macro_f1", labels=LABELS, clusters=claims.clusters, seed=seed),
-        f1={label: _f1(claims, label, seed) for label in LABELS},
+        accuracy=accuracy(table) if clusters is None else mean(lambda row: float(row.right)),
+        averitec={cutoff: mean(counts_at(cutoff)) for cutoff in CUTOFFS},
+        macro_f1=bca_score(golds, labels, "macro_f1", labels=LABELS, clusters=clusters, seed=seed),
+        f1={label: _label_f1(answers, label, seed) for label in LABELS},
         labels=dict(label_scores(table)),
         confusion=table,
         no_label=mean(lambda row: row.label is None),
-        asked=mean(lambda row: float(row.asked)),
-        unanswered=_unanswered(claims, seed),
+        questions=mean(lambda row: float(row.questions)),
+        unanswered=_unanswered(answers, seed),
         searches=mean(lambda row: None if row.searches is None else float(row.searches)),
         seconds=mean(lambda row: row.seconds),
         usage=usage,
     )
 
 
-def _counts_at(cutoff: float) -> Callable[[ClaimRow], bool | None]:
-    """Whether a claim counts for the AVeriTeC score at a cutoff."""
-    return lambda row: None if row.qa is None else averitec_correct(row.right, row.qa, cutoff, strict=True)
+def _ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the ratio of two sums, 0 where there is nothing to divide by."""
+    return np.divide(sums[..., 0], sums[..., 1], out=np.zeros(np.shape(sums[..., 0])), where=sums[..., 1] > 0)
 
 
-def _mean(claims: Rows, value: Callable[[ClaimRow], float | bool | None], seed: int) -> Estimate:
-    """The mean where it is known, with Wilson's interval for independent yes and no, else BCa's."""
-    values = [(row.task, measured) for row in claims.rows if (measured := value(row)) is not None]
-    clustered = claims.clusters is not None
-    if values and not clustered and all(isinstance(measured, bool) for _, measured in values):
-        return wilson(sum(bool(measured) for _, measured in values), len(values))
-    clusters = [task for task, _ in values] if clustered else None
-    return bca_mean([float(measured) for _, measured in values], clusters=clusters, seed=seed)
+def _unanswered(answers: Answers[ClaimAnswer], seed: int) -> Estimate:
+    """Return the share of all questions, its interval over claims."""
+    posed = [row for row in answers.rows if row.questions]
+    sums = np.array([(max(0, row.questions - row.answered), row.questions) for row in posed], np.float64).reshape(
+        -1, 2
+    )
+    clusters = [row.task for row in posed] if answers.clusters is not None else None
+    return bca(sample_of(sums, clusters), _ratio, seed=seed)
 
 
-def _unanswered(claims: Rows, seed: int) -> Estimate:
-    """The share of all questions, its interval over claims."""
-    asked = [row for row in claims.rows if row.asked]
-    rows = [(max(0, row.asked - row.answered), row.asked) for row in asked]
-    if not rows:
-        return bca_mean([], seed=seed)
-    clusters = [row.task for row in asked] if claims.clusters is not None else None
-    return bca(sample_of(rows, clusters), lambda sums: np.asarray(sums[..., 0] / sums[..., 1]), seed=seed)
-
-
-def _f1(claims: Rows, label: str, seed: int) -> Estimate:
-    """F1 of one label against the rest, 0 where it occurs nowhere, with its BCa interval."""
-    rows = [(row.gold == label == row.label, (row.gold == label) + (row.label == label)) for row in claims.rows]
-    return bca(sample_of(rows, claims.clusters), _f1_of, seed=seed)
-
-
-def _f1_of(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From sums of (both are the label, how many of the two are), shape (..., 2)."""
-    both, either = sums[..., 0], sums[..., 1]
-    return np.divide(2 * both, either, out=np.zeros(np.shape(both)), where=either > 0)
+def _label_f1(answers: Answers[ClaimAnswer], label: str, seed: int) -> Estimate:
+    """Return F1 of a label against the rest, 0 where it never occurs, with its BCa interval."""
+    sums = [(2 * (row.gold == label == row.label), (row.gold == label) + (row.label == label)) for row in answers.rows]
+    return bca(sample_of(sums, answers.clusters), _ratio, seed=seed)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
@@ -43,7 +43,7 @@ Run = Literal["process", "binary"]
 
 @dataclass(frozen=True, slots=True)
 class PolicyRates:
-    """What a simulated policy does at a training step; all rates in [0, 1].
+    """Rates of a simulated policy at a training step, all in [0, 1].
 
     unparsed: share of outputs that do not parse. wrong: share of wrong labels among those that do. quality: chance
     that a line of an alignment entry or a step is complete. agreement: share of prompts whose samples share one fate.
@@ -104,7 +104,7 @@ def simulate_collapse(
     for run, steps in runs.items():
         for rates in steps:
             rng = random.Random(f"{seed}/{run}/{rates.step}")
-            scored = [_rewards(rates, size, rng) for _ in range(groups)]
+            scored = [_group_rewards(rates, size, rng) for _ in range(groups)]
             for i, reward in enumerate(RUNS):
                 rows.append(CollapseRow(run, rates.step, reward, collapse([group[i] for group in scored])))
     return tuple(rows)
@@ -122,8 +122,8 @@ def collapse_chart(rows: Sequence[CollapseRow] | None = None) -> str:
     Left: the lowest and the highest advantage of a group, averaged over the groups, by training step, with the paper's
     Table 18 as crosses. Right: the share of groups whose rewards are all equal.
     """
-    own = [row for row in (simulated_rows() if rows is None else rows) if row.run == row.reward]
-    steps = {run: [row for row in own if row.run == run] for run in RUNS}
+    matching = [row for row in (simulated_rows() if rows is None else rows) if row.run == row.reward]
+    steps = {run: [row for row in matching if row.run == run] for run in RUNS}
 
     def advantages(axes: Axes) -> None:
         for run, colour in zip(RUNS, COLOURS, strict=False):
@@ -132,11 +132,11 @@ def collapse_chart(rows: Sequence[CollapseRow] | None = None) -> str:
             axes.fill_between(xs, low, high, color=colour, alpha=0.13)
             axes.plot(xs, high, "o-", color=colour, markersize=3, label=f"{run} reward, its own run")
             axes.plot(xs, low, "o-", color=colour, markersize=3)
-            theirs = paper_facts("seva", "table18")[run]
-            points = [(row["step"], row[end]) for row in theirs for end in ("low", "high") if row["step"] in xs]
+            printed = paper_facts("seva", "table18")[run]
+            points = [(row["step"], row[end]) for row in printed for end in ("low", "high") if row["step"] in xs]
             axes.plot(*zip(*points, strict=True) if points else ((), ()), "x", color=colour)
         axes.set(xlabel="training step", ylabel="advantage")
-        if own:
+        if matching:
             axes.legend()
 
     def equal(axes: Axes) -> None:
@@ -149,29 +149,40 @@ def collapse_chart(rows: Sequence[CollapseRow] | None = None) -> str:
     return panel_chart("Advantage collapse on simulated policies, binary against process reward", panels)
 
 
-def _rewards(rates: PolicyRates, size: int, rng: random.Random) -> tuple[list[float], list[float]]:
-    """A group's rewards, process and binary."""
+_ALIGNMENT = {"claim_span": "a part of the claim", "source_span": "a part of the source", "status": "match"}
+_STEP = {
+    "claim_part": "a part of the claim",
+    "source_evidence": "a part of the source",
+    "judgment": "supported",
+    "explanation": "Both say the same of it.",
+}
+
+
+def _group_rewards(rates: PolicyRates, size: int, rng: random.Random) -> tuple[list[float], list[float]]:
+    """Return a group's rewards, process and binary. A fate: whether an output parses, and whether its label is right."""
     gold = SevaGold(rng.choice(LABELS))
     shared = _draw_fate(rates, rng) if rng.random() < rates.agreement else None
     process, binary = [], []
     for _ in range(size):
-        score = score_output(read_output(_output(shared or _draw_fate(rates, rng), gold, rates, rng)), gold)
+        score = score_output(read_output(_draw_output(shared or _draw_fate(rates, rng), gold, rates, rng)), gold)
         process.append(PROCESS.total(score.components, score.gates))
         binary.append(BINARY.total(score.components, score.gates))
     return process, binary
 
 
 def _draw_fate(rates: PolicyRates, rng: random.Random) -> tuple[bool, bool]:
-    """Whether an output parses, and whether its label is right."""
     return rng.random() >= rates.unparsed, rng.random() >= rates.wrong
 
 
-def _output(fate: tuple[bool, bool], gold: SevaGold, rates: PolicyRates, rng: random.Random) -> str:
+def _draw_output(fate: tuple[bool, bool], gold: SevaGold, rates: PolicyRates, rng: random.Random) -> str:
+    def drawn(fields: Mapping[str, str]) -> dict[str, str]:
+        return {name: text if rng.random() < rates.quality else "" for name, text in fields.items()}
+
     parses, right = fate
     label = gold.label if right else LABELS[gold.label == LABELS[0]]
     data: dict[str, object] = {
-        "evidence_alignment": [dict(_alignment(rates, rng)) for _ in range(rng.randint(2, 3))],
-        "reasoning_chain": [dict(_step(rates, rng)) for _ in range(rng.randint(1, 3))],
+        "evidence_alignment": [drawn(_ALIGNMENT) for _ in range(rng.randint(2, 3))],
+        "reasoning_chain": [drawn(_STEP) for _ in range(rng.randint(1, 3))],
         "label": label,
         "confidence": round(rng.uniform(0.6, 1.0), 2),
     }
@@ -180,20 +191,3 @@ def _output(fate: tuple[bool, bool], gold: SevaGold, rates: PolicyRates, rng: ra
         data["fix_suggestion"] = "Say what the source says."
     text = json.dumps(data)
     return text if parses else text[: rng.randint(1, len(text) - 1)]
-
-
-def _alignment(rates: PolicyRates, rng: random.Random) -> Iterator[tuple[str, str]]:
-    yield "claim_span", _blank_some("a part of the claim", rates, rng)
-    yield "source_span", _blank_some("a part of the source", rates, rng)
-    yield "status", _blank_some("match", rates, rng)
-
-
-def _step(rates: PolicyRates, rng: random.Random) -> Iterator[tuple[str, str]]:
-    yield "claim_part", _blank_some("a part of the claim", rates, rng)
-    yield "source_evidence", _blank_some("a part of the source", rates, rng)
-    yield "judgment", _blank_some("supported", rates, rng)
-    yield "explanation", _blank_some("Both say the same of it.", rates, rng)
-
-
-def _blank_some(text: str, rates: PolicyRates, rng: random.Random) -> str:
-    return text if rng.random() < rates.quality else ""

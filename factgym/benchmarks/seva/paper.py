@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
 from factgym.agents.resolve import scripted_agents
-from factgym.benchmarks.benchmark import DataSet
+from factgym.benchmarks.benchmark import AgentResult, DataSet
 from factgym.benchmarks.formats import ABSENT, decimal, hundred, percent, signed
-from factgym.benchmarks.report import Row, Table, paper_facts, paper_table, same
+from factgym.benchmarks.report import Row, Table, agrees, paper_facts, paper_table
 from factgym.benchmarks.seva.collapse import simulated_rows
 from factgym.benchmarks.seva.report import SevaReport
-from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim, BenchmarkClaims, read_benchmark
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe, make_probe, survey_strategies
@@ -44,17 +42,10 @@ POSITIVE, NEGATIVE = (SevaGold(label) for label in LABELS)
 _UNREADABLE = "The claim is supported by the source."
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One agent on one data set. seconds: playing, on this machine, now."""
-
-    data_set: str
-    agent: str
-    report: SevaReport
-    seconds: float = 0.0
+Results = Sequence[AgentResult[SevaReport]]
 
 
-def paper_tables(data_sets: Sequence[DataSet] = (), results: Sequence[Result] = ()) -> tuple[Table, ...]:
+def paper_tables(data_sets: Sequence[DataSet] = (), results: Results = ()) -> tuple[Table, ...]:
     """Return every table; those about data and baselines from the arguments. Raises DataError for an unusable file."""
     claims = claims_of(data_sets)
     return (
@@ -83,8 +74,7 @@ def paper_tables(data_sets: Sequence[DataSet] = (), results: Sequence[Result] = 
 def paper_outputs() -> Mapping[str, Any]:
     """Return "landscape" (an output for each level of Table 1) and "examples" (the paper's outputs with gold labels)."""
     file = resources.files("factgym.benchmarks").joinpath("facts", "seva_outputs.json")
-    found: Mapping[str, Any] = json.loads(file.read_text("utf-8"))
-    return found
+    return MappingProxyType(json.loads(file.read_text("utf-8")))
 
 
 def reward(data: Data | None, gold: SevaGold, rubric: SevaRubric = PROCESS) -> float:
@@ -98,10 +88,10 @@ def landscape() -> Table:
     rows = []
     for printed in facts("table1")["rows"]:
         data = paper_outputs()["landscape"][printed["response"]]
-        ours, binary = reward(data, NEGATIVE), reward(data, NEGATIVE, BINARY)
-        theirs = (decimal(printed["process"], 2), decimal(printed["binary"], 1))
-        cells = (printed["response"], decimal(ours), theirs[0], decimal(binary, 1), theirs[1])
-        rows.append(Row(cells, same(ours, printed["process"], 2) and binary == printed["binary"]))
+        process, binary = reward(data, NEGATIVE), reward(data, NEGATIVE, BINARY)
+        printed_process, printed_binary = decimal(printed["process"], 2), decimal(printed["binary"], 1)
+        cells = (printed["response"], decimal(process), printed_process, decimal(binary, 1), printed_binary)
+        rows.append(Row(cells, agrees(process, printed["process"], 2) and binary == printed["binary"]))
     note = "Theirs are approximate (~). Ours are one output each, with confidence .85, .70 and .55; gold Not Attributable."
     columns = ("response", "process", "theirs", "binary", "theirs")
     return paper_table("Table 1", "Reward landscape", "computed", columns, rows, (note,))
@@ -113,9 +103,9 @@ def worked_examples() -> Table:
     for example in paper_outputs()["examples"]:
         gold = SevaGold(example["gold"])
         parts = score_output(output_of(example["output"]), gold).components
-        shown = [decimal(parts[name], 2) for name in ("format", "alignment", "chain", "label", "diagnosis")]
+        scores = [decimal(parts[name], 2) for name in ("format", "alignment", "chain", "label", "diagnosis")]
         total = decimal(reward(example["output"], gold))
-        rows.append(Row((example["name"], *shown, decimal(parts["calibration"]), total)))
+        rows.append(Row((example["name"], *scores, decimal(parts["calibration"]), total)))
     note = (
         "The paper prints these outputs and no rewards. Fields that it leaves out are left out here: G.2 and G.3 state no"
         " confidence, which counts as .5 and costs the format score half."
@@ -139,11 +129,11 @@ def reward_ranges() -> Table:
     """Return Table 14: the lowest and highest reward of each scenario, over gold labels, confidences and diagnoses."""
     rows = []
     for printed in facts("table14")["rows"]:
-        totals = [reward(data, gold) for data, gold in _scenario(printed["scenario"])]
+        totals = [reward(data, gold) for data, gold in scenario_outputs(printed["scenario"])]
         low, high = min(totals), max(totals)
-        theirs = [decimal(printed[end], 2) for end in ("low", "high")]
-        cells = (printed["scenario"], decimal(low, 2), theirs[0], decimal(high, 2), theirs[1])
-        rows.append(Row(cells, same(low, printed["low"], 2) and same(high, printed["high"], 2)))
+        printed_low, printed_high = (decimal(printed[end], 2) for end in ("low", "high"))
+        cells = (printed["scenario"], decimal(low, 2), printed_low, decimal(high, 2), printed_high)
+        rows.append(Row(cells, agrees(low, printed["low"], 2) and agrees(high, printed["high"], 2)))
     note = (
         "1.28 is out of reach: five components of 1 weigh 1.00, and a confidence of 1 adds 0.15. Theirs leave out R_d for"
         " the gold label and the calibration term on either side. Ours is floored at 0, as the published reward is."
@@ -152,8 +142,8 @@ def reward_ranges() -> Table:
     return paper_table("Table 14", "Reward range", "computed", columns, rows, (note,))
 
 
-def _scenario(name: str) -> Iterator[tuple[Data | None, SevaGold]]:
-    """Outputs and gold labels that span a scenario's rewards."""
+def scenario_outputs(name: str) -> Iterator[tuple[Data | None, SevaGold]]:
+    """Yield outputs and gold labels that span a scenario's rewards."""
     if name == "unparseable":
         yield from ((None, gold) for gold in (POSITIVE, NEGATIVE))
         return
@@ -189,8 +179,8 @@ def weight_splits() -> Table:
     rows = []
     for printed in facts("table21")["rows"]:
         rewards = [decimal(reward(level, NEGATIVE, find_rubric(printed["split"])), 2) for level in levels]
-        theirs = (str(printed["f1"]), str(printed["alignment"]), f"{printed['format']} %")
-        rows.append(Row((printed["split"], *theirs, *rewards)))
+        scores = (str(printed["f1"]), str(printed["alignment"]), f"{printed['format']} %")
+        rows.append(Row((printed["split"], *scores, *rewards)))
     note = (
         "Ours is the reward of the first three outputs of Table 1. Up to 50/50 sound reasoning under a wrong label earns"
         " more than a bare right label; at 30/70 it no longer does."
@@ -209,8 +199,8 @@ def figure_6() -> Table:
     rows = []
     for name, rewards, places in (("process", printed["process"], 1), ("binary", binary, 2)):
         advantages = group_advantages(rewards)
-        low, high, theirs = float(advantages.min()), float(advantages.max()), printed[f"{name}_spread"]
-        rows.append(Row((name, signed(low, 2), signed(high, 2), f"±{theirs}"), same(high, theirs, places)))
+        low, high, spread = float(advantages.min()), float(advantages.max()), printed[f"{name}_spread"]
+        rows.append(Row((name, signed(low, 2), signed(high, 2), f"±{spread}"), agrees(high, spread, places)))
     note = "Equation 2 gives the binary group, six zeros and two ones, larger extremes than the process group."
     columns = ("reward", "lowest A", "highest A", "theirs")
     return paper_table("Figure 6", "Advantages of the eight rollouts drawn", "computed", columns, rows, (note,))
@@ -222,16 +212,16 @@ def table_18() -> Table:
     for row in simulated_rows():
         if row.run != row.reward:
             continue
-        ours = row.report
+        report = row.report
         printed = next(step for step in facts("table18")[row.run] if step["step"] == row.step)
         cells = (
             f"{row.run} {row.step}",
-            decimal(ours.reward, 2),
+            decimal(report.reward, 2),
             decimal(printed["reward"], 2),
-            f"{signed(ours.low_mean, 2)}/{signed(ours.high_mean, 2)}",
-            f"{signed(ours.advantage_min, 2)}/{signed(ours.advantage_max, 2)}",
+            f"{signed(report.low_mean, 2)}/{signed(report.high_mean, 2)}",
+            f"{signed(report.advantage_min, 2)}/{signed(report.advantage_max, 2)}",
             f"{signed(printed['low'], 2)}/{signed(printed['high'], 2)}",
-            percent(ours.zero_variance),
+            percent(report.zero_variance),
         )
         rows.append(Row(cells))
     notes = (
@@ -259,7 +249,7 @@ PUBLISHED = "published slice"
 
 def claims_of(data_sets: Sequence[DataSet]) -> dict[str, BenchmarkClaims]:
     """Return the claims of every data set that is a file, by name. Raises DataError for an unusable one."""
-    return {one.name: read_benchmark(one.name, one.path) for one in data_sets if one.path is not None}
+    return {data.name: read_benchmark(data.name, data.path) for data in data_sets if data.path is not None}
 
 
 def kind_of(name: str, claims: BenchmarkClaims) -> str:
@@ -281,14 +271,14 @@ def table_12(claims: Claims) -> Table:
     """Return sizes and shares of attributable claims."""
     rows = []
     for printed in facts("table12")["rows"]:
-        name, evaluated, theirs = printed["benchmark"], printed["evaluated"], printed["attributable"]
-        if (found := claims.get(name)) is None:
-            rows.append(Row((name, "–", f"{evaluated:,}", "–", f"{theirs} %", "no file at hand")))
+        name, size, printed_share = printed["benchmark"], printed["evaluated"], printed["attributable"]
+        if (items := claims.get(name)) is None:
+            rows.append(Row((name, "–", f"{size:,}", "–", f"{printed_share} %", "no file at hand")))
             continue
-        share, kind = 100 * attributable(found), kind_of(name, found)
-        agrees = len(found) == evaluated and same(share, theirs, 1)
-        cells = (name, f"{len(found):,}", f"{evaluated:,}", f"{share:.1f} %", f"{theirs} %", kind)
-        rows.append(Row(cells, agrees if kind == PUBLISHED else None))
+        share, kind = 100 * attributable(items), kind_of(name, items)
+        equal = len(items) == size and agrees(share, printed_share, 1)
+        cells = (name, f"{len(items):,}", f"{size:,}", f"{share:.1f} %", f"{printed_share} %", kind)
+        rows.append(Row(cells, equal if kind == PUBLISHED else None))
     if (anli := claims.get("anli")) is not None:
         share = 100 * attributable(anli)
         rows.append(Row(("anli", f"{len(anli):,}", "–", f"{share:.1f} %", "–", "training data there")))
@@ -304,10 +294,13 @@ def shortcuts(claims: Claims) -> Table:
     """Return the accuracy of the better of two readings of each clue, from the claim alone."""
     rows = []
     notes = ["Accuracy of a rule that never opens the source; each clue is read in the better of its two directions."]
-    for name, found in claims.items():
-        share = attributable(found)
+    for name, items in claims.items():
+        share = attributable(items)
         majority = max(share, 1 - share)
-        accuracies = {clue: _clue_accuracy(test, found) for clue, test in CLUES.items()}
+        accuracies = {}
+        for clue, test in CLUES.items():
+            right = sum(test(item.claim) == (item.label == ATTRIBUTABLE) for item in items) / len(items)
+            accuracies[clue] = max(right, 1 - right)
         rows.append(Row((name, percent(majority), *(percent(value) for value in accuracies.values()))))
         notes += [
             f"On {name} one clue tells the label: {clue}, {percent(value)}. No score there shows that a source was read."
@@ -316,11 +309,6 @@ def shortcuts(claims: Claims) -> Table:
         ]
     columns = ("benchmark", "majority", *CLUES)
     return paper_table("Data at hand", "What a claim’s form alone gives away", "data", columns, rows, notes)
-
-
-def _clue_accuracy(test: Callable[[str], bool], claims: BenchmarkClaims) -> float:
-    right = sum(test(claim.claim) == (claim.label == ATTRIBUTABLE) for claim in claims) / len(claims)
-    return max(right, 1 - right)
 
 
 _SENTENCES: Mapping[str, str] = MappingProxyType(
@@ -342,21 +330,29 @@ def table_19(claims: Claims) -> Table:
     rows = []
     for row in printed["rows"]:
         name, original = row["strategy"], row["original"]
-        probe, mark = _probe(name, original), ""
+        probe, mark = first_probe(name, original), ""
         if probe is None and name in _SENTENCES:
-            probe, mark = _probe(name, _SENTENCES[name]), " *"
+            probe, mark = first_probe(name, _SENTENCES[name]), " *"
         rows.append(Row((name, row["perturbed"], f"{probe.claim if probe else 'no probe'}{mark}")))
+    failing = "Ours were not counted: no data at hand."
+    for name in ("fever", "anli"):
+        if name in claims:
+            reports = survey_strategies(claims[name])
+            made, passed = sum(report.generated for report in reports), sum(report.passed for report in reports)
+            share = percent((made - passed) / made if made else None)
+            failing = f"Ours on {name}: {made - passed} of {made} ({share}) fail the rules’ checks."
+            break
     notes = [
         "* Made from the same statement as a whole sentence: the printed original is a fragment, or a name in it is of no"
         " kind that rules can tell.",
-        f"Theirs discard about {printed['dropped']} % in filtering. {_passing(claims)}",
+        f"Theirs discard about {printed['dropped']} % in filtering. {failing}",
     ]
     columns = ("strategy", "theirs", "ours")
     return paper_table("Table 19", "Perturbation strategies", "computed", columns, rows, notes, words=True)
 
 
-def _probe(strategy: str, original: str) -> Probe | None:
-    """The first probe that a seed gives."""
+def first_probe(strategy: str, original: str) -> Probe | None:
+    """Return the probe of the first seed that gives one."""
     donors = [AttributionClaim(f"donor-{i}", text, text, ATTRIBUTABLE) for i, text in enumerate(_DONORS)]
     item = AttributionClaim("original", original, original, ATTRIBUTABLE)
     for seed in _SEEDS:
@@ -366,72 +362,58 @@ def _probe(strategy: str, original: str) -> Probe | None:
     return None
 
 
-def _passing(claims: Claims) -> str:
-    """The share of the probes made by our rules on real claims that pass the checks."""
-    for name in ("fever", "anli"):
-        if name in claims:
-            reports = survey_strategies(claims[name])
-            made, passed = sum(report.generated for report in reports), sum(report.passed for report in reports)
-            share = percent((made - passed) / made if made else None)
-            return f"Ours on {name}: {made - passed} of {made} ({share}) fail the rules’ checks."
-    return "Ours were not counted: no data at hand."
-
-
 # Tables 4, 5, 16 and 17: trained models beside our scripts.
 
+_BASELINES = ("nli", "lexical")
 _TITLES = {"clearfacts": "ClearF.", "fever": "FEVER", "truthfulqa": "TrQA", "halueval": "HaluE."}
 
 
-def table_4(results: Sequence[Result], claims: Claims) -> Table:
+def table_4(results: Results, claims: Claims) -> Table:
     """Return macro-F1 across benchmarks. Exploiters are left out: the label may be told to them."""
     printed = facts("table4")
     names = printed["columns"]
     rows = [Row((f"{row['model']} (theirs)", *(decimal(value, 1) for value in row["f1"]))) for row in printed["rows"]]
-    scripts, reports = scripted_agents("seva"), {(one.data_set, one.agent): one.report for one in results}
-    for agent in dict.fromkeys(one.agent for one in results):
+    scripts, reports = scripted_agents("seva"), reports_by_run(results)
+    for agent in dict.fromkeys(result.agent for result in results):
         if agent in scripts and scripts[agent].role == "exploiter":
             continue
-        found = [reports.get((name, agent)) for name in names]
-        if any(found):
-            cells = [hundred(report.scores["macro_f1"] if report else None) for report in found]
-            rows.append(Row((f"{agent} (ours)", *cells)))
+        scores = [report.scores["macro_f1"] if (report := reports.get((name, agent))) else None for name in names]
+        if any(scores):
+            rows.append(Row((f"{agent} (ours)", *(hundred(score) for score in scores))))
     notes = (
         "† Other claims than the paper’s, or none. ‡ The slice that its authors publish, whose labels are not those that it counts.",
         "All of theirs on HaluEval are below the 50 of a coin on balanced labels.",
     )
-    columns = ("model", *(_TITLES[name] + _mark(claims, name) for name in names))
+    columns = ("model", *(_TITLES[name] + difference_mark(claims, name) for name in names))
     return paper_table("Tables 3, 4", "Macro-F1 across benchmarks", "theirs", columns, rows, notes)
 
 
-def _mark(claims: Claims, name: str) -> str:
-    """How a benchmark at hand differs from the paper's."""
-    found = claims.get(name)
-    if found is None or kind_of(name, found) != PUBLISHED:
+def difference_mark(claims: Claims, name: str) -> str:
+    """Return how a benchmark at hand differs from the paper's: † other claims, ‡ other labels, empty for neither."""
+    items = claims.get(name)
+    if items is None or kind_of(name, items) != PUBLISHED:
         return " †"
     printed = next(row for row in facts("table12")["rows"] if row["benchmark"] == name)
-    return "" if same(100 * attributable(found), printed["attributable"], 1) else " ‡"
+    return "" if agrees(100 * attributable(items), printed["attributable"], 1) else " ‡"
 
 
-def table_5(results: Sequence[Result]) -> Table:
+def reports_by_run(results: Results) -> dict[tuple[str, str], SevaReport]:
+    """Return the reports by data set and agent."""
+    return {(result.data_set, result.agent): result.report for result in results}
+
+
+def table_5(results: Results) -> Table:
     """Return structural quality, on ClearFacts in the paper and on the first data set that was played here."""
-    rows = [
-        Row(
-            (
-                f"{row['model']} (theirs)",
-                decimal(row["alignment"]),
-                decimal(row["chain"]),
-                f"{row['format']} %",
-                ABSENT,
-            )
-        )
-        for row in facts("table5")["rows"]
-    ]
-    name = _main_data_set(results)
-    for one in results:
-        if one.data_set == name:
-            values = {part: estimate.value for part, estimate in one.report.structure.items()}
-            shown = (decimal(values["alignment"]), decimal(values["chain"]), percent(values["format"]))
-            rows.append(Row((f"{one.agent} (ours)", *shown, decimal(values["grounded_alignment"]))))
+    rows = []
+    for row in facts("table5")["rows"]:
+        scores = (decimal(row["alignment"]), decimal(row["chain"]), f"{row['format']} %")
+        rows.append(Row((f"{row['model']} (theirs)", *scores, ABSENT)))
+    name = main_data_set(results)
+    for result in results:
+        if result.data_set == name:
+            values = {part: estimate.value for part, estimate in result.report.structure.items()}
+            scores = (decimal(values["alignment"]), decimal(values["chain"]), percent(values["format"]))
+            rows.append(Row((f"{result.agent} (ours)", *scores, decimal(values["grounded_alignment"]))))
     notes = (
         f"Ours on {name or 'nothing'}. R_a and R_c look at form alone: a script that knows nothing of the claim has"
         " both near 1. The grounded alignment asks whether the spans are in claim and source.",
@@ -441,36 +423,36 @@ def table_5(results: Sequence[Result]) -> Table:
     return paper_table("Tables 5, 6", "Structural quality", "theirs", columns, rows, notes)
 
 
-def _main_data_set(results: Sequence[Result]) -> str:
-    """ClearFacts where it was played, else the first."""
-    names = [one.data_set for one in results]
+def main_data_set(results: Results) -> str:
+    """Return ClearFacts where it was played, else the first data set."""
+    names = [result.data_set for result in results]
     return "clearfacts" if "clearfacts" in names else next(iter(names), "")
 
 
-def table_16(results: Sequence[Result]) -> Table:
+def table_16(results: Results) -> Table:
     """Return the share of rejected claims."""
-    reports = {(one.data_set, one.agent): one.report for one in results}
-    agents = [agent for agent in ("nli", "lexical") if any(one.agent == agent for one in results)]
+    reports = reports_by_run(results)
+    agents = [agent for agent in _BASELINES if any(result.agent == agent for result in results)]
     rows = []
     for printed in facts("table16")["rows"]:
-        name = printed["benchmark"]
-        found = [reports.get((name, agent)) for agent in agents]
-        shares = [percent(report.predicted_negative.value if report else None) for report in found]
-        rows.append(Row((name, f"{printed['predicted_negative']} %", *shares)))
+        pairs = [reports.get((printed["benchmark"], agent)) for agent in agents]
+        shares = [percent(report.predicted_negative.value if report else None) for report in pairs]
+        rows.append(Row((printed["benchmark"], f"{printed['predicted_negative']} %", *shares)))
     columns = ("benchmark", "GRPO, theirs", *(f"{agent}, ours" for agent in agents))
     return paper_table("Table 16", "Share of claims rejected", "theirs", columns, rows)
 
 
-def table_17(results: Sequence[Result]) -> Table:
+def table_17(results: Results) -> Table:
     """Return error types among rejections."""
-    name, printed = _main_data_set(results), facts("table17")
-    ours = [one for one in results if one.data_set == name and one.agent in ("nli", "lexical")]
-    nothing = Estimate(0.0, None, None, 0)
+    name, printed = main_data_set(results), facts("table17")
+    baselines = [result for result in results if result.data_set == name and result.agent in _BASELINES]
+    diagnoses = {result.agent: result.report.diagnoses for result in baselines}
     rows = []
     for row in printed["rows"]:
-        shares = [percent(one.report.diagnoses.shares.get(row["error"], nothing).value) for one in ours]
-        rows.append(Row((row["error"], f"{row['share']} %", *shares)))
-    counts = [("GRPO", printed["n"]), *((one.agent, sum(one.report.diagnoses.counts.values())) for one in ours)]
-    note = f"Rejections: {', '.join(f'{agent} {n}' for agent, n in counts)}. Ours on {name or 'nothing'}."
-    columns = ("error type", "GRPO, theirs", *(f"{one.agent}, ours" for one in ours))
+        shares = [kinds.shares.get(row["error"]) for kinds in diagnoses.values()]
+        cells = (percent(share.value if share else 0.0) for share in shares)
+        rows.append(Row((row["error"], f"{row['share']} %", *cells)))
+    counts = {"GRPO": printed["n"], **{agent: sum(kinds.counts.values()) for agent, kinds in diagnoses.items()}}
+    note = f"Rejections: {', '.join(f'{agent} {n}' for agent, n in counts.items())}. Ours on {name or 'nothing'}."
+    columns = ("error type", "GRPO, theirs", *(f"{agent}, ours" for agent in diagnoses))
     return paper_table("Table 17", "Error types diagnosed", "theirs", columns, rows, (note,))

@@ -12,13 +12,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from factgym.agents.runs.read import Run, read_run
+from factgym.agents.runs.read import Run
+from factgym.benchmarks.answers import (
+    Answers,
+    Episode,
+    RecordedAnswer,
+    RunLike,
+    bootstrap_mean,
+    manifest_text,
+    open_run,
+    parts_of,
+    read_answers,
+    read_run_answers,
+    sample_number,
+)
 from factgym.benchmarks.formats import count
-from factgym.benchmarks.records import gold_of, has_fault, is_scored, items, members, number, text_of, verdict_of
-from factgym.benchmarks.statistics.bootstrap import Comparison, bca_mean, bca_score, paired_bca
+from factgym.benchmarks.records import gold_of, items, members, number, numbers, text_of, verdict_of
+from factgym.benchmarks.statistics.bootstrap import Comparison, bca_score, paired_bca
 from factgym.benchmarks.statistics.classification import (
     Confusion,
     Distribution,
@@ -49,21 +62,21 @@ POSITIVE, NEGATIVE = LABELS
 SLICE = 200
 """Items of a stratified slice, as the paper's auxiliary benchmarks have."""
 SLICE_SEEDS = (0, 1, 2)
+SCORES = ("macro_f1", "accuracy", "balanced_accuracy", "matthews")
 REWARDS = ("process", "grounded", "binary")
 NO_TYPE = "none named"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(RecordedAnswer):
     """One scored episode.
 
-    label: the predicted one, None for none. confidence: as it was counted, None where nothing was parsed. error_type,
-    gold_error_type: of the taxonomy, else None. components: by name, in their own ranges; those that the record holds.
-    consistent: whether the label followed from the output's own alignments and steps; None where it was not scored.
+    label: the predicted one, None for none. confidence: as the reward counted it, None where nothing was parsed.
+    error_type, gold_error_type: of the taxonomy, else None. components: by name, in their own ranges; those that the
+    record holds. consistent: whether the label followed from the output's own alignments and steps; None where it was
+    not scored.
     """
 
-    task: str
-    sample: int
     claim: str
     source: str
     gold: str
@@ -82,61 +95,25 @@ class Answer:
         return self.label == self.gold
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The answers of a run in the order of its file, and how many episodes gave none: faults, and not scored."""
-
-    rows: tuple[Answer, ...]
-    errors: int = 0
-    unscored: int = 0
-
-    @property
-    def golds(self) -> list[str]:
-        """The gold labels."""
-        return [row.gold for row in self.rows]
-
-    @property
-    def labels(self) -> list[str | None]:
-        """The predicted labels."""
-        return [row.label for row in self.rows]
-
-    @property
-    def clusters(self) -> list[str] | None:
-        """The task of each answer; None where every task was answered once, so that answers are independent."""
-        tasks = [row.task for row in self.rows]
-        return None if len(set(tasks)) == len(tasks) else tasks
-
-
-def read_answers(episodes: Iterable[Mapping[str, Any]], where: str = "the run") -> Answers:
-    """Return the answers of a run's episodes. Raises DataError, naming the task, for a run of another environment."""
-    rows, errors, unscored = [], 0, 0
-    for episode in episodes:
-        if has_fault(episode):
-            errors += 1
-        elif not is_scored(episode):
-            unscored += 1
-        else:
-            rows.append(_answer(episode, where))
-    return Answers(tuple(rows), errors, unscored)
-
-
-def _answer(episode: Mapping[str, Any], where: str) -> Answer:
-    metrics = members(members(episode.get("reward")).get("metrics"))
-    view = members(episode.get("task_view"))
+def read_answer(episode: Episode, source: str) -> Answer:
+    """Return the answer of an episode. Raises DataError, naming the task, for a run of another environment."""
+    reward, metrics, view = parts_of(episode)
     gold, label = gold_of(episode), verdict_of(episode)
     if gold not in LABELS:
         raise DataError(
-            f"{where}: task {episode['task']!r:.80} has no gold label that is {' or '.join(LABELS)}; "
+            f"{source}: task {episode['task']!r:.80} has no gold label that is {' or '.join(LABELS)}; "
             "is this a run of a seva environment?"
         )
-    sample = episode.get("sample")
     parsed = metrics.get("parsed") is True
     consistent = number(members(metrics.get("gates")).get("consistent"))
-    components = members(members(episode.get("reward")).get("components"))
-    values = ((name, number(components.get(name))) for name in (*COMPONENTS, *GROUNDED_COMPONENTS))
+    components = numbers(reward.get("components"))
+    error_type, gold_error_type = (
+        value if isinstance(value := metrics.get(key), str) and value in ERROR_TYPES else None
+        for key in ("error_type", "gold_error_type")
+    )
     return Answer(
         task=str(episode["task"]),
-        sample=sample if isinstance(sample, int) else 0,
+        sample=sample_number(episode),
         claim=text_of(view.get("answer")),
         source="\n".join(text_of(members(passage).get("text")) for passage in items(view.get("passages"))),
         gold=str(gold),
@@ -144,15 +121,11 @@ def _answer(episode: Mapping[str, Any], where: str) -> Answer:
         parsed=parsed,
         format_ok=metrics.get("format_ok") is True,
         confidence=number(metrics.get("confidence")) if parsed else None,
-        error_type=_error_type(metrics.get("error_type")),
-        gold_error_type=_error_type(metrics.get("gold_error_type")),
-        components={name: value for name, value in values if value is not None},
+        error_type=error_type,
+        gold_error_type=gold_error_type,
+        components={name: components[name] for name in (*COMPONENTS, *GROUNDED_COMPONENTS) if name in components},
         consistent=None if consistent is None else consistent > 0,
     )
-
-
-def _error_type(value: Any) -> str | None:
-    return value if isinstance(value, str) and value in ERROR_TYPES else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,65 +170,73 @@ class SevaReport:
         return dataclasses.asdict(self)
 
 
-def evaluate_run(run: Run | str | Path, *, seed: int = 0) -> SevaReport:
+def evaluate_run(run: RunLike, *, seed: int = 0) -> SevaReport:
     """Evaluate a recorded run of a `seva*` environment. seed: of the bootstrap.
 
     Raises DataError for a folder that holds no run, for a run of another environment, and for one without a scored
     episode.
     """
-    run = run if isinstance(run, Run) else read_run(run)
-    answers = read_answers(run.episodes(), str(run.folder))
-    if not answers.rows:
-        raise DataError(f"{run.folder}: holds no scored episode ({answers.errors} ended by the infrastructure)")
+    run = open_run(run)
+    answers = read_run_answers(run, partial(read_answer, source=str(run.folder)))
+    rows, clusters = answers.rows, answers.clusters
     notes = list(run.notes)
-    if answers.clusters is not None:
+    if clusters is not None:
         notes.append("Tasks were sampled several times: bootstrap intervals are over tasks, the others over episodes.")
-    golds, labels, everybody = answers.golds, answers.labels, [""] * len(answers.rows)
+    golds, labels, everyone = [row.gold for row in rows], [row.label for row in rows], [""] * len(rows)
     table = confusion(golds, labels, LABELS)
+    scores = {name: bca_score(golds, labels, name, labels=LABELS, clusters=clusters, seed=seed) for name in SCORES}
+    if clusters is None:  # A proportion of independent items: Wilson's interval is the better one.
+        scores["accuracy"] = accuracy(table)
+    # A confidence is about a label: answers without one are left out.
+    stated = [(row.confidence, row.correct) for row in rows if row.confidence is not None and row.label is not None]
+    false = [row for row in rows if row.gold == NEGATIVE]
+    rejected = [row for row in rows if row.label == NEGATIVE]
+    gold_types = [row.gold_error_type for row in false if row.gold_error_type is not None]
+    typed = [row for row in rejected if row.gold_error_type is not None]
+    by_style: dict[str, dict[str, Estimate]] = {}
+    if any(row.claim for row in rows):
+        styles = [style_groups(row.claim, row.source) for row in rows]
+        for name in STYLES:
+            groups = [style[name] for style in styles]
+            by_style[name] = false_positive_rates(golds, labels, NEGATIVE, groups)
     return SevaReport(
-        env=str(run.manifest.get("env") or ""),
-        agent=str(run.manifest.get("agent") or ""),
+        env=manifest_text(run, "env"),
+        agent=manifest_text(run, "agent"),
         folder=str(run.folder),
-        n=len(answers.rows),
-        tasks=len({row.task for row in answers.rows}),
+        n=len(rows),
+        tasks=answers.tasks,
         errors=answers.errors,
         unscored=answers.unscored,
         notes=tuple(notes),
-        scores=_scores(answers, table, seed),
+        scores=scores,
         structure=_structure(answers, seed),
-        rewards={name: _reward(answers, name, seed) for name in REWARDS},
+        rewards={name: _mean_reward(answers, name, seed) for name in REWARDS},
         labels=dict(label_scores(table)),
         confusion=table,
-        false_positive=false_positive_rates(golds, labels, NEGATIVE, everybody).get("", NO_DATA),
-        false_negative=false_positive_rates(golds, labels, POSITIVE, everybody).get("", NO_DATA),
-        by_style=_by_style(answers),
+        false_positive=false_positive_rates(golds, labels, NEGATIVE, everyone).get("", NO_DATA),
+        false_negative=false_positive_rates(golds, labels, POSITIVE, everyone).get("", NO_DATA),
+        by_style=by_style,
         predicted_negative=wilson(labels.count(NEGATIVE), len(labels)),
         negative_bias=negative_bias(golds, labels, NEGATIVE),
-        diagnoses=_diagnoses(answers.rows),
-        diagnosed=_diagnosed(answers.rows),
-        reliability=_reliability(answers.rows),
+        # Compared with the gold error types where every false claim has one.
+        diagnoses=distribution(
+            [row.error_type or NO_TYPE for row in rejected],
+            gold_types if gold_types and len(gold_types) == len(false) else None,
+        ),
+        diagnosed=wilson(sum(row.error_type == row.gold_error_type for row in typed), len(typed)),
+        reliability=reliability([confidence for confidence, _ in stated], [correct for _, correct in stated]),
         slices=_slices(golds, labels),
     )
 
 
-def _scores(answers: Answers, table: Confusion, seed: int) -> dict[str, Estimate]:
-    scores = {
-        name: bca_score(answers.golds, answers.labels, name, labels=LABELS, clusters=answers.clusters, seed=seed)
-        for name in ("macro_f1", "accuracy", "balanced_accuracy", "matthews")
-    }
-    if answers.clusters is None:  # A proportion of independent items: Wilson's interval is the better one.
-        scores["accuracy"] = accuracy(table)
-    return scores
-
-
-def _structure(answers: Answers, seed: int) -> dict[str, Estimate]:
+def _structure(answers: Answers[Answer], seed: int) -> dict[str, Estimate]:
     outputs, parsed = answers.rows, [row for row in answers.rows if row.parsed]
 
-    def component(rows: Sequence[Answer], name: str) -> Estimate:
-        return mean(rows, lambda row: row.components.get(name))
+    def mean(rows: Iterable[Answer], value: Callable[[Answer], float | None]) -> Estimate:
+        return bootstrap_mean(rows, value, clustered=answers.clusters is not None, seed=seed)
 
-    def mean(rows: Sequence[Answer], value: Callable[[Answer], float | None]) -> Estimate:
-        return _mean(rows, value, answers.clusters is not None, seed)
+    def component(rows: Iterable[Answer], name: str) -> Estimate:
+        return mean(rows, lambda row: row.components.get(name))
 
     return {
         "parsed": mean(outputs, lambda row: row.parsed),
@@ -270,19 +251,8 @@ def _structure(answers: Answers, seed: int) -> dict[str, Estimate]:
     }
 
 
-def _mean(
-    rows: Sequence[Answer], value: Callable[[Answer], float | bool | None], clustered: bool, seed: int
-) -> Estimate:
-    """The mean over rows that have a value, with Wilson's interval for independent yes and no, else BCa's."""
-    values = [(row.task, found) for row in rows if (found := value(row)) is not None]
-    if not clustered and all(isinstance(found, bool) for _, found in values):
-        return wilson(sum(bool(found) for _, found in values), len(values))
-    clusters = [task for task, _ in values] if clustered else None
-    return bca_mean([float(found) for _, found in values], clusters=clusters, seed=seed)
-
-
-def _reward(answers: Answers, name: str, seed: int) -> Estimate:
-    """The mean total under a rubric, of the answers that have all that it weighs."""
+def _mean_reward(answers: Answers[Answer], name: str, seed: int) -> Estimate:
+    """Return the mean total under a rubric, of the answers that have all that it weighs."""
     rubric = RUBRICS[name]
 
     def total(row: Answer) -> float | None:
@@ -290,37 +260,7 @@ def _reward(answers: Answers, name: str, seed: int) -> Estimate:
             return None
         return rubric.total(row.components, {"consistent": float(bool(row.consistent))})
 
-    return _mean(answers.rows, total, answers.clusters is not None, seed)
-
-
-def _by_style(answers: Answers) -> dict[str, dict[str, Estimate]]:
-    """Empty for a run that does not hold the claims' texts."""
-    if not any(row.claim for row in answers.rows):
-        return {}
-    styles = [style_groups(row.claim, row.source) for row in answers.rows]
-    return {
-        name: false_positive_rates(answers.golds, answers.labels, NEGATIVE, [style[name] for style in styles])
-        for name in STYLES
-    }
-
-
-def _diagnoses(rows: Sequence[Answer]) -> Distribution:
-    """Against the gold's error types where every false claim has one."""
-    false = [row for row in rows if row.gold == NEGATIVE]
-    golds = [row.gold_error_type for row in false if row.gold_error_type is not None]
-    named = [row.error_type or NO_TYPE for row in rows if row.label == NEGATIVE]
-    return distribution(named, golds if golds and len(golds) == len(false) else None)
-
-
-def _diagnosed(rows: Sequence[Answer]) -> Estimate:
-    rejected = [row for row in rows if row.gold_error_type is not None and row.label == NEGATIVE]
-    return wilson(sum(row.error_type == row.gold_error_type for row in rejected), len(rejected))
-
-
-def _reliability(rows: Sequence[Answer]) -> Reliability:
-    """Over the answers that name a label: a confidence is about a label."""
-    stated = [(row.confidence, row.correct) for row in rows if row.confidence is not None and row.label is not None]
-    return reliability([confidence for confidence, _ in stated], [correct for _, correct in stated])
+    return bootstrap_mean(answers.rows, total, clustered=answers.clusters is not None, seed=seed)
 
 
 def _slices(golds: Sequence[str], labels: Sequence[str | None]) -> SeedVariance | None:
@@ -335,7 +275,7 @@ def _slices(golds: Sequence[str], labels: Sequence[str | None]) -> SeedVariance 
 
 _TASK_KEYS = ("env", "version", "n", "k", "seed", "fingerprints")
 """Keys of a manifest that decide which tasks a run has, and how they read."""
-_MAX_SHOWN = 60
+_MAX_VALUE_CHARS = 60
 
 Pair = tuple[Answer, Answer]
 
@@ -359,18 +299,26 @@ class SevaComparison:
     notes: tuple[str, ...]
 
 
-def compare(first: Run | str | Path, second: Run | str | Path, *, seed: int = 0) -> SevaComparison:
+def compare(first: RunLike, second: RunLike, *, seed: int = 0) -> SevaComparison:
     """Compare two runs of the same tasks. seed: of the bootstrap.
 
     Raises ConfigError when the manifests disagree on the tasks, or one is missing, and DataError as `evaluate_run`.
     """
-    runs = [run if isinstance(run, Run) else read_run(run) for run in (first, second)]
-    _check_same_tasks(*runs)
-    pairs, unpaired = _pairs(*runs)
+    runs = [open_run(run) for run in (first, second)]
+    for run in runs:
+        if not run.manifest:
+            raise ConfigError(f"{run.folder} has no manifest, so its tasks are unknown: it cannot be compared")
+    folders = f"{runs[0].folder} and {runs[1].folder}"
+    if differences := _manifest_differences(runs, _TASK_KEYS):
+        raise ConfigError(
+            f"{folders} are runs of different tasks and cannot be compared: {'; '.join(differences)}. "
+            "Make both with the same environment, data, -n, -k and --seed"
+        )
+    pairs, unpaired = _paired_answers(runs, folders)
     notes = [
         f"The runs differ in {difference}."
         for key in ("factgym", "prompts")
-        for difference in _differences(key, *(run.manifest.get(key) for run in runs))[:5]
+        for difference in _manifest_differences(runs, (key,))[:5]
     ]
     if unpaired:
         notes.append(f"{count(unpaired, 'episode')} that only one of the runs has scored left out.")
@@ -384,51 +332,38 @@ def compare(first: Run | str | Path, second: Run | str | Path, *, seed: int = 0)
         for name in ("macro_f1", "accuracy")
     )
     test = None if clusters else mcnemar([a.correct for a, _ in pairs], [b.correct for _, b in pairs])
-    names = [str(run.manifest.get("agent") or run.folder.name) for run in runs]
-    env = str(runs[0].manifest.get("env") or "")
+    names = [manifest_text(run, "agent") or run.folder.name for run in runs]
+    env = manifest_text(runs[0], "env")
     return SevaComparison(env, names[0], names[1], len(pairs), f1, share, test, tuple(notes))
 
 
-def _check_same_tasks(first: Run, second: Run) -> None:
-    for run in (first, second):
-        if not run.manifest:
-            raise ConfigError(f"{run.folder} has no manifest, so its tasks are unknown: it cannot be compared")
-    differences = [
-        difference
-        for key in _TASK_KEYS
-        for difference in _differences(key, first.manifest.get(key), second.manifest.get(key))
-    ]
-    if differences:
-        raise ConfigError(
-            f"{first.folder} and {second.folder} are runs of different tasks and cannot be compared: "
-            f"{'; '.join(differences)}. Make both with the same environment, data, -n, -k and --seed"
-        )
+def _manifest_differences(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
+    first, second = (run.manifest for run in runs)
+    return [line for key in keys for line in _differences(key, first.get(key), second.get(key))]
 
 
 def _differences(key: str, first: Any, second: Any) -> list[str]:
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         names = [*first, *(name for name in second if name not in first)]
         return [line for name in names for line in _differences(f"{key} {name}", first.get(name), second.get(name))]
-    return [] if first == second else [f"{key} {_short(first)} against {_short(second)}"]
+    if first == second:
+        return []
+    texts = ["nothing" if value is None else str(value) for value in (first, second)]
+    short = [text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…" for text in texts]
+    return [f"{key} {short[0]} against {short[1]}"]
 
 
-def _short(value: Any) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
-
-
-def _pairs(first: Run, second: Run) -> tuple[list[Pair], int]:
-    """The answers to the same task and sample, and how many answers have no partner."""
-    ours, theirs = (
-        {(answer.task, answer.sample): answer for answer in read_answers(run.episodes(), str(run.folder)).rows}
-        for run in (first, second)
-    )
-    pairs = [(answer, theirs[key]) for key, answer in ours.items() if key in theirs]
+def _paired_answers(runs: Sequence[Run], folders: str) -> tuple[list[Pair], int]:
+    """Return the answers to the same task and sample, and how many answers have no partner."""
+    by_key = []
+    for run in runs:
+        answers = read_answers(run.episodes(), partial(read_answer, source=str(run.folder)))
+        by_key.append({(answer.task, answer.sample): answer for answer in answers.rows})
+    first, second = by_key
+    pairs = [(answer, second[key]) for key, answer in first.items() if key in second]
     if not pairs:
-        raise ConfigError(f"{first.folder} and {second.folder} share no scored episode")
+        raise ConfigError(f"{folders} share no scored episode")
     for a, b in pairs:
         if (a.gold, a.claim) != (b.gold, b.claim):
-            raise ConfigError(
-                f"{first.folder} and {second.folder} disagree on the claim or gold label of task {a.task!r:.80}"
-            )
-    return pairs, len(ours) + len(theirs) - 2 * len(pairs)
+            raise ConfigError(f"{folders} disagree on the claim or gold label of task {a.task!r:.80}")
+    return pairs, len(first) + len(second) - 2 * len(pairs)

@@ -35,7 +35,7 @@ _NORMAL = NormalDist()
 _SAME = 1e-12
 """Relative difference under which two values of a statistic are one: sums in another order round differently."""
 _AT_ONCE = 2**20
-"""Numbers of a kind that are held at a time: 8 MB."""
+"""Numbers in memory at a time: 8 MB."""
 _FEW_CELLS = 8
 """Where there are this many times fewer distinct rows than units, their counts are drawn, else the units."""
 _NARROW = 4
@@ -55,37 +55,34 @@ class Sample:
         return int(self.counts.sum())
 
     def sums(self) -> Floats:
-        """The sum of all units, shape (d,)."""
+        """Return the sum of all units, shape (d,)."""
         return np.asarray(self.counts @ self.rows, np.float64)
 
     def resampled(self, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
-        """The sums of samples of the same size drawn with replacement: arrays of shape (…, d), `resamples` rows in all."""
-        if _FEW_CELLS * len(self.counts) <= self.n:
-            draw, wide = self._by_cell, len(self.counts)
-        else:
-            draw, wide = (self._by_unit if self.rows.shape[1] <= _NARROW else self._by_tally), self.n
-        step = max(1, _AT_ONCE // max(wide, self.rows.shape[1]))
-        for at in range(0, resamples, step):
-            yield draw(min(step, resamples - at), rng)
+        """Yield the sums of samples of the same size drawn with replacement: arrays of shape (…, d), `resamples` rows in all.
 
-    def _by_cell(self, resamples: int, rng: np.random.Generator) -> Floats:
-        """Draw how often each distinct row comes."""
-        counts = rng.multinomial(self.n, self.counts / self.n, size=resamples)
-        return np.asarray(counts.astype(np.float64) @ self.rows, np.float64)
-
-    def _by_unit(self, resamples: int, rng: np.random.Generator) -> Floats:
-        """Draw units, and add up their columns; one that never varies needs no adding up."""
-        drawn = rng.integers(self.n, size=(resamples, self.n))
-        columns = np.repeat(self.rows, self.counts, axis=0).T
-        sums = [column[drawn].sum(1) if np.ptp(column) else np.full(resamples, column.sum()) for column in columns]
-        return np.stack(sums, axis=-1)
-
-    def _by_tally(self, resamples: int, rng: np.random.Generator) -> Floats:
-        """Draw units, and count how often each distinct row came: quicker for wide rows."""
-        drawn = np.repeat(np.arange(len(self.counts)), self.counts)[rng.integers(self.n, size=(resamples, self.n))]
-        drawn += np.arange(resamples)[:, None] * len(self.counts)
-        tally = np.bincount(drawn.ravel(), minlength=resamples * len(self.counts)).reshape(resamples, -1)
-        return np.asarray(tally.astype(np.float64) @ self.rows, np.float64)
+        Of few distinct rows the counts are drawn, which is a multinomial. Else units are drawn, and narrow rows are added
+        up column by column, wide ones by counting how often each distinct row came.
+        """
+        n, (kinds, width) = self.n, self.rows.shape
+        by_counts, by_columns = _FEW_CELLS * kinds <= n, width <= _NARROW
+        step = max(1, _AT_ONCE // max(kinds if by_counts else n, width))
+        kind_of_unit = np.repeat(np.arange(kinds), self.counts)
+        columns = self.rows[kind_of_unit].T if by_columns and not by_counts else ()
+        for start in range(0, resamples, step):
+            size = min(step, resamples - start)
+            if by_counts:
+                counts = rng.multinomial(n, self.counts / n, size=size)
+                yield np.asarray(counts.astype(np.float64) @ self.rows, np.float64)
+                continue
+            drawn = rng.integers(n, size=(size, n))
+            if by_columns:  # A column that never varies needs no adding up.
+                sums = [column[drawn].sum(1) if np.ptp(column) else np.full(size, column.sum()) for column in columns]
+                yield np.stack(sums, axis=-1)
+            else:
+                cells = kind_of_unit[drawn] + np.arange(size)[:, None] * kinds
+                counts = np.bincount(cells.ravel(), minlength=size * kinds).reshape(size, -1)
+                yield np.asarray(counts.astype(np.float64) @ self.rows, np.float64)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -121,7 +118,7 @@ class Bootstrap:
         return float(np.ptp(self.replicates)) <= self._tolerance
 
     def interval(self, level: float = LEVEL) -> Estimate:
-        """The BCa interval; `[value, value]` where the statistic is constant."""
+        """Return the BCa interval; `[value, value]` where the statistic is constant."""
         n = int(self.counts.sum())
         if self.constant:
             return Estimate(self.observed, self.observed, self.observed, n)
@@ -130,7 +127,7 @@ class Bootstrap:
         return Estimate(self.observed, float(low), float(high), n)
 
     def p_value(self, at: float = 0.0) -> float:
-        """Two-sided p of the hypothesis that the statistic is `at`: 1 - level of the BCa interval that ends there.
+        """Return the two-sided p of the hypothesis that the statistic is `at`: 1 - level of the BCa interval that ends there.
 
         Not below 1 / resamples. 1 where the statistic is constant at `at`, and 1 / resamples where constant elsewhere.
         """
@@ -154,7 +151,7 @@ class Bootstrap:
         return _NORMAL.inv_cdf(min(max(int(below), 1), 2 * size - 1) / (2 * size))
 
     def _adjusted(self, z: float) -> float:
-        """The level of the replicates' quantile that stands for the normal quantile `z`."""
+        """Return the level of the replicates' quantile for the normal quantile `z`, corrected for bias and acceleration."""
         shifted = self.bias + z
         bend = 1 - self.acceleration * shifted
         if bend <= 0:  # Past the pole of the correction: its limit.
@@ -163,27 +160,25 @@ class Bootstrap:
 
 
 def sample_of(rows: ArrayLike, clusters: Sequence[Hashable] | None = None) -> Sample:
-    """The units of a bootstrap: items, one row of finite numbers each, shape (n, d); or clusters, the sums of theirs.
+    """Return the units of a bootstrap: items, one row of finite numbers each, shape (n, d); or clusters, the sums of theirs.
 
     clusters: the cluster of each item, such as its task. Raises ValueError for other shapes and for NaN or infinity.
     """
-    given = np.asarray(rows, np.float64)
-    if given.ndim != 2:
-        raise ValueError(f"rows of shape (items, columns) are needed, not {given.shape}")
-    if not np.isfinite(given).all():
+    units = np.asarray(rows, np.float64)
+    if units.ndim != 2:
+        raise ValueError(f"rows of shape (items, columns) are needed, not {units.shape}")
+    if not np.isfinite(units).all():
         raise ValueError("a value is NaN or infinite")
-    distinct, counts = np.unique(given if clusters is None else _added_up(given, clusters), axis=0, return_counts=True)
+    if clusters is not None:
+        numbers: dict[Hashable, int] = {}
+        cluster_of_item = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
+        if len(cluster_of_item) != len(units):
+            raise ValueError(f"{len(units)} items, but clusters for {len(cluster_of_item)}")
+        sums = np.zeros((len(numbers), units.shape[1]))
+        np.add.at(sums, cluster_of_item, units)
+        units = sums
+    distinct, counts = np.unique(units, axis=0, return_counts=True)
     return Sample(distinct, counts.astype(np.int64))
-
-
-def _added_up(rows: Floats, clusters: Sequence[Hashable]) -> Floats:
-    numbers: dict[Hashable, int] = {}
-    of_item = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
-    if len(of_item) != len(rows):
-        raise ValueError(f"{len(rows)} items, but clusters for {len(of_item)}")
-    sums = np.zeros((len(numbers), rows.shape[1]))
-    np.add.at(sums, of_item, rows)
-    return sums
 
 
 def bootstrap(sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLES, seed: int = 0) -> Bootstrap:
@@ -209,7 +204,7 @@ def bootstrap(sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLE
 def bca(
     sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
 ) -> Estimate:
-    """A statistic of the sums with its BCa interval; no interval for one unit, nothing for none."""
+    """Return a statistic of the sums with its BCa interval; no interval for one unit, nothing for none."""
     if sample.n == 0:
         return NO_DATA
     if sample.n == 1:
@@ -225,16 +220,16 @@ def bca_mean(
     seed: int = 0,
     level: float = LEVEL,
 ) -> Estimate:
-    """The mean of all items with its BCa interval over items, or over clusters where items are not independent.
+    """Return the mean of all items with its BCa interval over items, or over clusters where items are not independent.
 
     Clusters may differ in size: the mean is still that of the items, a ratio of two sums over clusters.
     """
     rows = np.column_stack([np.asarray(values, np.float64), np.ones(len(values))])
-    return bca(sample_of(rows, clusters), _mean, resamples=resamples, seed=seed, level=level)
 
+    def mean(sums: Floats) -> Floats:
+        return np.asarray(sums[..., 0] / sums[..., 1], np.float64)
 
-def _mean(sums: Floats) -> Floats:
-    return np.asarray(sums[..., 0] / sums[..., 1], np.float64)
+    return bca(sample_of(rows, clusters), mean, resamples=resamples, seed=seed, level=level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +257,14 @@ def bca_score(
     seed: int = 0,
     level: float = LEVEL,
 ) -> Estimate:
-    """A score of `counts.METRICS` with its BCa interval over items, or over clusters of items.
+    """Return a score of `classification.METRICS` with its BCa interval over items, or over clusters of items.
 
     Raises ConfigError for an unknown metric, and ValueError as `confusion` does.
     """
     names = confusion(golds, predictions, labels).golds
     sample = _sample([_codes(golds, predictions, names)], len(names), clusters)
-    return bca(sample, _on_tables(find_metric(metric), len(names)), resamples=resamples, seed=seed, level=level)
+    score = _on_tables(find_metric(metric), len(names), 1)
+    return bca(sample, lambda sums: score(sums)[..., 0], resamples=resamples, seed=seed, level=level)
 
 
 def paired_bca(
@@ -283,7 +279,7 @@ def paired_bca(
     seed: int = 0,
     level: float = LEVEL,
 ) -> Comparison:
-    """The difference `second - first` of a score, with its BCa interval over items or clusters.
+    """Return the difference `second - first` of a score, with its BCa interval over items or clusters.
 
     Exchanging the two classifiers changes the sign and nothing else. Labels are by default those that occur in any of
     the three sequences. Raises ConfigError for an unknown metric, and ValueError as `confusion` does.
@@ -294,29 +290,28 @@ def paired_bca(
     names = confusion(golds, first, labels).golds
     confusion(golds, second, names)
     codes = [_codes(golds, predictions, names) for predictions in (first, second)]
-    sample, other = _sample(codes, len(names), clusters), _sample(codes[::-1], len(names), clusters)
+    sample, mirror = _sample(codes, len(names), clusters), _sample(codes[::-1], len(names), clusters)
     if sample.n == 0:
         return Comparison(None, None, NO_DATA, None)
-    scores = [float(score_of) for score_of in _both(score, len(names))(sample.sums())]
+    scores_of = _on_tables(score, len(names), 2)
+    scores = [float(value) for value in scores_of(sample.sums())]
     if sample.n == 1:
         return Comparison(scores[0], scores[1], Estimate(scores[1] - scores[0], None, None, 1), None)
-    resampled = _exchangeable(sample, other, _difference(score, len(names)), resamples, seed)
-    return Comparison(scores[0], scores[1], resampled.interval(level), resampled.p_value())
 
+    def difference(sums: Floats) -> Floats:
+        values = scores_of(sums)
+        return np.asarray(values[..., 1] - values[..., 0], np.float64)
 
-def _exchangeable(
-    sample: Sample, other: Sample, statistic: Callable[[Floats], Floats], resamples: int, seed: int
-) -> Bootstrap:
-    """Resample always the same one of a sample and its mirror image, so that exchanging them is exact."""
-    key, mirror_key = _key(sample), _key(other)
-    resampled = bootstrap(sample if key <= mirror_key else other, statistic, resamples=resamples, seed=seed)
+    # Of a sample and its mirror image always the same one is resampled, so that exchanging the classifiers is exact.
+    key, mirror_key = (units.rows.tobytes() + units.counts.tobytes() for units in (sample, mirror))
+    resampled = bootstrap(sample if key <= mirror_key else mirror, difference, resamples=resamples, seed=seed)
+    replicates = resampled.replicates
     if key == mirror_key:
-        return replace(resampled, replicates=np.concatenate([resampled.replicates, -resampled.replicates]))
-    if key < mirror_key:
-        return resampled
-    return replace(
-        resampled, observed=-resampled.observed, replicates=-resampled.replicates, left_out=-resampled.left_out
-    )
+        resampled = replace(resampled, replicates=np.concatenate([replicates, -replicates]))
+    elif key > mirror_key:
+        left_out = -resampled.left_out
+        resampled = replace(resampled, observed=-resampled.observed, replicates=-replicates, left_out=left_out)
+    return Comparison(scores[0], scores[1], resampled.interval(level), resampled.p_value())
 
 
 def _codes(golds: Sequence[str], predictions: Sequence[str | None], labels: Sequence[str]) -> NDArray[np.int64]:
@@ -344,19 +339,6 @@ def _one_hot(cells_of_items: NDArray[np.int64], width: int) -> Floats:
     return rows
 
 
-def _key(sample: Sample) -> bytes:
-    """What tells two samples apart; which of two comes first does not matter, only that it is always the same."""
-    return sample.rows.tobytes() + sample.counts.tobytes()
-
-
-def _on_tables(score: Callable[[Counts], Counts], labels: int) -> Callable[[Floats], Floats]:
-    return lambda sums: score(sums.reshape(*sums.shape[:-1], labels, labels + 1))
-
-
-def _both(score: Callable[[Counts], Counts], labels: int) -> Callable[[Floats], Floats]:
-    return lambda sums: score(sums.reshape(*sums.shape[:-1], 2, labels, labels + 1))
-
-
-def _difference(score: Callable[[Counts], Counts], labels: int) -> Callable[[Floats], Floats]:
-    both = _both(score, labels)
-    return lambda sums: np.asarray(both(sums)[..., 1] - both(sums)[..., 0], np.float64)
+def _on_tables(score: Callable[[Counts], Counts], labels: int, classifiers: int) -> Callable[[Floats], Floats]:
+    """Return a function from sums of rows to the scores of each classifier, shape (..., classifiers)."""
+    return lambda sums: score(sums.reshape(*sums.shape[:-1], classifiers, labels, labels + 1))

@@ -24,7 +24,7 @@ from factgym.core.errors import ConfigError, did_you_mean
 from factgym.datasets.claims import VERDICTS
 
 NO_VERDICT = "none"
-"""How a missing verdict is written among the predictions: nothing valid was submitted."""
+"""Written for a missing prediction: nothing valid was submitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Confusion:
 
 
 def labels_in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """The distinct labels: verdicts in their own order, others after them by name."""
+    """Return the distinct labels: verdicts in their own order, others after them by name."""
     distinct = set(labels)
     verdicts = [label for label in VERDICTS if label in distinct]
     return (*verdicts, *sorted(distinct.difference(verdicts)))
@@ -69,17 +69,8 @@ def confusion(
 
     A prediction of None is counted in a last column, `none`, which is there only when one is missing. Raises
     ValueError for sequences of different lengths, for repeated labels, and for a label that `labels` lacks: whoever
-    parses outputs decides what an unknown label means, None or an error.
+    parses outputs decides whether an unknown label is None or an error.
     """
-    names = _labels(golds, predictions, labels)
-    pairs = Counter(zip(golds, predictions, strict=True))
-    missing = any(label is None for label in predictions)
-    columns: tuple[str | None, ...] = (*names, None) if missing else names
-    counts = tuple(tuple(pairs[(gold, label)] for label in columns) for gold in names)
-    return Confusion(names, tuple(NO_VERDICT if label is None else label for label in columns), counts)
-
-
-def _labels(golds: Sequence[str], predictions: Sequence[str | None], labels: Sequence[str] | None) -> tuple[str, ...]:
     occurring = {*golds, *(label for label in predictions if label is not None)}
     names = labels_in_order(occurring) if labels is None else tuple(labels)
     if len(set(names)) != len(names):
@@ -88,11 +79,15 @@ def _labels(golds: Sequence[str], predictions: Sequence[str | None], labels: Seq
         raise ValueError(f"label {label!r} is none of {', '.join(names)}.{did_you_mean(label, names)}")
     if NO_VERDICT in names:
         raise ValueError(f"{NO_VERDICT!r} cannot be a label: it is how a missing prediction is written; use None")
-    return names
+    pairs = Counter(zip(golds, predictions, strict=True))
+    missing = any(label is None for label in predictions)
+    columns: tuple[str | None, ...] = (*names, None) if missing else names
+    counts = tuple(tuple(pairs[(gold, label)] for label in columns) for gold in names)
+    return Confusion(names, tuple(NO_VERDICT if label is None else label for label in columns), counts)
 
 
 def counts_of(table: Confusion) -> Counts:
-    """The table with the same labels on both sides, in the order of its columns, and a last column for the missing."""
+    """Return the table with the same labels on both sides, in the order of its columns, and a last column for the missing."""
     labels = _table_labels(table)
     numbers = {label: i for i, label in enumerate(labels)}
     counts = np.zeros((len(labels), len(labels) + 1))
@@ -108,7 +103,7 @@ def _table_labels(table: Confusion) -> list[str]:
 
 
 def accuracy(table: Confusion) -> Estimate:
-    """The share of items whose prediction is the gold label, with Wilson's interval."""
+    """Return the share of items whose prediction is the gold label, with Wilson's interval."""
     counts = counts_of(table)
     return wilson(round(float(np.trace(counts))), round(float(counts.sum())))
 
@@ -134,17 +129,17 @@ def label_scores(table: Confusion) -> Mapping[str, LabelScores]:
 
 
 def macro_f1(table: Confusion) -> float:
-    """The unweighted mean of the labels' F1 scores, in [0, 1]."""
+    """Return the unweighted mean of the labels' F1 scores, in [0, 1]."""
     return float(macro_f1_counts(counts_of(table)))
 
 
 def balanced_accuracy(table: Confusion) -> float:
-    """The unweighted mean recall of the labels that occur as gold, in [0, 1]; 0 for an empty table."""
+    """Return the unweighted mean recall of the labels that occur as gold, in [0, 1]; 0 for an empty table."""
     return float(balanced_accuracy_counts(counts_of(table)))
 
 
 def matthews(table: Confusion) -> float:
-    """Matthews' correlation for any number of labels (Gorodkin 2004), in [-1, 1]; 0 where a side does not vary."""
+    """Return Matthews' correlation for any number of labels (Gorodkin 2004), in [-1, 1]; 0 where a side does not vary."""
     return float(matthews_counts(counts_of(table)))
 
 
@@ -187,11 +182,11 @@ METRICS: Mapping[str, Callable[[Counts], Counts]] = MappingProxyType(
         "matthews": matthews_counts,
     }
 )
-"""What can be resampled, by name."""
+"""Scores that can be resampled, by name."""
 
 
 def find_metric(name: str) -> Callable[[Counts], Counts]:
-    """The function behind a name in `METRICS`. Raises ConfigError for any other."""
+    """Return the function behind a name in `METRICS`. Raises ConfigError for any other."""
     if name not in METRICS:
         raise ConfigError(f"no metric {name!r}; there are {', '.join(METRICS)}.{did_you_mean(name, METRICS)}")
     return METRICS[name]
@@ -243,23 +238,18 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool], *, exact: bool | None
     if exact is None:
         exact = discordant < EXACT_BELOW
     if exact:
+        from scipy.special import bdtr  # scipy.stats would cost most of a second to import.
+
         fewer = min(first_only, second_only)
-        return McNemar(first_only, second_only, float(fewer), _binomial(fewer, discordant), True)
+        p = min(1.0, 2 * float(bdtr(fewer, discordant, 0.5))) if discordant else 1.0
+        return McNemar(first_only, second_only, float(fewer), p, True)
     statistic = max(0, abs(first_only - second_only) - 1) ** 2 / discordant if discordant else 0.0
     return McNemar(first_only, second_only, statistic, math.erfc(math.sqrt(statistic / 2)), False)
 
 
-def _binomial(fewer: int, n: int) -> float:
-    """Twice the chance of at most `fewer` heads in `n` throws."""
-    # scipy.stats would cost most of a second to import.
-    from scipy.special import bdtr
-
-    return min(1.0, 2 * float(bdtr(fewer, n, 0.5))) if n else 1.0
-
-
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How often each kind occurs: counts from the most frequent down, and shares with Wilson's intervals.
+    """Frequencies of kinds: counts from the most frequent down, and shares with Wilson's intervals.
 
     distance: total variation distance to the reference, in [0, 1]; None without a reference or without items.
     """
@@ -357,11 +347,11 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How confidence and accuracy go together over `n` items.
+    """Agreement of confidence and accuracy over `n` items.
 
     bins: of equal width over [0, 1]. mass_bins: between quantiles of the confidences (the strategy "quantile" of
-    scikit-learn's `calibration_curve`); where many are equal some are empty. ece and adaptive_ece: the mean over items of |accuracy - confidence| of their bin, for the two kinds of bins
-    (Naeini et al. 2015; Nguyen and O'Connor 2015), in [0, 1]; both are biased upwards when bins hold few items. brier:
+    scikit-learn's `calibration_curve`); where many are equal some are empty. ece and adaptive_ece: the mean over items of
+    |accuracy - confidence| of their bin, for the two kinds of bins (Naeini et al. 2015; Nguyen and O'Connor 2015), in [0, 1]; both are biased upwards when bins hold few items. brier:
     the mean squared difference between confidence and correctness, in [0, 1]. confidence and accuracy: over all items;
     their difference is the overconfidence. All are None without items.
     """
@@ -379,7 +369,7 @@ class Reliability:
 def reliability(confidences: Sequence[float], correct: Sequence[bool], bins: int = 10) -> Reliability:
     """Compare confidences, cut to [0, 1], with correctness.
 
-    Raises ValueError for sequences of different lengths, for NaN or infinity, and for fewer than bin_ bin.
+    Raises ValueError for sequences of different lengths, for NaN or infinity, and for fewer than one bin.
     """
     if len(confidences) != len(correct):
         raise ValueError(f"{len(confidences)} confidences for {len(correct)} items")
@@ -391,7 +381,13 @@ def reliability(confidences: Sequence[float], correct: Sequence[bool], bins: int
     stated = np.clip(np.asarray(confidences, np.float64), 0.0, 1.0)
     right = np.asarray(correct, bool)
     even = _bins(np.arange(bins + 1) / bins, stated, right)
-    mass = _bins(_quantiles(np.sort(stated), bins), stated, right) if len(stated) else ()
+    mass: tuple[Bin, ...] = ()
+    if len(stated):
+        # Edges between equal parts of the ordered items, interpolated in whole numbers: an edge that is an item is exact.
+        ordered = np.sort(stated)
+        index, remainder = np.divmod(np.arange(bins + 1) * (len(ordered) - 1), bins)
+        after = ordered[np.minimum(index + 1, len(ordered) - 1)]
+        mass = _bins(ordered[index] + (after - ordered[index]) * remainder / bins, stated, right)
     return Reliability(
         n=len(stated),
         bins=even,
@@ -412,13 +408,6 @@ def calibration_error(bins: Sequence[Bin]) -> float | None:
         if bin_.confidence is not None and bin_.accuracy.value is not None
     ]
     return math.fsum(gap * n for gap, n in gaps) / sum(n for _, n in gaps) if gaps else None
-
-
-def _quantiles(ordered: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
-    """The edges between `parts` equal parts, interpolated; in whole numbers, so that an edge that is an item is exact."""
-    index, remainder = np.divmod(np.arange(parts + 1) * (len(ordered) - 1), parts)
-    after = ordered[np.minimum(index + 1, len(ordered) - 1)]
-    return np.asarray(ordered[index] + (after - ordered[index]) * remainder / parts, np.float64)
 
 
 def _bins(edges: NDArray[np.float64], stated: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[Bin, ...]:
@@ -459,7 +448,14 @@ def stratified_slices(labels: Sequence[str], n: int, seeds: Sequence[int]) -> tu
     for i, label in enumerate(labels):
         by_label.setdefault(label, []).append(i)
     sizes = allocation(Counter(labels), n)
-    return tuple(_slice(by_label, sizes, seed) for seed in seeds)
+    slices = []
+    for seed in seeds:
+        drawn: list[int] = []
+        for label, indices in by_label.items():
+            rng = np.random.default_rng([seed, *label.encode("utf-8", "surrogatepass")])
+            drawn += rng.choice(indices, sizes[label], replace=False).tolist()
+        slices.append(tuple(sorted(drawn)))
+    return tuple(slices)
 
 
 def allocation(counts: Counter[str], n: int) -> dict[str, int]:
@@ -473,14 +469,6 @@ def allocation(counts: Counter[str], n: int) -> dict[str, int]:
     for label in order[: n - sum(sizes.values())]:
         sizes[label] += 1
     return sizes
-
-
-def _slice(by_label: dict[str, list[int]], sizes: dict[str, int], seed: int) -> tuple[int, ...]:
-    drawn: list[int] = []
-    for label in by_label:
-        rng = np.random.default_rng([seed, *label.encode("utf-8", "surrogatepass")])
-        drawn += rng.choice(by_label[label], sizes[label], replace=False).tolist()
-    return tuple(sorted(drawn))
 
 
 def seed_variance(metric: Callable[[Sequence[int]], float], slices: Sequence[Sequence[int]]) -> SeedVariance:

@@ -104,15 +104,15 @@ def macro_interval(parts: Sequence[Estimate], *, level: float = LEVEL) -> Estima
     The interval combines the parts' own Wilson intervals by their squared reaches (the MOVER method of Zou and
     Donner 2008), so that it does not collapse when every part is 0 or 1.
     """
-    known = [
+    complete = [
         (p.value, p.low, p.high) for p in parts if p.value is not None and p.low is not None and p.high is not None
     ]
-    if not known:
+    if not complete:
         return NO_DATA
-    k = len(known)
-    mean = math.fsum(value for value, _, _ in known) / k
-    down = math.sqrt(math.fsum((value - low) ** 2 for value, low, _ in known)) / k
-    up = math.sqrt(math.fsum((high - value) ** 2 for value, _, high in known)) / k
+    k = len(complete)
+    mean = math.fsum(value for value, _, _ in complete) / k
+    down = math.sqrt(math.fsum((value - low) ** 2 for value, low, _ in complete)) / k
+    up = math.sqrt(math.fsum((high - value) ** 2 for value, _, high in complete)) / k
     return Estimate(mean, max(0.0, mean - down), min(1.0, mean + up), sum(part.n for part in parts))
 
 
@@ -135,16 +135,16 @@ def mean_of(parts: Sequence[Estimate]) -> Estimate:
 
     Parts without a value do not count; where a part has no interval the mean has none.
     """
-    known = [part for part in parts if part.value is not None]
-    if not known:
+    parts = [part for part in parts if part.value is not None]
+    if not parts:
         return NO_DATA
-    k = len(known)
-    mean = math.fsum(part.value or 0.0 for part in known) / k
-    n = sum(part.n for part in known)
-    if any(part.low is None or part.high is None for part in known):
+    k = len(parts)
+    mean = math.fsum(part.value or 0.0 for part in parts) / k
+    n = sum(part.n for part in parts)
+    if any(part.low is None or part.high is None for part in parts):
         return Estimate(mean, None, None, n)
-    down = math.hypot(*((part.value or 0.0) - (part.low or 0.0) for part in known)) / k
-    up = math.hypot(*((part.high or 0.0) - (part.value or 0.0) for part in known)) / k
+    down = math.hypot(*((part.value or 0.0) - (part.low or 0.0) for part in parts)) / k
+    up = math.hypot(*((part.high or 0.0) - (part.value or 0.0) for part in parts)) / k
     return Estimate(mean, mean - down, mean + up, n)
 
 
@@ -198,7 +198,7 @@ class Series:
         return mean_interval(around, bounds=bounds)
 
     def scaled_mean(self) -> Estimate:
-        """The mean, cut to [0, 1] when no value leaves it; nothing is known of other scales."""
+        """The mean, cut to [0, 1] when no value leaves it; other scales have no bounds."""
         return self.mean(UNIT if all(0 <= value <= 1 for value in self._values) else None)
 
     def share(self) -> Estimate:

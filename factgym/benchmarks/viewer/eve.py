@@ -1,8 +1,8 @@
 """EVE's parts as the viewer shows them: proposers' and solvers' episodes, a solver's data set, and a whole evolution.
 
 Each span is highlighted in its document. A proposer's episode holds its source document; where its span is in a search
-result instead, that text is taken out of the transcript. A solver's holds the documents of the gold evidence, and the
-passages that were shown are in its transcript too. A data set is a file of triples; the passages are in `documents.jsonl`
+result instead, that text is taken from the transcript. A solver's holds the documents of the gold evidence; its
+search results are in its transcript too. A data set is a file of triples; the passages are in `documents.jsonl`
 beside it. The page of an evolution needs no script and links to the pages of its runs.
 """
 
@@ -20,13 +20,13 @@ from factgym.benchmarks.eve.evolution import (
     PROPOSER,
     SOLVER,
     data_lines,
-    proposer_cells,
-    solver_cells,
+    iteration_cells,
+    iteration_heads,
     summary_of,
 )
 from factgym.benchmarks.formats import count
-from factgym.benchmarks.records import as_dict, as_list, as_number, as_text, as_texts
-from factgym.benchmarks.viewer.marks import Mark, quote_span, split
+from factgym.benchmarks.records import items, members, text_form, texts_of
+from factgym.benchmarks.viewer.transcript import Mark, marked_pieces, quote_span
 from factgym.datasets.multihop import Triple, read_triples
 from factgym.envs.eve.reading import parse_solver_prompt
 
@@ -38,175 +38,161 @@ _NAMES = {
     "plus": "right with the evidence",
     "minus": "right without it",
 }
-_MAX_SHOWN = 12
+_MAX_RESULTS = 12
 """Search results without any mark that are listed beside those with one."""
 
 Facts = Mapping[str, Any]
 
 
 def is_proposal(facts: Facts) -> bool:
-    """Whether the metrics are those of a proposer's episode, or of a row that it wrote."""
+    """Return whether the metrics are those of a proposer's episode, or of a row that it wrote."""
     return "evidence_span" in facts and "valid" in facts
 
 
 def is_solution(facts: Facts) -> bool:
-    """Whether the metrics are those of a solver's episode."""
+    """Return whether the metrics are those of a solver's episode."""
     return "em" in facts and "evidence_f1" in facts
 
 
+def metrics_and_view(episode: Mapping[str, Any]) -> tuple[Facts, Facts]:
+    """Return the metrics of an episode's reward, and the view of its task."""
+    return members(members(episode.get("reward")).get("metrics")), members(episode.get("task_view"))
+
+
 def triple_row(episode: Mapping[str, Any]) -> tuple[str, str, str, str] | None:
-    """(gold, said, state, question) of an episode's row in the list; None where it is none of these."""
-    facts, view = _metrics(episode), as_dict(episode.get("task_view"))
+    """Return gold answer, answer, state and question of an episode's row in the list; None where it is none of these."""
+    facts, view = metrics_and_view(episode)
+    answer = text_form(facts.get("answer"))
     if is_proposal(facts):
-        state = "played" if facts.get("valid") else "invalid"
-        return "", as_text(facts.get("answer")), state, as_text(facts.get("question"))
+        return "", answer, "played" if facts.get("valid") else "invalid", text_form(facts.get("question"))
     if is_solution(facts):
-        said = as_text(facts.get("answer"))
-        state = (
-            "right" if as_number(facts.get("em")) == 1 or facts.get("em") is True else "wrong" if said else "silent"
-        )
-        return as_text(view.get("answer")), said, state, as_text(view.get("question"))
+        state = "right" if facts.get("em") in (1, True) else "wrong" if answer else "silent"
+        return text_form(view.get("answer")), answer, state, text_form(view.get("question"))
     return None
 
 
 def triple_of(episode: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Question, answers, evidence and facts of an episode, for the page; None where it has none of these.
+    """Return question, answers, evidence and facts of an episode, for the page; None where it has none of these.
 
-    answers: `[role, text]`. evidence: `[role, text, place, fault]`; the last two may be empty.
+    answers: `[role, text]`. evidence: `[role, text, location, fault]`; the last two may be empty.
     """
-    facts, view = _metrics(episode), as_dict(episode.get("task_view"))
+    facts, view = metrics_and_view(episode)
+    evidence = text_form(facts.get("evidence"))
     if is_proposal(facts):
-        return _proposal(facts)
-    return _solution(facts, view) if is_solution(facts) else None
+        span = members(facts.get("evidence_span"))
+        fault = "" if span or not evidence else "stands in no document or search result"
+        right, attempts = text_form(facts.get("k")), text_form(facts.get("n"))
+        solved = [["solved", f"{right} of {attempts}"]] if right and attempts else []
+        return {
+            "question": text_form(facts.get("question")),
+            "answers": [["answer", text_form(facts.get("answer"))]],
+            "evidence": [["evidence", evidence, _location(span), fault]] if evidence else [],
+            "facts": [*_named_facts(facts, _PROPOSER_FACTS), *solved],
+        }
+    if not is_solution(facts):
+        return None
+    fault = "" if facts.get("evidence_verbatim") else "stands in no passage that was shown"
+    gold = [members(span) for span in items(view.get("gold_evidence"))]
+    return {
+        "question": text_form(view.get("question")),
+        "answers": [
+            ["submitted", text_form(facts.get("answer"))],
+            ["gold", " · ".join(texts_of(view.get("gold_answers"))[:_MAX_RESULTS])],
+        ],
+        "evidence": [
+            *([["submitted", evidence, "", fault]] if evidence else []),
+            *(["gold", text_form(span.get("text")), _location(span), ""] for span in gold),
+        ],
+        "facts": _named_facts(facts, _SOLVER_FACTS),
+    }
+
+
+def _location(span: Mapping[str, Any]) -> str:
+    start, end = span.get("start"), span.get("end")
+    document = text_form(span.get("document"))
+    return f"{document} · characters {start}–{end}" if isinstance(start, int) and isinstance(end, int) else document
+
+
+def _named_facts(facts: Facts, names: Iterable[str]) -> list[list[str]]:
+    values = ((_NAMES.get(name, name), facts.get(name)) for name in names)
+    return [
+        [name, f"{value:.3f}" if isinstance(value, float) else text_form(value)]
+        for name, value in values
+        if value is not None and value != ""
+    ]
 
 
 def documents_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The documents of such an episode with their marks: `g` gold evidence, `q` evidence that was submitted."""
-    facts, view = _metrics(episode), as_dict(episode.get("task_view"))
-    shown = _shown(episode)
-    return _of_proposal(facts, view, shown) if is_proposal(facts) else _of_solution(facts, view, shown)
-
-
-def _metrics(episode: Mapping[str, Any]) -> Facts:
-    return as_dict(as_dict(episode.get("reward")).get("metrics"))
-
-
-def _proposal(facts: Facts) -> dict[str, Any]:
-    span = as_dict(facts.get("evidence_span"))
-    text = as_text(facts.get("evidence"))
-    fault = "" if span or not text else "stands in no document or search result"
-    right, asked = as_text(facts.get("k")), as_text(facts.get("n"))
-    return {
-        "question": as_text(facts.get("question")),
-        "answers": [["answer", as_text(facts.get("answer"))]],
-        "evidence": [["evidence", text, _place(span), fault]] if text else [],
-        "facts": [*_named(facts, _PROPOSER_FACTS), *([["solved", f"{right} of {asked}"]] if right and asked else [])],
-    }
-
-
-def _solution(facts: Facts, view: Mapping[str, Any]) -> dict[str, Any]:
-    text = as_text(facts.get("evidence"))
-    fault = "" if facts.get("evidence_verbatim") else "stands in no passage that was shown"
-    gold = [as_dict(one) for one in as_list(view.get("gold_evidence"))]
-    return {
-        "question": as_text(view.get("question")),
-        "answers": [
-            ["submitted", as_text(facts.get("answer"))],
-            ["gold", " · ".join(as_texts(view.get("gold_answers"))[:_MAX_SHOWN])],
-        ],
-        "evidence": [
-            *([["submitted", text, "", fault]] if text else []),
-            *(["gold", as_text(one.get("text")), _place(one), ""] for one in gold),
-        ],
-        "facts": _named(facts, _SOLVER_FACTS),
-    }
-
-
-def _place(span: Mapping[str, Any]) -> str:
-    start, end = span.get("start"), span.get("end")
-    where = as_text(span.get("document"))
-    return f"{where} · characters {start}–{end}" if isinstance(start, int) and isinstance(end, int) else where
-
-
-def _named(facts: Facts, names: Iterable[str]) -> list[list[str]]:
-    known = ((_NAMES.get(name, name), facts.get(name)) for name in names)
-    return [[name, _said(value)] for name, value in known if value is not None and value != ""]
-
-
-def _said(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else as_text(value)
-
-
-def _shown(episode: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Id -> title and text of every search result, as it was shown; the longest of several cuts."""
+    """Return the documents of such an episode with their marks: `g` gold evidence, `q` evidence that was submitted."""
+    facts, view = metrics_and_view(episode)
     messages = [
-        {"role": as_text(one.get("role")), "content": as_text(one.get("content"))}
-        for one in map(as_dict, as_list(episode.get("messages")))
+        {"role": text_form(message.get("role")), "content": text_form(message.get("content"))}
+        for message in map(members, items(episode.get("messages")))
     ]
-    found: dict[str, tuple[str, str]] = {}
+    # Search results by id: title and text, the longest of several cuts.
+    results: dict[str, tuple[str, str]] = {}
     for name, title, text in parse_solver_prompt(messages).results:  # type: ignore[arg-type]  # as messages are
-        if len(text) > len(found.get(name, ("", ""))[1]):
-            found[name] = title, text
-    return found
+        if len(text) > len(results.get(name, ("", ""))[1]):
+            results[name] = title, text
+    if is_proposal(facts):
+        return _proposal_documents(facts, view, results)
+    return _solution_documents(facts, view, results)
 
 
-def _of_proposal(facts: Facts, view: Mapping[str, Any], shown: Mapping[str, tuple[str, str]]) -> list[dict[str, Any]]:
-    span = as_dict(facts.get("evidence_span"))
-    own, source = as_text(span.get("document")), as_dict(view.get("document"))
+def _proposal_documents(facts: Facts, view: Facts, results: Mapping[str, tuple[str, str]]) -> list[dict[str, Any]]:
+    span = members(facts.get("evidence_span"))
+    cited, source = text_form(span.get("document")), members(view.get("document"))
+    passages = [(source, "source"), *((members(passage), "") for passage in items(view.get("passages")))]
     cards = []
-    known = {as_text(source.get("id"))}
-    for one, tag in [(source, "source"), *((as_dict(one), "") for one in as_list(view.get("passages")))]:
-        name, text = as_text(one.get("id")), as_text(one.get("text"))
-        if not text or (not tag and name in known):
+    names = {text_form(source.get("id"))}
+    for passage, tag in passages:
+        name, text = text_form(passage.get("id")), text_form(passage.get("text"))
+        if not text or (not tag and name in names):
             continue
-        known.add(name)
-        marks = [(*_range(span), "q")] if name == own else []
-        cards.append(_card(name, as_text(one.get("title")), text, marks, [tag or "search result"]))
-    if own and own not in known and own in shown:
-        title, text = shown[own]
-        cards.append(_card(own, title, text, _quoted(as_text(facts.get("evidence")), text), ["search result"]))
+        names.add(name)
+        marks = [(*span_range(span.get("start"), span.get("end")), "q")] if name == cited else []
+        cards.append(card(name, text_form(passage.get("title")), text, marks, [tag or "search result"]))
+    if cited and cited not in names and cited in results:
+        title, text = results[cited]
+        cards.append(card(cited, title, text, quote_marks(text_form(facts.get("evidence")), text), ["search result"]))
     return cards
 
 
-def _of_solution(facts: Facts, view: Mapping[str, Any], shown: Mapping[str, tuple[str, str]]) -> list[dict[str, Any]]:
-    said = as_text(facts.get("evidence"))
-    gold: dict[str, list[Mapping[str, Any]]] = {}
-    for one in map(as_dict, as_list(view.get("gold_evidence"))):
-        gold.setdefault(as_text(one.get("document")), []).append(one)
-    cards = []
-    known = set()
-    for one in map(as_dict, as_list(view.get("passages"))):
-        name, text = as_text(one.get("id")), as_text(one.get("text"))
-        known.add(name)
-        marks: list[Mark] = [(*_range(span), "g") for span in gold.get(name, ())]
-        cards.append(_solved(name, as_text(one.get("title")), text, marks, said, name in shown))
-    others = [_solved(name, *shown[name], [], said, True) for name in shown if name not in known]
-    return cards + sorted(others, key=lambda card: "cited" not in card["tags"])[:_MAX_SHOWN]
+def _solution_documents(facts: Facts, view: Facts, results: Mapping[str, tuple[str, str]]) -> list[dict[str, Any]]:
+    evidence = text_form(facts.get("evidence"))
 
+    def solved(name: str, title: str, text: str, marks: Sequence[Mark]) -> dict[str, Any]:
+        quoted = quote_marks(evidence, text) if name in results else []
+        states = (("gold", marks), ("read", name in results), ("cited", quoted))
+        return card(name, title, text, [*marks, *quoted], [tag for tag, present in states if present])
 
-def _solved(name: str, title: str, text: str, marks: Sequence[Mark], said: str, read: bool) -> dict[str, Any]:
-    quoted = _quoted(said, text) if read else []
-    tags = [
-        *(["gold"] if marks else []),
-        *(["read"] if read else []),
-        *(["cited"] if quoted else []),
+    gold: dict[str, list[Mark]] = {}
+    for span in map(members, items(view.get("gold_evidence"))):
+        mark = (*span_range(span.get("start"), span.get("end")), "g")
+        gold.setdefault(text_form(span.get("document")), []).append(mark)
+    passages = {text_form(passage.get("id")): passage for passage in map(members, items(view.get("passages")))}
+    cards = [
+        solved(name, text_form(passage.get("title")), text_form(passage.get("text")), gold.get(name, []))
+        for name, passage in passages.items()
     ]
-    return _card(name, title, text, [*marks, *quoted], tags)
+    unlisted = [solved(name, *results[name], []) for name in results if name not in passages]
+    return cards + sorted(unlisted, key=lambda result: "cited" not in result["tags"])[:_MAX_RESULTS]
 
 
-def _quoted(quote: str, text: str) -> list[Mark]:
-    """The mark of a quote, if the text holds it."""
+def quote_marks(quote: str, text: str) -> list[Mark]:
+    """Return the mark of a quote, if the text contains it."""
     span = quote_span(quote, text)
     return [(*span, "q")] if span else []
 
 
-def _range(span: Mapping[str, Any]) -> tuple[int, int]:
-    start, end = span.get("start"), span.get("end")
+def span_range(start: Any = None, end: Any = None) -> tuple[int, int]:
+    """Return a range of offsets; an empty one where they are no numbers."""
     return (start, end) if isinstance(start, int) and isinstance(end, int) else (0, 0)
 
 
-def _card(name: str, title: str, text: str, marks: Sequence[Mark], tags: list[str]) -> dict[str, Any]:
-    return {"id": name, "title": title, "text": split(text, marks), "tags": tags}
+def card(name: str, title: str, text: str, marks: Sequence[Mark], tags: list[str]) -> dict[str, Any]:
+    """Return a document for the page, with its marks and tags."""
+    return {"id": name, "title": title, "text": marked_pieces(text, marks), "tags": tags}
 
 
 _NOTE = "These are rows of a data set. A reward is that of the proposer's episode that wrote the row."
@@ -214,7 +200,7 @@ _NOTE = "These are rows of a data set. A reward is that of the proposer's episod
 
 @dataclass(frozen=True)
 class DatasetRows:
-    """Rows of a data set in the place of a run's episodes."""
+    """Rows of a data set, read like a run's episodes."""
 
     folder: Path
     triples: Sequence[Triple]
@@ -231,57 +217,54 @@ class DatasetRows:
         return (_NOTE, *((note,) if missing else ()))
 
     def episodes(self) -> Iterator[dict[str, Any]]:
-        """Each row as a record that the page can show."""
+        """Yield each row as a record that the page can show."""
         for index, triple in enumerate(self.triples):
-            yield self._record(index, triple)
-
-    def _record(self, index: int, triple: Triple) -> dict[str, Any]:
-        meta = dict(triple.meta)
-        names = dict.fromkeys(one.document for one in triple.evidence)
-        spans = [{"document": one.document, "start": one.start, "end": one.end} for one in triple.evidence]
-        source = meta.get("source") or next(iter(names), "")
-        facts = {
-            **meta,
-            "valid": True,
-            "question": triple.question,
-            "answer": triple.answer,
-            "evidence": "\n".join(one.text for one in triple.evidence),
-            "evidence_span": spans[0] if spans else None,
-            "hops": triple.hops,
-        }
-        documents = [self.documents[name] for name in names if name in self.documents]
-        reward = meta.get("reward", meta.get("V"))
-        return {
-            "env": "data set",
-            "version": None,
-            "agent": f"{count(len(self.triples), 'row')} for the solver",
-            "task": triple.id,
-            "index": index,
-            "sample": 0,
-            "split": None,
-            "messages": [],
-            "turns": [],
-            "reward": {
-                "total": reward,
-                "status": "unscored" if reward is None else "scored",
-                "components": {} if meta.get("V") is None else {"V": meta["V"]},
-                "weights": {},
-                "gates": {},
-                "metrics": facts,
-            },
-            "stop": "submitted",
-            "error": None,
-            "task_view": {"document": self.documents.get(source, {}), "passages": documents},
-        }
+            meta = dict(triple.meta)
+            names = dict.fromkeys(span.document for span in triple.evidence)
+            spans = [{"document": span.document, "start": span.start, "end": span.end} for span in triple.evidence]
+            reward = meta.get("reward", meta.get("V"))
+            yield {
+                "env": "data set",
+                "version": None,
+                "agent": f"{count(len(self.triples), 'row')} for the solver",
+                "task": triple.id,
+                "index": index,
+                "sample": 0,
+                "split": None,
+                "messages": [],
+                "turns": [],
+                "reward": {
+                    "total": reward,
+                    "status": "unscored" if reward is None else "scored",
+                    "components": {} if meta.get("V") is None else {"V": meta["V"]},
+                    "weights": {},
+                    "gates": {},
+                    "metrics": {
+                        **meta,
+                        "valid": True,
+                        "question": triple.question,
+                        "answer": triple.answer,
+                        "evidence": "\n".join(span.text for span in triple.evidence),
+                        "evidence_span": spans[0] if spans else None,
+                        "hops": triple.hops,
+                    },
+                },
+                "stop": "submitted",
+                "error": None,
+                "task_view": {
+                    "document": self.documents.get(meta.get("source") or next(iter(names), ""), {}),
+                    "passages": [self.documents[name] for name in names if name in self.documents],
+                },
+            }
 
 
 def is_dataset(path: Path) -> bool:
-    """Whether the path is a data set, or the folder of one."""
+    """Return whether the path is a data set, or the folder of one."""
     return path.name == TRIPLES or (path / TRIPLES).is_file()
 
 
 def read_dataset(path: Path) -> DatasetRows:
-    """The data set at a path. Raises DataError for rows out of shape."""
+    """Return the data set at a path. Raises DataError for rows out of shape."""
     file = path if path.name == TRIPLES else path / TRIPLES
     beside = file.with_name(DOCUMENTS)
     documents = {str(row.get("id")): row for row in read_lines(beside)} if beside.is_file() else {}
@@ -289,15 +272,22 @@ def read_dataset(path: Path) -> DatasetRows:
 
 
 def is_evolution(path: Path) -> bool:
-    """Whether the path is the folder of an EVE evolution."""
+    """Return whether the path is the folder of an EVE evolution."""
     manifest = path / MANIFEST
     return manifest.is_file() and read_json(manifest).get("what") == EVE_EVOLUTION
 
 
 def evolution_runs(out: Path) -> Iterator[Path]:
-    """The runs and the data set of an evolution, as far as they are there, in the order in which they were made."""
+    """Yield the runs and the data set of an evolution, as far as they exist, in the order in which they were made."""
+
+    def iteration(folder: Path) -> int:
+        number = folder.name.rpartition("-")[2]
+        return int(number) if number.isdecimal() else 0
+
     for phase in ("proposer", EVOLUTION_DATA, "solver"):
-        folders = [out / phase] if phase == EVOLUTION_DATA else sorted((out / phase).glob("iteration-*"), key=_number)
+        folders = (
+            [out / phase] if phase == EVOLUTION_DATA else sorted((out / phase).glob("iteration-*"), key=iteration)
+        )
         for folder in folders:
             if (folder / ROLLOUTS / EPISODES).exists():
                 yield folder / ROLLOUTS
@@ -305,13 +295,8 @@ def evolution_runs(out: Path) -> Iterator[Path]:
             yield out / EVOLUTION_DATA
 
 
-def _number(folder: Path) -> int:
-    last = folder.name.rpartition("-")[2]
-    return int(last) if last.isdecimal() else 0
-
-
 def evolution_values(out: Path) -> dict[str, Any]:
-    """Values of the template `evolution.html`."""
+    """Return values of the template `evolution.html`."""
     manifest, summary = read_json(out / MANIFEST), summary_of(out)
     sizes = manifest.get("fingerprints", {})
     facts = [f"{sizes[name]:,} {words}" for name, words in _COUNTS if isinstance(sizes.get(name), int)]
@@ -320,14 +305,11 @@ def evolution_values(out: Path) -> dict[str, Any]:
         "facts": [*facts, f"seed {manifest['settings']['seed']}", f"factgym {manifest['factgym']}"],
         "notes": summary["caveats"],
         "phases": [
-            (
-                "Phase A: the proposer",
-                "proposer",
-                PROPOSER,
-                [proposer_cells(row) for row in summary["proposer"]],
-                LEGEND,
-            ),
-            ("Phase B: the solver", "solver", SOLVER, [solver_cells(row) for row in summary["solver"]], ""),
+            (title, phase, iteration_heads(names), [iteration_cells(row, names) for row in summary[phase]], legend)
+            for title, phase, names, legend in (
+                ("Phase A: the proposer", "proposer", PROPOSER, LEGEND),
+                ("Phase B: the solver", "solver", SOLVER, ""),
+            )
         ],
         "data_lines": data_lines(summary["data"]) if summary["data"] is not None else None,
         "data_folder": EVOLUTION_DATA,

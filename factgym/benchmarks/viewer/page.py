@@ -8,9 +8,8 @@ have readers of their own.
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,8 +18,8 @@ from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.costs import PriceTable, model_of
 from factgym.benchmarks.formats import ABSENT, count
 from factgym.benchmarks.metrics import RunSummary, summarise
-from factgym.benchmarks.page import asset, data_block, fill_template
-from factgym.benchmarks.records import as_text
+from factgym.benchmarks.page import asset, data_block, fill_template, open_page
+from factgym.benchmarks.records import text_form
 from factgym.benchmarks.statistics.classification import NO_VERDICT, labels_in_order
 from factgym.benchmarks.tables import fault_sentence
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
@@ -32,7 +31,6 @@ from factgym.benchmarks.viewer.eve import (
     is_evolution,
     read_dataset,
 )
-from factgym.core.errors import DataError
 
 _STYLES = ("base.css", "overview.css", "episodes.css")
 _SCRIPTS = ("text.js", "turn.js", "detail.js", "list.js", "main.js")
@@ -63,55 +61,35 @@ def write_page(run_dir: str | Path, out_path: str | Path | None = None, prices: 
     A data set of EVE's solver, or its folder, is shown row by row. The page of a whole EVE evolution has its phases, and
     links to pages of the parts, which are written into their folders. prices: turns tokens into money.
 
-    Raises DataError when the run is unusable or the page cannot be written. A page that was there is replaced only
-    by a complete one.
+    Raises DataError when the run is unusable or the page cannot be written. An existing page is replaced only by a
+    complete one.
     """
     folder = Path(run_dir)
-    if not _is_run(folder) and is_evolution(folder):
-        return _write_evolution(folder, out_path, prices)
-    run = open_viewed(folder)
+    run = None if not _is_run(folder) and is_evolution(folder) else open_viewed(folder)
+    out = Path(out_path) if out_path is not None else (folder if run is None else run.folder) / "index.html"
+    out = out / "index.html" if out.is_dir() else out
+    if run is None:
+        for part in evolution_runs(folder):
+            write_page(part, None, prices)
+        values = {
+            "styles": _STYLES[:2],
+            "policy": _policy(asset(*_STYLES[:2])),
+            "title": "EVE",
+            **evolution_values(folder),
+        }
+        values["manifest"] = list(flat_manifest(values["manifest"]))
+        with open_page(out) as page:
+            page.write(fill_template("evolution.html", values))
+        return out
     rows: list[list[Any]] = []
     summary = summarise(_listing(run, rows), prices, model=model_of(run.manifest))
-    out = _target(out_path, run.folder)
-    with _replaced(out) as page:
+    with open_page(out) as page:
         _write(page, run, summary, rows)
     return out
 
 
 def _is_run(path: Path) -> bool:
     return path.name == EPISODES or (path / EPISODES).is_file()
-
-
-def _write_evolution(folder: Path, out_path: str | Path | None, prices: PriceTable | None) -> Path:
-    for part in evolution_runs(folder):
-        write_page(part, None, prices)
-    style = asset(*_STYLES[:2])
-    values = {"styles": _STYLES[:2], "policy": _policy(style), "title": "EVE", **evolution_values(folder)}
-    values["manifest"] = list(flat_manifest(values["manifest"]))
-    out = _target(out_path, folder)
-    with _replaced(out) as page:
-        page.write(fill_template("evolution.html", values))
-    return out
-
-
-def _target(out_path: str | Path | None, folder: Path) -> Path:
-    out = Path(out_path) if out_path is not None else folder / "index.html"
-    return out / "index.html" if out.is_dir() else out
-
-
-@contextlib.contextmanager
-def _replaced(out: Path) -> Iterator[IO[str]]:
-    """A page to be written, which takes its name when it is complete."""
-    part = out.with_name(out.name + ".part")
-    try:
-        with part.open("w", encoding="ascii", newline="\n") as page:
-            yield page
-        part.replace(out)
-    except OSError as error:
-        raise DataError(f"cannot write {out} ({error.strerror}): name another file") from None
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def open_viewed(path: Path) -> Viewed:
@@ -132,7 +110,12 @@ def _listing(run: Viewed, rows: list[list[Any]]) -> Iterator[dict[str, Any]]:
 def _write(page: IO[str], run: Viewed, summary: RunSummary, rows: list[list[Any]]) -> None:
     style, script = asset(*_STYLES), asset(*_SCRIPTS)
     page.write(fill_template("page.html", _values(run, summary, _policy(style, script))))
-    page.write(data_block("index", _index(rows)))
+    labels = {}
+    for key, column in (("golds", "gold"), ("said", "said")):
+        distinct = labels_in_order(row[COLUMNS.index(column)] for row in rows if row[COLUMNS.index(column)])
+        # Of many different labels, which are answers, none can be filtered by.
+        labels[key] = distinct if len(distinct) <= _MAX_LABELS else ()
+    page.write(data_block("index", {"columns": COLUMNS, **labels, "rows": rows}))
     page.write(f"<script>{script}</script>\n")
     shared: dict[str, int] = {}
     for i, episode in enumerate(run.episodes()):
@@ -144,22 +127,6 @@ def _write(page: IO[str], run: Viewed, summary: RunSummary, rows: list[list[Any]
         page.write(data_block(f"e{i}", detail))
     page.write(data_block("shared", list(shared)))
     page.write("</body>\n</html>\n")
-
-
-def _index(rows: list[list[Any]]) -> dict[str, Any]:
-    golds, labels = COLUMNS.index("gold"), COLUMNS.index("said")
-    return {
-        "columns": COLUMNS,
-        "golds": _labels(row[golds] for row in rows if row[golds]),
-        "said": _labels(row[labels] for row in rows if row[labels]),
-        "rows": rows,
-    }
-
-
-def _labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """The labels to filter by; none where there are so many that they are answers."""
-    distinct = labels_in_order(labels)
-    return distinct if len(distinct) <= _MAX_LABELS else ()
 
 
 def _values(run: Viewed, summary: RunSummary, policy: str) -> dict[str, Any]:
@@ -205,13 +172,13 @@ def flat_manifest(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
         if isinstance(value, Mapping) and value and prefix.count(".") < _MAX_DEPTH:
             yield from flat_manifest(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", ABSENT if value is None else as_text(value)
+            yield f"{prefix}{name}", ABSENT if value is None else text_form(value)
 
 
 def _policy(style: str, script: str = "") -> str:
-    scripts = f"script-src '{_hash(script)}'; " if script else ""
-    return f"default-src 'none'; style-src '{_hash(style)}'; {scripts}base-uri 'none'; form-action 'none'"
-
-
-def _hash(source: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode("ascii")).digest()).decode("ascii")
+    style_hash, script_hash = (
+        "sha256-" + base64.b64encode(hashlib.sha256(source.encode("ascii")).digest()).decode("ascii")
+        for source in (style, script)
+    )
+    scripts = f"script-src '{script_hash}'; " if script else ""
+    return f"default-src 'none'; style-src '{style_hash}'; {scripts}base-uri 'none'; form-action 'none'"

@@ -6,10 +6,13 @@ adds how the reply came about: seconds, tokens, finish reason, retries, and the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from factgym.benchmarks.records import as_dict, as_list, as_number, as_text
+from factgym.benchmarks.costs import SECOND_KINDS, TOKEN_KINDS
+from factgym.benchmarks.records import items, members, number, numbers, text_form
+from factgym.corpora.text import find_quote
+from factgym.tools.untrusted import neutralise
 
 Step = dict[str, Any]
 
@@ -19,56 +22,60 @@ _RESPONSE = ("<tool_response>", "</tool_response>")
 
 
 def steps_of(episode: Mapping[str, Any]) -> list[Step]:
-    """One step for each message, in order.
+    """Return a step for each message, in order.
 
     Keys: role, text; and for the policy's messages turn (from 1), reasoning, calls, error, credit (the summed span
     credits, or None), raw (the message as written, empty when `text` is all of it) and made (how the reply came about).
     """
-    turns = {turn.get("message"): (i, turn) for i, turn in enumerate(map(as_dict, as_list(episode.get("turns"))), 1)}
-    earned = _credits(episode)
+    turns = {turn.get("message"): (i, turn) for i, turn in enumerate(map(members, items(episode.get("turns"))), 1)}
+    credit: dict[int, float] = {}
+    for span in map(items, items(members(episode.get("reward")).get("spans"))):
+        if len(span) == 4 and isinstance(span[0], int) and (value := number(span[3])) is not None:
+            credit[span[0]] = credit.get(span[0], 0.0) + value
     steps = []
-    for index, message in enumerate(map(as_dict, as_list(episode.get("messages")))):
-        number, turn = turns.get(index, (0, {}))
-        if message.get("role") == "assistant" or number:
-            step = _policy_step(message, number, turn)
-            steps.append({**step, "credit": earned.get(index), "made": made_of(message, turn)})
+    for index, message in enumerate(map(members, items(episode.get("messages")))):
+        turn_number, turn = turns.get(index, (0, {}))
+        if message.get("role") == "assistant" or turn_number:
+            step = _policy_step(message, turn_number, turn)
+            steps.append({**step, "credit": credit.get(index), "made": made_of(message, turn)})
         else:
-            steps.append({"role": as_text(message.get("role")), "text": _unwrap(as_text(message.get("content")))})
+            text = text_form(message.get("content"))
+            if text.strip().startswith(_RESPONSE[0]):  # Tool results without the tags around them.
+                text = _cut_out(text.strip(), _RESPONSE)[0]
+            steps.append({"role": text_form(message.get("role")), "text": text})
     return steps
 
 
-def _policy_step(message: Mapping[str, Any], number: int, turn: Mapping[str, Any]) -> Step:
-    content = as_text(message.get("content"))
+def _policy_step(message: Mapping[str, Any], turn_number: int, turn: Mapping[str, Any]) -> Step:
+    content = text_form(message.get("content"))
     reasoning, prose = _cut_out(content, _THINK)
-    calls = [_call(as_dict(call)) for call in as_list(turn.get("calls"))]
-    shown = _without_calls(prose) if calls else prose
-    native = "\n".join(as_text(as_dict(call).get("function")) for call in as_list(message.get("tool_calls")))
+    calls = [
+        {
+            "tool": text_form(call.get("tool")),
+            "arguments": call.get("arguments"),
+            "error": text_form(call.get("error")),
+        }
+        for call in map(members, items(turn.get("calls")))
+    ]
+    if calls:
+        prose = _cut_out(prose, _CALL)[1].strip()
+        if prose.startswith(("{", "```", "<")):  # The whole message was a bare JSON call.
+            prose = ""
+    native = "\n".join(text_form(members(call).get("function")) for call in items(message.get("tool_calls")))
     raw = "\n".join(part for part in (content, native) if part)
     return {
         "role": "assistant",
-        "turn": number,
-        "text": shown.strip(),
-        "reasoning": "\n\n".join(
-            part for part in (as_text(message.get("reasoning_content")), reasoning) if part
-        ).strip(),
+        "turn": turn_number,
+        "text": prose.strip(),
+        "reasoning": "\n\n".join(filter(None, (text_form(message.get("reasoning_content")), reasoning))).strip(),
         "calls": calls,
-        "error": as_text(turn.get("error")),
-        "raw": raw if raw.strip() != shown.strip() else "",
+        "error": text_form(turn.get("error")),
+        "raw": raw if raw.strip() != prose.strip() else "",
     }
 
 
-def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    return {"tool": as_text(call.get("tool")), "arguments": call.get("arguments"), "error": as_text(call.get("error"))}
-
-
-def _without_calls(prose: str) -> str:
-    """The prose around the calls; nothing when the whole message was a bare JSON call."""
-    rest = _cut_out(prose, _CALL)[1].strip()
-    return "" if rest.startswith(("{", "```", "<")) else rest
-
-
 def _cut_out(text: str, tags: tuple[str, str]) -> tuple[str, str]:
-    """The text inside the tags, and the text without it; a tag that is never closed runs to the end.
+    """Return the text inside the tags, and the text outside; a tag that is never closed runs to the end.
 
     A closing tag alone ends a reasoning whose opening tag the chat template wrote.
     """
@@ -87,64 +94,71 @@ def _cut_out(text: str, tags: tuple[str, str]) -> tuple[str, str]:
     return "\n\n".join(inside), "".join(outside)
 
 
-def _unwrap(text: str) -> str:
-    """Tool results without the tags around them; any other text as it is."""
-    stripped = text.strip()
-    if not stripped.startswith(_RESPONSE[0]):
-        return text
-    return _cut_out(stripped, _RESPONSE)[0]
-
-
-def _credits(episode: Mapping[str, Any]) -> dict[int, float]:
-    sums: dict[int, float] = {}
-    for span in as_list(as_dict(episode.get("reward")).get("spans")):
-        values = as_list(span)
-        if len(values) == 4 and isinstance(values[0], int) and (value := as_number(values[3])) is not None:
-            sums[values[0]] = sums.get(values[0], 0.0) + value
-    return sums
-
-
-_SECOND_KINDS = ("model", "tool", "environment")
-_TOKEN_KINDS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 _MESSAGE_KEYS = ("content", "tool_calls", "reasoning_content")
 
 
 def made_of(message: Mapping[str, Any], turn: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of the reply that became `message`; keys without a value are left out.
+    """Return how the reply that became `message` came about; keys without a value are left out.
 
-    seconds: kind -> seconds. tokens: kind -> tokens. finish and model: as the server says. retries: `[cause, seconds
-    waited]`. notes: any JSON. sent: how many messages the model saw, where it did not see all. received: the reply as
-    it came, empty when it is the message in the transcript.
+    seconds: kind -> seconds. tokens: kind -> tokens. finish and model: as the server reports them. retries: `[cause, seconds
+    waited]`. notes: any JSON. sent: how many messages the model received, where it did not receive all. received: the reply
+    of the server, empty when it equals the message in the transcript.
     """
-    completion = as_dict(turn.get("completion"))
-    sent = turn.get("sent")
+    completion = members(turn.get("completion"))
+    sent, raw = turn.get("sent"), completion.get("raw")
+    if isinstance(raw, Mapping):
+        unchanged = all((raw.get(key) or None) == (message.get(key) or None) for key in _MESSAGE_KEYS)
+    else:
+        unchanged = raw == message.get("content")
+    seconds, tokens = numbers(turn.get("seconds")), numbers(completion.get("usage"))
     values = {
-        "seconds": _numbers(turn.get("seconds"), _SECOND_KINDS),
-        "tokens": _numbers(completion.get("usage"), _TOKEN_KINDS),
-        "finish": as_text(completion.get("finish_reason")),
-        "model": as_text(completion.get("model")),
-        "retries": [_retry(as_dict(retry)) for retry in as_list(completion.get("retries"))],
-        "notes": as_dict(completion.get("notes")),
+        "seconds": {kind: seconds[kind] for kind in SECOND_KINDS if kind in seconds},
+        "tokens": {kind: tokens[kind] for kind in TOKEN_KINDS if kind in tokens},
+        "finish": text_form(completion.get("finish_reason")),
+        "model": text_form(completion.get("model")),
+        "retries": [
+            [text_form(retry.get("cause")), number(retry.get("waited"))]
+            for retry in map(members, items(completion.get("retries")))
+        ],
+        "notes": members(completion.get("notes")),
         "sent": len(sent) if isinstance(sent, list) else None,
-        "received": _received(completion.get("raw"), message),
+        "received": "" if unchanged else text_form(raw),
     }
     return {name: value for name, value in values.items() if value or value == 0}
 
 
-def _numbers(container: Any, names: tuple[str, ...]) -> dict[str, float]:
-    numbers = {name: as_number(as_dict(container).get(name)) for name in names}
-    return {name: value for name, value in numbers.items() if value is not None}
+Piece = list[str]
+"""`[text, marks]`: a part of a text, and a string of one-letter marks, often empty."""
+Mark = tuple[int, int, str]
 
 
-def _retry(retry: Mapping[str, Any]) -> list[Any]:
-    return [as_text(retry.get("cause")), as_number(retry.get("waited"))]
+def marked_pieces(text: str, marks: Iterable[Mark]) -> list[Piece]:
+    """Cut `text` at the borders of the marked ranges, which may overlap; ranges are cut to the text.
+
+    Pieces instead of offsets: Python counts characters and a browser counts UTF-16 units. A sweep over the borders keeps
+    the number of open ranges of each mark.
+    """
+    opened: dict[int, list[str]] = {}
+    closed: dict[int, list[str]] = {}
+    for start, end, mark in marks:
+        start, end = max(0, start), min(len(text), end)
+        if start < end:
+            opened.setdefault(start, []).append(mark)
+            closed.setdefault(end, []).append(mark)
+    depth: dict[str, int] = {}
+    pieces: list[Piece] = []
+    last = 0
+    for border in [*sorted({*opened, *closed}), len(text)]:
+        if border > last:
+            pieces.append([text[last:border], "".join(sorted(mark for mark, n in depth.items() if n))])
+            last = border
+        for mark in closed.get(border, ()):
+            depth[mark] -= 1
+        for mark in opened.get(border, ()):
+            depth[mark] = depth.get(mark, 0) + 1
+    return pieces
 
 
-def _received(raw: Any, message: Mapping[str, Any]) -> str:
-    """A text that differs from the content, or a server's message that says something else than the transcript's."""
-    if isinstance(raw, Mapping):
-        if all((raw.get(key) or None) == (message.get(key) or None) for key in _MESSAGE_KEYS):
-            return ""
-    elif raw == message.get("content"):
-        return ""
-    return as_text(raw)
+def quote_span(quote: str, text: str) -> tuple[int, int] | None:
+    """Return the range of a quote as the reward finds it: a policy reads neutralised passages."""
+    return find_quote(neutralise(quote), neutralise(text)) if quote.strip() else None

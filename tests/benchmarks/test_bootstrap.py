@@ -41,24 +41,24 @@ def verifier(n: int, false_positive: float, false_negative: float, seed: int, mi
     """Gold labels (the same for every verifier of this size) and predictions with these error rates."""
     gold = np.random.default_rng(n).random(n) < 0.5
     rng = np.random.default_rng(seed)
-    said = gold ^ (rng.random(n) < np.where(gold, false_negative, false_positive))
-    gone = rng.random(n) < missing
+    predictions = gold ^ (rng.random(n) < np.where(gold, false_negative, false_positive))
+    absent = rng.random(n) < missing
     return (
-        [LABELS[int(one)] for one in gold],
-        [None if out else LABELS[int(one)] for one, out in zip(said, gone, strict=True)],
+        [LABELS[int(item)] for item in gold],
+        [None if out else LABELS[int(item)] for item, out in zip(predictions, absent, strict=True)],
     )
 
 
 def as_numbers(labels: Sequence[str | None]) -> Any:
-    return np.array([2 if one is None else LABELS.index(one) for one in labels])
+    return np.array([2 if label is None else LABELS.index(label) for label in labels])
 
 
-def plain_macro_f1(gold: Any, said: Any, axis: int = -1) -> Any:
+def plain_macro_f1(gold: Any, predictions: Any, axis: int = -1) -> Any:
     """Written out for label numbers; 2 is a missing prediction."""
     scores = []
     for label in (0, 1):
-        right = ((gold == label) & (said == label)).sum(axis)
-        scores.append(2 * right / np.maximum((gold == label).sum(axis) + (said == label).sum(axis), 1))
+        right = ((gold == label) & (predictions == label)).sum(axis)
+        scores.append(2 * right / np.maximum((gold == label).sum(axis) + (predictions == label).sum(axis), 1))
     return (scores[0] + scores[1]) / 2
 
 
@@ -81,49 +81,52 @@ DATA = {
 def test_interval_is_scipys_on_the_same_replicates(name: str, level: float) -> None:
     """SciPy finds z0, a and the two quantiles from our replicates: nothing is left to chance."""
     values = DATA[name]
-    found = bootstrap(sample_of(with_ones(values)), of_mean, resamples=3000, seed=5)
-    ours = found.interval(level)
-    theirs = stats.bootstrap(
+    result = bootstrap(sample_of(with_ones(values)), of_mean, resamples=3000, seed=5)
+    computed = result.interval(level)
+    expected = stats.bootstrap(
         (values,),
         np.mean,
         n_resamples=0,
-        bootstrap_result=SimpleNamespace(bootstrap_distribution=found.replicates),
+        bootstrap_result=SimpleNamespace(bootstrap_distribution=result.replicates),
         confidence_level=level,
         method="BCa",
         vectorized=True,
     ).confidence_interval
-    assert (ours.low, ours.high) == (pytest.approx(theirs.low, rel=1e-9), pytest.approx(theirs.high, rel=1e-9))
-    assert ours.value == pytest.approx(values.mean())
-    assert ours.n == len(values)
+    assert (computed.low, computed.high) == (
+        pytest.approx(expected.low, rel=1e-9),
+        pytest.approx(expected.high, rel=1e-9),
+    )
+    assert computed.value == pytest.approx(values.mean())
+    assert computed.n == len(values)
 
 
 @pytest.mark.parametrize("name", DATA)
 def test_bias_and_acceleration_by_hand(name: str) -> None:
     values = DATA[name]
-    found = bootstrap(sample_of(with_ones(values)), of_mean, resamples=3000, seed=6)
+    result = bootstrap(sample_of(with_ones(values)), of_mean, resamples=3000, seed=6)
     around = values - values.mean()
-    assert found.acceleration == pytest.approx((around**3).sum() / (6 * (around**2).sum() ** 1.5), abs=1e-12)
-    same = np.isclose(found.replicates, values.mean(), rtol=1e-10)
-    below = ((found.replicates < values.mean()) & ~same).mean() + same.mean() / 2
-    assert found.bias == pytest.approx(special.ndtri(below), abs=1e-12)
+    assert result.acceleration == pytest.approx((around**3).sum() / (6 * (around**2).sum() ** 1.5), abs=1e-12)
+    same = np.isclose(result.replicates, values.mean(), rtol=1e-10)
+    below = ((result.replicates < values.mean()) & ~same).mean() + same.mean() / 2
+    assert result.bias == pytest.approx(special.ndtri(below), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["skewed", "left-skewed", "few values"])
 def test_mean_agrees_with_scipy_within_monte_carlo_error(name: str) -> None:
     values = DATA[name]
-    ours = bca_mean(values.tolist(), resamples=40_000, seed=1)
-    theirs = stats.bootstrap((values,), np.mean, n_resamples=40_000, method="BCa", rng=9, batch=2000)
-    assert ours.low is not None and ours.high is not None
-    within = 0.05 * float(theirs.standard_error)
-    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=within)
-    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=within)
+    computed = bca_mean(values.tolist(), resamples=40_000, seed=1)
+    expected = stats.bootstrap((values,), np.mean, n_resamples=40_000, method="BCa", rng=9, batch=2000)
+    assert computed.low is not None and computed.high is not None
+    within = 0.05 * float(expected.standard_error)
+    assert computed.low == pytest.approx(expected.confidence_interval.low, abs=within)
+    assert computed.high == pytest.approx(expected.confidence_interval.high, abs=within)
 
 
 def test_macro_f1_agrees_with_scipy_within_monte_carlo_error() -> None:
-    golds, said = verifier(300, 0.36, 0.25, 1, missing=0.05)
-    ours = bca_score(golds, said, resamples=20_000)
-    theirs = stats.bootstrap(
-        (as_numbers(golds), as_numbers(said)),
+    golds, predictions = verifier(300, 0.36, 0.25, 1, missing=0.05)
+    computed = bca_score(golds, predictions, resamples=20_000)
+    expected = stats.bootstrap(
+        (as_numbers(golds), as_numbers(predictions)),
         plain_macro_f1,
         n_resamples=20_000,
         paired=True,
@@ -132,19 +135,19 @@ def test_macro_f1_agrees_with_scipy_within_monte_carlo_error() -> None:
         batch=1000,
         rng=3,
     )
-    assert ours.value == pytest.approx(macro_f1(confusion(golds, said)))
-    assert ours.low is not None and ours.high is not None
-    within = 0.1 * float(theirs.standard_error)
-    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=within)
-    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=within)
+    assert computed.value == pytest.approx(macro_f1(confusion(golds, predictions)))
+    assert computed.low is not None and computed.high is not None
+    within = 0.1 * float(expected.standard_error)
+    assert computed.low == pytest.approx(expected.confidence_interval.low, abs=within)
+    assert computed.high == pytest.approx(expected.confidence_interval.high, abs=within)
 
 
 def test_paired_difference_agrees_with_scipy_within_monte_carlo_error() -> None:
     golds, first = verifier(300, 0.32, 0.39, 1, missing=0.1)
     _, second = verifier(300, 0.36, 0.25, 2)
-    ours = paired_bca(golds, first, second, resamples=20_000)
-    theirs = stats.bootstrap(
-        tuple(as_numbers(one) for one in (golds, first, second)),
+    computed = paired_bca(golds, first, second, resamples=20_000)
+    expected = stats.bootstrap(
+        tuple(as_numbers(item) for item in (golds, first, second)),
         plain_gain,
         n_resamples=20_000,
         paired=True,
@@ -153,14 +156,14 @@ def test_paired_difference_agrees_with_scipy_within_monte_carlo_error() -> None:
         batch=1000,
         rng=3,
     )
-    gain = ours.difference
+    gain = computed.difference
     assert gain.value == pytest.approx(macro_f1(confusion(golds, second)) - macro_f1(confusion(golds, first)))
-    assert ours.first is not None and ours.second is not None
-    assert gain.value == pytest.approx(ours.second - ours.first)
+    assert computed.first is not None and computed.second is not None
+    assert gain.value == pytest.approx(computed.second - computed.first)
     assert gain.low is not None and gain.high is not None
-    within = 0.1 * float(theirs.standard_error)
-    assert gain.low == pytest.approx(theirs.confidence_interval.low, abs=within)
-    assert gain.high == pytest.approx(theirs.confidence_interval.high, abs=within)
+    within = 0.1 * float(expected.standard_error)
+    assert gain.low == pytest.approx(expected.confidence_interval.low, abs=within)
+    assert gain.high == pytest.approx(expected.confidence_interval.high, abs=within)
 
 
 def test_p_value_is_where_the_interval_ends_at_zero() -> None:
@@ -176,21 +179,21 @@ def test_p_value_is_where_the_interval_ends_at_zero() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
 def test_p_value_inverts_the_interval_of_skewed_data(level: float) -> None:
-    found = bootstrap(sample_of(with_ones(DATA["skewed"])), of_mean, resamples=50_000, seed=2)
-    assert found.acceleration > 0.05 and abs(found.bias) > 0.02, "else the corrections are not seen"
-    interval = found.interval(level)
+    result = bootstrap(sample_of(with_ones(DATA["skewed"])), of_mean, resamples=50_000, seed=2)
+    assert result.acceleration > 0.05 and abs(result.bias) > 0.02, "else the corrections are not seen"
+    interval = result.interval(level)
     for end in (interval.low, interval.high):
-        assert end is not None and found.p_value(end) == pytest.approx(1 - level, rel=0.03)
+        assert end is not None and result.p_value(end) == pytest.approx(1 - level, rel=0.03)
 
 
 def test_mirrored_predictions_have_a_symmetric_interval() -> None:
     """As many items that only the first has right as that only the second has: the two are exchangeable."""
     golds, first, second = [A, A, N, N, A, N], [A, N, N, A, A, N], [N, A, A, N, A, N]
-    found = paired_bca(golds * 4, first * 4, second * 4, resamples=501)
-    assert found.difference.value == 0
-    assert found.difference.low is not None and found.difference.low < 0
-    assert found.difference.high == pytest.approx(-found.difference.low)
-    assert found.p == 1
+    result = paired_bca(golds * 4, first * 4, second * 4, resamples=501)
+    assert result.difference.value == 0
+    assert result.difference.low is not None and result.difference.low < 0
+    assert result.difference.high == pytest.approx(-result.difference.low)
+    assert result.p == 1
 
 
 def by_hand(units: Sequence[Sequence[int]], statistic: Callable[[Sequence[int]], float], resamples: int) -> Any:
@@ -200,64 +203,64 @@ def by_hand(units: Sequence[Sequence[int]], statistic: Callable[[Sequence[int]],
         statistic([item for unit in rng.integers(len(units), size=len(units)) for item in units[unit]])
         for _ in range(resamples)
     ]
-    left = [statistic([item for unit in units if unit is not out for item in unit]) for out in units]
-    return np.array(drawn), np.array(left)
+    remaining = [statistic([item for unit in units if unit is not out for item in unit]) for out in units]
+    return np.array(drawn), np.array(remaining)
 
 
 @pytest.mark.parametrize("metric", ["macro_f1", "accuracy", "balanced_accuracy", "matthews"])
 def test_every_metric_against_a_bootstrap_by_hand(metric: str) -> None:
     from factgym.benchmarks.statistics.classification import counts_of, find_metric
 
-    golds, said = verifier(60, 0.36, 0.25, 4, missing=0.05)
+    golds, predictions = verifier(60, 0.36, 0.25, 4, missing=0.05)
 
     def score(items: Sequence[int]) -> float:
-        table = confusion([golds[i] for i in items], [said[i] for i in items], LABELS)
+        table = confusion([golds[i] for i in items], [predictions[i] for i in items], LABELS)
         return float(find_metric(metric)(counts_of(table)))
 
-    drawn, left = by_hand([[i] for i in range(60)], score, 3000)
-    twin = Bootstrap(score(range(60)), drawn, left, np.ones(60, np.int64)).interval()
-    ours = bca_score(golds, said, metric, labels=LABELS)
-    assert ours.value == pytest.approx(twin.value)
-    assert ours.low == pytest.approx(twin.low, abs=0.2 * drawn.std())
-    assert ours.high == pytest.approx(twin.high, abs=0.2 * drawn.std())
+    drawn, remaining = by_hand([[i] for i in range(60)], score, 3000)
+    twin = Bootstrap(score(range(60)), drawn, remaining, np.ones(60, np.int64)).interval()
+    computed = bca_score(golds, predictions, metric, labels=LABELS)
+    assert computed.value == pytest.approx(twin.value)
+    assert computed.low == pytest.approx(twin.low, abs=0.2 * drawn.std())
+    assert computed.high == pytest.approx(twin.high, abs=0.2 * drawn.std())
 
 
 def test_clusters_against_a_bootstrap_by_hand() -> None:
-    golds, said = verifier(120, 0.36, 0.25, 5)
+    golds, predictions = verifier(120, 0.36, 0.25, 5)
     sizes = [1, 2, 3, 6] * 10
     clusters = np.repeat(np.arange(40), sizes)
-    right = [float(a == b) for a, b in zip(golds, said, strict=True)]
-    units = [np.flatnonzero(clusters == one).tolist() for one in range(40)]
-    drawn, left = by_hand(units, lambda items: float(np.mean([right[i] for i in items])), 4000)
-    twin = Bootstrap(float(np.mean(right)), drawn, left, np.ones(40, np.int64)).interval()
-    for ours in (
+    right = [float(a == b) for a, b in zip(golds, predictions, strict=True)]
+    units = [np.flatnonzero(clusters == i_).tolist() for i_ in range(40)]
+    drawn, remaining = by_hand(units, lambda items: float(np.mean([right[i] for i in items])), 4000)
+    twin = Bootstrap(float(np.mean(right)), drawn, remaining, np.ones(40, np.int64)).interval()
+    for computed in (
         bca_mean(right, clusters=clusters.tolist()),
-        bca_score(golds, said, "accuracy", clusters=clusters.tolist()),
+        bca_score(golds, predictions, "accuracy", clusters=clusters.tolist()),
     ):
-        assert ours.n == 40
-        assert ours.value == pytest.approx(twin.value)
-        assert ours.low == pytest.approx(twin.low, abs=0.15 * drawn.std())
-        assert ours.high == pytest.approx(twin.high, abs=0.15 * drawn.std())
+        assert computed.n == 40
+        assert computed.value == pytest.approx(twin.value)
+        assert computed.low == pytest.approx(twin.low, abs=0.15 * drawn.std())
+        assert computed.high == pytest.approx(twin.high, abs=0.15 * drawn.std())
 
 
 def test_copies_of_items_do_not_narrow_an_interval_over_clusters() -> None:
-    golds, said = verifier(80, 0.36, 0.25, 6)
-    once = bca_score(golds, said)
+    golds, predictions = verifier(80, 0.36, 0.25, 6)
+    once = bca_score(golds, predictions)
     tasks = list(range(80)) * 3
-    thrice = bca_score(golds * 3, said * 3, clusters=tasks)
-    pretended = bca_score(golds * 3, said * 3)
+    thrice = bca_score(golds * 3, predictions * 3, clusters=tasks)
+    pretended = bca_score(golds * 3, predictions * 3)
     assert once.half_width is not None and thrice.half_width is not None and pretended.half_width is not None
     assert thrice.half_width == pytest.approx(once.half_width, rel=0.03)
     assert pretended.half_width < 0.65 * once.half_width
-    paired = paired_bca(golds * 3, [A] * 240, said * 3, clusters=tasks)
+    paired = paired_bca(golds * 3, [A] * 240, predictions * 3, clusters=tasks)
     assert paired.difference.n == 80
 
 
 def covered(draw: Callable[[int], Estimate], truth: float, repeats: int) -> tuple[float, float]:
     """The shares of intervals that lie wholly above and wholly below the truth."""
-    found = [draw(i) for i in range(repeats)]
-    above = sum(one.low is not None and one.low > truth for one in found)
-    below = sum(one.high is not None and one.high < truth for one in found)
+    result = [draw(i) for i in range(repeats)]
+    above = sum(row.low is not None and row.low > truth for row in result)
+    below = sum(row.high is not None and row.high < truth for row in result)
     return above / repeats, below / repeats
 
 
@@ -267,11 +270,11 @@ def test_coverage_on_skewed_data() -> None:
 
     def draw(seed: int) -> Estimate:
         values = np.random.default_rng([7, seed]).exponential(1.0, 50)
-        found = bootstrap(sample_of(with_ones(values)), of_mean, resamples=1000, seed=seed)
-        low, high = np.quantile(found.replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        result = bootstrap(sample_of(with_ones(values)), of_mean, resamples=1000, seed=seed)
+        low, high = np.quantile(result.replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         plain_misses[0] += low > 1
         plain_misses[1] += high < 1
-        return found.interval()
+        return result.interval()
 
     above, below = covered(draw, 1.0, 600)
     assert 0.91 <= 1 - above - below <= 0.97
@@ -286,7 +289,7 @@ def test_coverage_of_macro_f1_and_of_a_paired_difference() -> None:
     assert chance.sum() == pytest.approx(1)
     exact = np.repeat(np.arange(12), (chance * 100).round().astype(int))
     truth = [
-        macro_f1(confusion([cells[i][0] for i in exact], [cells[i][one] for i in exact], LABELS)) for one in (1, 2)
+        macro_f1(confusion([cells[i][0] for i in exact], [cells[i][item] for i in exact], LABELS)) for item in (1, 2)
     ]
     single, paired = [], []
     for seed in range(300):
@@ -294,8 +297,8 @@ def test_coverage_of_macro_f1_and_of_a_paired_difference() -> None:
         golds, first, second = (list(column) for column in zip(*drawn, strict=True))
         single.append(bca_score(golds, second, labels=LABELS, resamples=1000, seed=seed))
         paired.append(paired_bca(golds, first, second, labels=LABELS, resamples=1000, seed=seed).difference)
-    for found, value in ((single, truth[1]), (paired, truth[1] - truth[0])):
-        above, below = covered(found.__getitem__, value, 300)
+    for result, value in ((single, truth[1]), (paired, truth[1] - truth[0])):
+        above, below = covered(result.__getitem__, value, 300)
         assert 0.92 <= 1 - above - below <= 0.985
 
 
@@ -309,20 +312,20 @@ def test_intervals_of_the_papers_size(recalls: tuple[float, float], value: float
 
     The paper prints shares of its table's rows alone; with rows of equal size they give its F1 within 0.4 points.
     """
-    golds, said = [], []
-    for gold, other, recall in ((A, N, recalls[0]), (N, A, recalls[1])):
+    golds, predictions = [], []
+    for gold, second, recall in ((A, N, recalls[0]), (N, A, recalls[1])):
         golds += [gold] * 795
-        said += [gold] * round(795 * recall) + [other] * (795 - round(795 * recall))
-    found = bca_score(golds, said)
-    assert found.value == pytest.approx(value, abs=0.004)
-    assert found.half_width == pytest.approx(half, abs=0.003)
+        predictions += [gold] * round(795 * recall) + [second] * (795 - round(795 * recall))
+    result = bca_score(golds, predictions)
+    assert result.value == pytest.approx(value, abs=0.004)
+    assert result.half_width == pytest.approx(half, abs=0.003)
 
 
 def test_seed_decides() -> None:
-    golds, said = verifier(100, 0.3, 0.3, 1)
+    golds, predictions = verifier(100, 0.3, 0.3, 1)
     values = DATA["skewed"].tolist()
-    assert bca_score(golds, said, seed=4) == bca_score(golds, said, seed=4)
-    assert bca_score(golds, said, seed=4) != bca_score(golds, said, seed=5)
+    assert bca_score(golds, predictions, seed=4) == bca_score(golds, predictions, seed=4)
+    assert bca_score(golds, predictions, seed=4) != bca_score(golds, predictions, seed=5)
     assert bca_mean(values, seed=4) == bca_mean(values, seed=4) != bca_mean(values, seed=5)
 
 
@@ -345,8 +348,8 @@ def test_nothing_and_one_and_all_the_same() -> None:
     assert bca_score([A, N] * 9, [A, N] * 9, "accuracy") == Estimate(1.0, 1.0, 1.0, 18)
     none = paired_bca([], [], [])
     assert (none.first, none.difference, none.p) == (None, NO_DATA, None)
-    one = paired_bca([A], [N], [A], labels=LABELS)
-    assert (one.first, one.second, one.difference, one.p) == (0.0, 0.5, Estimate(0.5, None, None, 1), None)
+    item = paired_bca([A], [N], [A], labels=LABELS)
+    assert (item.first, item.second, item.difference, item.p) == (0.0, 0.5, Estimate(0.5, None, None, 1), None)
     equal = paired_bca([A, N] * 9, [A, A] * 9, [A, A] * 9)
     assert (equal.difference, equal.p) == (Estimate(0.0, 0.0, 0.0, 18), 1.0)
     clear = paired_bca([A, N] * 9, [N, A] * 9, [A, N] * 9, "accuracy", resamples=500)
@@ -360,20 +363,20 @@ def test_infinite_bias_is_kept_finite() -> None:
     above, below = (Bootstrap(value, replicates, jackknife, counts) for value in (0.5, 2.5))
     assert above.bias == pytest.approx(special.ndtri(1 / 200))
     assert below.bias == pytest.approx(special.ndtri(199 / 200))
-    for found, end in ((above, 1.0), (below, 2.0)):
-        interval = found.interval()
+    for result, end in ((above, 1.0), (below, 2.0)):
+        interval = result.interval()
         assert interval.low is not None and interval.high is not None
         assert 1 <= interval.low <= interval.high <= 2
         assert end in (pytest.approx(interval.low, abs=0.02), pytest.approx(interval.high, abs=0.02))
-        assert 1 / 100 <= found.p_value() <= 1
+        assert 1 / 100 <= result.p_value() <= 1
 
 
 def test_past_the_pole_of_the_acceleration() -> None:
     """One influence value a thousand times the others, and almost all replicates below the value."""
     jackknife, counts = np.array([-1.0, 0.0]), np.array([1, 999])
-    found = Bootstrap(2.0, np.linspace(1, 2, 1001), jackknife, counts)
-    assert found.acceleration > 0.15
-    interval = found.interval(0.999999)
+    result = Bootstrap(2.0, np.linspace(1, 2, 1001), jackknife, counts)
+    assert result.acceleration > 0.15
+    interval = result.interval(0.999999)
     assert interval.high == 2.0
     assert interval.low is not None and 1 <= interval.low <= 2
 
@@ -386,11 +389,11 @@ def test_many_labels_need_little_memory() -> None:
     golds, first, second = ([f"label {i}" for i in rng.integers(40, size=400)] for _ in range(3))
     tracemalloc.start()
     try:
-        found = paired_bca(golds, first, second, resamples=4000).difference
+        result = paired_bca(golds, first, second, resamples=4000).difference
         assert tracemalloc.get_traced_memory()[1] < 90 * 2**20
     finally:
         tracemalloc.stop()
-    assert found.low is not None and found.high is not None and found.low < (found.value or 0) < found.high
+    assert result.low is not None and result.high is not None and result.low < (result.value or 0) < result.high
 
 
 def test_what_is_refused() -> None:
@@ -420,31 +423,31 @@ ITEMS = st.lists(
 @given(ITEMS, st.randoms(use_true_random=False), st.sampled_from(["macro_f1", "accuracy", "matthews"]))
 def test_exchanging_the_two_and_shuffling_the_items(items: list[Any], random: Any, metric: str) -> None:
     golds, first, second = zip(*items, strict=True)
-    there = paired_bca(golds, first, second, metric, resamples=300)
+    present = paired_bca(golds, first, second, metric, resamples=300)
     back = paired_bca(golds, second, first, metric, resamples=300)
-    assert (there.first, there.second, there.p) == (back.second, back.first, pytest.approx(back.p))
-    assert there.difference.value == pytest.approx(-(back.difference.value or 0.0))
-    assert there.difference.low == pytest.approx(-(back.difference.high or 0.0), abs=1e-9)
-    assert there.difference.high == pytest.approx(-(back.difference.low or 0.0), abs=1e-9)
+    assert (present.first, present.second, present.p) == (back.second, back.first, pytest.approx(back.p))
+    assert present.difference.value == pytest.approx(-(back.difference.value or 0.0))
+    assert present.difference.low == pytest.approx(-(back.difference.high or 0.0), abs=1e-9)
+    assert present.difference.high == pytest.approx(-(back.difference.low or 0.0), abs=1e-9)
     random.shuffle(items)
-    assert paired_bca(*zip(*items, strict=True), metric, resamples=300) == there
+    assert paired_bca(*zip(*items, strict=True), metric, resamples=300) == present
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 1, width=16), min_size=2, max_size=40), st.randoms(use_true_random=False))
 def test_mean_is_in_range_and_knows_no_order(values: list[float], random: Any) -> None:
-    found = bca_mean(values, resamples=300)
-    assert found.low is not None and found.high is not None
-    assert min(values) - 1e-12 <= found.low <= found.high <= max(values) + 1e-12
+    result = bca_mean(values, resamples=300)
+    assert result.low is not None and result.high is not None
+    assert min(values) - 1e-12 <= result.low <= result.high <= max(values) + 1e-12
     random.shuffle(values)
-    assert bca_mean(values, resamples=300) == found
+    assert bca_mean(values, resamples=300) == result
 
 
 def test_paired_macro_f1_is_scipys_on_the_same_replicates() -> None:
     """The jackknife over cells and SciPy's over items give one interval; rounded, so that ties are ties to both."""
     golds, first = verifier(90, 0.32, 0.39, 1, missing=0.1)
     _, second = verifier(90, 0.36, 0.25, 2)
-    gold, a, b = (as_numbers(one) for one in (golds, first, second))
+    gold, a, b = (as_numbers(item) for item in (golds, first, second))
     rows = np.zeros((90, 18))
     rows[np.arange(90), gold * 9 + a * 3 + b] = 1
 
@@ -457,19 +460,22 @@ def test_paired_macro_f1_is_scipys_on_the_same_replicates() -> None:
             scores.append(sum(2 * hit / np.maximum(end, 1) for hit, end in zip(right, ends, strict=True)) / 2)
         return np.round(scores[1] - scores[0], 12)
 
-    found = bootstrap(sample_of(rows), gain, resamples=4000, seed=1)
-    ours = found.interval()
-    theirs = stats.bootstrap(
+    result = bootstrap(sample_of(rows), gain, resamples=4000, seed=1)
+    computed = result.interval()
+    expected = stats.bootstrap(
         (gold, a, b),
         lambda *columns, axis=-1: np.round(plain_gain(*columns, axis=axis), 12),
         n_resamples=0,
-        bootstrap_result=SimpleNamespace(bootstrap_distribution=found.replicates),
+        bootstrap_result=SimpleNamespace(bootstrap_distribution=result.replicates),
         paired=True,
         vectorized=True,
         method="BCa",
     ).confidence_interval
-    assert (ours.low, ours.high) == (pytest.approx(theirs.low, abs=1e-9), pytest.approx(theirs.high, abs=1e-9))
+    assert (computed.low, computed.high) == (
+        pytest.approx(expected.low, abs=1e-9),
+        pytest.approx(expected.high, abs=1e-9),
+    )
     public = paired_bca(golds, first, second).difference
-    assert public.value == pytest.approx(ours.value)
-    assert public.low == pytest.approx(ours.low, abs=0.1 * found.replicates.std())
-    assert public.high == pytest.approx(ours.high, abs=0.1 * found.replicates.std())
+    assert public.value == pytest.approx(computed.value)
+    assert public.low == pytest.approx(computed.low, abs=0.1 * result.replicates.std())
+    assert public.high == pytest.approx(computed.high, abs=0.1 * result.replicates.std())

@@ -5,16 +5,23 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import fake_runs
 import pytest
+from pages import HOSTILE, checked
 from rich.console import Console
 
+from factgym.benchmarks import charts
 from factgym.benchmarks.costs import Price, PriceTable
 from factgym.benchmarks.formats import amount, decimal, duration, percent, printable
 from factgym.benchmarks.metrics import summarise
+from factgym.benchmarks.page import report_page
+from factgym.benchmarks.report import Chart, Report, Section
+from factgym.benchmarks.statistics.classification import reliability
 from factgym.benchmarks.tables import render_summary
+from factgym.core.errors import MissingExtraError
 
 
 def _print(renderable: Any, encoding: str = "utf-8", **options: Any) -> str:
@@ -26,31 +33,31 @@ def _print(renderable: Any, encoding: str = "utf-8", **options: Any) -> str:
 
 
 def test_a_result_fits_a_log_of_eighty_columns() -> None:
-    shown = _print(render_summary(summarise(fake_runs.episode(i) for i in range(60)), ["a note"]))
-    assert max(map(len, shown.splitlines())) <= 80
-    assert "\x1b" not in shown
-    assert "…" not in shown, "a number was cut"
+    text = _print(render_summary(summarise(fake_runs.episode(i) for i in range(60)), ["a note"]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b" not in text
+    assert "…" not in text, "a number was cut"
     for word in ("claimcheck-multihop v1", "a note", "coverage", "macro recall", "false supported", "turn limit"):
-        assert word in shown
+        assert word in text
 
 
 def test_a_label_table_with_all_columns_is_not_cut() -> None:
     summary = summarise(fake_runs.episode(i) for i in range(200))
     assert summary.confusion is not None and len(summary.confusion.predictions) == 6
-    shown = _print(render_summary(summary))
-    assert "partially supported" in shown and "…" not in shown
+    text = _print(render_summary(summary))
+    assert "partially supported" in text and "…" not in text
 
 
 def test_an_ascii_terminal_gets_ascii_bars() -> None:
-    shown = _print(render_summary(summarise([fake_runs.episode(1)])), "ascii")
-    assert "####" in shown and "━" not in shown
+    text = _print(render_summary(summarise([fake_runs.episode(1)])), "ascii")
+    assert "####" in text and "━" not in text
 
 
 def test_hostile_names_are_text() -> None:
-    shown = _print(render_summary(summarise([fake_runs.hostile_episode(0)])))
-    assert "\x1b" not in shown and "\x00" not in shown
-    assert "\u202e" not in shown
-    assert "</script><img" in shown
+    text = _print(render_summary(summarise([fake_runs.hostile_episode(0)])))
+    assert "\x1b" not in text and "\x00" not in text
+    assert "\u202e" not in text
+    assert "</script><img" in text
 
 
 def test_markup_in_a_name_is_not_obeyed() -> None:
@@ -60,32 +67,32 @@ def test_markup_in_a_name_is_not_obeyed() -> None:
 
 def test_a_run_of_faults_only_and_an_empty_run_are_shown() -> None:
     error = {"cause": "connection", "message": "ServerError: [gone]"}
-    shown = _print(render_summary(summarise([{**fake_runs.episode(1), "stop": "error", "error": error}])))
-    assert "0 episodes scored\n1 infrastructure error left out of all scores: 1 connection; first: Serv" in shown
-    assert "ServerError: [gone]" in shown.replace("\n", " ")
-    assert "tokens per verdict" not in shown
+    text = _print(render_summary(summarise([{**fake_runs.episode(1), "stop": "error", "error": error}])))
+    assert "0 episodes scored\n1 infrastructure error left out of all scores: 1 connection; first: Serv" in text
+    assert "ServerError: [gone]" in text.replace("\n", " ")
+    assert "tokens per verdict" not in text
     assert "0 episodes scored" in _print(render_summary(summarise([])))
 
 
 PRICES = PriceTable("USD", {"Qwen/Qwen3-8B": Price(0.1, 0.4, 0.05)})
 
 
-def _words(shown: str) -> str:
-    return " ".join(shown.split())
+def _words(text: str) -> str:
+    return " ".join(text.split())
 
 
 def test_groups_usage_and_cost_fit_a_log_of_eighty_columns() -> None:
-    episodes = [one for i in range(60) for one in fake_runs.group(i, 8)]
+    episodes = [episode for i in range(60) for episode in fake_runs.group(i, 8)]
     summary = summarise(episodes, PRICES)
-    shown = _print(render_summary(summary))
-    assert max(map(len, shown.splitlines())) <= 80
-    assert "…" not in shown, "a number was cut"
+    text = _print(render_summary(summary))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text, "a number was cut"
     causes = ", ".join(f"{n} {cause}" for cause, n in summary.causes.items())
-    assert f"{summary.errors} infrastructure errors left out of all scores: {causes}; first: " in _words(shown)
-    assert f"{summary.scored} episodes scored, of 60 tasks; all intervals are over tasks" in _words(shown)
-    assert f"context limit {summary.stops['context_limit']}" in shown
+    assert f"{summary.errors} infrastructure errors left out of all scores: {causes}; first: " in _words(text)
+    assert f"{summary.scored} episodes scored, of 60 tasks; all intervals are over tasks" in _words(text)
+    assert f"context limit {summary.stops['context_limit']}" in text
     for words in ("Groups: 60 tasks with 7 to 8 scored samples", "all rewards equal ↓", "right within 8 tries"):
-        assert words in shown
+        assert words in text
     for words in (
         "of these cached",
         "rate_limit; waited",
@@ -93,29 +100,29 @@ def test_groups_usage_and_cost_fit_a_log_of_eighty_columns() -> None:
         "model 1.",
         "cost per verdict USD 0.0",
     ):
-        assert words in _words(shown)
+        assert words in _words(text)
     assert summary.usage is not None and summary.usage.total is not None
-    assert f"{summary.usage.tokens['prompt_tokens'].total:,}" in shown
+    assert f"{summary.usage.tokens['prompt_tokens'].total:,}" in text
 
 
 def test_nothing_is_shown_that_is_not_there() -> None:
     episodes = [fake_runs.episode(i) for i in range(20)]
-    for one in episodes:
-        one["usage"] = None
-        for turn in one["turns"]:
+    for episode in episodes:
+        episode["usage"] = None
+        for turn in episode["turns"]:
             turn["completion"], turn["seconds"] = None, {}
-    shown = _print(render_summary(summarise(episodes, PRICES)))
+    text = _print(render_summary(summarise(episodes, PRICES)))
     for words in ("What it took", "Groups", "tokens", "cost", "truncated", "retries"):
-        assert words not in shown
+        assert words not in text
 
 
 def test_a_model_without_a_price_is_named_and_not_paid_with_zero() -> None:
     episodes = [fake_runs.episode(i) for i in range(20)]
     summary = summarise(episodes, PriceTable("EUR", {"other": Price(1.0, 1.0)}))
-    shown = _words(_print(render_summary(summary)))
+    text = _words(_print(render_summary(summary)))
     assert summary.usage is not None
-    assert f"no price {summary.usage.total:,} tokens of 'Qwen/Qwen3-8B': not in the price table" in shown
-    assert "cost" not in shown and "EUR" not in shown
+    assert f"no price {summary.usage.total:,} tokens of 'Qwen/Qwen3-8B': not in the price table" in text
+    assert "cost" not in text and "EUR" not in text
 
 
 def test_hostile_causes_models_and_currencies_are_text() -> None:
@@ -123,10 +130,10 @@ def test_hostile_causes_models_and_currencies_are_text() -> None:
     episodes[1]["turns"][0]["completion"]["usage"] = {"prompt_tokens": 5, "completion_tokens": 5}
     episodes[1]["usage"] = {"prompt_tokens": 5, "completion_tokens": 5, "requests": 2}
     prices = PriceTable(fake_runs.HOSTILE[2], {"Qwen/Qwen3-8B": Price(1.0, 1.0)})
-    shown = _print(render_summary(summarise(episodes, prices), ["note"]))
-    assert "\x1b" not in shown and "\x00" not in shown and "\u202e" not in shown
-    assert "left out of all scores: 1 </script><img" in _words(shown)
-    assert " tokens of '</script><img src=x onerror=" in _words(shown)
+    text = _print(render_summary(summarise(episodes, prices), ["note"]))
+    assert "\x1b" not in text and "\x00" not in text and "\u202e" not in text
+    assert "left out of all scores: 1 </script><img" in _words(text)
+    assert " tokens of '</script><img src=x onerror=" in _words(text)
 
 
 @pytest.mark.parametrize(
@@ -167,3 +174,33 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# Charts: the same bytes each time, foreign text as text, and a page without the chart library.
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def words(svg: str) -> list[str]:
+    return ["".join(element.itertext()) for element in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_a_reliability_chart_stands_alone_and_is_deterministic() -> None:
+    pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
+    result = reliability([0.1, 0.3, 0.9, 0.95, 0.99], [False, True, True, True, False])
+    svg = charts.reliability_chart(result, HOSTILE)
+    assert svg == charts.reliability_chart(result, HOSTILE)
+    assert "<script" not in svg and "\u202e" not in svg
+    assert any("ECE" in line and "Brier" in line for line in words(svg))
+    assert "5 items" in words(svg)
+    assert charts.reliability_chart(result, HOSTILE, mass=True) != svg
+    empty = charts.reliability_chart(reliability([], []))
+    assert ET.fromstring(empty).tag == f"{SVG}svg"
+
+
+def test_a_page_without_the_library_names_the_extra() -> None:
+    def missing() -> str:
+        raise MissingExtraError("a chart", "charts")
+
+    text = checked(report_page(Report("x", (Section("y", (Chart("calibration", missing),)),)))).text
+    assert "calibration: the extra 'charts' draws it" in text
