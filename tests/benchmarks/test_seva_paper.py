@@ -21,7 +21,9 @@ from factgym.benchmarks.seva.benchmark import data_sets
 from factgym.benchmarks.seva.collapse import RUNS, CollapseRow, PolicyRates, collapse_chart, simulate_collapse
 from factgym.benchmarks.seva.paper import facts, paper_outputs, paper_tables, reward
 from factgym.core.errors import ConfigError
-from factgym.rewards.seva import GROUNDED, LABELS, PROCESS, SevaGold, read_output, reward_of, score_output
+from factgym.rewards.seva.output import LABELS, read_output
+from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, reward_of
+from factgym.rewards.seva.scoring import SevaGold, score_output
 from perf.seva import make_items, measure_seva_reward
 
 
