@@ -188,6 +188,7 @@ def group_runs(runs: Iterable[Run], key: Callable[[Run], tuple[Any, str]]) -> li
     groups: list[tuple[Any, set[str], list[Run]]] = []
     for run in runs:
         agent, benchmark = key(run)
+        # The first group of the agent that lacks the benchmark takes the run.
         for group_agent, benchmarks, group in groups:
             if group_agent == agent and benchmark not in benchmarks:
                 benchmarks.add(benchmark)

@@ -94,6 +94,7 @@ class Judgement:
 
 def judge(rows: Sequence[AuditRow], reward: str) -> Judgement:
     """Judge one reward. Raises ConfigError when a row lacks it, or without an honest and an exploiting agent."""
+    # The bar is the weakest honest baseline, so that one strong reader cannot hide a hole below another.
     honest = min(_of(rows, "honest", reward), key=lambda row: _mean(row, reward))
     strongest = max(_of(rows, "exploiter", reward), key=lambda row: _mean(row, reward))
     bar, best = _mean(honest, reward), _mean(strongest, reward)

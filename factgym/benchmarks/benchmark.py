@@ -169,6 +169,7 @@ class Evaluation:
 
         Where all scripted baselines were played, the two of `reference` are compared instead.
         """
+        # The reference pair applies only to the default agents: a requested order is kept.
         chosen: Sequence[str] = names
         if reference and self.played and set(baselines(self.data_sets[0].env_id)) <= set(self.agents):
             chosen = reference

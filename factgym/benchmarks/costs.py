@@ -60,6 +60,7 @@ def cost(usage: Mapping[str, Any], price: Price) -> float | None:
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if prompt is None or completion is None:
         return None
+    # Cached tokens are part of the prompt: they are priced apart and never twice.
     cached = min(usage.get("cached_tokens") or 0, prompt)
     reread = price.input if price.cached_input is None else price.cached_input
     return math.fsum(((prompt - cached) * price.input, cached * reread, completion * price.output)) / PER

@@ -154,6 +154,7 @@ class _Group:
 
     def add(self, reward: float, gold: str | None, verdict: str | None) -> None:
         self.n += 1
+        # Welford: the squared deviations grow by the product of the step before and after the mean has moved.
         step = reward - self.mean
         self.mean += step / self.n
         self.squares += step * (reward - self.mean)
@@ -220,6 +221,7 @@ def chance_within(n: int, right: int, k: int) -> float:
     """
     if not (0 <= right <= n and 1 <= k <= n):
         raise ValueError(f"{k} of {n} samples, of which {right} are right")
+    # The share of the subsets of k samples that hold none of the right ones, subtracted from 1.
     return 1.0 - math.comb(n - right, k) / math.comb(n, k)
 
 

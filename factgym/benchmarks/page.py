@@ -59,6 +59,7 @@ def data_block(element_id: str, value: Any) -> str:
     Nothing in it can end the block or open a comment: `<`, `>`, `&` and everything outside ASCII are escapes.
     """
     body = json.dumps(value, separators=(",", ":"))
+    # JSON allows these escapes inside strings only, and outside strings the characters cannot occur.
     for char, escaped in _IN_SCRIPT:
         body = body.replace(char, escaped)
     return f'<script type="application/json" id="{element_id}">{body}</script>\n'

@@ -54,7 +54,7 @@ class Column:
     """One column. limit: characters of a cell on a terminal. page_only: left out on a terminal, where it does not fit."""
 
     name: str
-    left: bool = False
+    left_aligned: bool = False
     page_only: bool = False
     limit: int = 400
     min_width: int = 0
@@ -125,7 +125,7 @@ def make_table(
     heads = [
         column
         if isinstance(column, Column)
-        else Column(column, left=True, limit=name_limit, min_width=min_width)
+        else Column(column, left_aligned=True, limit=name_limit, min_width=min_width)
         if i == 0
         else Column(column)
         for i, column in enumerate(columns)
@@ -151,7 +151,7 @@ def paper_table(
     words: bool = False,
 ) -> Table:
     """Return a table of a paper with ours in it. words: all cells are text and left-aligned."""
-    heads = tuple(Column(name, left=words or i == 0) for i, name in enumerate(columns))
+    heads = tuple(Column(name, left_aligned=words or i == 0) for i, name in enumerate(columns))
     return Table(title, heads, tuple(rows), tuple(notes), source, kind, wrap=True)
 
 

@@ -141,7 +141,7 @@ def surface_table(summary: RunSummary, title: str) -> Table:
             name = f"{measure.label} ↓" if lower else measure.label
             cells = (surface.name if i == 0 else "", name, decimal(value.value), interval(value), Bar(value, lower))
             rows.append(cells)
-    columns = ("surface", Column("measure", left=True), "value", "95 % interval", "")
+    columns = ("surface", Column("measure", left_aligned=True), "value", "95 % interval", "")
     return make_table(title, columns, rows, min_width=12)
 
 
@@ -165,7 +165,7 @@ def _labels(summary: RunSummary) -> Table:
 def _pairs(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
     """Return names and values without a head."""
     rows = [(Styled(name, "dim"), value) for name, value in pairs]
-    columns = ("", Column("", left=True, limit=_NOTE_CHARS))
+    columns = ("", Column("", left_aligned=True, limit=_NOTE_CHARS))
     table = make_table(title, columns, rows, min_width=12, header=False)
     return replace(table, wrap=True)
 

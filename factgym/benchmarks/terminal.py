@@ -91,7 +91,7 @@ def render_table(table: Table) -> Group:
         column = table.columns[i]
         grid.add_column(
             printable(column.name, 40),
-            justify="left" if column.left else "right",
+            justify="left" if column.left_aligned else "right",
             no_wrap=not table.wrap,
             min_width=column.min_width or None,
         )

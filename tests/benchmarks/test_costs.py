@@ -224,7 +224,7 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
         ("[models.plain]", "[models.plain", "no valid TOML"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
+def test_an_invalid_price_table_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:
     path = tmp_path / "prices.toml"
     assert before in GOOD
     path.write_text(GOOD.replace(before, after))

@@ -379,7 +379,7 @@ def test_pieces_agree_with_marking_every_character(words: str, marks: list[tuple
 
 
 @pytest.mark.parametrize(
-    ("content", "reasoning", "message"),
+    ("content", "reasoning", "prose"),
     [
         ("<think>why</think>Well.<tool_call>{}</tool_call>", "why", "Well."),
         ("why</think>Well.", "why", "Well."),

@@ -290,11 +290,11 @@ def calibration_chart(curves: Sequence[NamedCurve] = ()) -> str:
     """Return the paper's curve and those with its buckets, with the boundaries of the reward's tiers, as SVG (figure 5)."""
     published = published_curve()
     lows = [bucket.low for bucket in published.buckets]
-    named = [("the paper’s 700 sentences", published)]
-    named += [(name, curve) for name, curve in curves if [bucket.low for bucket in curve.buckets] == lows]
+    curves_drawn = [("the paper’s 700 sentences", published)]
+    curves_drawn += [(name, curve) for name, curve in curves if [bucket.low for bucket in curve.buckets] == lows]
     drawn = [
         (name, [bucket.name for bucket in curve.buckets], [bucket.share for bucket in curve.buckets])
-        for name, curve in named
+        for name, curve in curves_drawn
     ]
     tiers = (1, DEFAULT_RULES.low_count, DEFAULT_RULES.high_count)
     return share_curves(drawn, "Right sentences by count", [lows.index(tier) - 0.5 for tier in tiers])
@@ -322,7 +322,7 @@ def _comparison(comparison: CorverComparison) -> Iterator[Part]:
         for i, part in enumerate(("accuracy", "refusal", "format")):
             rows.append(Row(("average" if i == 0 else "", part, *change(comparison.average[part]), "")))
     first, second = comparison.first[:24], comparison.second[:24]
-    heads = ("benchmark", Column("share", left=True), first[:9], second[:9], "change", "95 %", "p")
+    heads = ("benchmark", Column("share", left_aligned=True), first[:9], second[:9], "change", "95 %", "p")
     yield make_table(f"{second} against {first}: paired", heads, rows)
     if any(row.mcnemar for row in comparison.benchmarks.values()):
         yield Note("p: McNemar’s test of the accuracy.", fine=True)

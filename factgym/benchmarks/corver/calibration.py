@@ -141,6 +141,7 @@ def auc(pairs: Iterable[Pair]) -> float | None:
     wrong = sum(bad for bad, _ in tallies.values())
     if not right or not wrong:
         return None
+    # Mann-Whitney by counts in ascending order: a right sentence wins against every wrong one below, and half of the equal.
     below, wins = 0, 0.0
     for count in sorted(tallies):
         bad, good = tallies[count]

@@ -224,6 +224,7 @@ def decompose(raw: CorverReport, trained: CorverReport) -> tuple[Decomposition, 
     rows = []
     for name, group in pairs_by_benchmark(pairs(raw, trained)).items():
         n = len(group)
+        # Answers that both refuse change nothing, so the three groups add up to the whole gain exactly.
         unlocked = [(a, b) for a, b in group if a.refused and not b.refused]
         attempted = [(a, b) for a, b in group if not a.refused and not b.refused]
         withdrawn = [(a, b) for a, b in group if not a.refused and b.refused]

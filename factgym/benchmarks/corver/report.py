@@ -246,7 +246,8 @@ def label_of(run: Run) -> RunLabel:
     )
     reward = setting_name(config.get("reward"))
     judge = text_of(config.get("judge"))
-    if not judge and reward:  # Without one of its own a run reports the labels of its reward's judge.
+    # A run without a judge of its own reports the labels of its reward's judge.
+    if not judge and reward:
         judge = "reference" if reward.startswith("reference") else "boundary"
     counter, options = config.get("counter"), members(config.get("counter_options"))
     if counter is None and text_of(config.get("source")) == "synthetic":
@@ -333,6 +334,7 @@ def popularity_quarters(views: Mapping[Task, float]) -> list[tuple[str, float, f
     """
     values = list(views.values())
     cuts = [float(cut) for cut in np.quantile(np.asarray(values, np.float64), (0, 0.25, 0.5, 0.75, 1))]
+    # Quarters are numbered from 1; equal values at a bound make them uneven.
     quarters = dict(zip(views, popularity_quartiles(values), strict=True))
     rows = [
         (name, cuts[i], cuts[i + 1], {task for task, quarter in quarters.items() if quarter == i + 1})

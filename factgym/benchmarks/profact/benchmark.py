@@ -160,11 +160,11 @@ def evaluate(evaluation: Evaluation) -> Outcome:
     tables: tuple[Table, ...] = ()
     if evaluation.request.paper:
         limit = facts("setting")["max_questions"]
-        named = [(result.agent, result.report) for result in results]
+        rows = [(result.agent, result.report) for result in results]
         # Predictions as the paper compares them: no more questions than its own policy may pose.
-        named += [(f"{report.agent}, {limit} questions", report) for report in predicted(limit)]
-        names = distinct_names([(name, report.source) for name, report in named])
-        tables = paper_tables(dict(zip(names, (report for _, report in named), strict=True)))
+        rows += [(f"{report.agent}, {limit} questions", report) for report in predicted(limit)]
+        names = distinct_names([(name, report.source) for name, report in rows])
+        tables = paper_tables(dict(zip(names, (report for _, report in rows), strict=True)))
     sections = tuple(_sections(results, title, detailed=not evaluation.played))
     notes = evaluation.notes(_GENERATED_NOTE, {("exploiter", "oracle"): _ORACLE_NOTE})
     return Outcome(

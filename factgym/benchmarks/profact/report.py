@@ -345,6 +345,7 @@ def _ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _unanswered(answers: Answers[ClaimAnswer], seed: int) -> Estimate:
     """Return the share of all questions, its interval over claims."""
+    # A ratio of two sums over claims: claims without a question have no weight.
     posed = [row for row in answers.rows if row.questions]
     sums = np.array([(max(0, row.questions - row.answered), row.questions) for row in posed], np.float64).reshape(
         -1, 2

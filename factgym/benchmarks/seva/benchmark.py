@@ -251,7 +251,7 @@ def _label_tables(report: SevaReport) -> Iterator[Table]:
             for i, (group, share) in enumerate(groups.items()):
                 cells = (name if i == 0 else "", group, f"{share.n:,}", percent(share.value), interval(share, 2))
                 rows.append(Row(cells, ends_group=i + 1 == len(groups)))
-        columns = ("style", Column("claims that are", left=True), "supported", "rejected", "95 % interval")
+        columns = ("style", Column("claims that are", left_aligned=True), "supported", "rejected", "95 % interval")
         yield make_table("False positives by writing style", columns, rows, min_width=10)
 
     if report.diagnoses.counts:

@@ -161,6 +161,7 @@ _STEP = {
 def _group_rewards(rates: PolicyRates, size: int, rng: random.Random) -> tuple[list[float], list[float]]:
     """Return a group's rewards, process and binary. A fate: whether an output parses, and whether its label is right."""
     gold = SevaGold(rng.choice(LABELS))
+    # With chance `agreement` all samples of a prompt share one fate: only then can a binary group collapse.
     shared = _draw_fate(rates, rng) if rng.random() < rates.agreement else None
     process, binary = [], []
     for _ in range(size):

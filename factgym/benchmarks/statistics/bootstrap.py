@@ -105,6 +105,7 @@ class Bootstrap:
     @property
     def acceleration(self) -> float:
         """a: a sixth of the skewness of the jackknife's influence values; 0 where they are all equal."""
+        # Jackknife influence of each unit, scaled by the largest so that cubes neither overflow nor vanish.
         away = np.average(self.left_out, weights=self.counts) - self.left_out
         scale = float(np.abs(away).max(initial=0.0))
         if scale <= self._tolerance:
@@ -134,6 +135,7 @@ class Bootstrap:
         floor = 1 / len(self.replicates)
         if self.constant:
             return 1.0 if abs(self.observed - at) <= self._tolerance else floor
+        # Inverts the interval: the level whose BCa end lies at `at` solves the same equation for the normal quantile.
         past = self._quantile(at) - self.bias
         bend = 1 + self.acceleration * past
         if bend <= 0:
@@ -152,6 +154,7 @@ class Bootstrap:
 
     def _adjusted(self, z: float) -> float:
         """Return the level of the replicates' quantile for the normal quantile `z`, corrected for bias and acceleration."""
+        # Efron 1987, equation 6.8: z0 + (z0 + z) / (1 - a (z0 + z)), as a level of the replicates.
         shifted = self.bias + z
         bend = 1 - self.acceleration * shifted
         if bend <= 0:  # Past the pole of the correction: its limit.
@@ -194,6 +197,7 @@ def bootstrap(sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLE
     replicates = np.concatenate(
         [np.asarray(statistic(sums_of), np.float64) for sums_of in sample.resampled(resamples, rng)]
     )
+    # The jackknife in one step: the sums without a unit are the sums minus its row.
     left_out = np.asarray(statistic(sums - sample.rows), np.float64)
     observed = float(statistic(sums))
     if not (np.isfinite(observed) and np.isfinite(replicates).all() and np.isfinite(left_out).all()):
@@ -326,6 +330,7 @@ def _codes(golds: Sequence[str], predictions: Sequence[str | None], labels: Sequ
 def _sample(codes: Sequence[NDArray[np.int64]], labels: int, clusters: Sequence[Hashable] | None) -> Sample:
     """Items as rows that hold a 1 in their cell of each classifier's table."""
     cells = labels * (labels + 1)
+    # Column i * cells + c counts the items in cell c of classifier i: any score of tables is a function of the sums.
     cells_of = np.stack([code + i * cells for i, code in enumerate(codes)], axis=-1)
     if clusters is None:
         kinds, counts = np.unique(cells_of, axis=0, return_counts=True)

@@ -169,6 +169,7 @@ def matthews_counts(counts: Counts) -> Counts:
     """Matthews' correlation of each of a stack of tables; missing predictions are one more predicted label."""
     right, gold, _ = _margins(counts)
     predicted, n = counts.sum(-2), counts.sum((-2, -1))
+    # Gorodkin 2004: the covariance of gold and predicted indicators, over the geometric mean of their variances.
     shared = right.sum(-1) * n - (predicted[..., :-1] * gold).sum(-1)
     spread = (n**2 - (predicted**2).sum(-1)) * (n**2 - (gold**2).sum(-1))
     return _ratio(shared, np.sqrt(spread))
@@ -243,6 +244,7 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool], *, exact: bool | None
         fewer = min(first_only, second_only)
         p = min(1.0, 2 * float(bdtr(fewer, discordant, 0.5))) if discordant else 1.0
         return McNemar(first_only, second_only, float(fewer), p, True)
+    # Chi-square with continuity correction; its upper tail with one degree of freedom is erfc(sqrt(x / 2)).
     statistic = max(0, abs(first_only - second_only) - 1) ** 2 / discordant if discordant else 0.0
     return McNemar(first_only, second_only, statistic, math.erfc(math.sqrt(statistic / 2)), False)
 
@@ -284,6 +286,7 @@ def share_difference(first: Estimate, second: Estimate) -> Estimate:
     (a, a_low, a_high), (b, b_low, b_high) = (
         (share.value or 0.0, share.low or 0.0, share.high or 0.0) for share in (first, second)
     )
+    # Newcombe: the reach down combines the lower reach of b with the upper reach of a, and the other way round.
     down, up = math.hypot(b - b_low, a_high - a), math.hypot(b_high - b, a - a_low)
     return Estimate(b - a, max(-1.0, b - a - down), min(1.0, b - a + up), first.n + second.n)
 
@@ -303,6 +306,7 @@ def negative_bias(
         n += 1
     if n == 0:
         return NO_DATA
+    # One pseudo-item in each discordant cell keeps a length where every prediction is right.
     value, (up, down) = (over - under) / n, ((over + 1) / (n + 2), (under + 1) / (n + 2))
     reach = NormalDist().inv_cdf(0.5 + level / 2) * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
     low, high = max(-1.0, up - down - reach), min(1.0, up - down + reach)

@@ -55,6 +55,7 @@ def wilson(successes: int, n: int, level: float = LEVEL) -> Estimate:
 
 def _score_interval(share: float, n: int, level: float) -> Estimate:
     z = NormalDist().inv_cdf(0.5 + level / 2)
+    # Roots of (p - share)^2 = z^2 p (1 - p) / n in p: centre and half the distance of the two.
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # The bounds at 0 and 1 are exact; rounding must not push them past the value.
@@ -94,6 +95,7 @@ def ratio_interval(numerators: Sequence[float], denominators: Sequence[float], *
     share = math.fsum(top for top, _ in pairs) / total
     if share in (0.0, 1.0):
         return _score_interval(share, n, level)
+    # Linearisation: the residuals top - share * bottom have mean 0, and the ratio varies as their mean over the mean size.
     spread = math.fsum((top - share * bottom) ** 2 for top, bottom in pairs) / (total / n) ** 2
     return _t_interval(share, spread, n, (0.0, 1.0), level)
 
@@ -111,6 +113,7 @@ def macro_interval(parts: Sequence[Estimate], *, level: float = LEVEL) -> Estima
         return NO_DATA
     k = len(complete)
     mean = math.fsum(value for value, _, _ in complete) / k
+    # MOVER: the reach of a mean of independent parts is the root of the sum of their squared reaches, over k; each side apart.
     down = math.sqrt(math.fsum((value - low) ** 2 for value, low, _ in complete)) / k
     up = math.sqrt(math.fsum((high - value) ** 2 for value, _, high in complete)) / k
     return Estimate(mean, max(0.0, mean - down), min(1.0, mean + up), sum(part.n for part in parts))
@@ -192,6 +195,8 @@ class Series:
             return NO_DATA
         if len(set(sizes)) == 1:
             return mean_interval([top / bottom for top, bottom in zip(sums, sizes, strict=True)], bounds=bounds)
+        # Tasks of different sizes: each task enters as the mean plus its residual over the typical size, so that the t interval
+        # of these values is that of the ratio of the two sums.
         mean = math.fsum(sums) / math.fsum(sizes)
         typical = math.fsum(sizes) / len(sizes)
         around = [mean + (top - mean * bottom) / typical for top, bottom in zip(sums, sizes, strict=True)]

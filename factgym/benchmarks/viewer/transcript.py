@@ -81,6 +81,7 @@ def _cut_out(text: str, tags: tuple[str, str]) -> tuple[str, str]:
     """
     inside: list[str] = []
     outside: list[str] = []
+    # `at` is the end of the text that has been assigned to inside or outside.
     at = 0
     if tags == _THINK and 0 <= text.find(tags[1]) < text.find(tags[0]) % (len(text) + 1):
         at = text.find(tags[1]) + len(tags[1])
@@ -138,6 +139,7 @@ def marked_pieces(text: str, marks: Iterable[Mark]) -> list[Piece]:
     Pieces instead of offsets: Python counts characters and a browser counts UTF-16 units. A sweep over the borders keeps
     the number of open ranges of each mark.
     """
+    # Sweep over the borders in ascending order; `depth` counts the open ranges of each mark.
     opened: dict[int, list[str]] = {}
     closed: dict[int, list[str]] = {}
     for start, end, mark in marks:
@@ -146,17 +148,17 @@ def marked_pieces(text: str, marks: Iterable[Mark]) -> list[Piece]:
             opened.setdefault(start, []).append(mark)
             closed.setdefault(end, []).append(mark)
     depth: dict[str, int] = {}
-    pieces: list[Piece] = []
+    parts: list[Piece] = []
     last = 0
     for border in [*sorted({*opened, *closed}), len(text)]:
         if border > last:
-            pieces.append([text[last:border], "".join(sorted(mark for mark, n in depth.items() if n))])
+            parts.append([text[last:border], "".join(sorted(mark for mark, n in depth.items() if n))])
             last = border
         for mark in closed.get(border, ()):
             depth[mark] -= 1
         for mark in opened.get(border, ()):
             depth[mark] = depth.get(mark, 0) + 1
-    return pieces
+    return parts
 
 
 def quote_span(quote: str, text: str) -> tuple[int, int] | None:
