@@ -494,7 +494,7 @@ def test_a_proposal_is_shown_in_its_document(proposals: list[dict[str, Any]]) ->
             assert cards[span["document"]]["tags"] == ["search result"]
         assert marked(cards[span["document"]], "q") == expected
         listed = row(episode)
-        assert (listed["said"], listed["question"]) == (facts["answer"], facts["question"][:300])
+        assert (listed["verdict"], listed["question"]) == (facts["answer"], facts["question"][:300])
         assert listed["state"] == ("played" if facts["valid"] else "invalid")
     assert elsewhere
 

@@ -93,8 +93,8 @@ def test_filters_agree_with_the_records(browser: Chromium, page: str) -> None:
 
     metrics = [one["reward"]["metrics"] for one in episodes if not one["error"]]
     pair = [m for m in metrics if (m["gold_verdict"], m["verdict"]) == ("contradicted", "supported")]
-    expect("#gold=contradicted&said=supported", len(pair))
-    expect("#said=", sum(m["verdict"] is None for m in metrics))
+    expect("#gold=contradicted&verdict=supported", len(pair))
+    expect("#verdict=", sum(m["verdict"] is None for m in metrics))
     expect("#state=error", sum(one["error"] is not None for one in episodes))
     totals = [one["reward"]["total"] for one in episodes if not one["error"]]
     expect("#min=0.2&max=0.7", sum(0.2 - 1e-9 <= total <= 0.7 + 1e-9 for total in totals))

@@ -9,9 +9,9 @@ const DEEP = 6;
 function outcome(row) {
   if (row.state === "error") return [STATES.error, el("span", "muted", row.cause ? " " + label(row.cause) : "")];
   if (row.state === "unscored" || row.state === "invalid") return [STATES[row.state]];
-  if (row.state === "played") return [row.said ? label(row.said) : "played"];
-  if (row.state === "right") return [label(row.said)];
-  return [row.said ? label(row.said) : "no verdict", el("span", "muted", " instead of "), label(row.gold)];
+  if (row.state === "played") return [row.verdict ? label(row.verdict) : "played"];
+  if (row.state === "right") return [label(row.verdict)];
+  return [row.verdict ? label(row.verdict) : "no verdict", el("span", "muted", " instead of "), label(row.gold)];
 }
 
 function showDetail(row, detail, shared) {
@@ -56,7 +56,7 @@ function groupPart(row) {
 }
 
 function sampleCard(row, current) {
-  const shown = row.state === "error" ? label(row.cause) : row.said ? label(row.said) : STATES[row.state];
+  const shown = row.state === "error" ? label(row.cause) : row.verdict ? label(row.verdict) : STATES[row.state];
   const node = el("button", "sample " + row.state,
     el("span", "line", el("span", "num", el("span", "sign", SIGNS[row.state]), row.sample), el("b", "num", fixed(row.reward, 3))),
     el("span", "line muted", el("span", "about", shown), row.tokens === null ? null : el("span", "num", thousands(row.tokens) + " tok")));
@@ -69,7 +69,7 @@ function sampleCard(row, current) {
 function answerPart(detail) {
   if (!detail.answer.length && !detail.question) return [];
   const part = el("section", "", el("h2", "", "Answer to be checked"));
-  if (detail.question) part.append(said("question", detail.question));
+  if (detail.question) part.append(textBlock("question", detail.question));
   part.append(marked("answer", detail.answer));
   const key = legend(detail.answer, "um");
   if (key) part.append(key);
@@ -87,8 +87,8 @@ function answerPart(detail) {
 }
 
 function triplePart(triple) {
-  const part = el("section", "", el("h2", "", "Question"), said("answer", triple.question || "(none)"));
-  const rows = triple.answers.map(([role, text]) => el("li", "", roleOf(role), said("", text || "(none)")));
+  const part = el("section", "", el("h2", "", "Question"), textBlock("answer", triple.question || "(none)"));
+  const rows = triple.answers.map(([role, text]) => el("li", "", roleOf(role), textBlock("", text || "(none)")));
   const spans = triple.evidence.map(spanRow);
   return [part, el("section", "", el("h2", "", "Answer"), el("ul", "claims", ...rows)),
     spans.length ? el("section", "", el("h2", "", "Its evidence"), el("ul", "claims", ...spans)) : null];
@@ -122,7 +122,7 @@ function quoteLine(text, found) {
 function claimRow(claim) {
   const why = [claim.reason, claim.evidence.join(", ")].filter(Boolean).join(" \u00b7 ");
   return el("li", "", el("span", ["supported", "Attributable", "match"].includes(claim.status) ? "status held" : "status", label(claim.status)),
-    said("", claim.text), why ? el("span", "why", why) : null);
+    textBlock("", claim.text), why ? el("span", "why", why) : null);
 }
 
 function rewardPart(detail) {
@@ -178,7 +178,7 @@ function passageBody(pieces) {
     const to = whole(text, text.length - tail);
     return [[text.slice(0, from), ""], ["", "", to - from], [text.slice(to), ""]];
   });
-  const body = el("div", "said-text body");
+  const body = el("div", "text-block body");
   body.dir = "auto";
   for (const [text, marks, left] of shown) {
     if (left === undefined) body.append(...marked("", [[text, marks]]).childNodes);
@@ -202,7 +202,7 @@ function transcriptPart(detail, shared) {
 
 function folded(name, text, kind) {
   const peek = el("span", "peek", text.slice(0, whole(text, 140)).replace(/\s+/g, " "));
-  return el("details", "", el("summary", "", el("b", "", name), peek), said(kind, text));
+  return el("details", "", el("summary", "", el("b", "", name), peek), textBlock(kind, text));
 }
 
 function callCard(call) {
@@ -211,7 +211,7 @@ function callCard(call) {
   const kind = call.error ? "call failed" : "call";
   if (!isShort(call.arguments)) return el("div", kind, head, argumentsOf(call.arguments, 0));
   for (const [name, value] of Object.entries(call.arguments)) {
-    head.insertBefore(el("span", "arg", el("span", "muted", label(name) + " "), said("inline", scalar(value))), call.error ? head.lastChild : null);
+    head.insertBefore(el("span", "arg", el("span", "muted", label(name) + " "), textBlock("inline", scalar(value))), call.error ? head.lastChild : null);
   }
   return el("div", kind + " short", head);
 }
@@ -224,13 +224,13 @@ function isShort(value) {
 }
 
 function argumentsOf(value, depth) {
-  if (value === null || typeof value !== "object") return said("", scalar(value));
-  if (depth >= DEEP) return said("", JSON.stringify(value));
+  if (value === null || typeof value !== "object") return textBlock("", scalar(value));
+  if (depth >= DEEP) return textBlock("", JSON.stringify(value));
   if (Array.isArray(value)) {
     if (value.every((one) => one === null || typeof one !== "object")) {
       return value.length < 2 || value.every((one) => scalar(one).length < 24)
-        ? said("", value.map(scalar).join(", ") || "\u2013")
-        : el("ol", "", ...value.map((one) => el("li", "", said("", scalar(one)))));
+        ? textBlock("", value.map(scalar).join(", ") || "\u2013")
+        : el("ol", "", ...value.map((one) => el("li", "", textBlock("", scalar(one)))));
     }
     return el("ol", "", ...value.map((one) => el("li", "", argumentsOf(one, depth + 1))));
   }
@@ -250,7 +250,7 @@ function scalar(value) {
 function otherStep(step, before, shared) {
   const text = typeof step.text === "number" ? shared()[step.text] ?? "" : step.text;
   if (before) return el("div", "step", folded(step.role === "user" ? "Task" : "Instructions", text, ""));
-  const body = said("told", text);
+  const body = textBlock("told", text);
   const node = el("div", "step", el("header", "", step.role === "tool" || step.role === "user" ? "Result" : step.role || "message"), body);
   if (text.length > LONG) {
     body.classList.add("long");

@@ -12,7 +12,7 @@ const ORDERS = {
   task: ["by task", (a, b) => a.group[0].i - b.group[0].i || a.sample - b.sample, (row) => row.group.length > 1],
   spread: ["widest groups", (a, b) => b.spread - a.spread || a.group[0].i - b.group[0].i || a.sample - b.sample, (row) => row.group.length > 1],
 };
-const FILTERS = ["q", "gold", "said", "state", "cause", "sample", "sort", "min", "max"];
+const FILTERS = ["q", "gold", "verdict", "state", "cause", "sample", "sort", "min", "max"];
 
 function readRows() {
   const index = JSON.parse(byId("index").textContent);
@@ -23,7 +23,7 @@ function readRows() {
     return row;
   });
   groupRows(rows);
-  return { rows, golds: index.golds, said: index.said };
+  return { rows, golds: index.golds, verdicts: index.verdicts };
 }
 
 // Every row knows the samples of its task, in order, and how far apart their rewards are.
@@ -53,7 +53,7 @@ function fillSelect(id, options) {
 function fillFilters(data) {
   const states = Object.keys(STATES).filter((state) => data.rows.some((row) => row.state === state));
   fillSelect("gold", [["*", "any"], ...data.golds.map((one) => [one, label(one)])]);
-  fillSelect("said", [["*", "any"], ...data.said.map((one) => [one, label(one)]), ["", "none"]]);
+  fillSelect("verdict", [["*", "any"], ...data.verdicts.map((one) => [one, label(one)]), ["", "none"]]);
   fillSelect("state", [["*", "any"], ...states.map((one) => [one, STATES[one]])]);
   const causes = [...new Set(data.rows.map((row) => row.cause))].filter(Boolean).sort();
   fillSelect("cause", [["*", "any"], ...causes.map((one) => [one, label(one)])]);
@@ -62,14 +62,14 @@ function fillFilters(data) {
   byId("cause").parentNode.hidden = !causes.length;
   byId("sample").parentNode.hidden = samples.length < 2;
   byId("gold").parentNode.hidden = !data.golds.length;
-  byId("said").parentNode.hidden = !data.said.length;
-  byId("gold").closest(".row").hidden = !data.golds.length && !data.said.length;
+  byId("verdict").parentNode.hidden = !data.verdicts.length;
+  byId("gold").closest(".row").hidden = !data.golds.length && !data.verdicts.length;
   byId("sample").closest(".row").hidden = !causes.length && samples.length < 2;
   const orders = Object.entries(ORDERS).filter(([, [, , known]]) => !known || data.rows.some(known));
   fillSelect("sort", orders.map(([key, [name]]) => [key, name]));
 }
 
-const UNSET = { q: "", gold: "*", said: "*", state: "*", cause: "*", sample: "*", sort: "file", min: "", max: "" };
+const UNSET = { q: "", gold: "*", verdict: "*", state: "*", cause: "*", sample: "*", sort: "file", min: "", max: "" };
 
 function filterValues() {
   return Object.fromEntries(FILTERS.map((id) => [id, byId(id).value]));
@@ -88,7 +88,7 @@ function selectRows(rows, want) {
   const max = want.max === "" ? null : Number(want.max);
   const found = rows.filter((row) =>
     (want.gold === "*" || row.gold === want.gold) &&
-    (want.said === "*" || (row.said === want.said && (want.said !== "" || row.state === "silent"))) &&
+    (want.verdict === "*" || (row.verdict === want.verdict && (want.verdict !== "" || row.state === "silent"))) &&
     (want.state === "*" || row.state === want.state) &&
     (want.cause === "*" || row.cause === want.cause) &&
     (want.sample === "*" || String(row.sample) === want.sample) &&
@@ -101,7 +101,7 @@ function selectRows(rows, want) {
 function itemNode(row, place, total, chosen) {
   const node = el("div", "item " + row.state,
     el("div", "line", el("span", "id", row.task), nth(row), el("span", "score num", fixed(row.reward, 3))),
-    el("div", "line", el("span", "said", el("span", "sign", SIGNS[row.state]), ...outcome(row))),
+    el("div", "line", el("span", "outcome", el("span", "sign", SIGNS[row.state]), ...outcome(row))),
     el("span", "about", row.answer || row.question));
   node.id = "row" + row.i;
   node.dataset.i = String(row.i);

@@ -39,8 +39,8 @@ function whole(text, at) {
   return at > 0 && code >= 0xdc00 && code <= 0xdfff ? at - 1 : at;
 }
 
-function said(kind, text) {
-  const node = el("div", "said-text " + kind, text);
+function textBlock(kind, text) {
+  const node = el("div", "text-block " + kind, text);
   node.dir = "auto";
   return node;
 }
@@ -48,7 +48,7 @@ function said(kind, text) {
 const MARKS = { g: "gold fact", q: "submitted quote", u: "not carried by the evidence", m: "marked by the agent" };
 
 function marked(kind, pieces) {
-  const node = el("div", "said-text " + kind);
+  const node = el("div", "text-block " + kind);
   node.dir = "auto";
   for (const [text, marks] of pieces) {
     if (!marks) { put(node, text); continue; }

@@ -1,4 +1,4 @@
-// One turn of the policy: how the reply came about, what it said, what it called.
+// One turn of the policy: how the reply came about, its text and its calls.
 
 const USUAL_ENDS = ["stop", "tool_calls"];
 
@@ -12,10 +12,10 @@ function policyStep(step) {
   if (step.credit !== null && step.credit !== undefined) head.append(el("span", "gain", "credit " + fixed(step.credit, 3)));
   const node = el("div", "step policy", head);
   if (step.reasoning) node.append(folded("Reasoning", step.reasoning, "thought"));
-  if (step.text) node.append(said("prose", step.text));
+  if (step.text) node.append(textBlock("prose", step.text));
   if (step.calls.length) node.append(el("div", "calls", ...step.calls.map(callCard)));
-  if (step.raw) node.append(el("details", "raw", el("summary", "", "as written"), said("raw", step.raw)));
-  if (made.received) node.append(el("details", "raw", el("summary", "", "as received from the model"), said("raw", made.received)));
+  if (step.raw) node.append(el("details", "raw", el("summary", "", "as written"), textBlock("raw", step.raw)));
+  if (made.received) node.append(el("details", "raw", el("summary", "", "as received from the model"), textBlock("raw", made.received)));
   if (made.notes) node.append(el("details", "raw", el("summary", "", "notes"), el("div", "noted", argumentsOf(made.notes, 0))));
   return node;
 }

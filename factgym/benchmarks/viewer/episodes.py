@@ -22,7 +22,7 @@ from factgym.benchmarks.viewer.transcript import Mark, marked_pieces, quote_span
 from factgym.corpora.text import find_quote
 
 COLUMNS = (
-    *("task", "sample", "gold", "said", "reward", "turns", "state", "cause", "tokens", "seconds"),
+    *("task", "sample", "gold", "verdict", "reward", "turns", "state", "cause", "tokens", "seconds"),
     *("topic", "question", "answer"),
 )
 """Columns of a list row.

@@ -111,7 +111,7 @@ def _write(page: IO[str], run: Viewed, summary: RunSummary, rows: list[list[Any]
     style, script = asset(*_STYLES), asset(*_SCRIPTS)
     page.write(fill_template("page.html", _values(run, summary, _policy(style, script))))
     labels = {}
-    for key, column in (("golds", "gold"), ("said", "said")):
+    for key, column in (("golds", "gold"), ("verdicts", "verdict")):
         distinct = labels_in_order(row[COLUMNS.index(column)] for row in rows if row[COLUMNS.index(column)])
         # Of many different labels, which are answers, none can be filtered by.
         labels[key] = distinct if len(distinct) <= _MAX_LABELS else ()
