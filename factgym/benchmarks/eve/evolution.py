@@ -23,19 +23,19 @@ def summary_of(out: str | Path) -> dict[str, Any]:
     """
     out = Path(out)
     phases: dict[str, list[dict[str, Any]]] = {"proposer": [], "solver": []}
-    caveats: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for phase, rows in phases.items():
         while (path := out / phase / f"iteration-{len(rows) + 1}" / files.METRICS).exists():
             rows.append(files.read_json(path))
         manifest = out / phase / "iteration-1" / ROLLOUTS / files.MANIFEST
-        notes = files.read_json(manifest).get("caveats", ()) if manifest.exists() else ()
-        caveats |= {note: None for note in notes if isinstance(note, str)}
+        warnings = files.read_json(manifest).get("caveats", ()) if manifest.exists() else ()
+        notes |= {note: None for note in warnings if isinstance(note, str)}
     data = out / "data" / files.METRICS
     return {
         "proposer": phases["proposer"],
         "data": files.read_json(data) if data.exists() else None,
         "solver": phases["solver"],
-        "caveats": list(caveats),
+        "caveats": list(notes),
     }
 
 
