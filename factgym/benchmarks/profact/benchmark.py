@@ -49,7 +49,7 @@ from factgym.core.config import DATA_VARIABLE, Settings
 from factgym.core.errors import ConfigError
 from factgym.datasets.averitec import FactChecks, read_fact_checks
 from factgym.datasets.evidence import KNOWLEDGE_STORE
-from factgym.rewards.profact.matching import MAX_PREDICTIONS
+from factgym.rewards.profact.meteor import MAX_PREDICTIONS
 
 ENV = "profact"
 GENERATED, AVERITEC = "generated", "averitec"
