@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -256,19 +255,13 @@ def _token_sizes(tokenizer: Any) -> dict[int, int] | None:
 
 
 def _add_size(tokenizer: Any, sizes: dict[int, int], token: int) -> int:
+    from tokenizers.pre_tokenizers import ByteLevel
+
     added = tokenizer.added_tokens_decoder.get(token)
     written = tokenizer.convert_ids_to_tokens(token) or ""
     # Decoding leaves special tokens out, and copies tokens that are not written in the byte alphabet.
-    size = len(written) if _byte_alphabet().issuperset(written) else len(written.encode())
+    size = len(written) if set(written).issubset(ByteLevel.alphabet()) else len(written.encode())
     return sizes.setdefault(token, 0 if added is not None and added.special else size)
-
-
-@cache
-def _byte_alphabet() -> frozenset[str]:
-    """The characters that byte-level tokenizers write bytes with."""
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    return frozenset(ByteLevel.alphabet())
 
 
 def _incremental_offsets(tokenizer: Any, ids: Sequence[int]) -> list[tuple[int, int]]:

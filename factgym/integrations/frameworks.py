@@ -135,9 +135,13 @@ def _settings(cls: type[Any], values: Mapping[str, Any]) -> Iterator[Setting]:
         default, description = values.get(name, class_default), descriptions.get(name, "")
         if default is _REQUIRED:
             continue
-        if (nested := _nested_config(hints[name], default)) is not None:
-            inner = tuple(_settings(nested, {} if default is None else _field_values(default)))
-            yield Setting(name, nested, default, description, inner)
+        arms = get_args(hints[name]) or (hints[name],)
+        nested = [arm for arm in arms if isinstance(arm, type) and dataclasses.is_dataclass(arm)]
+        if any(default is None or type(default) is arm for arm in nested) and (
+            _REQUIRED not in _defaults(nested[0]).values()
+        ):
+            inner = tuple(_settings(nested[0], {} if default is None else _field_values(default)))
+            yield Setting(name, nested[0], default, description, inner)
         elif (hint := _plain_hint(hints[name], default)) is not None:
             yield Setting(name, hint, default, description)
 
@@ -162,14 +166,6 @@ def _defaults(cls: type[Any]) -> dict[str, Any]:
 
 def _field_values(config: Any) -> dict[str, Any]:
     return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-
-
-def _nested_config(hint: Any, default: Any) -> type[Any] | None:
-    """The dataclass of a setting that is a small configuration; all of its fields have defaults."""
-    classes = [arm for arm in (get_args(hint) or (hint,)) if isinstance(arm, type) and dataclasses.is_dataclass(arm)]
-    if not any(default is None or type(default) is cls for cls in classes):
-        return None
-    return None if _REQUIRED in _defaults(classes[0]).values() else classes[0]
 
 
 def _plain_hint(hint: Any, default: Any) -> Any:

@@ -206,19 +206,18 @@ class ToolInfos:
     def of(self, schemas: Sequence[ToolSchema]) -> tuple[ToolInfo, ...]:
         """Return the tools of the schemas."""
         last, infos = self._last
-        if last is not schemas:
-            infos = tuple([self._info(schema) for schema in schemas])
-            if isinstance(schemas, tuple):  # a list may change
-                self._last = (schemas, infos)
-        return infos
-
-    def _info(self, schema: ToolSchema) -> ToolInfo:
-        for converted, info in self._infos:
-            if converted is schema or converted == schema:
-                return info
-        info = tool_info(schema)
-        self._infos.append((schema, info))
-        return info
+        if last is schemas:
+            return infos
+        tools = []
+        for schema in schemas:
+            info = next((info for converted, info in self._infos if converted is schema or converted == schema), None)
+            if info is None:
+                info = tool_info(schema)
+                self._infos.append((schema, info))
+            tools.append(info)
+        if isinstance(schemas, tuple):  # a list may change
+            self._last = (schemas, tuple(tools))
+        return tuple(tools)
 
 
 # The solver plays the episode and leaves it in the sample's store.
@@ -368,9 +367,33 @@ def task_of(env_id: str) -> Callable[..., Task]:
 
     def make_task(**settings: Any) -> Task:
         try:
-            return _task(entry.id, settings)
+            arguments = task_arguments(entry.id, settings)
+            session = Session(entry.id, **arguments)
+            env, names = session.env, metric_names(session)
+            samples = [
+                Sample(
+                    id=row["task"],
+                    input=[chat_message(message, {}, token_hex(11)) for message in row["prompt"]],
+                    metadata={"env": row["env"], "task": row["task"], "index": row["index"]},
+                )
+                for row in rows(entry.id, arguments)
+            ]
         except FactgymError as error:
             raise PrerequisiteError(f"factgym/{entry.id}: {error}") from error
+        return Task(
+            dataset=MemoryDataset(samples, name=entry.id),
+            solver=play_episode(entry.id, dict(settings)),
+            scorer=episode_reward(names),
+            metrics={name: [mean(), stderr()] for name in names},
+            name=entry.id,
+            version=entry.version,
+            metadata={
+                "factgym": factgym.__version__,
+                "env": entry.versioned,
+                "tasks": env.tasks.fingerprint(),
+                "prompts": env.prompt_hashes(),
+            },
+        )
 
     parameters = [
         inspect.Parameter(
@@ -385,34 +408,6 @@ def task_of(env_id: str) -> Callable[..., Task]:
     make_task.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     registered: Callable[..., Task] = task(name=entry.id)(make_task)
     return registered
-
-
-def _task(env_id: str, settings: Mapping[str, Any]) -> Task:
-    arguments = task_arguments(env_id, settings)
-    session = Session(env_id, **arguments)
-    env, names = session.env, metric_names(session)
-    samples = [
-        Sample(
-            id=row["task"],
-            input=[chat_message(message, {}, token_hex(11)) for message in row["prompt"]],
-            metadata={"env": row["env"], "task": row["task"], "index": row["index"]},
-        )
-        for row in rows(env_id, arguments)
-    ]
-    return Task(
-        dataset=MemoryDataset(samples, name=env_id),
-        solver=play_episode(env_id, dict(settings)),
-        scorer=episode_reward(names),
-        metrics={name: [mean(), stderr()] for name in names},
-        name=env_id,
-        version=env.env_spec.version,
-        metadata={
-            "factgym": factgym.__version__,
-            "env": env.env_spec.versioned,
-            "tasks": env.tasks.fingerprint(),
-            "prompts": env.prompt_hashes(),
-        },
-    )
 
 
 for _env_id in list_envs():

@@ -188,11 +188,27 @@ class Rollout:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[types.CallToolResult, bool]:
         """Play a call; return its result, and whether other tools are open now."""
+        session = self.session
         async with self._sequential:
             before = self._tool_names()
             text = await self._step(name, arguments)
             self._record_if_over()
-            return self._result(text), before != self._tool_names()
+            turns = session.env.episode.turns
+            error = turns[-1].error
+            meta: dict[str, Any] = {
+                "task": session.task,
+                "stage": session.env.stage,
+                "error": error,
+                "turns_left": session.env.config.max_turns - len(turns),
+            }
+            content: list[Any] = [types.TextContent(text=text)]
+            if session.done:
+                meta["stop"] = session.stop
+                if self.episodes.show_reward:
+                    meta["report"] = session.close().to_dict()
+                    content.append(types.TextContent(text=f"Reward report: {encode_json(meta['report'])}"))
+            result = types.CallToolResult(content=content, is_error=error is not None, _meta={META: meta})
+            return result, before != self._tool_names()
 
     def _tool_names(self) -> list[str] | None:
         """The names of the tools that are open; None when the episode is over."""
@@ -212,24 +228,6 @@ class Rollout:
         self._last_step = time.perf_counter()
         act.step_seconds = self._last_step - start
         return text
-
-    def _result(self, text: str) -> types.CallToolResult:
-        session = self.session
-        turns = session.env.episode.turns
-        error = turns[-1].error
-        meta: dict[str, Any] = {
-            "task": session.task,
-            "stage": session.env.stage,
-            "error": error,
-            "turns_left": session.env.config.max_turns - len(turns),
-        }
-        content: list[Any] = [types.TextContent(text=text)]
-        if session.done:
-            meta["stop"] = session.stop
-            if self.episodes.show_reward:
-                meta["report"] = session.close().to_dict()
-                content.append(types.TextContent(text=f"Reward report: {encode_json(meta['report'])}"))
-        return types.CallToolResult(content=content, is_error=error is not None, _meta={META: meta})
 
     def _record_if_over(self) -> None:
         if not self.session.done or self._recorded:

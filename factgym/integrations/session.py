@@ -92,7 +92,14 @@ class Session:
         return message_texts(await self.step_async(self._call_message(name, arguments)))
 
     def _call_message(self, name: str, arguments: Mapping[str, Any] | str) -> Message:
-        text = arguments if isinstance(arguments, str) else _encode_arguments(arguments)
+        if isinstance(arguments, str):
+            text = arguments
+        else:
+            try:
+                text = encode_json(dict(arguments))
+            except (TypeError, ValueError):
+                # A value that is no JSON (NaN, an object of the framework's) becomes NaN, which the parser refuses.
+                text = json.dumps(dict(arguments), default=lambda _: math.nan, skipkeys=True)
         call_id = f"call_{len(self.env.episode.turns)}"
         return {
             "role": "assistant",
@@ -264,14 +271,6 @@ def self_contained() -> list[str]:
 def message_texts(messages: Sequence[Message]) -> str:
     """The messages' texts, with an empty line between two."""
     return "\n\n".join(message["content"] or "" for message in messages)
-
-
-def _encode_arguments(arguments: Mapping[str, Any]) -> str:
-    """JSON text; a value that is no JSON (NaN, an object of the framework's) becomes NaN, which the parser refuses."""
-    try:
-        return encode_json(dict(arguments))
-    except (TypeError, ValueError):
-        return json.dumps(dict(arguments), default=lambda _: math.nan, skipkeys=True)
 
 
 def play_oracle(env: Env[Any]) -> list[Any] | None:

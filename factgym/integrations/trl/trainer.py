@@ -317,15 +317,14 @@ class DenseCredit(StopWhenDone):
                 credit, returns, own_reward = spread.credit, spread.returns, env.session.reward or 0.0
             # The share of other reward functions belongs to the whole completion.
             returns = returns + (reward - own_reward)
-            group = self._group_key(row) if self.credit == "hrpo" else (start + index) // group_size
+            group: Hashable = (start + index) // group_size
+            if self.credit == "hrpo":
+                if self.group_column not in row:
+                    raise ConfigError(
+                        f"credit='hrpo' compares rows that agree in the column {self.group_column!r}, and the dataset "
+                        f"has {', '.join(row)}.{did_you_mean(self.group_column, row)} Add it, or set group_column."
+                    )
+                value = row[self.group_column]
+                group = tuple(value) if isinstance(value, list) else value
             rows.append(Row(credit, returns, mask, reward, advantages[index], group))
         return rows
-
-    def _group_key(self, row: Any) -> Hashable:
-        if self.group_column not in row:
-            raise ConfigError(
-                f"credit='hrpo' compares rows that agree in the column {self.group_column!r}, and the dataset has "
-                f"{', '.join(row)}.{did_you_mean(self.group_column, row)} Add it, or set group_column."
-            )
-        value = row[self.group_column]
-        return tuple(value) if isinstance(value, list) else value

@@ -36,6 +36,8 @@ from factgym.integrations.verifiers.task import (
     episode_result,
 )
 
+_default_certificates = cache(ssl.create_default_context)
+
 _STOP_CONDITIONS = {"turn_limit": "max_turns"}
 """Stop reason -> verifiers' stop condition, where it has one that marks the trace as truncated."""
 
@@ -97,11 +99,6 @@ class FactHarness(vf.Harness[FactHarnessConfig]):
             timeout=self.config.request_timeout,
             http_client=DefaultAsyncHttpxClient(verify=verify, trust_env=False),
         )
-
-
-@cache
-def _default_certificates() -> ssl.SSLContext:
-    return ssl.create_default_context()
 
 
 async def _play(

@@ -27,6 +27,7 @@ from verl.experimental.agent_loop.tool_parser import ToolParser
 from verl.tools.schemas import OpenAIFunctionToolSchema
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.utils.tokenizer import normalize_token_ids
+from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from factgym.agents.sampling import split_reasoning
 from factgym.core.action import parse_action
@@ -105,23 +106,18 @@ class ReplyParser:
         if self.format == HERMES:
             content, calls = _hermes_calls(env, text, answer)
         else:
-            content, calls = await self._verl_calls(answer, ids, schemas)
+            try:
+                # verl's type for schemas has fewer fields than JSON Schema, and its parsers read no others.
+                tools = [OpenAIFunctionToolSchema.model_validate(schema) for schema in schemas]
+                content, functions = await self._parser.extract_tool_calls(list(ids), tools)
+                calls = [{"name": call.name, "arguments": json.loads(call.arguments)} for call in functions]
+                content = content.strip()
+            except Exception:  # noqa: BLE001 - a text that a parser cannot read is refused by the environment
+                content, calls = answer, []
         parsed: dict[str, Any] = {"content": content, "tool_calls": [{"function": call} for call in calls]}
         if reasoning:
             parsed["reasoning_content"] = reasoning
         return policy_message(parsed, text, turn)
-
-    async def _verl_calls(
-        self, answer: str, ids: Sequence[int], schemas: Sequence[ToolSchema]
-    ) -> tuple[str, list[dict[str, Any]]]:
-        try:
-            # verl's type for schemas has fewer fields than JSON Schema, and its parsers read no others.
-            tools = [OpenAIFunctionToolSchema.model_validate(schema) for schema in schemas]
-            content, functions = await self._parser.extract_tool_calls(list(ids), tools)
-            calls = [{"name": function.name, "arguments": json.loads(function.arguments)} for function in functions]
-        except Exception:  # noqa: BLE001 - a text that a parser cannot read is refused by the environment
-            return answer, []
-        return content.strip(), calls
 
 
 def _hermes_calls(env: Env[Any], text: str, answer: str) -> tuple[str, list[dict[str, Any]]]:
@@ -257,9 +253,16 @@ class FactAgentLoop(AgentLoopBase):
         super().__init__(*args, **kwargs)
         if not self.config.trainer.get("use_v1", True):
             raise ConfigError("the agent loop 'factgym' is for verl's trainer: set trainer.use_v1=true")
-        # verl 0.9.0 makes a builder only where `data.continuous_token.enable` says so.
-        builder: Any = self.continuous_token_builder or _token_builder(self)
-        self._builder = builder
+        model, builder = self.config.actor_rollout_ref.model, self.continuous_token_builder
+        if builder is None:  # verl 0.9.0 makes one only with `data.continuous_token.enable`
+            builder = create_continuous_token_builder(
+                self.tokenizer,
+                model_family="auto",
+                model_path=model.path,
+                tokenizer_name_or_path=model.get("tokenizer_path"),
+                chat_template_kwargs=self.apply_chat_template_kwargs,
+            )
+        self._builder: Any = builder
         # The builder's method that appends tokens of the environment: verl 0.9.0 and 0.9.1 name it differently.
         self._merge: Callable[..., Any] = (
             getattr(builder, "merge_context_tokens", None) or builder.merge_non_assistant_tokens
@@ -472,16 +475,3 @@ class _Rollout:
 
     async def _in_executor(self, work: Callable[[], Any]) -> Any:
         return await self.loop.loop.run_in_executor(None, work)
-
-
-def _token_builder(loop: Any) -> Any:
-    from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
-
-    model = loop.config.actor_rollout_ref.model
-    return create_continuous_token_builder(
-        loop.tokenizer,
-        model_family="auto",
-        model_path=model.path,
-        tokenizer_name_or_path=model.get("tokenizer_path"),
-        chat_template_kwargs=loop.apply_chat_template_kwargs,
-    )

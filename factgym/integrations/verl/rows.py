@@ -50,7 +50,14 @@ def table(env_id: str, *, limit: int | None = None, start: int = 0, columns: Seq
     env = make(env_id, **config)
     rows = []
     for row in task_rows(env_id, config, limit=limit, start=start):
-        values = _view_values(env, row["index"], columns) if columns else {}
+        view = env.view_task(env.tasks[row["index"]]) if columns else {}
+        values = {key: value for key, value in view.items() if isinstance(value, _PLAIN_TYPES)}
+        for name in columns:
+            if name not in values:
+                raise ConfigError(
+                    f"a task has no plain value {name!r}.{did_you_mean(name, values)} It has {', '.join(values)}; "
+                    "other columns are added to the parquet file."
+                )
         rows.append(
             {
                 "data_source": env.env_spec.id,
@@ -58,22 +65,10 @@ def table(env_id: str, *, limit: int | None = None, start: int = 0, columns: Seq
                 "prompt": [{"role": message["role"], "content": message["content"]} for message in row["prompt"]],
                 "reward_model": {"style": "rule", "ground_truth": ""},
                 "extra_info": {"env": row["env"], "task": row["task"], "index": row["index"], "settings": settings},
-                **values,
+                **{name: values[name] for name in columns},
             }
         )
     return pa.Table.from_pylist(rows)
-
-
-def _view_values(env: Env[Any], index: int, columns: Sequence[str]) -> dict[str, Any]:
-    view = env.view_task(env.tasks[index])
-    plain = {key: value for key, value in view.items() if isinstance(value, _PLAIN_TYPES)}
-    for name in columns:
-        if name not in plain:
-            raise ConfigError(
-                f"a task has no plain value {name!r}.{did_you_mean(name, plain)} It has {', '.join(plain)}; "
-                "other columns are added to the parquet file."
-            )
-    return {name: plain[name] for name in columns}
 
 
 def write_rows(
