@@ -67,8 +67,6 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/cli",
         "factgym/rewards",
         "factgym/rewards/seva",
-        "factgym/training",
-        "factgym/training/seva",
     ]
 )
 """Folders in which `UNCLEAR_NAMES` are still bound. To shrink, never to grow."""

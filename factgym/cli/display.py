@@ -1,82 +1,172 @@
-"""The live line of `factgym eval`: done, running, reward so far, tokens a second, errors, time left."""
+"""A long command on a terminal: its live status, and how it is stopped from outside and continued."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import threading
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Self
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from factgym.agents.rollout.jobs import Progress
+import typer
+
+from factgym.core.errors import ConfigError, FactgymError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from factgym.agents.rollout.jobs import Progress
+
+ResultT = TypeVar("ResultT")
+
 REFRESH_SECONDS = 0.25
 LOG_SECONDS = 30.0
-"""How often a line is printed where there is no terminal to draw on."""
+"""Interval of status lines without a terminal."""
 
 
 class Display(AbstractContextManager["Display"]):
-    """Draws the counters of a run while it goes on. A thread of its own reads them; the run never waits for it."""
+    """Draws the counters of a run from a thread of its own, so that the run never waits for it."""
 
     def __init__(self, console: Console, label: str) -> None:
+        self.progress: Any = None
+        self.started = time.monotonic()
         self._console = console
         self._label = label
-        self.progress: Progress | None = None
-        self._over = threading.Event()
+        self._done = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
 
-    def watch(self, progress: Progress) -> None:
-        """Show these counters from now on."""
+    def watch(self, progress: Any) -> None:
+        """Set the counters to draw."""
         self.progress = progress
+
+    def line(self) -> str | None:
+        """The status as text; None before there is one."""
+        return None if self.progress is None else status(self.progress)
+
+    def render(self, line: str) -> Any:
+        """The status for a terminal."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        counters = self.progress
+        bar = ProgressBar(max(counters.total, 1), counters.before + counters.done, width=40)
+        return Group(Text(self._label, style="bold", no_wrap=True, overflow="ellipsis"), bar, Text(line))
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._over.set()
+        self._done.set()
         self._thread.join()
 
     def _draw(self) -> None:
-        if self._console.is_terminal:
-            self._draw_live()
-            return
-        while not self._over.wait(LOG_SECONDS):
-            if self.progress is not None:
-                self._console.print(f"{self._label}: {status(self.progress)}", markup=False, soft_wrap=True)
-
-    def _draw_live(self) -> None:
         from rich.live import Live
 
+        if not self._console.is_terminal:
+            prefix = f"{self._label}: " if self._label else ""
+            while not self._done.wait(LOG_SECONDS):
+                if (line := self.line()) is not None:
+                    self._console.print(f"{prefix}{line}", markup=False, soft_wrap=True)
+            return
         with Live(console=self._console, transient=True, auto_refresh=False) as live:
-            while not self._over.wait(REFRESH_SECONDS):
-                if self.progress is not None:
-                    live.update(self._line(self.progress), refresh=True)
-
-    def _line(self, progress: Progress) -> Any:
-        from rich.console import Group
-        from rich.progress_bar import ProgressBar
-        from rich.text import Text
-
-        bar = ProgressBar(total=max(progress.total, 1), completed=progress.before + progress.done, width=40)
-        return Group(Text(self._label, style="bold", no_wrap=True, overflow="ellipsis"), bar, Text(status(progress)))
+            while not self._done.wait(REFRESH_SECONDS):
+                if (line := self.line()) is not None:
+                    live.update(self.render(line), refresh=True)
 
 
 def status(progress: Progress) -> str:
-    """The counters in words: `120/200 done · 64 running · reward 0.512 · 3 errors · 1,204 tokens/s · 0:41 left`."""
+    """The counters as text: `120/200 done · 64 running · reward 0.512 · 3 errors · 1,204 tokens/s · 0:41 left`."""
     parts = [f"{progress.before + progress.done:,}/{progress.total:,} done", f"{progress.running:,} running"]
     if progress.reward is not None:
         parts.append(f"reward {progress.reward:.3f}")
     parts.append(f"{progress.errors:,} error{'s' * (progress.errors != 1)}")
     if progress.tokens and progress.seconds > 0:
         parts.append(f"{progress.tokens / progress.seconds:,.0f} tokens/s")
-    if (left := progress.seconds_left) is not None:
-        parts.append(f"{_clock(left)} left")
+    if progress.seconds_left is not None:
+        minutes, seconds = divmod(int(progress.seconds_left + 0.5), 60)
+        hours, minutes = divmod(minutes, 60)
+        clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+        parts.append(f"{clock} left")
     return " · ".join(parts)
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+class Termination:
+    """Makes SIGTERM, which clusters send before they kill, end a run as Ctrl-C does; a context manager."""
+
+    def __init__(self) -> None:
+        self._cancel: Callable[[], object] | None = None
+
+    def watch(self) -> None:
+        """From now on, cancel the running task."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+
+    def _terminate(self, *_: object) -> None:
+        if self._cancel is None:
+            raise KeyboardInterrupt
+        self._cancel()
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGTERM, self._terminate)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)
+
+
+Stop = BaseException | None
+"""The exception that stopped a run; None where it ended by itself."""
+
+
+def run_displayed(
+    console: Console, label: str, run: Callable[[Callable[[Progress], None]], ResultT]
+) -> tuple[ResultT | None, Stop]:
+    """Run with a live status; return the result, or the exception that stopped it after its beginning.
+
+    run: takes `on_start`, as `collect` does. An exception before the first episode is raised.
+    """
+    with Display(console, label) as display, Termination() as termination:
+
+        def on_start(progress: Progress) -> None:
+            display.watch(progress)
+            termination.watch()
+
+        try:
+            return run(on_start), None
+        except (KeyboardInterrupt, asyncio.CancelledError) as stop:
+            if display.progress is None:
+                raise typer.Exit(130) from None
+            return None, stop
+        except FactgymError as stop:
+            if display.progress is None or isinstance(stop, ConfigError):
+                raise
+            return None, stop
+
+
+def raise_stop(console: Console, stop: Stop, folder: Path, hint: str = "--resume") -> None:
+    """End a command that was stopped: exit code 130 after an interrupt, else its error. hint: options to continue."""
+    if stop is None:
+        return
+    finished = f"Finished parts are in {folder}; continue with {hint}"
+    if isinstance(stop, FactgymError):
+        raise FactgymError(f"{stop}. {finished}") from stop
+    console.print(f"Stopped. {finished}", markup=False, soft_wrap=True)
+    raise typer.Exit(130)
+
+
+@contextmanager
+def resumable(console: Console, folder: Path) -> Iterator[None]:
+    """Run a loop whose finished parts stay on disk when it is stopped."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except (KeyboardInterrupt, FactgymError) as stop:
+        raise_stop(console, stop, folder)

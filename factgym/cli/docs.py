@@ -34,12 +34,12 @@ def card(entry: EnvSpec) -> str:
 def pages(root: Path) -> dict[Path, str]:
     """Path -> text of every generated page."""
     readme = (root / "README.md").read_text("utf-8")
-    head, _, rest = readme.partition(START)
-    tail = rest.partition(END)[2]
-    found = {root / "README.md": f"{head}{START}\n{table()}\n{END}{tail}"}
+    head, _, generated = readme.partition(START)
+    tail = generated.partition(END)[2]
+    texts = {root / "README.md": f"{head}{START}\n{table()}\n{END}{tail}"}
     for env_id in list_envs():
-        found[root / "docs" / "environments" / f"{env_id}.md"] = card(spec(env_id))
-    return found
+        texts[root / "docs" / "environments" / f"{env_id}.md"] = card(spec(env_id))
+    return texts
 
 
 def main() -> None:

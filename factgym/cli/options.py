@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they become an environment's configuration."""
+"""Options that several commands share, and how they become configurations."""
 
 from __future__ import annotations
 
@@ -15,50 +15,75 @@ from factgym.core.registry import make
 if TYPE_CHECKING:
     from factgym.benchmarks.costs import PriceTable
 
+KeyValues = list[str] | None
+
+
+def key_value(help_text: str) -> Any:
+    """A repeatable option KEY=VALUE."""
+    return typer.Option(metavar="KEY=VALUE", help=f"{help_text} Repeatable.")
+
+
 EnvId = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENV", help="An environment (`factgym list` shows them), or package.module:name of your own."
-    ),
+    str, typer.Argument(metavar="ENV", help="An environment (see `factgym list`), or package.module:name of your own.")
 ]
-Split = Annotated[str | None, typer.Option(help="Which split; `factgym info ENV` shows them.")]
-Reward = Annotated[str | None, typer.Option(help="Which reward, for example r0, gated or v2.")]
+Split = Annotated[str | None, typer.Option(help="Split of the tasks; `factgym info ENV` lists them.")]
+Reward = Annotated[
+    str | None, typer.Option(help="Reward, for example r0, gated or v2; `factgym info ENV` lists them.")
+]
 DataPath = Annotated[str | None, typer.Option("--path", help="Folder or file of an environment over your own data.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, for example --set haystack=true. Repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, such as --set haystack=true. Repeatable."),
 ]
-Prices = Annotated[
-    Path | None, typer.Option(help="Your price table (TOML or JSON), by which tokens are shown as money.")
-]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the tasks and their order.")]
 Tasks = Annotated[
-    Path | None,
-    typer.Option("--tasks", help="Only the tasks that this file names: a tasks.txt or kept.jsonl of a filter."),
+    Path | None, typer.Option("--tasks", help="Only the tasks in this file: tasks.txt or kept.jsonl of a filter.")
 ]
-Ray = Annotated[
-    str | None, typer.Option("--ray", metavar="ADDRESS", help="Spread over a Ray cluster: HOST:PORT, auto or local.")
+Resume = Annotated[bool, typer.Option("--resume", help="Continue in the folder, if it is not empty.")]
+Prices = Annotated[Path | None, typer.Option(help="A price table (TOML or JSON), to show tokens as money.")]
+
+BaseUrl = Annotated[str | None, typer.Option(help="URL of the server of openai:MODEL.")]
+Temperature = Annotated[float | None, typer.Option(help="Sampling temperature of a model; 0 is greedy.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Maximum tokens of one reply of a model.")]
+AgentSettings = Annotated[KeyValues, key_value("Any other setting of the agent, such as --agent-set top_p=0.9.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")]
+Timeout = Annotated[float | None, typer.Option(help="Seconds after which an episode ends with an error.")]
+MaxErrors = Annotated[
+    int | None, typer.Option(min=0, help="Stop after this many infrastructure errors in a row (0: never).")
 ]
-RayWorkers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default all that fit.")]
+Ray = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Use a Ray cluster: HOST:PORT, auto or local.")]
+RayWorkers = Annotated[int | None, typer.Option(min=1, help="Worker processes; by default as many as fit.")]
 RayGpus = Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Chooses the tasks and their order.")]
 
 
-def make_env(
-    env_id: str,
-    settings: list[str] | None = None,
-    *,
-    split: str | None = None,
-    reward: str | None = None,
-    path: str | None = None,
-) -> Env[Any]:
-    """The environment with the given options."""
-    config = parse_settings(settings or [])
-    named = {"split": split, "reward": reward, "path": path}
-    return make(env_id, **{**config, **{key: value for key, value in named.items() if value is not None}})
+def parse_settings(settings: list[str], option: str = "--set") -> dict[str, Any]:
+    """`["haystack=true", "index=bm25"]` as values: JSON where it is JSON, else text."""
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{option} takes KEY=VALUE, not {setting!r:.80}")
+        try:
+            values[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            values[key] = text
+    return values
+
+
+def agent_settings(settings: KeyValues, **named: Any) -> dict[str, Any]:
+    """Settings of an agent: those of --agent-set, and the named options that were given."""
+    values = parse_settings(settings or [], "--agent-set")
+    return values | {name: value for name, value in named.items() if value is not None}
+
+
+def make_env(env_id: str, settings: KeyValues = None, **named: str | None) -> Env[Any]:
+    """The environment with the settings of --set and the named options that were given."""
+    values = parse_settings(settings or [])
+    return make(env_id, **{**values, **{name: value for name, value in named.items() if value is not None}})
 
 
 def chosen_tasks(env: Env[Any], tasks: Path | None, ray: str | None) -> Env[Any]:
-    """The environment over the tasks that a file names, all of them where there is none."""
+    """The environment over the tasks of a file, all of them without one."""
     if tasks is None:
         return env
     if ray is not None:
@@ -68,8 +93,8 @@ def chosen_tasks(env: Env[Any], tasks: Path | None, ray: str | None) -> Env[Any]
     return only(env, read_tasks(tasks))
 
 
-def engine_of(ray: str | None, agent: str, settings: dict[str, Any], workers: int | None, gpus: float) -> Any:
-    """What plays the episodes: this process, or a cluster."""
+def rollout_engine(ray: str | None, agent: str, settings: dict[str, Any], workers: int | None, gpus: float) -> Any:
+    """The engine of the rollouts: this process, or a cluster."""
     if ray is None:
         from factgym.agents.rollout.engine import run_jobs
 
@@ -79,28 +104,10 @@ def engine_of(ray: str | None, agent: str, settings: dict[str, Any], workers: in
     return on_ray(ray, agent, settings, workers=workers, gpus_per_worker=gpus)
 
 
-def parse_settings(settings: list[str], option: str = "--set") -> dict[str, Any]:
-    """`["haystack=true", "index=bm25"]` as values: JSON where it is JSON, else text."""
-    values = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"{option} takes KEY=VALUE, not {setting!r:.80}")
-        values[key] = _value(text)
-    return values
-
-
 def price_table(path: Path | None) -> PriceTable | None:
-    """The user's price table; None where there is none. Raises ConfigError that names file and key."""
+    """The user's price table. Raises ConfigError that names file and key."""
     if path is None:
         return None
     from factgym.benchmarks.costs import read_prices
 
     return read_prices(path)
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

@@ -1,9 +1,9 @@
-"""The difficulty filter: questions that a policy answers rightly sometimes, and therefore learns from (CorVer, section 4, A.2, A.4).
+"""The difficulty filter: questions that a policy answers correctly sometimes, and learns from (CorVer, section 4, A.2, A.4).
 
-A group whose samples are all right or all wrong has no advantage under a group baseline. `filter_tasks` samples G
+A group whose samples are all correct or all wrong has no advantage under a group baseline. `filter_tasks` samples G
 episodes of each task through the rollout engine into an ordinary run, `factgym.agents.difficulty.select` counts the
-right ones of any such run and keeps `low <= n_correct <= high` with a fixed number of anchors, and `write_selection`
-writes the selection; each file whole or not at all. `only` restricts an environment to the kept tasks.
+correct ones of any such run and retains `low <= n_correct <= high` with a fixed number of anchors, and `write_selection`
+writes the selection; each file whole or not at all. `only` restricts an environment to the retained tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs import FILTER_SUMMARY
 from factgym.agents.runs.collect import Engine, collect
-from factgym.agents.runs.files import json_line, write_bytes, write_json
+from factgym.agents.runs.files import write_bytes, write_json, write_lines
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import TaskSet
@@ -42,18 +42,18 @@ def filter_tasks(
     on_start: Callable[[Progress], None] = lambda _: None,
     engine: Engine = run_jobs,
 ) -> Selection:
-    """Sample G episodes of each of n tasks (all by default) into the run `folder`, select those in the band, write them.
+    """Sample G episodes of each of n tasks (all by default) into the run `folder`, and write those in the band.
 
     seed: of the order of the tasks and of the policy. resume: finished episodes are reused, those with infrastructure
     errors are repeated; another band over the same samples collects nothing. Raises the errors of `collect` and
     `select`; finished episodes stay on disk.
     """
-    band, rule = band or DifficultyBand(), rule or find_rule()
+    band = band or DifficultyBand()
     folder = Path(folder)
     run = collect(
         env, agent, folder, n=n, k=band.samples, seed=seed, limits=limits, resume=resume, on_start=on_start, engine=engine
     )  # fmt: skip
-    selection = select(run.episodes(), band, rule)
+    selection = select(run.episodes(), band, rule or find_rule())
     write_selection(selection, run.episodes(), folder, env=env.env_spec.id, agent=agent.name)
     return selection
 
@@ -63,25 +63,29 @@ def write_selection(
 ) -> tuple[Path, ...]:
     """Write `kept.jsonl`, `tasks.txt` and `filter.json`, and return their paths.
 
-    `kept.jsonl` has a question on each line, with the fields of its task view, so that an environment over files can
-    read it; `tasks.txt` has the ids alone, for any environment. episodes: the run again, for the questions. facts:
-    further entries of `filter.json`, JSON data. Raises ConfigError for a folder that cannot be written to.
+    `kept.jsonl` has a question on each line with its answers, as far as the task has them, so that an environment over
+    files can read it; `tasks.txt` has the ids alone, for any environment; `filter.json` has the counts and every
+    question that lacks a sample. episodes: the run again, for the questions. facts: further entries of `filter.json`,
+    JSON data. Raises ConfigError for a folder that cannot be written to.
     """
     rows: dict[str, dict[str, Any]] = {}
     for episode in episodes:
         task = str(episode["task"])
-        if task in selection.retained and task not in rows:
-            rows[task] = _question_row(selection, task, episode)
-    write_bytes(folder / KEPT, b"".join(json_line(rows[task]) for task in selection.retained))
-    write_bytes(folder / TASKS, "".join(f"{task}\n" for task in selection.retained).encode("utf-8", "replace"))
-    write_json(folder / SUMMARY, {**facts, **summary(selection)})
-    return folder / KEPT, folder / TASKS, folder / SUMMARY
-
-
-def summary(selection: Selection) -> dict[str, Any]:
-    """The counts as JSON data, and every question that lacks a sample."""
+        if task not in selection.retained or task in rows:
+            continue
+        view = _mapping(episode.get("task_view"))
+        metrics = _mapping(_mapping(episode.get("reward")).get("metrics"))
+        values = {"question": view.get("question"), "answers": _mapping(view.get("gold")).get("answers")}
+        values |= {name: metrics.get(name) for name in ("benchmark", "popularity", "kind")}
+        rows[task] = {
+            "id": task,
+            **{name: value for name, value in values.items() if value is not None},
+            "n_correct": selection.groups[task].correct,
+            "samples": selection.band.samples,
+            "kept_as": selection.retained[task],
+        }
     short = selection.incomplete
-    return {
+    summary = {
         "rule": selection.rule,
         "zone": selection.band.to_dict(),
         **selection.buckets.to_dict(),
@@ -91,21 +95,10 @@ def summary(selection: Selection) -> dict[str, Any]:
         },
         "notes": list(selection.notes),
     }
-
-
-def _question_row(selection: Selection, task: str, episode: Mapping[str, Any]) -> dict[str, Any]:
-    """A question with its answers in the layout of question files, as far as the task has them."""
-    view = _mapping(episode.get("task_view"))
-    metrics = _mapping(_mapping(episode.get("reward")).get("metrics"))
-    values = {"question": view.get("question"), "answers": _mapping(view.get("gold")).get("answers")}
-    values |= {name: metrics.get(name) for name in ("benchmark", "popularity", "kind")}
-    return {
-        "id": task,
-        **{name: value for name, value in values.items() if value is not None},
-        "n_correct": selection.groups[task].correct,
-        "samples": selection.band.samples,
-        "kept_as": selection.retained[task],
-    }
+    write_lines(folder / KEPT, (rows[task] for task in selection.retained))
+    write_bytes(folder / TASKS, "".join(f"{task}\n" for task in selection.retained).encode("utf-8", "replace"))
+    write_json(folder / SUMMARY, {**facts, **summary})
+    return folder / KEPT, folder / TASKS, folder / SUMMARY
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -170,19 +163,18 @@ def read_tasks(path: str | Path) -> list[str]:
         lines = path.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    ids = [_task_id(line, f"{path} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    ids: list[str] = []
+    for number, line in enumerate(lines, 1):
+        task_id: Any = line.strip()
+        if task_id.startswith("{"):
+            try:
+                task_id = json.loads(line).get("id")
+            except (ValueError, RecursionError):
+                raise DataError(f"{path} line {number}: no valid JSON") from None
+            if not isinstance(task_id, str):
+                raise DataError(f'{path} line {number}: an "id" is needed')
+        if task_id:
+            ids.append(task_id)
     if not ids:
         raise DataError(f"{path} names no task")
     return ids
-
-
-def _task_id(line: str, where: str) -> str:
-    if not line.lstrip().startswith("{"):
-        return line.strip()
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        raise DataError(f"{where}: no valid JSON") from None
-    if not isinstance(row.get("id"), str):
-        raise DataError(f'{where}: an "id" is needed')
-    return str(row["id"])

@@ -89,7 +89,7 @@ class Trainer(Protocol):
 
 TRAINERS: Mapping[str, str] = MappingProxyType(
     {
-        "features": "factgym.training.verifier_trainer:FeatureTrainer",
+        "features": "factgym.training.seva.dataset:FeatureTrainer",
         "command": "factgym.training.trainer:CommandTrainer",
     }
 )
@@ -198,29 +198,14 @@ class CommandTrainer:
         return {"kind": "command", "command": list(self.command), "agent_settings": self.agent_settings}
 
     async def train(self, model: Model, dataset: Dataset, folder: Path, seed: int) -> Model:
-        """Run the command and open the model that it left.
+        """Run the command in a process group of its own, which ends as a whole on a timeout or cancellation.
 
-        Raises TrainingError for a command that cannot be started, times out or fails, with the end of its output.
+        Returns the model that it left. Raises TrainingError for a command that cannot be started, times out or fails,
+        with the end of its output.
         """
         values = {"data": dataset.path, "out": folder, "model": model_path(model), "seed": seed}
         arguments = [_PLACEHOLDER.sub(lambda match: str(values[match[1]]), argument) for argument in self.command]
-        await self._run(arguments, folder / LOG)
-        return self.load(folder)
-
-    def load(self, folder: Path) -> Model:
-        """The model that the command left in a folder. Raises TrainingError for a text that names no agent."""
-        path = folder / AGENT
-        text = f"hf:{folder}"
-        if path.is_file():
-            text = path.read_text("utf-8", "replace")[:_MAX_AGENT_CHARS].strip()
-        if not is_model(text) and ".py:" not in text:
-            raise TrainingError(
-                f"{path} holds {text[:80]!r}, which names no model: hf:FOLDER, openai:MODEL or FILE.py:Name"
-            )
-        return as_model(find_agent(text, self.env, self.agent_settings))
-
-    async def _run(self, arguments: Sequence[str], log: Path) -> None:
-        """Run the command in a process group of its own, which ends as a whole on a timeout or cancellation."""
+        log = folder / LOG
         with log.open("wb") as output:
             try:
                 process = await asyncio.create_subprocess_exec(
@@ -236,9 +221,8 @@ class CommandTrainer:
                 async with asyncio.timeout(self.timeout):
                     code = await process.wait()
             except TimeoutError:
-                raise TrainingError(
-                    f"training took more than {self.timeout:g} seconds; its output is in {log}"
-                ) from None
+                limit = f"{self.timeout:g} seconds"
+                raise TrainingError(f"training took more than {limit}; its output is in {log}") from None
             finally:
                 if process.returncode is None:
                     with suppress(ProcessLookupError, PermissionError):
@@ -247,6 +231,18 @@ class CommandTrainer:
         if code:
             tail = " ".join(log.read_bytes()[-_LOG_TAIL_CHARS:].decode("utf-8", "replace").split())
             raise TrainingError(
-                f"training ended with exit code {code}; its output is in {log} and ends: "
-                f"{tail or '(nothing was printed)'}"
+                f"training ended with exit code {code}; its output is in {log} and ends: {tail or '(nothing was printed)'}"
             )
+        return self.load(folder)
+
+    def load(self, folder: Path) -> Model:
+        """The model that the command left in a folder. Raises TrainingError for a text that names no agent."""
+        path = folder / AGENT
+        text = f"hf:{folder}"
+        if path.is_file():
+            text = path.read_text("utf-8", "replace")[:_MAX_AGENT_CHARS].strip()
+        if not is_model(text) and ".py:" not in text:
+            raise TrainingError(
+                f"{path} holds {text[:80]!r}, which names no model: hf:FOLDER, openai:MODEL or FILE.py:Name"
+            )
+        return as_model(find_agent(text, self.env, self.agent_settings))

@@ -128,7 +128,7 @@ def test_view_shows_the_evolution_and_its_data_set() -> None:
         (("--trainer", "chek"), "Did you mean 'check'"),
         (("--trainer", "command"), "go together"),
         (("--reward", "gaurded"), "guarded"),
-        (("--held-out", "1.5"), "held-out share"),
+        (("--held-out", "1.5"), "held_out should be less than 1"),
         (("--draw", "selector", "--selector-set", "cluster=3"), "Did you mean 'clusters'"),
         (("--passages", "one.jsonl"), "1 documents leaves"),
     ],

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import typer
+from served import served
 from typer.testing import CliRunner
 
 from factgym.agents.rollout.engine import RunAbortedError
 from factgym.agents.rollout.jobs import Progress
-from factgym.cli import filter as module
 from factgym.cli.filter import filter_command
 from factgym.core.errors import ConfigError, FactgymError
 
@@ -109,9 +109,12 @@ def test_only_some_tasks_and_only_as_many():
 
 
 def test_a_model_samples_as_the_papers_filter():
-    found = module._settings("openai:some", {"temperature": 1.0, "base_url": None}, ["top_k=20"])
-    assert found == {"temperature": 1.0, "top_p": 0.95, "max_tokens": 512, "top_k": 20}
-    assert module._settings(POLICY, {"temperature": None}, ["wait=0"]) == {"wait": 0}
+    with served() as url:
+        model = ("--base-url", url, "--temperature", "1.0", "--agent-set", "max_retries=7")
+        call("corver-qa", "--agent", "openai:some", *model, "-G", "2", "-n", "2", "--out", "model")
+    details = json.loads(Path("model", "manifest.json").read_text("utf-8"))["agent_details"]
+    sampling = {name: details[name] for name in ("temperature", "top_p", "max_tokens", "max_retries")}
+    assert sampling == {"temperature": 1.0, "top_p": 0.95, "max_tokens": 512, "max_retries": 7}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_an_unknown_player_has_a_hint():
 
 
 def test_a_dead_server_says_how_to_go_on_and_what_is_known():
-    with pytest.raises(FactgymError, match=r"errors in a row.*Continue with --resume") as found:
+    with pytest.raises(FactgymError, match=r"errors in a row.*continue with --resume") as found:
         call(*SMALL, "--agent-set", "fail=1.0", "--max-errors", "5")
     assert isinstance(found.value.__cause__, RunAbortedError)
     assert not Path("zone", "kept.jsonl").exists()

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.resolve import find_agent
-from factgym.training import find_trainer
 from factgym.training.eve import EVE_TRAINERS, EveEvolution, EveSettings, Learner
+from factgym.training.trainer import find_trainer
 
 PHASES = ("proposer", "solver")
 

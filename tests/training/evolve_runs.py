@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.models import find_model
-from factgym.training import Evolution, EvolveSettings, find_trainer
+from factgym.training.seva import Evolution, EvolveSettings
+from factgym.training.trainer import find_trainer
 
 
 def small(**changes: Any) -> EvolveSettings:

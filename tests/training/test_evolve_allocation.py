@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.datasets.attribution import ERROR_TYPES
-from factgym.training import ceiling_allocation, random_allocation, weakness_weights
-from factgym.training.seva.allocation import split_by_share
-from factgym.training.seva.probing import quotas_of
+from factgym.training.seva.probes import quotas_by_source
+from factgym.training.seva.profile import ceiling_allocation, random_allocation, split_by_share, weakness_weights
 
 COUNTS = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted)
 
@@ -108,7 +107,7 @@ def test_shares_add_up_and_stay_within_one(total: int, shares: list[Fraction]) -
 
 def test_quotas_keep_the_count_of_each_category() -> None:
     counts = {"negation_flip": 7, "fabrication": 1, "temporal_shift": 0}
-    quotas = quotas_of(counts, {"fever": Fraction(2), "anli": Fraction(1)})
+    quotas = quotas_by_source(counts, {"fever": Fraction(2), "anli": Fraction(1)})
     assert quotas == {
         "fever": {"negation_flip": 5, "fabrication": 1, "temporal_shift": 0},
         "anli": {"negation_flip": 2, "fabrication": 0, "temporal_shift": 0},

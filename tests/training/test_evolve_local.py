@@ -15,7 +15,7 @@ import tiny_model
 from evolve_runs import evolution, small
 
 from factgym.agents.models import find_model
-from factgym.training import find_trainer
+from factgym.training.trainer import find_trainer
 
 SCRIPT = """
 import pathlib, shutil, sys

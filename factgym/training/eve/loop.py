@@ -3,12 +3,18 @@
 ```
 OUT/manifest.json              kind, settings, learners, fingerprints
 OUT/proposer/iteration-T/      Phase A: drawn passages, scored rollouts, HRPO advantages, the proposer after it
-OUT/data/                      the frozen proposer's data set, from passages that it was not trained on
+OUT/data/                      the frozen proposer's data set, from passages that it was not trained on:
+        /manifest.json         kind, seeds, the proposer, fingerprints
+        /rollouts/             every rollout, a run as `factgym eval` writes it
+        /triples.jsonl         the rows: question, answer, evidence with document id and offsets, V
+        /dropped.jsonl         the other rollouts, each with its reason
+        /documents.jsonl       the passages that the rows refer to, so that each row can be inspected
+        /metrics.json          written last
 OUT/solver/iteration-T/        Phase B: groups of episodes over rows of the data set, GRPO advantages, the solver after it
 OUT/summary.json               metrics of every part
 ```
 
-`phases.py` and `dataset.py` describe the folders. An evolution that was killed at any point continues where it stopped,
+`phases.py` describes the folders of iterations. An evolution that was killed at any point continues where it stopped,
 and ends with the same files.
 """
 
@@ -29,8 +35,8 @@ from factgym.benchmarks.eve.evolution import summary_of
 from factgym.core.errors import ConfigError
 from factgym.core.seeds import derive
 from factgym.datasets.multihop import Triple, read_triples
-from factgym.training.eve.dataset import write_triples
-from factgym.training.eve.phases import PhaseRunner, ProposerPhase, SolverPhase
+from factgym.training.eve.phases import ProposerPhase, SolverPhase
+from factgym.training.eve.rollouts import write_triples
 from factgym.training.eve.settings import EveSettings, PassageSplits, open_passages
 from factgym.training.eve.trainers import Learner
 from factgym.training.rollouts import SILENT, Callbacks, collect_rollouts
@@ -80,12 +86,21 @@ class EveEvolution:
                 "fingerprints": self.passages.describe(),
             }
             files.open_folder(self.out, manifest, resume=resume)
-            self._check_frozen(proposer_iterations)
+            # A proposer that has begun to write the data set is not trained further.
+            path = self.out / EVOLUTION_DATA / files.MANIFEST
+            if path.exists() and (written := files.read_json(path)["proposer_iterations"]) != proposer_iterations:
+                raise ConfigError(
+                    f"the data set in {path.parent} was written after {written} iterations of the proposer, not "
+                    f"{proposer_iterations}: repeat that number, or choose another folder"
+                )
+            parts: dict[str, Any] = {"out": self.out, "passages": self.passages}
+            parts |= {"limits": self.limits, "callbacks": self.callbacks}
+            proposer_phase = ProposerPhase(learner=self.proposer, scoring=self.scoring, **parts)
             try:
-                await self._phase_a.run(proposer_iterations)
-                await self._write_dataset(proposer_iterations)
+                await proposer_phase.run(proposer_iterations)
+                await self._write_dataset(proposer_iterations, proposer_phase.folders_before(proposer_iterations + 1))
                 if solver_iterations:
-                    await self._phase_b().run(solver_iterations)
+                    await SolverPhase(learner=self.solver, triples=self.triples(), **parts).run(solver_iterations)
             finally:
                 files.write_json(self.out / SUMMARY, summary_of(self.out))
 
@@ -103,37 +118,14 @@ class EveEvolution:
             )
         return read_triples("triples", folder / TRIPLES)
 
-    def _check_frozen(self, iterations: int) -> None:
-        """Refuse to train a proposer further that has begun to write the data set."""
-        path = self.out / EVOLUTION_DATA / files.MANIFEST
-        if path.exists() and (previous := files.read_json(path)["proposer_iterations"]) != iterations:
-            raise ConfigError(
-                f"the data set in {path.parent} was written after {previous} iterations of the proposer, not "
-                f"{iterations}: repeat that number, or choose another folder"
-            )
-
-    @cached_property
-    def _phase_a(self) -> PhaseRunner:
-        phase = ProposerPhase(self.out / "proposer", self.passages, self.scoring)
-        seed = derive(self.settings.seed, "proposer")
-        return PhaseRunner(phase.folder, self.proposer, phase, seed, self.limits, self.callbacks)
-
-    def _phase_b(self) -> PhaseRunner:
-        triples = self.triples()
-        phase = SolverPhase(self.passages, triples, self.passages.solver_env(triples))
-        seed = derive(self.settings.seed, "solver")
-        return PhaseRunner(self.out / "solver", self.solver, phase, seed, self.limits, self.callbacks)
-
-    async def _write_dataset(self, iterations: int) -> None:
+    async def _write_dataset(self, iterations: int, finished: list[Path]) -> None:
         """Roll the frozen proposer out over the held-out passages and write the solver's data set."""
-        folder = self.out / EVOLUTION_DATA
+        folder, settings = self.out / EVOLUTION_DATA, self.settings
         if (folder / files.METRICS).exists():
             return
-        settings = self.settings
         prompts = self.passages.prompts()
-        hops = settings.drawn_hops(len(prompts), derive(settings.seed, "data hops"))
+        hops = settings.draw_hops(len(prompts), derive(settings.seed, "data hops"))
         env = self.passages.proposer_env(prompts, hops, **self.scoring)
-        finished = self._phase_a.folders_before(iterations + 1)
         seed = derive(settings.seed, "data")
         manifest = {
             "what": f"{EVE_EVOLUTION}, data set",

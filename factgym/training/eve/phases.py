@@ -11,35 +11,23 @@ PHASE/iteration-T/manifest.json    kind, seeds, learner, fingerprints
 ```
 
 Every file is written whole, so a phase that was killed at any point continues where it stopped.
-
-Phase A (Algorithm 1): the proposer writes questions about drawn passages and is compared within each hop count.
-Iteration t draws N passages and hop counts. Uniformly, both are independent draws: any passage of the training split,
-and 1 to 4 hops in the ratio 4:3:2:1. With the selector, clusters and question types are drawn by its two bandits in
-their state after iteration t - 1, and a passage within each cluster; hop counts are drawn as before.
-
-Feedback of the selector (appendix F), once the episodes are scored: for each valid question its cluster, its type and
-Q_i, which falls with unusual lengths and with repeats in the batch, times one run score R. R is the average of the
-latest proposer's and solver's mean reward, each clipped to [0, 1]; for the solver, which is fixed in this phase, it is
-the share k / n of its correct searching answers over the valid questions.
-
-Phase B (Algorithm 2): the solver answers the rows of its data set, several times each, and is compared within a row.
 """
 
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.jobs import task_order
 from factgym.agents.runs import ROLLOUTS, files
 from factgym.agents.runs.read import read_run
-from factgym.core.config import build_checked
 from factgym.core.env import Env
 from factgym.core.seeds import derive
 from factgym.datasets.multihop import Triple
@@ -76,77 +64,148 @@ class Batch:
     rows: Sequence[Mapping[str, Any]]
 
 
-class Phase(Protocol):
-    """The steps in which the phases differ."""
+@dataclass(frozen=True, kw_only=True)
+class Phase(ABC):
+    """The iterations of a phase on disk. out: folder of the evolution."""
 
-    @property
-    def name(self) -> PhaseName:
-        """Name of the phase."""
-        ...
+    name: ClassVar[PhaseName]
 
+    out: Path
+    passages: PassageSplits
+    learner: Learner
+    limits: Limits | None = None
+    callbacks: Callbacks = SILENT
+
+    @abstractmethod
     def batch(self, number: int) -> Batch:
         """The tasks of iteration `number` (from 1); the same for every call."""
-        ...
 
-    def measure(self, number: int, folder: Path, env: Env[Any], episodes: Episodes) -> dict[str, Any]:
+    @abstractmethod
+    def measure(self, number: int, episodes: Episodes) -> dict[str, Any]:
         """Metrics of the scored episodes; also gives feedback. May be called again after a kill."""
-        ...
+
+    def folder(self, number: int) -> Path:
+        """Folder of an iteration, from 1."""
+        return self.out / self.name / f"iteration-{number}"
+
+    def folders_before(self, number: int) -> list[Path]:
+        """Folders of the iterations before this one."""
+        return [self.folder(earlier) for earlier in range(1, number)]
+
+    async def run(self, iterations: int) -> None:
+        """Run the iterations that are not finished."""
+        numbers = range(1, iterations + 1)
+        first = next((number for number in numbers if not (self.folder(number) / files.METRICS).exists()), None)
+        if first is None:
+            return
+        agent = await self.learner.open(self.folders_before(first))
+        try:
+            await agent.prepare()
+            for number in range(first, iterations + 1):
+                agent = await self._run_iteration(number, agent)
+        finally:
+            await agent.close()
+
+    async def _run_iteration(self, number: int, agent: Agent) -> Agent:
+        """Run one iteration and return the agent for the next."""
+        folder, label = self.folder(number), f"{self.name} {number}"
+        batch = self.batch(number)
+        seed = derive(self.passages.settings.seed, self.name)
+        seeds = {stage: derive(seed, stage, number) for stage in ("play", "train")}
+        manifest = {
+            "what": f"factgym evolve eve, {self.name}",
+            "iteration": number,
+            "seeds": seeds,
+            "learner": self.learner.identity(self.folders_before(number)),
+            "tasks": batch.env.tasks.fingerprint(),
+        }
+        files.open_folder(folder, manifest, resume=True)
+        files.write_once(folder / DRAW, batch.rows)
+        self.callbacks.step(f"{label}: {len(batch.order) * batch.k} episodes")
+        await collect_rollouts(
+            label,
+            batch.env,
+            agent,
+            batch.order,
+            folder / ROLLOUTS,
+            k=batch.k,
+            seed=seeds["play"],
+            limits=self.limits,
+            callbacks=self.callbacks,
+        )
+        episodes = scored(read_run(folder / ROLLOUTS).episodes())
+        files.write_once(folder / files.TRAIN, training_rows(episodes, self.name, number))
+        metrics = self.measure(number, episodes)
+        if self.learner.learns:
+            dataset = open_dataset(folder / files.TRAIN)
+            if not (folder / files.TRAINED).exists():
+                self.callbacks.step(f"{label}: training on {dataset.lines} rows")
+            trained = await self.learner.train(agent, dataset, folder, seeds["train"])
+            agent = trained or await self.learner.open(self.folders_before(number + 1))
+            await agent.prepare()
+        header = {"phase": self.name, "iteration": number, "episodes": len(episodes)}
+        files.write_json(folder / files.METRICS, {**header, **metrics})
+        return agent
 
 
-@dataclass(frozen=True)
-class ProposerPhase:
-    """Phase A. folder: of the phase. scoring: solver, auxiliary and cache, which the environment scores with."""
+@dataclass(frozen=True, kw_only=True)
+class ProposerPhase(Phase):
+    """Phase A (Algorithm 1): the proposer writes questions about drawn passages, compared within each hop count.
 
-    folder: Path
-    passages: PassageSplits
+    scoring: solver, auxiliary and cache, which the environment scores with. Iteration t draws N passages and hop
+    counts. Uniformly, both are independent draws: any passage of the training split, and 1 to 4 hops in the ratio
+    4:3:2:1. With the selector, clusters and question types are drawn by its two bandits in their state after iteration
+    t - 1, and a passage within each cluster; hop counts are drawn as before.
+
+    Feedback of the selector (appendix F), once the episodes are scored: for each valid question its cluster, its type
+    and Q_i, which falls with unusual lengths and with repeats in the batch, times one run score R. R is the average of
+    the latest proposer's and solver's mean reward, each clipped to [0, 1]; for the solver, which is fixed in this
+    phase, it is the share k / n of its correct searching answers over the valid questions.
+    """
+
+    name = "proposer"
+
     scoring: Mapping[str, Any] = field(default_factory=dict)
-    name: PhaseName = "proposer"
 
     def batch(self, number: int) -> Batch:
         """The passages of an iteration with hop counts and question types."""
         settings = self.passages.settings
-        drawn: list[tuple[str, int | None, str | None]]
+        draws: list[tuple[str, int | None, str | None]]
         if settings.draw == "selector":
             selector = self._selector(number)
             choices = selector.draw(settings.batch)
-            self._drawn[number] = selector, choices
-            drawn = [(choice.document, choice.cluster, choice.task_type) for choice in choices]
+            self._draws[number] = selector, choices
+            draws = [(choice.document, choice.cluster, choice.task_type) for choice in choices]
         else:
             rng = random.Random(derive(settings.seed, "passages", number))
-            drawn = [(document, None, None) for document in rng.choices(self.passages.training, k=settings.batch)]
-        hops = settings.drawn_hops(settings.batch, derive(settings.seed, "hops", number))
+            draws = [(document, None, None) for document in rng.choices(self.passages.training, k=settings.batch)]
+        hops = settings.draw_hops(settings.batch, derive(settings.seed, "hops", number))
         rows = [
             {"document": document, "hops": count, "cluster": cluster, "task_type": task_type}
-            for (document, cluster, task_type), count in zip(drawn, hops, strict=True)
+            for (document, cluster, task_type), count in zip(draws, hops, strict=True)
         ]
-        documents = [document for document, _, _ in drawn]
-        task_types = [task_type for _, _, task_type in drawn if task_type is not None]
-        env = self.passages.proposer_env(documents, hops, task_types, **self.scoring)
+        task_types = [task_type for _, _, task_type in draws if task_type is not None]
+        env = self.passages.proposer_env([draw[0] for draw in draws], hops, task_types, **self.scoring)
         return Batch(env, range(len(rows)), 1, rows)
 
-    def measure(self, number: int, folder: Path, env: Env[Any], episodes: Episodes) -> dict[str, Any]:
+    def measure(self, number: int, episodes: Episodes) -> dict[str, Any]:
         """Metrics of an iteration; with the selector, also its feedback."""
-        from factgym.training.eve.selector import run_reward
-
         metrics = proposer_metrics(episodes)
         if self.passages.settings.draw != "selector":
             return metrics
+        from factgym.training.eve.bandit import run_reward
+
         # A mean over no episode counts as 0.
         score = round(run_reward(metrics["reward"] or 0.0, metrics["solved"] or 0.0), 6)
-        selector, choices = self._drawn[number]
-        valid = [(choices[episode["index"]], episode["reward"]["metrics"]) for episode in episodes]
-        rows = [
-            {
-                "question": facts["question"],
-                "answer": facts["answer"],
-                "cluster": choice.cluster,
-                "task_type": choice.task_type,
-            }
-            for choice, facts in valid
-            if facts.get("valid")
-        ]
+        selector, choices = self._draws[number]
+        rows = []
+        for episode in episodes:
+            values, choice = episode["reward"]["metrics"], choices[episode["index"]]
+            if values.get("valid"):
+                arms = {"cluster": choice.cluster, "task_type": choice.task_type}
+                rows.append({"question": values["question"], "answer": values["answer"], **arms})
         selector.feedback(rows, score)
-        selector.save(folder / SELECTOR)
+        selector.save(self.folder(number) / SELECTOR)
         metrics["selector"] = {
             "run_score": score,
             "round": selector.round,
@@ -159,14 +218,14 @@ class ProposerPhase:
         """The selector before an iteration: its state after the previous one, or a new one."""
         from factgym.training.eve.selector import Selector, SelectorSettings
 
-        ids = self.passages.training
+        ids, settings = self.passages.training, self.passages.settings
         if number > 1:
-            return Selector.load(self.folder / f"iteration-{number - 1}" / SELECTOR, self._vectors, ids)
-        settings = build_checked(SelectorSettings, "the selector", self.passages.settings.selector)
-        return Selector(self._vectors, ids, settings=settings, seed=derive(self.passages.settings.seed, "selector"))
+            return Selector.load(self.folder(number - 1) / SELECTOR, self._vectors, ids)
+        constants = SelectorSettings.build("the selector", settings.selector)
+        return Selector(self._vectors, ids, settings=constants, seed=derive(settings.seed, "selector"))
 
     @cached_property
-    def _drawn(self) -> dict[int, tuple[Selector, Sequence[Choice]]]:
+    def _draws(self) -> dict[int, tuple[Selector, Sequence[Choice]]]:
         """Iteration -> its selector and the choices."""
         return {}
 
@@ -177,19 +236,23 @@ class ProposerPhase:
         from factgym.training.eve.clusters import corpus_embeddings
 
         options = self.passages.settings.index_options
-        named = {name: options[name] for name in ("preset", "device", "batch_size") if name in options}
-        encoder = shared_encoder(options["encoder"], **named) if "encoder" in options else None
+        encoder_options = {name: options[name] for name in ("preset", "device", "batch_size") if name in options}
+        encoder = shared_encoder(options["encoder"], **encoder_options) if "encoder" in options else None
         return corpus_embeddings(map(self.passages.corpus.get, self.passages.training), encoder)
 
 
-@dataclass(frozen=True)
-class SolverPhase:
-    """Phase B. env: over the whole data set."""
+@dataclass(frozen=True, kw_only=True)
+class SolverPhase(Phase):
+    """Phase B (Algorithm 2): the solver answers rows of its data set, several times each, compared within a row."""
 
-    passages: PassageSplits
+    name = "solver"
+
     triples: Sequence[Triple]
-    env: Env[Any]
-    name: PhaseName = "solver"
+
+    @cached_property
+    def env(self) -> Env[Any]:
+        """The environment over the whole data set."""
+        return self.passages.solver_env(self.triples)
 
     def batch(self, number: int) -> Batch:
         """The rows of an iteration. Every row is drawn once before one is drawn again."""
@@ -198,7 +261,7 @@ class SolverPhase:
         rows = [{"row": index, "id": self.triples[index].id, "hops": self.triples[index].hops} for index in order]
         return Batch(self.env, order, settings.group, rows)
 
-    def measure(self, number: int, folder: Path, env: Env[Any], episodes: Episodes) -> dict[str, Any]:
+    def measure(self, number: int, episodes: Episodes) -> dict[str, Any]:
         """Metrics of an iteration."""
         return solver_metrics(episodes)
 
@@ -207,84 +270,7 @@ def iteration_rows(number: int, total: int, batch: int, seed: int) -> list[int]:
     """Rows of iteration `number` (from 1) among `total`: the next `batch` of shuffled epochs, without repeats."""
     positions = range((number - 1) * batch, number * batch)
     epochs = {
-        epoch: task_order(total, None, derive(seed, "pass", epoch)) for epoch in {at // total for at in positions}
+        epoch: task_order(total, None, derive(seed, "pass", epoch))
+        for epoch in {position // total for position in positions}
     }
     return list(dict.fromkeys(epochs[position // total][position % total] for position in positions))
-
-
-@dataclass(frozen=True)
-class PhaseRunner:
-    """The iterations of a phase on disk."""
-
-    folder: Path
-    learner: Learner
-    phase: Phase
-    seed: int
-    limits: Limits | None = None
-    callbacks: Callbacks = SILENT
-
-    def iteration_folder(self, number: int) -> Path:
-        """Folder of an iteration, from 1."""
-        return self.folder / f"iteration-{number}"
-
-    def folders_before(self, number: int) -> list[Path]:
-        """Folders of the iterations before this one."""
-        return [self.iteration_folder(earlier) for earlier in range(1, number)]
-
-    async def run(self, iterations: int) -> None:
-        """Run the iterations that are not finished."""
-        finished = ((self.iteration_folder(number) / files.METRICS).exists() for number in range(1, iterations + 1))
-        first = next((number for number, done in enumerate(finished, 1) if not done), None)
-        if first is None:
-            return
-        agent = await self.learner.open(self.folders_before(first))
-        try:
-            await agent.prepare()
-            for number in range(first, iterations + 1):
-                agent = await self._iteration(number, agent)
-        finally:
-            await agent.close()
-
-    async def _iteration(self, number: int, agent: Agent) -> Agent:
-        """Run one iteration and return the agent for the next."""
-        folder, name = self.iteration_folder(number), f"{self.phase.name} {number}"
-        batch = self.phase.batch(number)
-        manifest = {
-            "what": f"factgym evolve eve, {self.phase.name}",
-            "iteration": number,
-            "seeds": {stage: derive(self.seed, stage, number) for stage in ("play", "train")},
-            "learner": self.learner.identity(self.folders_before(number)),
-            "tasks": batch.env.tasks.fingerprint(),
-        }
-        files.open_folder(folder, manifest, resume=True)
-        files.write_once(folder / DRAW, batch.rows)
-        self.callbacks.step(f"{name}: {len(batch.order) * batch.k} episodes")
-        await collect_rollouts(
-            name,
-            batch.env,
-            agent,
-            batch.order,
-            folder / ROLLOUTS,
-            k=batch.k,
-            seed=manifest["seeds"]["play"],
-            limits=self.limits,
-            callbacks=self.callbacks,
-        )
-        episodes = scored(read_run(folder / ROLLOUTS).episodes())
-        files.write_once(folder / files.TRAIN, training_rows(episodes, self.phase.name, number))
-        metrics = self.phase.measure(number, folder, batch.env, episodes)
-        if self.learner.learns:
-            agent = await self._train(number, agent)
-        header = {"phase": self.phase.name, "iteration": number, "episodes": len(episodes)}
-        files.write_json(folder / files.METRICS, {**header, **metrics})
-        return agent
-
-    async def _train(self, number: int, agent: Agent) -> Agent:
-        folder = self.iteration_folder(number)
-        dataset = open_dataset(folder / files.TRAIN)
-        if not (folder / files.TRAINED).exists():
-            self.callbacks.step(f"{self.phase.name} {number}: training on {dataset.lines} rows")
-        trained = await self.learner.train(agent, dataset, folder, derive(self.seed, "train", number))
-        trained = trained or await self.learner.open(self.folders_before(number + 1))
-        await trained.prepare()
-        return trained

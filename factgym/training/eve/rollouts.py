@@ -1,12 +1,12 @@
-"""Episodes of an iteration as training rows with advantages, and as metrics.
+"""Episodes as training rows with advantages, as metrics, and as rows of the solver's data set.
 
-A row is one line of `train.jsonl`, for each scored episode:
+A training row is one line of `train.jsonl`, for each scored episode:
 
 ```
 {"schema": 1, "phase": "proposer" | "solver", "iteration": 1.., "task": id, "sample": 0.., "seed": of the episode,
- "messages": [the whole transcript], "tools": [schemas that were open], "actions": [indices of the policy's messages],
+ "messages": [the whole transcript], "tools": [available schemas], "actions": [indices of the policy's messages],
  "hops": 1..4 | null, "group": "hops-2" | the task's id, "reward": float, "components": {name: value},
- "advantage": float, "spans": [[message, start, end, value]], "completions": [the policy's own account] | null}
+ "advantage": float, "spans": [[message, start, end, value]], "completions": [the policy's own record] | null}
 ```
 
 Only the messages named in `actions` are the policy's: the others are masked in training. A row's advantage holds for
@@ -17,18 +17,22 @@ policy returned them. Phase A compares within a hop count (HRPO, equation 5), Ph
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
+
+from factgym.agents.runs import DOCUMENTS, TRIPLES, files
+from factgym.corpora.corpus import Corpus
+from factgym.datasets.multihop import Evidence, Triple, triple_row
+from factgym.rewards.advantages import group_advantages, hop_advantages
 
 Row = dict[str, Any]
 Episodes = Sequence[Mapping[str, Any]]
 PhaseName = Literal["proposer", "solver"]
 
 SCHEMA = 1
-GROUPS: Mapping[PhaseName, str] = {"proposer": "hop count", "solver": "row of the data set"}
-"""Phase -> the property that the episodes of one group share."""
 
 
 def scored(episodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -41,20 +45,15 @@ def scored(episodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def training_rows(episodes: Episodes, phase: PhaseName, iteration: int) -> list[Row]:
     """A row for each scored episode, in the order given, with its advantage within its group."""
-    advantages = hop_grouped(episodes) if phase == "proposer" else row_grouped(episodes)
     rows = []
-    for episode, advantage in zip(episodes, advantages, strict=True):
+    for episode, advantage in zip(episodes, advantages_of(episodes, phase), strict=True):
         reward, hops = episode["reward"], hops_of(episode)
         completions = [turn["completion"] for turn in episode["turns"]]
         row = {
             "schema": SCHEMA,
             "phase": phase,
             "iteration": iteration,
-            "task": episode["task"],
-            "sample": episode["sample"],
-            "seed": episode["seed"],
-            "messages": episode["messages"],
-            "tools": episode["tools"],
+            **{name: episode[name] for name in ("task", "sample", "seed", "messages", "tools")},
             "actions": [turn["message"] for turn in episode["turns"]],
             "hops": hops,
             "group": f"hops-{hops}" if phase == "proposer" else episode["task"],
@@ -68,28 +67,21 @@ def training_rows(episodes: Episodes, phase: PhaseName, iteration: int) -> list[
     return rows
 
 
-def hop_grouped(episodes: Episodes) -> list[float]:
-    """HRPO: the advantage of each episode among those of its hop count; 0 in a group of one."""
-    from factgym.rewards.advantages import hop_advantages
-
+def advantages_of(episodes: Episodes, phase: PhaseName) -> list[float]:
+    """The advantage of each episode: among those of its hop count (HRPO), or of its task, which are adjacent (GRPO)."""
     if not episodes:
         return []
-    rewards = [episode["reward"]["total"] for episode in episodes]
-    return [float(value) for value in hop_advantages(rewards, [hops_of(episode) or 0 for episode in episodes])]
+    if phase == "proposer":
+        rewards = [episode["reward"]["total"] for episode in episodes]
+        return [float(value) for value in hop_advantages(rewards, [hops_of(episode) or 0 for episode in episodes])]
+    return [float(value) for rewards in rewards_by_task(episodes) for value in group_advantages(rewards)]
 
 
-def row_grouped(episodes: Episodes) -> list[float]:
-    """GRPO: the advantage of each episode among those of its task, which are adjacent."""
-    from factgym.rewards.advantages import group_advantages
-
-    return [float(value) for rewards in reward_groups(episodes) for value in group_advantages(rewards)]
-
-
-def reward_groups(episodes: Episodes) -> list[list[float]]:
+def rewards_by_task(episodes: Episodes) -> list[list[float]]:
     """The rewards of each task's episodes."""
-    groups: dict[str, list[float]] = {}
+    groups: dict[str, list[float]] = defaultdict(list)
     for episode in episodes:
-        groups.setdefault(episode["task"], []).append(episode["reward"]["total"])
+        groups[episode["task"]].append(episode["reward"]["total"])
     return list(groups.values())
 
 
@@ -106,41 +98,41 @@ def mean(values: Iterable[float | int | bool | None]) -> float | None:
     return round(fmean(numbers), 6) + 0.0 if numbers else None
 
 
-def component_means(episodes: Episodes) -> dict[str, float | None]:
-    """Component -> its mean."""
-    names = dict.fromkeys(name for episode in episodes for name in episode["reward"]["components"])
-    return {name: mean(episode["reward"]["components"].get(name) for episode in episodes) for name in names}
+def reward_means(episodes: Episodes) -> dict[str, Any]:
+    """Means of the reward and of its components."""
+    rewards = [episode["reward"] for episode in episodes]
+    names = dict.fromkeys(name for reward in rewards for name in reward["components"])
+    return {
+        "reward": mean(reward["total"] for reward in rewards),
+        "components": {name: mean(reward["components"].get(name) for reward in rewards) for name in names},
+    }
 
 
 def proposer_metrics(episodes: Episodes) -> dict[str, Any]:
     """Metrics of scored proposer episodes.
 
-    valid: share. V, solved (k / n): means over the valid ones. placed: share of all whose evidence is verbatim in the
-    document or a search result. hops: count -> episodes and mean reward. flat: share whose HRPO advantage is 0.
+    valid: share. V, plus, minus, solved (k / n): means over the valid ones. placed: share of all whose evidence is
+    verbatim in the document or a search result. hops: count -> episodes and mean reward. flat: share whose HRPO
+    advantage is 0.
     """
-    facts = [episode["reward"]["metrics"] for episode in episodes]
-    valid = [metrics for metrics in facts if metrics.get("valid")]
-    counts = Counter(hops_of(episode) for episode in episodes)
+    metrics = [episode["reward"]["metrics"] for episode in episodes]
+    valid = [values for values in metrics if values.get("valid")]
+    by_hops: dict[int | None, list[float]] = defaultdict(list)
+    for episode in episodes:
+        by_hops[hops_of(episode)].append(episode["reward"]["total"])
+    solved = [values["k"] / values["n"] for values in valid if values.get("n") and values.get("k") is not None]
     return {
-        "reward": mean(episode["reward"]["total"] for episode in episodes),
-        "components": component_means(episodes),
-        "valid": mean(bool(metrics.get("valid")) for metrics in facts),
-        "placed": mean(metrics.get("evidence_span") is not None for metrics in facts),
-        "V": mean(metrics.get("V") for metrics in valid),
-        "plus": mean(metrics.get("plus") for metrics in valid),
-        "minus": mean(metrics.get("minus") for metrics in valid),
-        "solved": mean(
-            metrics["k"] / metrics["n"] for metrics in valid if metrics.get("n") and metrics.get("k") is not None
-        ),
-        "documents": len({metrics.get("document") for metrics in facts}),
+        **reward_means(episodes),
+        "valid": mean(bool(values.get("valid")) for values in metrics),
+        "placed": mean(values.get("evidence_span") is not None for values in metrics),
+        **{name: mean(values.get(name) for values in valid) for name in ("V", "plus", "minus")},
+        "solved": mean(solved),
+        "documents": len({values.get("document") for values in metrics}),
         "hops": {
-            str(hops): {
-                "episodes": counts[hops],
-                "reward": mean(episode["reward"]["total"] for episode in episodes if hops_of(episode) == hops),
-            }
-            for hops in sorted(counts, key=lambda hops: hops or 0)
+            str(hops): {"episodes": len(by_hops[hops]), "reward": mean(by_hops[hops])}
+            for hops in sorted(by_hops, key=lambda hops: hops or 0)
         },
-        "flat": mean(value == 0 for value in hop_grouped(episodes)),
+        "flat": mean(value == 0 for value in advantages_of(episodes, "proposer")),
     }
 
 
@@ -150,17 +142,97 @@ def solver_metrics(episodes: Episodes) -> dict[str, Any]:
     em, f1, evidence_f1, searches: means. verbatim: share whose evidence is verbatim in a retrieved passage. flat: share
     of the groups whose rewards are all equal, so that nothing is learned from them.
     """
-    facts = [episode["reward"]["metrics"] for episode in episodes]
-    groups = reward_groups(episodes)
+    fields = {
+        "em": "em",
+        "f1": "f1",
+        "evidence_f1": "evidence_f1",
+        "present": "evidence_present",
+        "verbatim": "evidence_verbatim",
+        "searches": "searches",
+    }
+    metrics = [episode["reward"]["metrics"] for episode in episodes]
+    groups = rewards_by_task(episodes)
     return {
-        "reward": mean(episode["reward"]["total"] for episode in episodes),
-        "components": component_means(episodes),
-        "em": mean(metrics.get("em") for metrics in facts),
-        "f1": mean(metrics.get("f1") for metrics in facts),
-        "evidence_f1": mean(metrics.get("evidence_f1") for metrics in facts),
-        "present": mean(metrics.get("evidence_present") for metrics in facts),
-        "verbatim": mean(metrics.get("evidence_verbatim") for metrics in facts),
-        "searches": mean(metrics.get("searches") for metrics in facts),
+        **reward_means(episodes),
+        **{name: mean(values.get(field) for values in metrics) for name, field in fields.items()},
         "groups": len(groups),
         "flat": mean(max(rewards) == min(rewards) for rewards in groups),
+    }
+
+
+# Reasons in `dropped.jsonl` and `metrics.json`.
+INVALID = "invalid: a part is empty, or the question holds its answer"
+LEAKED = "the question holds every word of its answer"
+UNPLACED = "the evidence stands in no document or search result"
+REPEATED = "a row before it is the same"
+LOW_VALUE = "V is below the least that is kept"
+
+_META = ("V", "plus", "minus", "k", "n", "brevity", "value_kind", "solver", "auxiliary")
+
+
+def write_triples(
+    folder: Path, episodes: Iterable[Mapping[str, Any]], corpus: Corpus, min_value: float | None
+) -> dict[str, Any]:
+    """Write the data set of proposer episodes, which are read as a stream, and return its metrics.
+
+    A row needs a valid proposal, as in the paper, and evidence with a span in the document or a search result: without
+    a span nothing can be checked. Dropped are also questions that contain every word of their answer, in another order
+    or hidden, and a second row with the same question, answer and evidence.
+    """
+    triples: list[Triple] = []
+    dropped: list[Row] = []
+    keys: set[tuple[str, ...]] = set()
+    names = ("index", "sample", "task", "reward")
+    for episode in scored({name: episode[name] for name in names} for episode in episodes):
+        metrics = episode["reward"]["metrics"]
+        row_id = f"{episode['task']}#{episode['sample']}"
+        texts = (str(metrics.get(name) or "") for name in ("question", "answer", "evidence"))
+        key = tuple(" ".join(text.casefold().split()) for text in texts)
+        value = metrics.get("V")
+        faults = {
+            INVALID: not metrics.get("valid"),
+            LEAKED: metrics.get("leak"),
+            UNPLACED: metrics.get("evidence_span") is None,
+            LOW_VALUE: min_value is not None and (value is None or value < min_value),
+            REPEATED: key in keys,
+        }
+        reason = next((reason for reason, applies in faults.items() if applies), None)
+        if reason is not None:
+            proposal = {name: metrics.get(name) for name in ("document", "question", "answer", "evidence", "V")}
+            dropped.append({"id": row_id, "reason": reason, **proposal})
+            continue
+        keys.add(key)
+        span = metrics["evidence_span"]
+        document, start, end = span["document"], span["start"], span["end"]
+        meta = {
+            "source": metrics["document"],
+            "task": episode["task"],
+            "sample": episode["sample"],
+            "reward": episode["reward"]["total"],
+            **{name: metrics.get(name) for name in _META},
+        }
+        triple = Triple(
+            id=row_id,
+            question=metrics["question"],
+            answers=(metrics["answer"],),
+            evidence=(Evidence(document, start, end, corpus.get(document).text[start:end]),),
+            hops=metrics["hops"],
+            benchmark="eve",
+            meta=meta,
+        )
+        triples.append(triple)
+    ids = (document for triple in triples for document in (triple.meta["source"], triple.evidence[0].document))
+    passages = [corpus.get(document) for document in dict.fromkeys(ids)]
+    files.write_lines(folder / files.DROPPED, dropped)
+    files.write_lines(
+        folder / DOCUMENTS, ({"id": passage.id, "title": passage.title, "text": passage.text} for passage in passages)
+    )
+    files.write_lines(folder / TRIPLES, map(triple_row, triples))
+    return {
+        "episodes": len(triples) + len(dropped),
+        "rows": len(triples),
+        "dropped": dict(Counter(row["reason"] for row in dropped)),
+        "documents": len({triple.meta["source"] for triple in triples}),
+        "V": mean(triple.meta["V"] for triple in triples),
+        "hops": {str(hops): n for hops, n in sorted(Counter(triple.hops or 0 for triple in triples).items())},
     }

@@ -6,9 +6,8 @@
     selector.feedback(rows, run_reward(.8, .4))         # after the iteration: its valid questions
 
 Two UCB1 bandits draw clusters and question types, and a document is drawn within each cluster. Points that the paper
-leaves open: rounds begin at t = 0, with K_0 clusters; every row of an iteration is rewarded from the statistics before
-it; only rows count as pulls, so an arm whose proposals were all invalid keeps its score; a document is used when it is
-drawn; an old cluster that is nearest to no new centroid has no child, and its statistics end with it.
+leaves open: rounds begin at t = 0, with K_0 clusters; a document is used when it is drawn; an old cluster that is nearest
+to no new centroid has no child, and its statistics end with it.
 
 Needs the extra "selector" (scikit-learn), which is imported when a selector or an embedding is first made.
 """
@@ -18,157 +17,64 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from factgym.core.config import build_checked
+from factgym.agents.runs.files import read_json, write_bytes
+from factgym.core.config import AtLeastOne, Settings
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.seeds import derive
+from factgym.training.eve.bandit import Arms, arm_rewards, qualities
 from factgym.training.eve.clusters import Clusters, Vectors, blocks, cluster, nearest
 
 TASK_TYPES = ("factual", "comparison", "causal", "temporal", "aggregation")
 VERSION = 1
 
-QUESTION_CHARS = (20, 220)
-ANSWER_CHARS = (1, 80)
-UNUSUAL_QUESTION, UNUSUAL_ANSWER = 0.65, 0.55
-"""Factors for a question and for an answer whose length in characters lies outside those bounds."""
-
 _FINGERPRINT_VECTORS = 1_000
 _ROUNDING = 1e-9
 
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Arms:
-    """Statistics of the K ≥ 1 arms of a UCB1 bandit (EVE, equation 30). pulls: N, whole numbers, shape (K,).
-    rewards: sums S, shape (K,).
 
-    Immutable: an update makes new arms.
+class Choice(NamedTuple):
+    """A document to ask about: its id, the cluster it was drawn for, and the requested type of question."""
+
+    document: str
+    cluster: int
+    task_type: str
+
+
+class Feedback(NamedTuple):
+    """Rewards of the rows of an iteration, in order: r, and R_sel of each row's cluster and task type."""
+
+    rewards: list[float]
+    clusters: list[float]
+    task_types: list[float]
+
+
+class SelectorSettings(Settings):
+    """The paper's constants. clusters, growth: K_t = clusters + ⌊growth · t⌋ (K_0 and α), never more than documents.
+
+    exploration: β. utility, smoothing: λ_u and ε of the feedback. task_types: the arms of the second bandit.
     """
 
-    pulls: NDArray[np.int64]
-    rewards: NDArray[np.float64]
+    clusters: AtLeastOne = 10
+    growth: NonNegative = 0.0
+    exploration: NonNegative = 1.0
+    utility: NonNegative = 0.5
+    smoothing: NonNegative = 1e-8
+    task_types: tuple[str, ...] = Field(default=TASK_TYPES, min_length=1)
 
-    @classmethod
-    def fresh(cls, count: int) -> Arms:
-        """Arms with one virtual pull each and no reward, so that every score is finite."""
-        return cls(np.ones(count, dtype=np.int64), np.zeros(count))
-
-    def __len__(self) -> int:
-        return len(self.pulls)
-
-    @property
-    def means(self) -> NDArray[np.float64]:
-        """Mean reward of each arm."""
-        return self.rewards / np.maximum(self.pulls, 1)
-
-    def scores(self, exploration: float = 1.0) -> NDArray[np.float64]:
-        """U, equation 30: mean reward plus `exploration` (β) · √(log of all pulls / pulls)."""
-        total = max(int(self.pulls.sum()), 1)
-        bonus: NDArray[np.float64] = np.sqrt(np.log(total) / np.maximum(self.pulls, 1))
-        return self.means + exploration * bonus
-
-    def probabilities(self, exploration: float = 1.0) -> NDArray[np.float64]:
-        """Probability of each arm in a batch: softmax of the scores over their standard deviation; uniform if that is 0."""
-        scores = self.scores(exploration)
-        spread = scores.std()
-        # Equal scores differ by rounding only, and a quotient of such differences is noise.
-        logits = (scores - scores.max()) / spread if spread > 1e-12 * max(1.0, abs(scores.max())) else 0.0 * scores
-        weights = np.exp(logits)
-        probabilities: NDArray[np.float64] = weights / weights.sum()
-        return probabilities
-
-    def choose(self, count: int, rng: np.random.Generator, exploration: float = 1.0) -> list[int]:
-        """Arms to pull: the arm with the best score (the first of equals) for count 1, else draws by `probabilities`."""
-        if count == 1:
-            return [int(self.scores(exploration).argmax())]
-        arms: list[int] = rng.choice(len(self), size=count, p=self.probabilities(exploration)).tolist()
-        return arms
-
-    def updated(self, arms: Sequence[int], rewards: Iterable[float]) -> Arms:
-        """The statistics after one pull of each of `arms` (repeats allowed) with these rewards."""
-        pulls, sums = self.pulls.copy(), self.rewards.copy()
-        np.add.at(pulls, list(arms), 1)
-        np.add.at(sums, list(arms), list(rewards))
-        return Arms(pulls, sums)
-
-    def split(self, parents: Sequence[int]) -> Arms:
-        """The arms that replace these: new arm i descends from old arm `parents[i]`.
-
-        Each of an old arm's n children has max(⌊N / n⌋, 1) pulls and S / n reward. An arm without children ends.
-        """
-        origin = np.asarray(parents, dtype=np.int64)
-        children = np.bincount(origin, minlength=len(self))[origin]
-        return Arms(np.maximum(self.pulls[origin] // children, 1), self.rewards[origin] / children)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data that `from_dict` reads back exactly."""
-        return {"pulls": self.pulls.tolist(), "rewards": self.rewards.tolist()}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Arms:
-        """Read `to_dict`'s data. Raises DataError for other data."""
-        try:
-            pulls = np.asarray(data["pulls"], dtype=np.int64)
-            rewards = np.asarray(data["rewards"], dtype=np.float64)
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise DataError("a bandit's arms are an object with lists of pulls and rewards") from None
-        if pulls.ndim != 1 or not len(pulls) or pulls.shape != rewards.shape or not np.isfinite(rewards).all():
-            raise DataError("a bandit's pulls and rewards are lists of numbers of one length")
-        return cls(pulls, rewards)
-
-
-# Feedback: equations 32 and 33.
-#
-#     Q = q_len(question) · q_ans(answer) / √duplicates          r = R_run · Q
-#     R_sel = −log(N_k / N + ε) + λ_u (r − mean reward of arm k before)
-#
-# The first term of R_sel rewards arms that were pulled rarely. The second compares, literally, a reward in [0, 1] with
-# the arm's mean of R_sel itself, which is mostly the first term: it damps the diversity term more than it measures use.
-
-
-def quality(question: str, answer: str, duplicates: int = 1) -> float:
-    """Q, equation 32, in [0, 1]. duplicates: occurrences of the question in its batch, this one included."""
-    question_factor = 1.0 if QUESTION_CHARS[0] <= len(question) <= QUESTION_CHARS[1] else UNUSUAL_QUESTION
-    answer_factor = 1.0 if ANSWER_CHARS[0] <= len(answer) <= ANSWER_CHARS[1] else UNUSUAL_ANSWER
-    return question_factor * answer_factor / math.sqrt(max(duplicates, 1))
-
-
-def qualities(questions: Sequence[str], answers: Iterable[str]) -> list[float]:
-    """Q of every row of a batch; questions with the same text are duplicates."""
-    counts = Counter(questions)
-    return [quality(question, answer, counts[question]) for question, answer in zip(questions, answers, strict=True)]
-
-
-def run_reward(proposer: float, solver: float) -> float:
-    """R_run: the average of the latest mean rewards of proposer and solver, each clipped to [0, 1].
-
-    The proposer's mean can exceed 1 or be negative; the paper requires the average in [0, 1] without saying how.
-    """
-    if not (math.isfinite(proposer) and math.isfinite(solver)):
-        raise ConfigError(f"mean rewards must be finite, not {proposer!r:.80} and {solver!r:.80}")
-    return (min(max(proposer, 0.0), 1.0) + min(max(solver, 0.0), 1.0)) / 2
-
-
-def arm_rewards(
-    arms: Arms, pulled: Sequence[int], rewards: Sequence[float], *, utility: float = 0.5, smoothing: float = 1e-8
-) -> NDArray[np.float64]:
-    """R_sel of every row, equation 33, all from the arms as they were before this batch. Shape (rows,).
-
-    pulled: the arm of each row. rewards: r of each row. utility, smoothing: λ_u and ε.
-    """
-    indices = np.asarray(pulled, dtype=np.int64)
-    diversity = -np.log(arms.pulls[indices] / max(int(arms.pulls.sum()), 1) + smoothing)
-    total: NDArray[np.float64] = diversity + utility * (np.asarray(rewards, dtype=np.float64) - arms.means[indices])
-    return total
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the task types."""
+        if len(set(self.task_types)) < len(self.task_types):
+            raise ConfigError("task_types must not name a type twice")
 
 
 class ClusterSampler:
@@ -213,48 +119,6 @@ class ClusterSampler:
         return min(position, len(self._rows) - 1)
 
 
-class Choice(NamedTuple):
-    """A document to ask about: its id, the cluster it was drawn for, and the requested type of question."""
-
-    document: str
-    cluster: int
-    task_type: str
-
-
-class Feedback(NamedTuple):
-    """Rewards of the rows of an iteration, in order: r, and R_sel of each row's cluster and task type."""
-
-    rewards: list[float]
-    clusters: list[float]
-    task_types: list[float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectorSettings:
-    """The paper's constants. clusters, growth: K_t = clusters + ⌊growth · t⌋ (K_0 and α), never more than documents.
-
-    exploration: β. utility, smoothing: λ_u and ε of the feedback. task_types: the arms of the second bandit.
-    Raises ConfigError for a value out of range.
-    """
-
-    clusters: int = 10
-    growth: float = 0.0
-    exploration: float = 1.0
-    utility: float = 0.5
-    smoothing: float = 1e-8
-    task_types: tuple[str, ...] = TASK_TYPES
-
-    def __post_init__(self) -> None:
-        if self.clusters < 1:
-            raise ConfigError(f"a selector has at least one cluster, not {self.clusters}")
-        for name in ("growth", "exploration", "utility", "smoothing"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ConfigError(f"SelectorSettings.{name} must be a finite number of at least 0, not {value!r:.80}")
-        if not self.task_types or len(set(self.task_types)) < len(self.task_types):
-            raise ConfigError("SelectorSettings.task_types must name at least one type, and none twice")
-
-
 class Selector:
     """Two UCB1 bandits, over clusters of documents and over types of question, and a draw within the chosen cluster.
 
@@ -292,21 +156,14 @@ class Selector:
             )
         if not all(np.isfinite(block).all() for block in blocks(vectors)):
             raise ConfigError("the vectors of a selector must be finite numbers")
-        self._vectors, self._ids = vectors, ids
-        self._row_of = {document: row for row, document in enumerate(ids)}
-        if len(self._row_of) < len(ids):
+        if len(set(ids)) < len(ids):
             raise ConfigError("the ids of a selector's documents must differ from each other")
+        self._vectors, self._ids = vectors, ids
         self.settings = settings
         self.seed = seed
         self.round = 0
         self._draws = 0
         self._used = np.zeros(len(ids), dtype=np.int64)
-
-    def cluster_of(self, document: str) -> int:
-        """The cluster of a document. Raises DataError for an unknown id."""
-        if document not in self._row_of:
-            raise DataError(f"the selector has no document {document!r:.80}")
-        return int(self.clusters.labels[self._row_of[document]])
 
     def draw(self, count: int) -> list[Choice]:
         """`count` choices for the coming iteration; a document may repeat, and is the less likely the more often it was
@@ -334,67 +191,59 @@ class Selector:
         """
         if not 0.0 <= reward <= 1.0:
             raise ConfigError(f"the run's reward lies between 0 and 1, not at {reward!r:.80}: see run_reward")
-        questions, answers, clusters, types = self._columns(rows)
-        rewards = [reward * factor for factor in qualities(questions, answers)]
-        constants = {"utility": self.settings.utility, "smoothing": self.settings.smoothing}
+        settings = self.settings
+        clusters, types = [], []
+        for number, row in enumerate(rows, 1):
+            for name in ("question", "answer", "cluster", "task_type"):
+                if name not in row:
+                    raise DataError(f"row {number} of the selector's feedback lacks {name!r}")
+            index, task_type = row["cluster"], row["task_type"]
+            if type(index) is not int or not 0 <= index < len(self.clusters):
+                raise DataError(f"row {number}: there is no cluster {index!r:.80}, only 0 to {len(self.clusters) - 1}")
+            if task_type not in settings.task_types:
+                raise DataError(f"row {number}: {task_type!r:.80} is none of {', '.join(settings.task_types)}")
+            clusters.append(index)
+            types.append(settings.task_types.index(task_type))
+        factors = qualities([str(row["question"]) for row in rows], [str(row["answer"]) for row in rows])
+        rewards = [reward * factor for factor in factors]
+        constants = {"utility": settings.utility, "smoothing": settings.smoothing}
         cluster_rewards = arm_rewards(self.arms, clusters, rewards, **constants).tolist()
         type_rewards = arm_rewards(self.type_arms, types, rewards, **constants).tolist()
         self.arms = self.arms.updated(clusters, cluster_rewards)
         self.type_arms = self.type_arms.updated(types, type_rewards)
         self.round += 1
-        self._split()
+        # Cluster anew into K_t clusters if that is more than now; each new arm descends from the nearest old cluster.
+        count = min(settings.clusters + math.floor(settings.growth * self.round), len(self._ids))
+        if count > len(self.clusters):
+            finer = cluster(self._vectors, count, seed=derive(self.seed, "clusters", self.round))
+            parents, _ = nearest(finer.centroids, self.clusters.centroids)
+            self.clusters, self.arms = finer, self.arms.split(parents.tolist())
         return Feedback(rewards, cluster_rewards, type_rewards)
-
-    def _columns(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str], list[int], list[int]]:
-        """Questions, answers, and the arms of clusters and task types of checked rows."""
-        questions, answers, clusters, types = [], [], [], []
-        for number, row in enumerate(rows, 1):
-            try:
-                question, answer, index, task_type = (
-                    row[name] for name in ("question", "answer", "cluster", "task_type")
-                )
-            except KeyError as error:
-                raise DataError(f"row {number} of the selector's feedback lacks {error}") from None
-            if type(index) is not int or not 0 <= index < len(self.clusters):
-                raise DataError(f"row {number}: there is no cluster {index!r:.80}, only 0 to {len(self.clusters) - 1}")
-            if task_type not in self.settings.task_types:
-                raise DataError(f"row {number}: {task_type!r:.80} is none of {', '.join(self.settings.task_types)}")
-            questions.append(str(question))
-            answers.append(str(answer))
-            clusters.append(index)
-            types.append(self.settings.task_types.index(task_type))
-        return questions, answers, clusters, types
-
-    def _split(self) -> None:
-        """Cluster anew into K_t clusters if that is more than now; each new arm descends from the nearest old cluster."""
-        count = min(self.settings.clusters + math.floor(self.settings.growth * self.round), len(self._ids))
-        if count <= len(self.clusters):
-            return
-        finer = cluster(self._vectors, count, seed=derive(self.seed, "clusters", self.round))
-        parents, _ = nearest(finer.centroids, self.clusters.centroids)
-        self.clusters, self.arms = finer, self.arms.split(parents.tolist())
-
-    def describe(self) -> dict[str, Any]:
-        """Settings, seed, and fingerprints of vectors and ids, for a manifest."""
-        return {**asdict(self.settings), "seed": self.seed, **self._fingerprints}
 
     @cached_property
     def _fingerprints(self) -> dict[str, Any]:
-        return fingerprints(self._vectors, self._ids)
+        """Identity of the documents: shape, a digest of the ids, and a digest of up to 1,000 vectors."""
+        vectors = self._vectors
+        rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _FINGERPRINT_VECTORS)).astype(np.int64)
+        sampled = np.ascontiguousarray(vectors[rows], dtype=np.float64)
+        return {
+            "shape": list(vectors.shape),
+            "ids": hashlib.sha256(json.dumps(list(self._ids)).encode()).hexdigest(),
+            "vectors": hashlib.sha256(sampled.tobytes()).hexdigest(),
+        }
 
     def state(self) -> dict[str, Any]:
         """Everything but the vectors and ids, as plain JSON data that `restored` reads back exactly."""
-        used = np.flatnonzero(self._used)
         return {
             "version": VERSION,
-            "settings": {**asdict(self.settings), "task_types": list(self.settings.task_types)},
+            "settings": {**self.settings.model_dump(), "task_types": list(self.settings.task_types)},
             "seed": self.seed,
             "round": self.round,
             "draws": self._draws,
             **self._fingerprints,
             "arms": self.arms.to_dict(),
             "type_arms": self.type_arms.to_dict(),
-            "used": {self._ids[row]: int(self._used[row]) for row in used},
+            "used": {self._ids[row]: int(self._used[row]) for row in np.flatnonzero(self._used)},
             "centroids": self.clusters.centroids.tolist(),
         }
 
@@ -409,7 +258,7 @@ class Selector:
             if state["version"] != VERSION:
                 raise DataError(f"a selector's state of version {state['version']!r:.80}, not {VERSION}")
             values = {**state["settings"], "task_types": tuple(state["settings"]["task_types"])}
-            settings = build_checked(SelectorSettings, "a selector", values)
+            settings = SelectorSettings.build("a selector", values)
             selector._initialize(vectors, ids, settings, int(state["seed"]))
             for name, content in (("ids", "documents"), ("shape", "vectors"), ("vectors", "vectors")):
                 if state[name] != selector._fingerprints[name]:
@@ -418,8 +267,9 @@ class Selector:
                     )
             selector.round, selector._draws = int(state["round"]), int(state["draws"])
             selector.arms, selector.type_arms = Arms.from_dict(state["arms"]), Arms.from_dict(state["type_arms"])
+            rows = {document: row for row, document in enumerate(ids)}
             for document, uses in state["used"].items():
-                selector._used[selector._row_of[document]] = int(uses)
+                selector._used[rows[document]] = int(uses)
             selector.clusters = Clusters.of(selector._vectors, np.asarray(state["centroids"], dtype=np.float64))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"not the state of a selector ({type(error).__name__}: {error!s:.80})") from None
@@ -429,30 +279,9 @@ class Selector:
 
     def save(self, path: str | Path) -> None:
         """Write the state as JSON, whole or not at all."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.part")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(self.state(), file, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_bytes(Path(path), json.dumps(self.state(), allow_nan=False).encode())
 
     @classmethod
     def load(cls, path: str | Path, vectors: Vectors, ids: Sequence[str]) -> Selector:
         """Read `save`'s file; draws continue where they ended. Raises DataError as `restored`."""
-        try:
-            state = json.loads(Path(path).read_bytes())
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path} is not the file of a selector: {error!s:.200}") from None
-        return cls.restored(state, vectors, ids)
-
-
-def fingerprints(vectors: Vectors, ids: Sequence[str]) -> dict[str, Any]:
-    """Identity of vectors and ids: shape, a digest of the ids, and a digest of up to 1,000 vectors."""
-    rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _FINGERPRINT_VECTORS)).astype(np.int64)
-    sampled = np.ascontiguousarray(vectors[rows], dtype=np.float64)
-    return {
-        "shape": list(vectors.shape),
-        "ids": hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest(),
-        "vectors": hashlib.sha256(sampled.tobytes()).hexdigest(),
-    }
+        return cls.restored(read_json(Path(path)), vectors, ids)

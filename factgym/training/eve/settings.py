@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from pydantic import Field
 
 from factgym.agents.rollout.jobs import task_order
+from factgym.core.config import AtLeastOne, Settings
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError
 from factgym.core.registry import make
 from factgym.core.seeds import derive
 from factgym.corpora.corpus import Corpus, shards
@@ -23,15 +25,14 @@ from factgym.generators.multihop_world import world
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
 
 Draw = Literal["uniform", "selector"]
-DRAWS: tuple[Draw, ...] = ("uniform", "selector")
+DRAWS: tuple[Draw, ...] = get_args(Draw)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EveSettings:
+class EveSettings(Settings):
     """Settings of the two phases; the numbers of iterations are arguments of `run`.
 
     passages: file or folder that `read_passages` opens; None for a generated world. layout: of that file. size:
-    passages at most, or how large the generated world is; None for all, or its default. index, index_options: of the
+    passages at most, or the size of the generated world; None for all, or its default. index, index_options: of the
     search tool. held_out: share of the passages, chosen by a hash of their ids, that the proposer is not trained on
     and writes the solver's data set from.
 
@@ -48,19 +49,19 @@ class EveSettings:
 
     passages: str | None = None
     layout: str = "auto"
-    size: int | None = None
+    size: AtLeastOne | None = None
     index: str = "bm25"
-    index_options: Mapping[str, Any] = field(default_factory=dict)
-    held_out: float = 0.2
-    batch: int = 64
+    index_options: Mapping[str, Any] = Field(default_factory=dict)
+    held_out: float = Field(default=0.2, gt=0, lt=1)
+    batch: AtLeastOne = 64
     hop_weights: tuple[float, ...] = DEFAULT_RULES.hop_weights
     draw: Draw = "uniform"
-    selector: Mapping[str, Any] = field(default_factory=dict)
-    prompts: int | None = 128
-    samples: int = 5
-    min_value: float | None = None
-    rows: int = 64
-    group: int = 5
+    selector: Mapping[str, Any] = Field(default_factory=dict)
+    prompts: AtLeastOne | None = 128
+    samples: AtLeastOne = 5
+    min_value: float | None = Field(default=None, ge=-1, le=1)
+    rows: AtLeastOne = 64
+    group: int = Field(default=5, ge=2)
     n: int = 5
     m: int = 5
     value: str = "sampling"
@@ -68,30 +69,18 @@ class EveSettings:
     solver_reward: str | None = None
     seed: int = 0
 
-    def __post_init__(self) -> None:
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the rules of the reward."""
         EveRules(n=self.n, m=self.m, hop_weights=self.hop_weights)
-        if not 0 < self.held_out < 1:
-            raise ConfigError(f"the held-out share must be above 0 and below 1, not {self.held_out}")
-        if self.draw not in DRAWS:
-            raise ConfigError(f"documents are drawn by {' or '.join(DRAWS)}, not {self.draw!r}")
-        for name in ("batch", "samples", "rows", "size", "prompts"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, not {value}")
-        if self.group < 2:
-            raise ConfigError(f"a group has at least two episodes to compare, not {self.group}")
-        if self.min_value is not None and not -1 <= self.min_value <= 1:
-            raise ConfigError(f"V lies from -1 to 1, so the least V cannot be {self.min_value}")
 
-    def drawn_hops(self, count: int, seed: int) -> list[int]:
+    def draw_hops(self, count: int, seed: int) -> list[int]:
         """`count` independent hop counts in the ratio of the weights."""
         return random.Random(seed).choices(range(1, len(self.hop_weights) + 1), weights=self.hop_weights, k=count)
 
     def describe(self) -> dict[str, Any]:
         """JSON data of all settings but the path of the passages, whose content has a fingerprint."""
-        values = asdict(self)
-        del values["passages"], values["layout"]
-        return {**values, "source": "generated" if self.passages is None else "passages"}
+        source = "generated" if self.passages is None else "passages"
+        return {**self.model_dump(exclude={"passages", "layout"}), "source": source}
 
 
 @dataclass(frozen=True)
@@ -112,17 +101,10 @@ class PassageSplits:
         self, documents: Sequence[str], hops: Sequence[int], task_types: Sequence[str] = (), **scoring: Any
     ) -> Env[Any]:
         """The proposer's environment, a task for each of these passages. scoring: solver, auxiliary, cache."""
-        return make(
-            "eve-proposer",
-            documents=tuple(documents),
-            hops=tuple(hops),
-            task_types=tuple(task_types),
-            n=self.settings.n,
-            m=self.settings.m,
-            value=self.settings.value,
-            **scoring,
-            **self._search_config(self.settings.reward),
-        )
+        settings = self.settings
+        tasks: dict[str, Any] = {"documents": tuple(documents), "hops": tuple(hops), "task_types": tuple(task_types)}
+        estimator: dict[str, Any] = {"n": settings.n, "m": settings.m, "value": settings.value}
+        return make("eve-proposer", **tasks, **estimator, **scoring, **self._search_config(settings.reward))
 
     def solver_env(self, triples: Sequence[Triple]) -> Env[Any]:
         """The solver's environment over these triples."""

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from factgym.agents.agent import Agent, Model, agent_from_model
 from factgym.agents.models import as_model
 from factgym.agents.runs import files
 from factgym.core.errors import DataError
 from factgym.core.messages import message_text
-from factgym.training.eve.rollouts import GROUPS, Row
+from factgym.training.eve.rollouts import PhaseName, Row
 from factgym.training.trainer import Dataset, Trainer, call_trainer, describe_trainer, train_once
 
 EVE_TRAINERS: Mapping[str, str] = MappingProxyType(
@@ -74,7 +74,13 @@ class Checked:
             groups.setdefault(row["group"], []).append((row["reward"], row["advantage"]))
             actions += len(row["actions"])
         for name, pairs in groups.items():
-            _check_group(f"{dataset.path}, group {name}", pairs)
+            total = sum(advantage for _, advantage in pairs)
+            if abs(total) > 1e-6 * len(pairs):
+                raise DataError(f"{dataset.path}, group {name}: the advantages sum to {total:.3g}, not to 0")
+            advantages: dict[float, float] = {}
+            for reward, advantage in pairs:
+                if abs(advantages.setdefault(reward, advantage) - advantage) > 1e-9:
+                    raise DataError(f"{dataset.path}, group {name}: two equal rewards have different advantages")
         counts = {
             "rows": dataset.lines,
             "groups": len(groups),
@@ -99,18 +105,8 @@ def row_faults(row: Row) -> Iterator[str]:
     for index, start, end, _ in row["spans"]:
         if index not in row["actions"] or not 0 <= start <= end <= len(message_text(messages[index])):
             yield f"a credit lies outside of the policy's messages: {[index, start, end]}"
-    if row["phase"] not in GROUPS:
+    if row["phase"] not in get_args(PhaseName):
         yield f"no phase is called {row['phase']!r}"
-
-
-def _check_group(where: str, pairs: list[tuple[float, float]]) -> None:
-    total = sum(advantage for _, advantage in pairs)
-    if abs(total) > 1e-6 * len(pairs):
-        raise DataError(f"{where}: the advantages sum to {total:.3g}, not to 0")
-    advantages: dict[float, float] = {}
-    for reward, advantage in pairs:
-        if abs(advantages.setdefault(reward, advantage) - advantage) > 1e-9:
-            raise DataError(f"{where}: two equal rewards have different advantages")
 
 
 @dataclass(frozen=True)

@@ -1,130 +1,139 @@
-"""Reflect: what a verifier gets wrong, by the six categories of the error taxonomy.
+"""Reflect: from failures to a weakness profile, to probes of each category, and to rules for the prompt.
 
-SEVA "aggregates error diagnoses into a 6-bin weakness profile" and speaks of accuracy per category, without saying
-which bin an episode falls into when its data set names no error type. Here it falls into the bin of
+SEVA "aggregates error diagnoses into a 6-bin weakness profile" and gives an accuracy per category, without saying which
+bin an episode falls into when its data set names no error type. Here it falls into the bin of
 
 1. the gold error type, where the data names one;
-2. else the error type that the verifier itself named: right where the claim is not attributable (a found error), wrong
+2. else the error type that the verifier named: correct where the claim is not attributable (an error detected), wrong
    where it is (a false alarm);
-3. else, for an error that was missed or an answer that names none, what `diagnose` says of claim and source. The
-   default compares words, numbers and names by rules, and stands in for a model's diagnosis.
+3. else, for a missed error or an answer that names none, the category that `classify` gives for claim and source. The
+   default compares words, numbers and names by rules, and is a fallback for a model's diagnosis.
 
-An attributable claim that was called so has no error and falls into no bin. An episode that the infrastructure ended is
-left out. Right means the right label; whether the category was named as well is not asked.
+An attributable claim that was called so has no error and falls into no bin. Episodes that the infrastructure ended are
+left out. Correct means the right label; whether the category was named as well is not considered.
+
+Weights and counts (lines 5 to 9 of Algorithm 2) are computed in fractions, because the ceiling of a float depends on its
+rounding: 0.1 of 30 is 3 and not 4.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import math
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.prompts import fill, prompt
+from factgym.core.strict_json import clean_text
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES
+from factgym.tools.untrusted import neutralise
 
-Diagnose = Callable[[str, str], str]
+Episode = Mapping[str, Any]
+Classify = Callable[[str, str], str]
 """Claim and source -> the error type that the claim would have if it had one."""
 
 PRIOR = Fraction(1, 2)
+MAX_CLAIM_CHARS, MAX_SOURCE_CHARS = 240, 360
+MAX_CATEGORIES, MAX_EXAMPLES = 6, 2
 
-Case = tuple[str, bool, str]
-"""The bin, whether the label was right, and by what it was binned: "gold", "said" or "rules"."""
+_TAG = re.compile(r"<(?=\s*/?\s*example\b)", re.IGNORECASE)
+_BRACES = str.maketrans("{}", "｛｝")
+
+
+class Diagnosis(NamedTuple):
+    """The bin of an episode. correct: whether the label was. basis: the source of the category."""
+
+    category: str
+    correct: bool
+    basis: Literal["gold", "said", "rules"]
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How often a verifier was right, by category.
+    """The accuracy of a verifier by category.
 
-    seen, right: episodes of each category. prior: the accuracy of a category without episodes. binned: how many
-    episodes were binned by "gold", "said" and "rules". unbinned: right answers on attributable claims. unread: answers
-    without a label.
+    episodes, correct: counts by category. prior: the accuracy of a category without episodes. binned: number of
+    episodes by the basis of their category. unbinned: correct answers on attributable claims. unread: answers without
+    a label.
     """
 
-    seen: Mapping[str, int]
-    right: Mapping[str, int]
+    episodes: Mapping[str, int]
+    correct: Mapping[str, int]
     prior: Fraction = PRIOR
-    binned: Mapping[str, int] | None = None
+    binned: Mapping[str, int] = field(default_factory=dict)
     unbinned: int = 0
     unread: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.prior <= 1:
-            raise ConfigError(f"the prior accuracy must be from 0 to 1, not {self.prior}")
 
     @property
     def accuracy(self) -> dict[str, Fraction]:
         """α_t of each of the six categories, exactly."""
         return {
-            name: Fraction(self.right.get(name, 0), self.seen[name]) if self.seen.get(name) else self.prior
+            name: Fraction(self.correct.get(name, 0), self.episodes[name]) if self.episodes.get(name) else self.prior
             for name in ERROR_TYPES
         }
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; accuracies as floats, and the counts from which they follow exactly."""
+        categories = {
+            name: {"seen": self.episodes.get(name, 0), "right": self.correct.get(name, 0), "accuracy": float(value)}
+            for name, value in self.accuracy.items()
+        }
         return {
-            "categories": {
-                name: {"seen": self.seen.get(name, 0), "right": self.right.get(name, 0), "accuracy": float(value)}
-                for name, value in self.accuracy.items()
-            },
+            "categories": categories,
             "prior": str(self.prior),
-            "binned": dict(self.binned or {}),
+            "binned": dict(self.binned),
             "unbinned": self.unbinned,
             "unread": self.unread,
         }
 
-
-def profile_from(data: Mapping[str, Any]) -> Profile:
-    """A profile from the JSON data that `to_dict` gives. Raises DataError for anything else."""
-    try:
-        categories = data["categories"]
-        return Profile(
-            {name: int(categories[name]["seen"]) for name in ERROR_TYPES},
-            {name: int(categories[name]["right"]) for name in ERROR_TYPES},
-            Fraction(data["prior"]),
-            dict(data["binned"]),
-            int(data["unbinned"]),
-            int(data["unread"]),
-        )
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise DataError(f"no weakness profile: {type(error).__name__}: {error}") from None
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Profile:
+        """Read the data of `to_dict`. Raises DataError for other data."""
+        try:
+            episodes, correct = (
+                {name: int(data["categories"][name][key]) for name in ERROR_TYPES} for key in ("seen", "right")
+            )
+            counts = (int(data["unbinned"]), int(data["unread"]))
+            return cls(episodes, correct, Fraction(data["prior"]), dict(data["binned"]), *counts)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise DataError(f"no weakness profile: {type(error).__name__}: {error}") from None
 
 
-def profile_of(
-    episodes: Iterable[Mapping[str, Any]], *, diagnose: Diagnose | None = None, prior: Fraction = PRIOR
-) -> Profile:
-    """The profile of the episodes of SEVA runs (any number of benchmarks together)."""
-    seen: Counter[str] = Counter()
-    right: Counter[str] = Counter()
+def profile_of(episodes: Iterable[Episode], *, classify: Classify | None = None, prior: Fraction = PRIOR) -> Profile:
+    """The profile of the episodes of SEVA runs, of any number of benchmarks together."""
+    total: Counter[str] = Counter()
+    correct: Counter[str] = Counter()
     binned: Counter[str] = Counter()
     unbinned = unread = 0
     for episode in episodes:
-        metrics = facts_of(episode)
-        if metrics is None:
+        if (metrics := scored_metrics(episode)) is None:
             continue
         unread += metrics.get("verdict") is None
-        found = case_of(episode, metrics, diagnose or diagnose_by_rules)
-        if found is None:
+        diagnosis = diagnose(episode, metrics, classify)
+        if diagnosis is None:
             unbinned += 1
             continue
-        name, was_right, by = found
-        seen[name] += 1
-        right[name] += was_right
-        binned[by] += 1
-    ordered = {by: binned[by] for by in ("gold", "said", "rules")}
+        total[diagnosis.category] += 1
+        correct[diagnosis.category] += diagnosis.correct
+        binned[diagnosis.basis] += 1
     return Profile(
-        {name: seen[name] for name in ERROR_TYPES},
-        {name: right[name] for name in ERROR_TYPES},
+        {name: total[name] for name in ERROR_TYPES},
+        {name: correct[name] for name in ERROR_TYPES},
         prior,
-        ordered,
+        {basis: binned[basis] for basis in ("gold", "said", "rules")},
         unbinned,
         unread,
     )
 
 
-def facts_of(episode: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The metrics of an episode that counts; None for one that the infrastructure ended or that was not scored."""
+def scored_metrics(episode: Episode) -> Mapping[str, Any] | None:
+    """The metrics of an episode; None for one that the infrastructure ended or that was not scored."""
     reward = episode.get("reward") or {}
     if episode.get("error") is not None or reward.get("status") != "scored":
         return None
@@ -132,33 +141,150 @@ def facts_of(episode: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return metrics if isinstance(metrics, Mapping) and "gold_verdict" in metrics else None
 
 
-def case_of(episode: Mapping[str, Any], metrics: Mapping[str, Any], diagnose: Diagnose) -> Case | None:
-    """Where an episode is binned; None for an attributable claim that was called so, or about which nothing was said."""
-    gold, said = metrics["gold_verdict"], metrics.get("verdict")
-    if gold == ATTRIBUTABLE and (said is None or said == gold):
+def diagnose(episode: Episode, metrics: Mapping[str, Any], classify: Classify | None = None) -> Diagnosis | None:
+    """The bin of an episode; None for an attributable claim that was called so, or whose answer has no label."""
+    gold, verdict = metrics["gold_verdict"], metrics.get("verdict")
+    correct = verdict == gold
+    if gold == ATTRIBUTABLE and (verdict is None or correct):
         return None
-    known = metrics.get("gold_error_type")
-    if known in ERROR_TYPES:
-        return known, said == gold, "gold"
-    named = metrics.get("error_type")
-    if said is not None and said != ATTRIBUTABLE and named in ERROR_TYPES:
-        return named, said == gold, "said"
-    return diagnose(*texts_of(episode)), said == gold, "rules"
+    if (gold_type := metrics.get("gold_error_type")) in ERROR_TYPES:
+        return Diagnosis(gold_type, correct, "gold")
+    if verdict not in (None, ATTRIBUTABLE) and (predicted := metrics.get("error_type")) in ERROR_TYPES:
+        return Diagnosis(predicted, correct, "said")
+    return Diagnosis((classify or classify_by_rules)(*claim_and_source(episode)), correct, "rules")
 
 
-def texts_of(episode: Mapping[str, Any]) -> tuple[str, str]:
-    """Claim and source, as the verifier was shown them."""
+def claim_and_source(episode: Episode) -> tuple[str, str]:
+    """Claim and source as the verifier saw them."""
     from factgym.envs.seva.scripted import parse_brief
 
     brief = parse_brief(episode["messages"])
     return brief.claim, brief.source
 
 
-def diagnose_by_rules(claim: str, source: str) -> str:
-    """The category of what differs between a claim and the sentences nearest to it: a stand-in for a diagnosis."""
+def classify_by_rules(claim: str, source: str) -> str:
+    """The category of the difference between a claim and the nearest sentences; a fallback for a model's diagnosis."""
     from factgym.baselines.evidence import parse_statement, select_sentences
     from factgym.envs.seva.agents import classify_error
     from factgym.envs.seva.scripted import source_evidence
 
     evidence, statement = source_evidence(source), parse_statement(claim)
     return classify_error(statement, select_sentences(evidence, statement), "unsupported")
+
+
+# Allocation: w_t = (1 - α_t) / Σ(1 - α_t') and n_t = ⌈w_t · B⌉ (Algorithm 2).
+
+
+def weakness_weights(accuracy: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """w_t, which sum to 1; uniform where every α_t is 1.
+
+    Raises ConfigError for an accuracy outside [0, 1] and where there is no category.
+    """
+    if not accuracy:
+        raise ConfigError("weights need the accuracy of at least one category")
+    for name, value in accuracy.items():
+        if not 0 <= value <= 1:
+            raise ConfigError(f"the accuracy of {name!r} must be from 0 to 1, not {value}")
+    weakness = {name: 1 - Fraction(value) for name, value in accuracy.items()}
+    total = sum(weakness.values())
+    if not total:
+        return dict.fromkeys(weakness, Fraction(1, len(weakness)))
+    return {name: value / total for name, value in weakness.items()}
+
+
+def ceiling_allocation(weights: Mapping[str, Fraction], budget: int) -> dict[str, int]:
+    """n_t of each category. Their sum is at least B and below B plus the number of categories.
+
+    Raises ConfigError for a budget below 1.
+    """
+    _check_budget(budget)
+    return {name: math.ceil(weight * budget) for name, weight in weights.items()}
+
+
+def random_allocation(total: int, seed: int) -> dict[str, int]:
+    """`total` probes over the six categories, each drawn uniformly, for the control."""
+    _check_budget(total)
+    rng = random.Random(f"factgym evolve random probes {seed}")
+    drawn = Counter(rng.choice(ERROR_TYPES) for _ in range(total))
+    return {name: drawn[name] for name in ERROR_TYPES}
+
+
+def _check_budget(budget: int) -> None:
+    if budget < 1:
+        raise ConfigError(f"a probe budget must be at least 1, not {budget}")
+
+
+def split_by_share(total: int, shares: Mapping[str, Fraction]) -> dict[str, int]:
+    """Apportion `total` by the largest remainder (Hamilton's method), in fractions; ties go to the first.
+
+    Raises ConfigError for shares that are negative or sum to 0.
+    """
+    whole = sum(shares.values(), Fraction(0))
+    if whole <= 0 or any(value < 0 for value in shares.values()):
+        raise ConfigError("shares must not be negative, and one must be above 0")
+    exact = {name: total * Fraction(value) / whole for name, value in shares.items()}
+    counts = {name: math.floor(value) for name, value in exact.items()}
+    by_remainder = sorted(counts, key=lambda name: counts[name] - exact[name])
+    for name in by_remainder[: total - sum(counts.values())]:
+        counts[name] += 1
+    return counts
+
+
+# Rules: round 1 changes no parameter. Each weak category gives one rule of fixed words, weakest first, with failures of
+# the verifier as examples. Their texts come from data sets and are untrusted.
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A wrong verdict. missed: an error was not detected; else a false alarm."""
+
+    category: str
+    claim: str
+    source: str
+    missed: bool
+
+
+def failures_of(episodes: Iterable[Episode], *, classify: Classify | None = None) -> dict[str, list[Failure]]:
+    """The failures of each category, in the order of the episodes."""
+    failures: dict[str, list[Failure]] = defaultdict(list)
+    for episode in episodes:
+        metrics = scored_metrics(episode)
+        diagnosis = None if metrics is None else diagnose(episode, metrics, classify)
+        if metrics is not None and diagnosis is not None and not diagnosis.correct:
+            missed = metrics["gold_verdict"] != ATTRIBUTABLE
+            failures[diagnosis.category].append(Failure(diagnosis.category, *claim_and_source(episode), missed))
+    return dict(failures)
+
+
+def write_rules(profile: Profile, weights: Mapping[str, Fraction], failures: Mapping[str, Sequence[Failure]]) -> str:
+    """The rules as text for the end of a system message; empty without a failure.
+
+    Each category shows up to two examples: a missed error and a false alarm in turns, the shortest first.
+    """
+    weak = sorted((name for name in weights if failures.get(name)), key=lambda name: -weights[name])
+    lines = [prompt(__package__, "rules")] if weak else []
+    for name in weak[:MAX_CATEGORIES]:
+        counts = {"right": profile.correct.get(name, 0), "seen": profile.episodes.get(name, 0)}
+        texts = {key: str(count) for key, count in counts.items()}
+        lines.append(fill(prompt(__package__, "rule"), name=name, rule=prompt(__package__, name), **texts))
+        ordered = sorted(failures[name], key=lambda failure: (len(failure.claim) + len(failure.source), failure.claim))
+        missed, alarms = ([failure for failure in ordered if failure.missed is kind] for kind in (True, False))
+        turns = [failure for pair in zip_longest(missed, alarms) for failure in pair if failure is not None]
+        lines += [
+            fill(
+                prompt(__package__, "missed" if failure.missed else "alarm"),
+                claim=sanitize(failure.claim, MAX_CLAIM_CHARS),
+                source=sanitize(failure.source, MAX_SOURCE_CHARS),
+                category=failure.category,
+            )
+            for failure in turns[:MAX_EXAMPLES]
+        ]
+    return "\n".join(lines)
+
+
+def sanitize(text: str, limit: int) -> str:
+    """Untrusted text for a prompt: one line, cut, without chat markers, example tags and the braces of JSON."""
+    printable = "".join(char if char.isprintable() else " " for char in clean_text(text[: 4 * limit]))
+    flat = " ".join(printable.split())
+    cut = flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+    return _TAG.sub("‹", neutralise(cut)).translate(_BRACES)

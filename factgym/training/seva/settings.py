@@ -1,113 +1,121 @@
-"""What an evolution is told, and its arms: the loop of the paper and the two controls that the paper leaves out."""
+"""Settings of SEVA's loop, its experiment arms, and the benchmarks with their splits.
+
+The paper's algorithm reads the weakness profile and the result off one held-out set. Here each benchmark has three
+splits: "test" is measured and nothing else, failures in "reflect" make the profile and the rules, and probes and replay
+are made from "material". Claims that share a source are in one split, so that no text is trained on and then tested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from factgym.core.errors import ConfigError, did_you_mean
-from factgym.training.seva.splits import NAMES
+from pydantic import Field
 
-ProbeKind = Literal["weakness", "random"]
+from factgym.core.config import AtLeastOne, Settings
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.registry import make
+from factgym.datasets.attribution import BENCHMARKS, AttributionClaim
+from factgym.generators.attribution import SPLITS
+
+GENERATED = "generated"
+NAMES = (*BENCHMARKS, *(f"{GENERATED}-{split}" for split in SPLITS))
+"""Benchmarks: the public ones, and the splits of generated claims, which need no data."""
 
 PUBLIC = ("clearfacts", "fever", "truthfulqa", "halueval")
-"""The benchmarks of the paper's tables, where public data is at hand."""
+"""The benchmarks of the paper's tables."""
 
 EMBEDDED = ("generated-validation", "generated-ood")
-"""What is measured without any data."""
+"""The benchmarks that are measured without data."""
+
+ARMS = ("weakness", "random", "mix")
+"""weakness: the paper's loop. random: as many probes, of categories drawn uniformly. mix: probes from several sources."""
+
+Split = Literal["test", "reflect", "material"]
+SHARES: Mapping[Split, Fraction] = {"test": Fraction(1, 2), "reflect": Fraction(1, 5), "material": Fraction(3, 10)}
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
-    """One way to make probes. shares: source -> share of the probes. probes: by weakness, or at random."""
+class ExperimentArm:
+    """One way to make probes. probes: allocated by weakness, or at random. shares: source -> share of the probes."""
 
     name: str
-    probes: ProbeKind
+    probes: Literal["weakness", "random"]
     shares: Mapping[str, Fraction]
 
     def describe(self) -> dict[str, Any]:
         """JSON data for a manifest."""
-        return {
-            "name": self.name,
-            "probes": self.probes,
-            "shares": {name: str(value) for name, value in self.shares.items()},
-        }
+        return {"name": self.name, "probes": self.probes, "shares": _texts(self.shares)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvolveSettings:
+class EvolveSettings(Settings):
     """Settings of the loop.
 
-    benchmarks: what is measured. source: where probes and replay come from. mix: source -> share, for the arm "mix";
-    empty for equal shares of the source and the benchmarks. budgets: B_k of round 1, 2, …; the last holds for later
-    rounds. warm_sources: where the seed verifier's training claims come from; empty for the source. replay: replayed examples for each probe. balance: choose replay so that both labels are taught equally.
-    keep_rules: the rules of round 1 stay in the instructions of later rounds. warm_up: claims of the source with
-    their gold that the seed verifier is trained on first; 0 to begin with the verifier as it is. size: claims of each
-    benchmark at most. material: claims of each source at most. path: file or folder of public data. prior: accuracy of
-    a category without episodes.
+    benchmarks: the measured ones. source: of probes and replay. mix: source -> share in the arm "mix"; empty for equal
+    shares of the source and the benchmarks. budgets: B_k of round 1, 2, …; the last holds for later rounds. replay:
+    replayed examples for each probe. balance: choose replay so that both labels are taught equally. keep_rules: the
+    rules of round 1 stay in the instructions of later rounds. warm_up: gold claims that the seed verifier is trained on
+    first, 0 for none. warm_sources: their sources, by default `source`. size: claims of a benchmark at most. material:
+    claims of a source at most. path: file or folder of public data. prior: accuracy of a category without episodes.
     """
 
     benchmarks: tuple[str, ...] = EMBEDDED
     source: str = "generated-train"
-    mix: Mapping[str, Fraction] = field(default_factory=dict)
-    budgets: tuple[int, ...] = (200,)
-    replay: float = 1.0
+    mix: Mapping[str, Fraction] = Field(default_factory=dict)
+    budgets: tuple[AtLeastOne, ...] = Field(default=(200,), min_length=1)
+    replay: float = Field(default=1.0, ge=0)
     balance: bool = True
     keep_rules: bool = True
-    warm_up: int = 0
+    warm_up: int = Field(default=0, ge=0)
     warm_sources: tuple[str, ...] = ()
-    size: int | None = None
-    material: int = 1000
+    size: AtLeastOne | None = None
+    material: AtLeastOne = 1000
     path: str | None = None
-    prior: Fraction = Fraction(1, 2)
+    prior: Fraction = Field(default=Fraction(1, 2), ge=0, le=1)
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        _check(bool(self.benchmarks), "an evolution needs a benchmark to be measured on")
-        _check(len(set(self.benchmarks)) == len(self.benchmarks), "a benchmark is named twice")
+    def model_post_init(self, context: Any, /) -> None:
+        """Check names and shares."""
+        if not self.benchmarks:
+            raise ConfigError("an evolution needs a benchmark to be measured on")
+        if len(set(self.benchmarks)) < len(self.benchmarks):
+            raise ConfigError("a benchmark is named twice")
         for name in (*self.benchmarks, self.source, *self.mix, *self.warm_sources):
-            known = ", ".join(NAMES)
-            _check(name in NAMES, f"there is no benchmark {name!r}.{did_you_mean(name, NAMES)} There are: {known}.")
-        _check(bool(self.budgets) and min(self.budgets) >= 1, "each probe budget must be at least 1")
-        _check(self.replay >= 0, f"replay must be 0 or more, not {self.replay}")
-        _check(self.warm_up >= 0, f"warm_up must be 0 or more, not {self.warm_up}")
-        _check(self.size is None or self.size >= 1, f"size must be at least 1, not {self.size}")
-        _check(self.material >= 1, f"material must be at least 1, not {self.material}")
-        _check(0 <= self.prior <= 1, f"the prior accuracy must be from 0 to 1, not {self.prior}")
+            check_benchmark(name)
         shares = self.mix.values()
-        _check(not shares or (min(shares) >= 0 and sum(shares) > 0), "shares must not be negative, and one above 0")
+        if shares and (min(shares) < 0 or not any(shares)):
+            raise ConfigError("shares must not be negative, and one above 0")
 
     def budget(self, number: int) -> int:
         """B_k of round `number`, from 1."""
         return self.budgets[min(number, len(self.budgets)) - 1]
 
     @property
-    def mixed(self) -> Mapping[str, Fraction]:
+    def mix_shares(self) -> Mapping[str, Fraction]:
         """The sources of the arm "mix" with their shares, in a fixed order."""
-        return self.mix or dict.fromkeys(
-            (self.source, *(one for one in self.benchmarks if one != self.source)), Fraction(1)
-        )
+        return self.mix or dict.fromkeys((self.source, *self.benchmarks), Fraction(1))
 
-    def arm(self, name: str) -> Arm:
+    def arm(self, name: str) -> ExperimentArm:
         """An arm by name. Raises ConfigError for another."""
         if name not in ARMS:
             raise ConfigError(f"there is no arm {name!r}.{did_you_mean(name, ARMS)} There are: {', '.join(ARMS)}.")
-        single = {self.source: Fraction(1)}
-        return Arm(name, "random" if name == "random" else "weakness", self.mixed if name == "mix" else single)
+        shares = self.mix_shares if name == "mix" else {self.source: Fraction(1)}
+        return ExperimentArm(name, "random" if name == "random" else "weakness", shares)
 
     def describe(self) -> dict[str, Any]:
-        """Everything but the path of the data, whose content has fingerprints, as JSON data."""
+        """JSON data of everything but the path of the data, whose content has fingerprints."""
         return {
             "benchmarks": list(self.benchmarks),
             "source": self.source,
-            "mix": {name: str(value) for name, value in self.mixed.items()},
+            "mix": _texts(self.mix_shares),
             "budgets": list(self.budgets),
-            "replay": self.replay,
-            "balance": self.balance,
-            "keep_rules": self.keep_rules,
-            "warm_up": self.warm_up,
+            **{name: getattr(self, name) for name in ("replay", "balance", "keep_rules", "warm_up")},
             "warm_sources": list(self.warm_sources or (self.source,)),
             "size": self.size,
             "material": self.material,
@@ -116,10 +124,88 @@ class EvolveSettings:
         }
 
 
-ARMS = ("weakness", "random", "mix")
-"""weakness: the paper's loop. random: as many probes, of categories drawn uniformly. mix: several source distributions."""
+def _texts(shares: Mapping[str, Fraction]) -> dict[str, str]:
+    return {name: str(share) for name, share in shares.items()}
 
 
-def _check(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise ConfigError(otherwise)
+@dataclass(frozen=True)
+class BenchmarkSplits:
+    """One benchmark. env: over its tasks. indices: of the tasks of each split, ascending."""
+
+    name: str
+    env: Env[Any]
+    indices: Mapping[Split, tuple[int, ...]]
+
+    def tasks(self, split: Split) -> list[Any]:
+        """The tasks of a split."""
+        return [self.env.tasks[index] for index in self.indices[split]]
+
+    def claims(self, split: Split) -> list[AttributionClaim]:
+        """The claims of a split."""
+        return [task.item for task in self.tasks(split)]
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the tasks and the splits."""
+        content = json.dumps([self.env.tasks.fingerprint(), {split: self.indices[split] for split in SHARES}])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def check_benchmark(name: str) -> None:
+    """Raise ConfigError for an unknown benchmark."""
+    if name not in NAMES:
+        raise ConfigError(f"there is no benchmark {name!r}.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}.")
+
+
+def open_benchmark(
+    name: str, *, path: str | None, size: int | None, seed: int, measured: bool = True
+) -> BenchmarkSplits:
+    """Open a benchmark and split it.
+
+    path: file or folder of a public one. size: claims at most. measured: False where all of it is "material". Raises
+    ConfigError for an unknown name or too few claims, and DataError for unusable data.
+    """
+    check_benchmark(name)
+    sized: dict[str, Any] = {} if size is None else {"size": size}
+    kind, _, split = name.partition("-")
+    if kind == GENERATED:
+        env = make("seva", split=split, seed=seed, **sized)
+    else:
+        env = make(f"seva-{name}", seed=seed, **sized, **({} if path is None else {"path": path}))
+    total = len(env.tasks)
+    if not measured:
+        return BenchmarkSplits(name, env, {"test": (), "reflect": (), "material": tuple(range(total))})
+    indices = split_claims([env.tasks[index].item for index in range(total)], seed)
+    if not indices["test"] or not indices["reflect"]:
+        raise ConfigError(f"{name!r} has {total} claims, too few to measure and to reflect on")
+    return BenchmarkSplits(name, env, indices)
+
+
+def split_claims(claims: Sequence[AttributionClaim], seed: int) -> dict[Split, tuple[int, ...]]:
+    """Indices of the claims of each split, in the proportions of `SHARES`.
+
+    A stratified split of groups: the claims of a source are one group, the set of its labels its stratum. Within a
+    stratum the groups come in the order of a seeded hash, and each goes to the split that is furthest behind its share,
+    so that every split is within one group of its share in every stratum.
+    """
+    groups: dict[str, list[int]] = defaultdict(list)
+    for index, claim in enumerate(claims):
+        groups[claim.source].append(index)
+    strata: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for source, group in groups.items():
+        strata[tuple(sorted({claims[index].label for index in group}))].append(source)
+
+    def rank(source: str) -> str:
+        text = f"factgym evolve parts {seed} {source}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    chosen: dict[Split, list[int]] = {split: [] for split in SHARES}
+    for sources in strata.values():
+        counts: dict[Split, int] = dict.fromkeys(SHARES, 0)
+        total = 0
+        for source in sorted(sources, key=rank):
+            group = groups[source]
+            total += len(group)
+            behind = max(SHARES, key=lambda split: SHARES[split] * total - counts[split])
+            counts[behind] += len(group)
+            chosen[behind] += group
+    return {split: tuple(sorted(indices)) for split, indices in chosen.items()}

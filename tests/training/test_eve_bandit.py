@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.training.eve.selector import Arms, arm_rewards, qualities, quality, run_reward
+from factgym.training.eve.bandit import Arms, arm_rewards, qualities, quality, run_reward
 
 STATES = st.lists(st.tuples(st.integers(1, 50), st.floats(-5, 30)), min_size=1, max_size=8)
 

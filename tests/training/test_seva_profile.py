@@ -18,9 +18,15 @@ from factgym.agents.rollout.engine import play
 from factgym.agents.runs.schema import validate
 from factgym.core.errors import DataError
 from factgym.datasets.attribution import ERROR_TYPES
-from factgym.training import profile_of, weakness_weights
-from factgym.training.seva.profile import Profile, profile_from
-from factgym.training.seva.rules import MAX_CLAIM_CHARS, failures_of, material, write_rules
+from factgym.training.seva.profile import (
+    MAX_CLAIM_CHARS,
+    Profile,
+    failures_of,
+    profile_of,
+    sanitize,
+    weakness_weights,
+    write_rules,
+)
 
 N = 48
 HOSTILE = (
@@ -44,7 +50,7 @@ def errors_of(env: Any) -> Counter[str]:
 
 def test_a_known_error_is_binned_by_the_gold(env: Any) -> None:
     missed = profile_of(played(env, "always-attributable"))
-    assert dict(missed.seen) == {name: errors_of(env)[name] for name in ERROR_TYPES}
+    assert dict(missed.episodes) == {name: errors_of(env)[name] for name in ERROR_TYPES}
     assert set(missed.accuracy.values()) == {0}
     assert missed.unbinned == N // 2
     assert missed.binned == {
@@ -68,7 +74,7 @@ def test_a_false_alarm_is_binned_by_what_was_named(env: Any) -> None:
         if one["reward"]["metrics"]["gold_verdict"] == "Attributable"
     )
     found = profile_of(episodes)
-    wrong = {name: found.seen[name] - found.right[name] for name in ERROR_TYPES}
+    wrong = {name: found.episodes[name] - found.correct[name] for name in ERROR_TYPES}
     assert wrong == {name: named[name] for name in ERROR_TYPES}
     assert found.unbinned == 0
 
@@ -83,7 +89,7 @@ def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed
     yes, no = "Attributable", "Not Attributable"
     seen: list[tuple[str, str]] = []
 
-    def diagnose(claim: str, source: str) -> str:
+    def classify(claim: str, source: str) -> str:
         seen.append((claim, source))
         return "temporal_shift"
 
@@ -98,24 +104,24 @@ def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed
             episode(yes, yes, None),
             {"error": {"cause": "timeout"}, "reward": None},
         ],
-        diagnose=diagnose,
+        classify=classify,
     )
     assert seen == [("It sold 90 cars in May.", "It sold 12 cars in May.")] * 3
-    assert (found.seen["negation_flip"], found.right["negation_flip"]) == (2, 1)
-    assert (found.seen["temporal_shift"], found.right["temporal_shift"]) == (3, 1)
+    assert (found.episodes["negation_flip"], found.correct["negation_flip"]) == (2, 1)
+    assert (found.episodes["temporal_shift"], found.correct["temporal_shift"]) == (3, 1)
     assert (found.unbinned, found.unread) == (2, 2)
     by_rules = profile_of([episode(no, yes, None)])
-    assert by_rules.seen["numerical_exaggeration"] == 1  # 90 against 12
+    assert by_rules.episodes["numerical_exaggeration"] == 1  # 90 against 12
 
 
 def test_an_empty_bin_has_the_prior() -> None:
     found = Profile({"negation_flip": 4}, {"negation_flip": 3}, Fraction(1, 5))
     assert found.accuracy["negation_flip"] == Fraction(3, 4)
     assert {found.accuracy[name] for name in ERROR_TYPES if name != "negation_flip"} == {Fraction(1, 5)}
-    again = profile_from(json.loads(json.dumps(found.to_dict())))
+    again = Profile.from_dict(json.loads(json.dumps(found.to_dict())))
     assert again.accuracy == found.accuracy
     with pytest.raises(DataError, match="no weakness profile"):
-        profile_from({"categories": {}})
+        Profile.from_dict({"categories": {}})
 
 
 def test_rules_name_the_weak_categories_weakest_first(env: Any) -> None:
@@ -124,7 +130,7 @@ def test_rules_name_the_weak_categories_weakest_first(env: Any) -> None:
     failures = failures_of(episodes)
     text = write_rules(profile, weakness_weights(profile.accuracy), failures)
     order = sorted(failures, key=lambda name: profile.accuracy[name])
-    places = [text.index(f"- {name} (right in {profile.right[name]} of {profile.seen[name]})") for name in order]
+    places = [text.index(f"- {name} (right in {profile.correct[name]} of {profile.episodes[name]})") for name in order]
     assert [profile.accuracy[name] for name in order] == sorted(profile.accuracy[name] for name in order)
     assert len(places) == len(order) >= 3
     assert (
@@ -134,7 +140,7 @@ def test_rules_name_the_weak_categories_weakest_first(env: Any) -> None:
 
 
 def test_a_hostile_claim_stays_material() -> None:
-    text = material(HOSTILE, MAX_CLAIM_CHARS)
+    text = sanitize(HOSTILE, MAX_CLAIM_CHARS)
     assert len(text) <= MAX_CLAIM_CHARS
     assert not {"{", "}", "\n", "\x00"} & set(text)
     assert "<|im_start|>" not in text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 
 import factgym
 from factgym.datasets.attribution import ERROR_TYPES, AttributionClaim, read_benchmark
@@ -15,29 +15,32 @@ from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe
 from factgym.rewards.seva.output import read_output
 from factgym.rewards.seva.scoring import SevaGold, score_output
-from factgym.training.seva.examples import (
+from factgym.training.seva.dataset import (
     Example,
-    _balanced,
+    balanced_counts,
     changed_words,
     chat_lines,
+    draw_replay,
     example_of,
     read_probes,
-    replayed,
-    seeds,
     write_dataset,
 )
-from factgym.training.seva.probing import Found, made_by_rules
-from factgym.training.seva.splits import PARTS, SHARES, open_world, split_parts
+from factgym.training.seva.probes import ProbeBatch, probes_by_rules
+from factgym.training.seva.settings import SHARES, open_benchmark, split_claims
+
+
+def seed_examples(items: Iterable[AttributionClaim]) -> list[Example]:
+    return [Example(item) for item in items]
 
 
 def made(items: list[AttributionClaim], count: int = 6) -> list[Probe]:
     pool = Pool(items)
-    return [probe for name in ERROR_TYPES for probe in made_by_rules(items, name, count, 1, pool)]
+    return [probe for name in ERROR_TYPES for probe in probes_by_rules(items, name, count, 1, pool)]
 
 
 def test_every_target_earns_what_can_be_earned(data_dir: Path) -> None:
     items = list(read_benchmark("anli", data_dir))[:150]
-    examples = [*seeds(items[:60]), *(example_of(one) for one in made(items))]
+    examples = [*seed_examples(items[:60]), *(example_of(one) for one in made(items))]
     assert len(examples) > 80
     assert {one.item.error_type for one in examples} >= set(ERROR_TYPES) - {"scope_inflation"}
     for example, line in zip(examples, chat_lines(examples), strict=True):
@@ -58,13 +61,13 @@ def test_every_target_earns_what_can_be_earned(data_dir: Path) -> None:
 def test_the_prompt_is_the_environments(tmp_path: Path) -> None:
     env = factgym.make("seva", split="train", size=8)
     items = list(SyntheticAttribution("train", size=8))
-    for at, line in enumerate(chat_lines(seeds(items))):
+    for at, line in enumerate(chat_lines(seed_examples(items))):
         env.reset(options={"task": at})
         assert line["messages"][:2] == env.policy_prompt()
         assert (line["origin"], line["of"]) == ("seed", items[at].id)
-    ruled = next(iter(chat_lines(seeds(items), "RULES")))
+    ruled = next(iter(chat_lines(seed_examples(items), "RULES")))
     assert ruled["messages"][0]["content"].endswith("\n\nRULES")
-    dataset = write_dataset(tmp_path / "train.jsonl", seeds(items))
+    dataset = write_dataset(tmp_path / "train.jsonl", seed_examples(items))
     assert dataset.lines == 8 == len(list(dataset.rows()))
     assert [row["label"] for row in dataset.rows()] == [one.label for one in items]
     assert [messages[-1]["role"] for messages in dataset.conversations()] == ["assistant"] * 8
@@ -72,7 +75,7 @@ def test_the_prompt_is_the_environments(tmp_path: Path) -> None:
 
 def test_an_unknown_error_is_not_taught_as_the_catch_all() -> None:
     item = AttributionClaim("a", "It sold 90 cars in May.", "It sold 12 cars in May.", "Not Attributable")
-    line = next(iter(chat_lines(seeds([item]))))
+    line = next(iter(chat_lines(seed_examples([item]))))
     assert (line["error_type"], line["taught_error_type"]) == (None, "numerical_exaggeration")
 
 
@@ -86,7 +89,7 @@ def test_changed_words_are_where_the_texts_differ() -> None:
 
 def test_the_changed_words_are_what_the_verdict_points_at() -> None:
     items = list(SyntheticAttribution("train", size=80))
-    for one in made_by_rules(items, "negation_flip", 5, 1, Pool(items)):
+    for one in probes_by_rules(items, "negation_flip", 5, 1, Pool(items)):
         example = example_of(one)
         wrong = example.item.meta["span"]
         assert wrong
@@ -99,30 +102,26 @@ def test_the_changed_words_are_what_the_verdict_points_at() -> None:
 
 def test_replay_makes_the_labels_even_as_far_as_there_are_claims() -> None:
     """Against every possible choice of how many to take of each label."""
-    for negative, positive, no, yes, count in itertools.product(range(5), range(5), range(5), range(5), range(7)):
-        pool = [SimpleNamespace(negative=True)] * no + [SimpleNamespace(negative=False)] * yes
-        got = _balanced([*range(len(pool))], pool, count, negative, negative + positive)  # type: ignore[arg-type]
-        of_no = sum(pool[at].negative for at in got)
-        of_yes = len(got) - of_no
-        possible = [(a, b) for a in range(no + 1) for b in range(yes + 1) if a + b <= count]
-        best = min((abs(negative + a - positive - b), -(a + b)) for a, b in possible)
-        assert (abs(negative + of_no - positive - of_yes), -len(got)) == best
-        assert len(set(got)) == len(got)
+    for ahead, negative, positive, count in itertools.product(range(-5, 6), range(5), range(5), range(7)):
+        n, m = balanced_counts(ahead, negative, positive, count)
+        possible = [(a, b) for a in range(negative + 1) for b in range(positive + 1) if a + b <= count]
+        assert (n, m) in possible
+        assert (abs(ahead + n - m), -(n + m)) == min((abs(ahead + a - b), -(a + b)) for a, b in possible)
 
 
 def test_replay_is_drawn_by_its_seed_and_keeps_the_order() -> None:
-    pool = seeds(SyntheticAttribution("train", size=60))
+    pool = seed_examples(SyntheticAttribution("train", size=60))
     probes = [Example(AttributionClaim(f"p{at}", "c", "s", "Not Attributable"), "probe") for at in range(10)]
-    one = replayed(probes, pool, 10, 1)
-    assert one == replayed(probes, pool, 10, 1) != replayed(probes, pool, 10, 2)
+    one = draw_replay(probes, pool, 10, 1)
+    assert one == draw_replay(probes, pool, 10, 1) != draw_replay(probes, pool, 10, 2)
     assert {example.origin for example in one} == {"replay"}
     assert [example.negative for example in one] == [False] * 10
     places = [[two.item.id for two in pool].index(example.item.id) for example in one]
     assert places == sorted(places)
-    as_they_come = Counter(example.negative for example in replayed(probes, pool, 60, 1, balance=False))
+    as_they_come = Counter(example.negative for example in draw_replay(probes, pool, 60, 1, balance=False))
     assert as_they_come == {True: 30, False: 30}
-    assert replayed(probes, [*probes, *pool[:1]], 5, 1, balance=False) == [
-        Example(pool[0].item, "replay", pool[0].of, pool[0].strategy)
+    assert draw_replay(probes, [*probes, *pool[:1]], 5, 1, balance=False) == [
+        Example(pool[0].item, "replay", pool[0].parent, pool[0].strategy)
     ]
 
 
@@ -131,28 +130,28 @@ def test_probes_read_back_as_they_were(tmp_path: Path) -> None:
 
     items = list(SyntheticAttribution("train", size=60))
     found = made(items, 3)
-    write_lines(tmp_path / "probes.jsonl", Found(kept=[(one, "x") for one in found]).rows())
+    write_lines(tmp_path / "probes.jsonl", ProbeBatch(probes=[(one, "x") for one in found]).rows())
     assert read_probes(tmp_path / "probes.jsonl") == found
 
 
 def test_no_source_is_in_two_parts_and_labels_are_in_proportion(data_dir: Path) -> None:
     for name in ("fever", "halueval", "truthfulqa", "clearfacts"):
         claims = list(read_benchmark(name, data_dir))
-        parts = split_parts(claims, 0)
-        assert sorted(place for part in PARTS for place in parts[part]) == list(range(len(claims)))
-        sources = {part: {claims[place].source for place in parts[part]} for part in PARTS}
+        parts = split_claims(claims, 0)
+        assert sorted(place for part in SHARES for place in parts[part]) == list(range(len(claims)))
+        sources = {part: {claims[place].source for place in parts[part]} for part in SHARES}
         assert not sources["test"] & (sources["reflect"] | sources["material"])
         assert not sources["reflect"] & sources["material"]
         share = sum(one.label == "Attributable" for one in claims) / len(claims)
-        for part in PARTS:
+        for part in SHARES:
             own = [claims[place].label == "Attributable" for place in parts[part]]
             assert abs(len(own) / len(claims) - float(SHARES[part])) < 0.04
             assert abs(sum(own) / len(own) - share) < 0.08
-        assert parts != split_parts(claims, 1)
-        assert parts == split_parts(claims, 0)
+        assert parts != split_claims(claims, 1)
+        assert parts == split_claims(claims, 0)
 
 
 def test_a_source_that_is_not_measured_is_all_material() -> None:
-    world = open_world("generated-train", path=None, size=30, seed=0, measured=False)
+    world = open_benchmark("generated-train", path=None, size=30, seed=0, measured=False)
     assert len(world.claims("material")) == 30
-    assert not world.parts["test"]
+    assert not world.indices["test"]

@@ -11,7 +11,14 @@ import pytest
 
 from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.core.errors import DataError
-from factgym.training.seva.rounds import Cell, Round, Rounds, read_rounds, render_rounds, rounds_chart
+from factgym.training.seva.report import (
+    BenchmarkScore,
+    EvolutionReport,
+    RoundResult,
+    evolution_chart,
+    read_report,
+    render_evolution,
+)
 
 YES, NO = "Attributable", "Not Attributable"
 NAMES = ("clearfacts", "fever", "truthfulqa", "halueval")
@@ -72,7 +79,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_numbers_are_those_of_the_metrics(folder: Path) -> None:
-    result = read_rounds(folder, resamples=500)
+    result = read_report(folder, resamples=500)
     assert result.benchmarks == NAMES
     assert result.arms == ("weakness", "mix")
     assert [row.name for row in result.rows] == ["seed", "weakness 1", "weakness 2", "mix 1", "mix 2", "mix 3"]
@@ -80,16 +87,16 @@ def test_the_numbers_are_those_of_the_metrics(folder: Path) -> None:
         path = folder / row.arm / f"round-{row.number}" if row.arm else folder / "round-0"
         benchmarks = json.loads((path / "metrics.json").read_text())["benchmarks"]
         for name in NAMES:
-            assert row.cells[name].f1 == pytest.approx(macro_f1(benchmarks[name]["gold"], benchmarks[name]["said"]))
-            change = row.cells[name].change
+            assert row.scores[name].f1 == pytest.approx(macro_f1(benchmarks[name]["gold"], benchmarks[name]["said"]))
+            change = row.scores[name].change
             if row.arm:
                 assert change is not None
-                assert change.value == pytest.approx(row.cells[name].f1 - result.rows[0].cells[name].f1)
-        assert row.average == pytest.approx(sum(cell.f1 for cell in row.cells.values()) / 4)
+                assert change.value == pytest.approx(row.scores[name].f1 - result.rows[0].scores[name].f1)
+        assert row.average == pytest.approx(sum(cell.f1 for cell in row.scores.values()) / 4)
 
 
 def test_what_a_round_is_called(folder: Path) -> None:
-    shapes = {row.name: row.shape for row in read_rounds(folder, resamples=1000).rows}
+    shapes = {row.name: row.shape for row in read_report(folder, resamples=1000).rows}
     assert shapes == {
         "seed": "flat",
         "weakness 1": "flat",
@@ -101,11 +108,11 @@ def test_what_a_round_is_called(folder: Path) -> None:
 
 
 def test_a_change_within_chance_is_no_specialty() -> None:
-    def cell(low: float, high: float) -> Cell:
-        return Cell(0.5, Estimate((low + high) / 2, low, high, 80), 80)
+    def cell(low: float, high: float) -> BenchmarkScore:
+        return BenchmarkScore(0.5, Estimate((low + high) / 2, low, high, 80), 80)
 
-    def shape(*cells: Cell) -> str:
-        return Round("weakness", 2, "trained", {str(at): item for at, item in enumerate(cells)}).shape
+    def shape(*cells: BenchmarkScore) -> str:
+        return RoundResult("weakness", 2, "trained", {str(index): score for index, score in enumerate(cells)}).shape
 
     up, down, wide, edge = cell(0.01, 0.2), cell(-0.2, -0.01), cell(-0.1, 0.2), cell(0.0, 0.2)
     assert [shape(up, down), shape(up, wide), shape(down, wide), shape(wide, edge)] == [
@@ -114,20 +121,20 @@ def test_a_change_within_chance_is_no_specialty() -> None:
         "loss",
         "flat",
     ]
-    assert Round("weakness", 2, "trained", {"a": up, "b": down}).spread == pytest.approx(0.21)
+    assert RoundResult("weakness", 2, "trained", {"a": up, "b": down}).spread == pytest.approx(0.21)
 
 
-def printed_text(rounds: Rounds, width: int = 80) -> str:
+def printed_text(rounds: EvolutionReport, width: int = 80) -> str:
     from rich.console import Console
 
     console = Console(width=width, highlight=False, force_terminal=False)
     with console.capture() as capture:
-        console.print(render_rounds(rounds))
+        console.print(render_evolution(rounds))
     return capture.get()
 
 
 def test_the_table_fits_eighty_columns(folder: Path) -> None:
-    text = printed_text(read_rounds(folder, resamples=500))
+    text = printed_text(read_report(folder, resamples=500))
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "…" not in text
     row = next(line for line in text.splitlines() if line.startswith("weakness 2"))
@@ -142,7 +149,7 @@ def test_the_table_fits_eighty_columns(folder: Path) -> None:
 def test_many_benchmarks_take_several_tables(tmp_path: Path) -> None:
     names = [*NAMES, "anli", "generated-validation", "generated-ood"]
     write(tmp_path, {"weakness": [dict.fromkeys(names, 50)]}, dict.fromkeys(names, 56))
-    text = printed_text(read_rounds(tmp_path, resamples=200))
+    text = printed_text(read_report(tmp_path, resamples=200))
     assert max(len(line) for line in text.splitlines()) <= 80
     assert text.count("average") == 1
     assert all(name in text for name in (*NAMES, "anli", "validation", "ood"))
@@ -150,8 +157,8 @@ def test_many_benchmarks_take_several_tables(tmp_path: Path) -> None:
 
 def test_the_chart_stands_alone_and_is_the_same_each_time(folder: Path) -> None:
     pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
-    rounds = read_rounds(folder, resamples=500)
-    svg = rounds_chart(rounds, "Rounds <script>alert(1)</script> & \u202e")
+    rounds = read_report(folder, resamples=500)
+    svg = evolution_chart(rounds, "Rounds <script>alert(1)</script> & \u202e")
     root = ET.fromstring(svg)
     space = "{http://www.w3.org/2000/svg}"
     assert not root.findall(f".//{space}script") and "\u202e" not in svg
@@ -159,7 +166,7 @@ def test_the_chart_stands_alone_and_is_the_same_each_time(folder: Path) -> None:
     words = ["".join(element.itertext()) for element in root.iter(f"{space}text")]
     for name in ("weakness", "mix", *NAMES, "average"):
         assert name in words
-    assert svg == rounds_chart(rounds, "Rounds <script>alert(1)</script> & \u202e")
+    assert svg == evolution_chart(rounds, "Rounds <script>alert(1)</script> & \u202e")
 
 
 def test_the_chart_draws_changes_where_they_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,10 +180,10 @@ def test_the_chart_draws_changes_where_they_are(folder: Path, monkeypatch: pytes
         return original(self, xs, values, **options)
 
     monkeypatch.setattr(axes_module.Axes, "errorbar", errorbar)
-    rounds = read_rounds(folder, resamples=200)
-    rounds_chart(rounds)
+    rounds = read_report(folder, resamples=200)
+    evolution_chart(rounds)
     expected = [
-        [100 * (cell.change.value or 0.0) if (cell := row.cells[name]).change else 0.0 for row in rounds.of(arm)]
+        [100 * (cell.change.value or 0.0) if (cell := row.scores[name]).change else 0.0 for row in rounds.rows_of(arm)]
         for arm in rounds.arms
         for name in rounds.benchmarks
     ]
@@ -185,7 +192,7 @@ def test_the_chart_draws_changes_where_they_are(folder: Path, monkeypatch: pytes
 
 
 def test_the_json_says_the_same(folder: Path) -> None:
-    result = read_rounds(folder, resamples=500)
+    result = read_report(folder, resamples=500)
     data = json.loads(json.dumps(result.to_dict()))
     row = data["rounds"][2]
     assert (row["arm"], row["round"], row["shape"], row["trained_on"]) == ("weakness", 2, "specialist", 380)
@@ -199,13 +206,13 @@ def test_the_json_says_the_same(folder: Path) -> None:
 
 def test_what_cannot_be_shown_says_why(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(DataError, match="holds no evolution"):
-        read_rounds(tmp_path / "nowhere")
+        read_report(tmp_path / "nowhere")
     path = folder / "weakness" / "round-1" / "metrics.json"
     data = json.loads(path.read_text())
     data["benchmarks"]["fever"]["tasks"][0] = "another"
     path.write_text(json.dumps(data))
     with pytest.raises(DataError, match="other claims of fever"):
-        read_rounds(folder)
+        read_report(folder)
     (folder / "round-0" / "metrics.json").unlink()
     with pytest.raises(DataError, match="not measured yet"):
-        read_rounds(folder)
+        read_report(folder)

@@ -32,8 +32,8 @@ from factgym.datasets.attribution import ERROR_TYPES
 from factgym.generators.attribution import SyntheticAttribution
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import generate_probes
-from factgym.training.seva.examples import example_of, seeds, write_dataset
-from factgym.training.verifier_trainer import FeatureTrainer
+from factgym.training.seva.dataset import Example, FeatureTrainer, example_of, write_dataset
+from factgym.training.trainer import open_dataset
 
 
 def random_examples(n: int, seed: int) -> list[TrainingExample]:
@@ -178,7 +178,7 @@ def test_its_verdicts_are_complete_and_earn_the_grounded_reward() -> None:
 def test_the_trainer_reads_a_written_dataset(tmp_path: Path) -> None:
     items = list(SyntheticAttribution("train", size=60))
     probe = next(generate_probes(items, "negation_flip", pool=Pool(items)))
-    dataset = write_dataset(tmp_path / "train.jsonl", [*seeds(items), example_of(probe)], "RULES")
+    dataset = write_dataset(tmp_path / "train.jsonl", [*map(Example, items), example_of(probe)], "RULES")
     trainer = FeatureTrainer(pull=1.0)
     (tmp_path / "model").mkdir()
     model = trainer.train(FeatureVerifier(), dataset, tmp_path / "model", 0)
@@ -200,13 +200,13 @@ def test_the_trainer_reads_a_written_dataset(tmp_path: Path) -> None:
 
 
 def test_the_trainer_names_what_it_cannot_train(tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path / "train.jsonl", seeds(SyntheticAttribution("train", size=2)))
+    dataset = write_dataset(
+        tmp_path / "train.jsonl", [Example(item) for item in SyntheticAttribution("train", size=2)]
+    )
     with pytest.raises(ConfigError, match="trains feature verifiers"):
         FeatureTrainer().train(find_model("nli"), dataset, tmp_path, 0)
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "no json"}]}\n')
-    from factgym.training.trainer import open_dataset
-
     with pytest.raises(DataError, match="line 1: the last message holds no verdict"):
         FeatureTrainer().train(FeatureVerifier(), open_dataset(bad), tmp_path, 0)
     bad.write_text('{"messages": []}\n')

@@ -22,8 +22,8 @@ from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.policy import PolicyError
 from factgym.datasets.multihop import read_triples
 from factgym.training.eve import EveEvolution, Learner
-from factgym.training.eve.dataset import write_triples
 from factgym.training.eve.phases import iteration_rows
+from factgym.training.eve.rollouts import write_triples
 from factgym.training.rollouts import RolloutError
 
 ITERATIONS = 2
@@ -88,9 +88,9 @@ def test_the_two_shards_are_kept_apart(whole: Path) -> None:
 
 
 def test_hop_counts_are_drawn_in_the_ratio_of_the_weights() -> None:
-    drawn = Counter(small().drawn_hops(20_000, seed=1))
+    drawn = Counter(small().draw_hops(20_000, seed=1))
     assert [round(drawn[hops] / 20_000, 2) for hops in (1, 2, 3, 4)] == pytest.approx([0.4, 0.3, 0.2, 0.1], abs=0.011)
-    assert set(small(hop_weights=(0.0, 1.0)).drawn_hops(50, seed=1)) == {2}
+    assert set(small(hop_weights=(0.0, 1.0)).draw_hops(50, seed=1)) == {2}
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -224,12 +224,12 @@ def test_another_evolution_in_the_folder_is_refused(whole: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"held_out": 1.0}, "above 0 and below 1"),
-        ({"draw": "random"}, "uniform or selector"),
-        ({"batch": 0}, "batch must be at least 1"),
-        ({"group": 1}, "at least two episodes"),
+        ({"held_out": 1.0}, "held_out should be less than 1, not 1.0"),
+        ({"draw": "random"}, "draw should be 'uniform' or 'selector', not 'random'"),
+        ({"batch": 0}, "batch should be at least 1"),
+        ({"group": 1}, "group should be at least 2"),
         ({"n": 1}, "n must be at least 2"),
-        ({"min_value": 2.0}, "V lies from -1 to 1"),
+        ({"min_value": 2.0}, "min_value should be at most 1"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], said: str) -> None:

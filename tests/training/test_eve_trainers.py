@@ -17,10 +17,9 @@ from factgym.agents.resolve import find_agent
 from factgym.agents.runs.read import read_run
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
-from factgym.training import find_trainer
 from factgym.training.eve import EVE_TRAINERS, Checked, Learner
 from factgym.training.eve.rollouts import Row
-from factgym.training.trainer import open_dataset
+from factgym.training.trainer import find_trainer, open_dataset
 
 OWN = '''
 import json
@@ -156,8 +155,9 @@ def test_the_selector_draws_before_and_is_told_after(tmp_path: Path) -> None:
     """What is on disk is what the selector does by itself, when it is given the same facts."""
     pytest.importorskip("sklearn", reason="needs the extra 'selector'")
     from factgym.core.seeds import derive
+    from factgym.training.eve.bandit import run_reward
     from factgym.training.eve.clusters import corpus_embeddings
-    from factgym.training.eve.selector import Selector, SelectorSettings, run_reward
+    from factgym.training.eve.selector import Selector, SelectorSettings
 
     options = {"clusters": 4, "growth": 1.5}
     own = evolution(tmp_path, small(draw="selector", selector=options))

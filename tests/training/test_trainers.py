@@ -12,8 +12,7 @@ from evolve_runs import evolution, small
 
 from factgym.agents.models import find_model
 from factgym.core.errors import ConfigError, FactgymError
-from factgym.training import find_trainer
-from factgym.training.trainer import open_dataset
+from factgym.training.trainer import find_trainer, open_dataset
 
 
 def load(path: Path) -> Any:

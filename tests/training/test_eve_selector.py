@@ -12,8 +12,9 @@ import pytest
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.dense import Encoder
 from factgym.generators.multihop_world import world
+from factgym.training.eve.bandit import Arms
 from factgym.training.eve.clusters import Clusters, cluster, corpus_embeddings, text_embeddings
-from factgym.training.eve.selector import Arms, Choice, Selector, SelectorSettings
+from factgym.training.eve.selector import Choice, Selector, SelectorSettings
 
 pytest.importorskip("sklearn", reason="needs scikit-learn, of the extra 'selector'")
 
@@ -93,7 +94,6 @@ def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> N
     selector.save(tmp_path / "selector.json")
     loaded = Selector.load(tmp_path / "selector.json", vectors, ids)
     assert loaded.state() == selector.state()
-    assert loaded.describe() == selector.describe()
     assert (loaded.clusters.labels == selector.clusters.labels).all()
     assert played(loaded, 3, 16) == played(selector, 3, 16)
     assert loaded.state() == selector.state()
@@ -121,7 +121,7 @@ def test_another_corpus_is_refused(tmp_path: Path) -> None:
         with pytest.raises((DataError, ConfigError)):
             Selector.load(path, vectors, ids)
     path.write_text("{")
-    with pytest.raises(DataError, match="not the file of a selector"):
+    with pytest.raises(DataError, match="holds no valid JSON"):
         Selector.load(path, vectors, ids)
 
 
@@ -261,7 +261,7 @@ def test_settings_are_checked() -> None:
         {"task_types": ()},
         {"task_types": ("a", "a")},
     ):
-        with pytest.raises(ConfigError, match=r"cluster|SelectorSettings"):
+        with pytest.raises(ConfigError, match=next(iter(bad))):
             SelectorSettings(**bad)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="0 or more"):
         Selector(np.eye(2), ["a", "b"]).draw(-1)
@@ -317,9 +317,8 @@ def test_a_generated_world_can_be_selected_from() -> None:
     selector = Selector(corpus_embeddings(corpus), corpus.ids, seed=1)
     choices = selector.draw(30)
     assert len({one.document for one in choices}) > 20
-    assert all(selector.cluster_of(one.document) == one.cluster for one in choices)
-    with pytest.raises(DataError, match="no document 'zebra'"):
-        selector.cluster_of("zebra")
+    clusters = dict(zip(corpus.ids, selector.clusters.labels.tolist(), strict=True))
+    assert all(clusters[choice.document] == choice.cluster for choice in choices)
 
 
 class Letters:
