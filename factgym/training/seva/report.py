@@ -53,18 +53,18 @@ class BenchmarkScore:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """One round. arm: empty for the seed. refined: "seed", "rules" or "trained". asked, made, kept: numbers of probes.
+    """One round. arm: empty for the seed. refined: "seed", "rules" or "trained". lines: of its training data.
 
-    lines: of its training data.
+    requested, made, retained: numbers of probes.
     """
 
     arm: str
     number: int
     refined: str
     scores: Mapping[str, BenchmarkScore]
-    asked: int = 0
+    requested: int = 0
     made: int = 0
-    kept: int = 0
+    retained: int = 0
     lines: int = 0
 
     @property
@@ -127,7 +127,7 @@ class EvolutionReport:
                 "average_change": row.average - self.rows[0].average,
                 "spread": row.spread,
                 "shape": row.shape,
-                "probes": {"asked": row.asked, "made": row.made, "kept": row.kept},
+                "probes": {"asked": row.requested, "made": row.made, "kept": row.retained},
                 "trained_on": row.lines,
                 "benchmarks": scores,
             }
@@ -164,7 +164,7 @@ def read_report(folder: str | Path, *, resamples: int = RESAMPLES) -> EvolutionR
                 by_category = {category: n for n, category in missing}
                 total = sum(n for n, _ in missing)
                 lacking = max(by_category, key=lambda category: by_category[category])
-                shortfalls.append(f"{row.name}: {total} probes short of {row.asked}; most lacking: {lacking}.")
+                shortfalls.append(f"{row.name}: {total} probes short of {row.requested}; most lacking: {lacking}.")
             if read_json(path.with_name(ALLOCATION)).get("limit") is not None:
                 limited.append(row.name)
     notes = [*judges, *shortfalls]
@@ -188,9 +188,10 @@ def _round_result(metrics: Mapping[str, Any], seed: Mapping[str, Any], resamples
                 measured["gold"], before["said"], measured["said"], "macro_f1", labels=LABELS, resamples=resamples
             ).difference
         scores[name] = BenchmarkScore(f1, change, len(measured["tasks"]))
-    counts = {name: int((metrics.get("probes") or {}).get(name, 0)) for name in ("asked", "made", "kept")}
+    probes = metrics.get("probes") or {}
+    counts = [int(probes.get(name, 0)) for name in ("asked", "made", "kept")]
     lines = int((metrics.get("train") or {}).get("lines", 0))
-    return RoundResult(metrics["arm"], int(metrics["round"]), str(metrics["what"]), scores, **counts, lines=lines)
+    return RoundResult(metrics["arm"], int(metrics["round"]), str(metrics["what"]), scores, *counts, lines)
 
 
 def short_name(benchmark: str) -> str:
@@ -234,7 +235,7 @@ def render_evolution(report: EvolutionReport) -> Group:
                 [short_name(name) for name, score in row.scores.items() if score.sign == sign] for sign in (1, -1)
             )
             signs = [f"{mark} {', '.join(moved)}" for mark, moved in (("+", gains), ("-", losses)) if moved]
-            counts = [f"{n:,}" for n in (row.asked, row.made, row.kept)]
+            counts = [f"{n:,}" for n in (row.requested, row.made, row.retained)]
             cells = [*counts, f"{row.lines:,}" if row.lines else ABSENT, f"{100 * row.spread:.1f}"]
             summary = f"{row.shape}: {'; '.join(signs)}" if signs else row.shape
             lines.append(Row((row.name, *cells, summary), ends_group=end))
