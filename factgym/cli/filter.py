@@ -115,5 +115,5 @@ def filter_command(
     if selection.buckets.pool or stop is None:
         console.print(render_selection(selection, policy.name, environment.env_spec.id))
     raise_stop(console, stop, out)
-    kept = f"{len(selection.retained):,} questions in {out / KEPT}, their ids in {out / TASKS}"
-    console.print(f"Kept:    {kept}\nSamples: factgym view {out}", markup=False, soft_wrap=True)
+    files = f"{len(selection.retained):,} questions in {out / KEPT}, their ids in {out / TASKS}"
+    console.print(f"Kept:    {files}\nSamples: factgym view {out}", markup=False, soft_wrap=True)

@@ -189,9 +189,11 @@ def _round_result(metrics: Mapping[str, Any], seed: Mapping[str, Any], resamples
             ).difference
         scores[name] = BenchmarkScore(f1, change, len(measured["tasks"]))
     probes = metrics.get("probes") or {}
-    counts = [int(probes.get(name, 0)) for name in ("asked", "made", "kept")]
+    requested, made, retained = (int(probes.get(name, 0)) for name in ("asked", "made", "kept"))
     lines = int((metrics.get("train") or {}).get("lines", 0))
-    return RoundResult(metrics["arm"], int(metrics["round"]), str(metrics["what"]), scores, *counts, lines)
+    return RoundResult(
+        metrics["arm"], int(metrics["round"]), str(metrics["what"]), scores, requested, made, retained, lines
+    )
 
 
 def short_name(benchmark: str) -> str:
