@@ -241,7 +241,7 @@ def render_evolution(report: EvolutionReport) -> Group:
             cells = [*counts, f"{row.lines:,}" if row.lines else ABSENT, f"{100 * row.spread:.1f}"]
             summary = f"{row.shape}: {'; '.join(signs)}" if signs else row.shape
             lines.append(Row((row.name, *cells, summary), ends_group=end))
-        heads = ("round", "asked", "made", "kept", "taught", "spread", Column("beyond chance", left=True))
+        heads = ("round", "asked", "made", "kept", "taught", "spread", Column("beyond chance", left_aligned=True))
         table = make_table("Probes, and a summary of the changes", heads, lines)
         parts.append(replace(table, wrap=True))
     parts += [Note(note, fine="NOT judged" not in note) for note in report.notes]
