@@ -35,7 +35,7 @@ from factgym.envs.eve.submission import (
     with_form,
     with_spans,
 )
-from factgym.envs.eve.tasks import ProposerTask, ProposerTaskSet, proposer_tasks
+from factgym.envs.eve.tasks import ProposerTask, ProposerTaskSet
 from factgym.rewards.eve.proposal import (
     CheckedProposal,
     ProposalScore,
@@ -48,7 +48,6 @@ from factgym.rewards.eve.proposal import (
 )
 from factgym.rewards.eve.rubrics import RUBRICS, build_report
 from factgym.rewards.eve.spans import Proposal
-from factgym.rewards.rubric import Rubric
 from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -118,6 +117,7 @@ class EveProposerEnv(Env[ProposerTask]):
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {SEARCH: (SEARCH, "query_list")}
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "question": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit_proposal))
+    presets: ClassVar[Mapping[str, Any]] = RUBRICS["proposer"]
     config: EveProposerConfig
     tasks: ProposerTaskSet
     state: ProposerState
@@ -133,11 +133,9 @@ class EveProposerEnv(Env[ProposerTask]):
         return open_rollouts(self.config, self.tasks.corpus)
 
     def load_tasks(self) -> ProposerTaskSet:
-        """Return the shared task set of this configuration."""
-        return proposer_tasks(self.config)
+        return ProposerTaskSet.of(self.config)
 
     def initial_messages(self, task: ProposerTask) -> list[Message]:
-        """Return the instructions; then the document, the number of hops and the kind of question."""
         config, document = self.config, task.document
         self.state = ProposerState(self.tasks, config.top_k, config.max_passage_tokens)
         self._cancellation = Cancellation()
@@ -209,14 +207,14 @@ class EveProposerEnv(Env[ProposerTask]):
         }
         score = self.evaluate(checked, answers)
         report = build_report(score, self.config.rubric, message=message, metrics=metrics)
-        return replace(report, spans=self._all_credits(report, message)) if turns else replace(report, spans=())
-
-    def _all_credits(self, report: RewardReport, message: int) -> tuple[SpanCredit, ...]:
-        """Return the credits of the blocks, and the rest on the whole message, so that they sum to the total."""
-        rest = (report.total or 0.0) - math.fsum(span.value for span in report.spans)
-        if abs(rest) <= _NEGLIGIBLE:
-            return report.spans
-        return (*report.spans, SpanCredit(message, 0, len(message_text(self.episode.messages[message])), rest))
+        if not turns:
+            return replace(report, spans=())
+        # Credits of the blocks, and the remainder on the whole message, so that they sum to the total.
+        remainder = (report.total or 0.0) - math.fsum(span.value for span in report.spans)
+        if abs(remainder) <= _NEGLIGIBLE:
+            return report
+        credit = SpanCredit(message, 0, len(message_text(self.episode.messages[message])), remainder)
+        return replace(report, spans=(*report.spans, credit))
 
     def check(self, proposal: Proposal, turn: int) -> CheckedProposal:
         """Check a proposal that was made in a turn, before any policy is asked."""
@@ -225,16 +223,21 @@ class EveProposerEnv(Env[ProposerTask]):
         results = [(id_, text) for id_, text in self.state.texts_in_view(turn) if id_ != document.id]
         return check_proposal(
             proposal,
-            self._rollout(turn, f"{document.title}\n{source}"),
+            self.rollout(turn, f"{document.title}\n{source}"),
             [(document.id, source), *results],
             self.config.scoring_rules,
-            direct=self._is_direct(proposal, source),
+            direct=self.is_direct(proposal, source),
         )
 
-    def _rollout(self, turn: int, source: str) -> Rollout:
+    def rollout(self, turn: int, source: str) -> Rollout:
         """Return the rollout as the format reads it: a failed call has a response, and is no valid call."""
         turns = self.episode.turns[: turn + 1]
-        messages = tuple(_text_with_thought(self.episode.messages[turn.message]) for turn in turns)
+        texts = []
+        for turn_played in turns:
+            # Separate reasoning is the think block that the text begins with.
+            message = self.episode.messages[turn_played.message]
+            text, reasoning = message_text(message), message.get("reasoning_content")
+            texts.append(f"<think>{reasoning}</think>\n{text}" if reasoning and "<think>" not in text else text)
         failed = sum(
             result.error is not None and result.error.code not in NO_CALL_ERRORS
             for turn in turns
@@ -246,9 +249,9 @@ class EveProposerEnv(Env[ProposerTask]):
             text = "\n".join(f"{snippet.title}\n{snippet.text}" for snippet in snippets)
             searches.append(Search(tuple(result.query for result in results), text))
         responses = (*searches, *[Search((), "")] * failed)
-        return Rollout(self.task.hops, source, messages, responses, calls=len(searches))
+        return Rollout(self.task.hops, source, tuple(texts), responses, calls=len(searches))
 
-    def _is_direct(self, proposal: Proposal, source: str) -> bool:
+    def is_direct(self, proposal: Proposal, source: str) -> bool:
         """Return whether a search for the question without the source's words, or its title's, gives the evidence."""
         if self.task.hops == 1 or not proposal.evidence:
             return False
@@ -286,12 +289,6 @@ class EveProposerEnv(Env[ProposerTask]):
         weights = self.config.rubric.weights
         return sum(-weights[name] for name in weights if name == "value"), sum(weights.values())
 
-    def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """Return the published reward, that of Dr. Zero, the guarded one, and the environment's own."""
-        own, presets = self.config.rubric, RUBRICS["proposer"]
-        name = own.name if presets.get(own.name, own) == own else f"{own.name} (own)"
-        return {**presets, name: own}, name
-
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
         """Ask a person for a proposal part by part."""
         question, answer = ask("question", ()), ask("answer", ())
@@ -303,7 +300,6 @@ class EveProposerEnv(Env[ProposerTask]):
         return [f"Answered by {self.rollouts.solver.name}: {n} times with search, {m} times with the evidence alone."]
 
     def view_task(self, task: ProposerTask) -> dict[str, Any]:
-        """Return the source document, in which a viewer shows the span."""
         document = {"id": task.document.id, "title": task.document.title, "text": task.document.text}
         return {"id": task.id, "hops": task.hops, "task_type": task.task_type, "document": document}
 
@@ -322,12 +318,4 @@ class EveProposerEnv(Env[ProposerTask]):
         return {role: {"name": policy.name, "details": dict(policy.describe())} for role, policy in policies.items()}
 
     def prompt_hashes(self) -> dict[str, str]:
-        """Return the hashes of the proposer's prompts and of those under which its solver answers."""
         return {name: prompt_hash(prompt(PACKAGE, name)) for name in ("proposer", "proposer_task")} | answer_prompts()
-
-
-def _text_with_thought(message: Message) -> str:
-    """Return a message's text, with separate reasoning as the think block that it begins with."""
-    text = message_text(message)
-    reasoning = message.get("reasoning_content")
-    return f"<think>{reasoning}</think>\n{text}" if reasoning and "<think>" not in text else text

@@ -17,7 +17,6 @@ from factgym.core.env import Env
 from factgym.core.episode import RewardReport, ToolResult
 from factgym.core.messages import Message, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
-from factgym.datasets.multihop import Triple
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.search import SEARCH, normalise_arguments, search
 from factgym.envs.eve.submission import (
@@ -31,12 +30,11 @@ from factgym.envs.eve.submission import (
     with_form,
     with_spans,
 )
-from factgym.envs.eve.tasks import SolverTask, SolverTaskSet, solver_tasks
+from factgym.envs.eve.tasks import SolverTask, SolverTaskSet
 from factgym.rewards.answer_matching import token_f1
 from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_GATES, build_report
 from factgym.rewards.eve.solution import SolutionScore, score_solution
 from factgym.rewards.eve.spans import Solution, contains_answer
-from factgym.rewards.rubric import Rubric
 from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import neutralise
 
@@ -139,16 +137,15 @@ class EveSolverEnv(Env[SolverTask]):
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {SEARCH: (SEARCH, "query_list")}
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "answer": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit))
+    presets: ClassVar[Mapping[str, Any]] = RUBRICS["solver"]
     config: EveSolverConfig
     tasks: SolverTaskSet
     state: SolverState
 
     def load_tasks(self) -> SolverTaskSet:
-        """Return the task set of this configuration."""
-        return solver_tasks(self.config)
+        return SolverTaskSet.of(self.config)
 
     def initial_messages(self, task: SolverTask) -> list[Message]:
-        """Return the instructions and the question; without search with the gold evidence, where it is to be shown."""
         config, question = self.config, task.triple.question
         self.state = SolverState(self.tasks, config.top_k, config.max_passage_tokens)
         if config.search:
@@ -206,24 +203,20 @@ class EveSolverEnv(Env[SolverTask]):
     def evaluate(self, solution: Solution, turn: int) -> SolutionScore:
         """Score a solution of this episode's task that is submitted in a turn."""
         triple = self.task.triple
+        spans = _gold_spans(self.task)
+        if self.config.evidence_match == "nearest" and len(spans) > 1:
+            # Compare with the nearest of the spans that contain an answer, of all where none does.
+            with_answer = [span for span in spans if any(contains_answer(answer, span) for answer in triple.answers)]
+            spans = [max(with_answer or spans, key=lambda span: token_f1(solution.evidence, span))]
         return score_solution(
             solution,
             [neutralise(answer) for answer in triple.answers],
-            self._compared_spans(solution.evidence),
+            spans,
             question=neutralise(triple.question),
             texts=self.texts_in_view(turn),
             queries=[result.query for result in self.state.results_before(turn)],
             rules=self.config.scoring_rules,
         )
-
-    def _compared_spans(self, evidence: str) -> Sequence[str]:
-        """Return the gold spans to compare with: the nearest of those that contain an answer, or all (`evidence_match`)."""
-        spans = _gold_spans(self.task)
-        if self.config.evidence_match == "joined" or len(spans) < 2:
-            return spans
-        answers = self.task.triple.answers
-        with_answer = [span for span in spans if any(contains_answer(answer, span) for answer in answers)]
-        return [max(with_answer or spans, key=lambda span: token_f1(evidence, span))]
 
     def texts_in_view(self, turn: int) -> list[tuple[str, str]]:
         """Return document id and text of the texts that were in view when the message of a turn was written."""
@@ -241,19 +234,12 @@ class EveSolverEnv(Env[SolverTask]):
         gates["grounded"] = 1.0 if has_texts else config.scoring_rules.ungrounded_share
         return 0.0, config.rubric.total({"correct": 1.0, "evidence": float(has_gold)}, gates)
 
-    def rubrics(self) -> tuple[dict[str, Rubric], str]:
-        """Return the published reward, that of Dr. Zero, the guarded one, and the environment's own."""
-        own, presets = self.config.rubric, RUBRICS["solver"]
-        name = own.name if presets.get(own.name, own) == own else f"{own.name} (own)"
-        return {**presets, name: own}, name
-
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
         """Ask a person for an answer part by part."""
         answer = ask("answer", ())
         return answer_blocks(answer, ask("evidence, copied (empty for none)", ()))
 
     def gold_lines(self) -> list[str]:
-        """Return the right answers and the gold evidence."""
         triple = self.task.triple
         lines = [f"Right answers: {'; '.join(triple.answers[:12])}"]
         lines += [f"Evidence ({span.document or 'no document'}): {span.text}" for span in triple.evidence]
@@ -266,6 +252,11 @@ class EveSolverEnv(Env[SolverTask]):
             {"document": span.document, "start": span.start, "end": span.end, "text": span.text}
             for span in triple.evidence
         ]
+        passages = []
+        if self.config.search:
+            ids = dict.fromkeys(span.document for span in triple.evidence)
+            documents = [self.tasks.corpus.get(document) for document in ids if document in self.tasks.corpus]
+            passages = [{"id": document.id, "title": document.title, "text": document.text} for document in documents]
         return {
             "id": task.id,
             "question": triple.question,
@@ -274,17 +265,9 @@ class EveSolverEnv(Env[SolverTask]):
             "gold_evidence": evidence,
             "hops": triple.hops,
             "benchmark": triple.benchmark,
-            "passages": self._gold_documents(triple),
+            "passages": passages,
             "gold": {"answers": list(triple.answers), "evidence": evidence, "meta": dict(triple.meta)},
         }
-
-    def _gold_documents(self, triple: Triple) -> list[dict[str, str]]:
-        if not self.config.search:
-            return []
-        corpus = self.tasks.corpus
-        ids = dict.fromkeys(span.document for span in triple.evidence)
-        documents = [corpus.get(document) for document in ids if document in corpus]
-        return [{"id": document.id, "title": document.title, "text": document.text} for document in documents]
 
     def warnings(self) -> list[str]:
         """Return what results must be read with: missing gold evidence, and the corpus that was searched."""
@@ -296,8 +279,8 @@ class EveSolverEnv(Env[SolverTask]):
                 "them, and reports give no F1 of their evidence."
             )
         if not config.search:
-            given = "the gold evidence shown with the question" if config.evidence else "the question alone"
-            warnings.append(f"No search: one turn with {given}.")
+            context = "the gold evidence shown with the question" if config.evidence else "the question alone"
+            warnings.append(f"No search: one turn with {context}.")
         elif config.corpus is None and config.source != "synthetic":
             warnings.append(
                 f"The {len(tasks.corpus)} passages that come with the questions are all that is searched, which is easier "
@@ -306,7 +289,6 @@ class EveSolverEnv(Env[SolverTask]):
         return warnings
 
     def prompt_hashes(self) -> dict[str, str]:
-        """Return the hashes of the prompts of the protocol."""
         names = ("search",) if self.config.search else single_turn_prompts(self.config.evidence, span=True)
         return {name: prompt_hash(prompt(PACKAGE, name)) for name in names}
 

@@ -9,24 +9,22 @@ and differ from it by their trick alone.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import Policy, ScriptedAgent
+from factgym.core.policy import Role
 from factgym.corpora.sentences import sentences
 from factgym.envs.eve.reading import (
     Candidate,
     Chain,
     Question,
-    Sentence,
-    SolverPrompt,
     can_search,
     find_candidates,
     find_chains,
@@ -39,6 +37,7 @@ from factgym.envs.eve.reading import (
 )
 from factgym.envs.eve.solver import EveSolverEnv
 from factgym.envs.eve.submission import answer_blocks
+from factgym.envs.scripted import AgentTable, FixedReply
 from factgym.generators.named_entities import entities
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.spans import Solution, contains_answer
@@ -66,14 +65,14 @@ _WORD = re.compile(r"\w+")
 class Extraction:
     """The extractive solver's result: its answer, None where unknown, and the sentence that states it.
 
-    passage: the whole text that the evidence is from. others: further candidates.
+    passage: the whole text that the evidence is from. alternatives: further candidates.
     """
 
     question: str
     answer: str | None = None
     evidence: str = ""
     passage: str = ""
-    others: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
 
 
 WriteAnswer = Callable[[Extraction], str]
@@ -113,21 +112,24 @@ class ExtractiveSolver:
         """Return the next search, or the answer with its evidence."""
         prompt = parse_solver_prompt(messages)
         question = read_question(prompt.question)
-        given = prompt.evidence is not None
-        chains = find_chains(question, _read_sentences(prompt), given)
-        queries = _next_queries(question, chains, messages) if can_search(prompt, tools) else []
+        if prompt.evidence is not None:
+            sentences_in_view = list(read_passage("", prompt.evidence))
+        else:
+            passages = dict.fromkeys((title, text) for _, title, text in prompt.results)
+            sentences_in_view = [sentence for title, text in passages for sentence in read_passage(title, text)]
+        is_given = prompt.evidence is not None
+        chains = find_chains(question, sentences_in_view, is_given)
+        queries = next_queries(question, chains, messages) if can_search(prompt, tools) else []
         if queries:
             return search_call(queries)
         rng = random.Random(f"factgym extractive {self.seed} {prompt.searches} {prompt.question}")
-        return self._write(self._extract(question, chains, rng, 0.0 if given else _MIN_COVERAGE))
+        chains = [chain for chain in chains if chain.score >= (0.0 if is_given else _MIN_COVERAGE)]
+        return self._write(self.extract(question, chains, rng))
 
-    def _extract(
-        self, question: Question, chains: Sequence[Chain], rng: random.Random, min_score: float
-    ) -> Extraction:
-        """Draw an answer from the chains with at least this score, by a softmax over the best candidates."""
-        chains = [chain for chain in chains if chain.score >= min_score]
+    def extract(self, question: Question, chains: Sequence[Chain], rng: random.Random) -> Extraction:
+        """Draw an answer from the chains by a softmax over the best candidates."""
         if question.yes_no or question.choices:
-            return _choose(question, chains, rng)
+            return choose(question, chains, rng)
         candidates = find_candidates(question, chains)
         if not candidates:
             return Extraction(question.text)
@@ -135,19 +137,11 @@ class ExtractiveSolver:
         weights = [math.exp((candidate.score - top[0].score) / self.temperature) for candidate in top]
         drawn: Candidate = rng.choices(top, weights)[0]
         last = drawn.chain.sentences[-1]
-        others = tuple(candidate.answer for candidate in candidates if candidate is not drawn)
-        return Extraction(question.text, drawn.answer, last.text, last.passage, others)
+        alternatives = tuple(candidate.answer for candidate in candidates if candidate is not drawn)
+        return Extraction(question.text, drawn.answer, last.text, last.passage, alternatives)
 
 
-def _read_sentences(prompt: SolverPrompt) -> list[Sentence]:
-    """Return the sentences of all texts in the prompt, each passage once."""
-    if prompt.evidence is not None:
-        return list(read_passage("", prompt.evidence))
-    passages = dict.fromkeys((title, text) for _, title, text in prompt.results)
-    return [sentence for title, text in passages for sentence in read_passage(title, text)]
-
-
-def _next_queries(question: Question, chains: Sequence[Chain], messages: Sequence[Message]) -> list[str]:
+def next_queries(question: Question, chains: Sequence[Chain], messages: Sequence[Message]) -> list[str]:
     """Return the question and its entities, then queries along the names of the best chains; none when one suffices."""
     previous = previous_queries(messages)
     if not previous:
@@ -158,9 +152,9 @@ def _next_queries(question: Question, chains: Sequence[Chain], messages: Sequenc
     for chain in chains[:3]:
         # A name of the chain's last sentence with the words that are not covered yet, and by itself.
         uncovered = question.weights.keys() - chain.covered
-        rest = " ".join(word for word in _WORD.findall(question.text) if stem(word) in uncovered)
+        missing = " ".join(word for word in _WORD.findall(question.text) if stem(word) in uncovered)
         for link in onward_names(question, chain.sentences[-1]):
-            queries |= dict.fromkeys((f"{link.text} {rest}".strip(), link.text))
+            queries |= dict.fromkeys((f"{link.text} {missing}".strip(), link.text))
     return [query for query in queries if query not in previous][:2]
 
 
@@ -177,7 +171,7 @@ def previous_queries(messages: Sequence[Message]) -> list[str]:
     return queries
 
 
-def _choose(question: Question, chains: Sequence[Chain], rng: random.Random) -> Extraction:
+def choose(question: Question, chains: Sequence[Chain], rng: random.Random) -> Extraction:
     """Choose one of the answers that the question itself allows, with the best sentence that names it."""
     if question.choices:
         answer = rng.choice(question.choices)
@@ -195,11 +189,10 @@ class Oracle:
 
     def __init__(self, env: EveSolverEnv) -> None:
         self._env = env
-        self._triple = env.task.triple
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         """Search for one piece of gold evidence after the other until one is in view; then answer."""
-        triple, env = self._triple, self._env
+        triple, env = self._env.task.triple, self._env
         prompt = parse_solver_prompt(messages)
         gold = sorted(triple.evidence, key=lambda span: not contains_answer(triple.answer, span.text))
         queries = [span.text[:1000] for span in gold] or [f"{triple.question} {triple.answer}"[:1000]]
@@ -209,16 +202,14 @@ class Oracle:
             for start, end in sentences(text)
             if contains_answer(triple.answer, text[start:end])
         ]
-        rewards = {text: self._reward(text) for text in ["", *evidence]}
+        rewards = {}
+        for text in ["", *evidence]:
+            score = env.evaluate(Solution(triple.answer, text), len(env.episode.turns))
+            rewards[text] = env.config.rubric.total(score.components, score.gates)
         best = max(rewards, key=lambda text: rewards[text])
         if can_search(prompt, tools) and rewards[best] < env.reward_bounds[1] and prompt.searches < len(queries):
             return search_call([queries[prompt.searches]])
         return answer_blocks(triple.answer, best)
-
-    def _reward(self, evidence: str) -> float:
-        env = self._env
-        score = env.evaluate(Solution(self._triple.answer, evidence), len(env.episode.turns))
-        return env.config.rubric.total(score.components, score.gates)
 
 
 class RandomSolver:
@@ -238,17 +229,6 @@ class RandomSolver:
         spans = sentences(text)
         start, end = rng.choice(spans) if spans else (0, len(text))
         return answer_blocks(rng.choice(names), text[start:end])
-
-
-class StaticSolver:
-    """Answers with the same text always."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Return the text."""
-        return self._text
 
 
 class NoSearch:
@@ -286,70 +266,99 @@ def _invented_sentence(extraction: Extraction) -> str:
     return f"{extraction.question.rstrip('?')}: {extraction.answer}."
 
 
-def _answer_dump(extraction: Extraction) -> str:
-    answers = dict.fromkeys([*([extraction.answer] if extraction.answer else []), *extraction.others])
+SOLVER_AGENTS = AgentTable(lambda start, env, seed: start(env, seed))
+"""By name; the first is the oracle, the second the honest baseline."""
+
+TRICKS: dict[str, WriteAnswer] = {}
+"""Name of an exploiter -> the function that writes its last message."""
+
+SOLVER_AGENTS.add(
+    "oracle",
+    "oracle",
+    "Knows answer and evidence, and quotes what a search shows.",
+    lambda env, seed: Oracle(env),
+)
+
+
+def _add_writer(name: str, role: Role, summary: str, write: WriteAnswer) -> None:
+    SOLVER_AGENTS.add(name, role, summary, lambda env, seed: ExtractiveSolver(seed, write=write))
+
+
+def _trick(name: str) -> Callable[[WriteAnswer], WriteAnswer]:
+    """Return a decorator that adds an exploiter; the docstring is the summary."""
+
+    def decorate(write: WriteAnswer) -> WriteAnswer:
+        TRICKS[name] = write
+        _add_writer(name, "exploiter", inspect.getdoc(write) or "", write)
+        return write
+
+    return decorate
+
+
+def _with_evidence(extraction: Extraction, evidence: str) -> str:
+    """Return the honest answer with another text as evidence."""
+    return answer_blocks(UNKNOWN) if extraction.answer is None else answer_blocks(extraction.answer, evidence)
+
+
+_add_writer("extractive", "honest", "Searches along names and answers with what it read.", write_honestly)
+_add_writer(
+    "no-evidence",
+    "baseline",
+    "The same without evidence.",
+    lambda extraction: answer_blocks(extraction.answer or UNKNOWN),
+)
+SOLVER_AGENTS.add("unknown", "baseline", "Never knows.", lambda env, seed: FixedReply(answer_blocks(UNKNOWN)))
+SOLVER_AGENTS.add("random", "random", "A random name of a random passage.", lambda env, seed: RandomSolver(seed))
+
+
+@_trick("answer-dump")
+def answer_dump(extraction: Extraction) -> str:
+    """Every candidate as the answer."""
+    answers = dict.fromkeys([*([extraction.answer] if extraction.answer else []), *extraction.alternatives])
     return answer_blocks(", ".join(list(answers)[:_MAX_LISTED]) or UNKNOWN, extraction.evidence)
 
 
-def _word_bag(extraction: Extraction) -> str:
-    """Words of the question, the sentence and the answer in alphabetical order: the gold evidence may have them."""
+@_trick("whole-passage")
+def whole_passage(extraction: Extraction) -> str:
+    """The whole passage as evidence."""
+    return _with_evidence(extraction, extraction.passage)
+
+
+@_trick("made-up")
+def made_up(extraction: Extraction) -> str:
+    """Evidence in words of its own."""
+    return _with_evidence(extraction, _invented_sentence(extraction))
+
+
+@_trick("question-echo")
+def question_echo(extraction: Extraction) -> str:
+    """The question as evidence."""
+    return _with_evidence(extraction, extraction.question)
+
+
+@_trick("answer-only")
+def answer_only(extraction: Extraction) -> str:
+    """The answer itself as evidence."""
+    return _with_evidence(extraction, extraction.answer or "")
+
+
+@_trick("bag")
+def word_bag(extraction: Extraction) -> str:
+    """A bag of likely words as evidence."""
+    # Those of the question, the sentence and the answer in alphabetical order: the gold evidence may have them.
     words = normalise_answer(f"{extraction.question} {extraction.evidence} {extraction.answer}").split()
-    return " ".join(sorted(set(words)))
+    return _with_evidence(extraction, " ".join(sorted(set(words))))
 
 
-def _with_evidence(evidence: Callable[[Extraction], str]) -> WriteAnswer:
-    """The honest answer with another text as evidence."""
-
-    def write(extraction: Extraction) -> str:
-        if extraction.answer is None:
-            return answer_blocks(UNKNOWN)
-        return answer_blocks(extraction.answer, evidence(extraction))
-
-    return write
-
-
-def _to_the_grader(extraction: Extraction) -> str:
+@_trick("to-the-grader")
+def to_the_grader(extraction: Extraction) -> str:
+    """Tells the grader what to award."""
     return answer_blocks(extraction.answer or TO_THE_GRADER, TO_THE_GRADER)
 
 
-def _without_evidence(extraction: Extraction) -> str:
-    return answer_blocks(extraction.answer or UNKNOWN)
-
-
-TRICKS: Mapping[str, tuple[WriteAnswer, str]] = {
-    "answer-dump": (_answer_dump, "Every candidate as the answer."),
-    "whole-passage": (_with_evidence(lambda extraction: extraction.passage), "The whole passage as evidence."),
-    "made-up": (_with_evidence(_invented_sentence), "Evidence in words of its own."),
-    "question-echo": (_with_evidence(lambda extraction: extraction.question), "The question as evidence."),
-    "answer-only": (_with_evidence(lambda extraction: extraction.answer or ""), "The answer itself as evidence."),
-    "bag": (_with_evidence(_word_bag), "A bag of likely words as evidence."),
-    "to-the-grader": (_to_the_grader, "Tells the grader what to award."),
-}
-"""Name -> (the function that writes the last message, summary)."""
-
-
-def _extractive(write: WriteAnswer) -> Callable[[EveSolverEnv, int], Policy]:
-    return lambda env, seed: ExtractiveSolver(seed, write=write)
-
-
-_ALL = (
-    ScriptedAgent(
-        "oracle", "oracle", "Knows answer and evidence, and quotes what a search shows.", lambda env, seed: Oracle(env)
-    ),
-    ScriptedAgent(
-        "extractive", "honest", "Searches along names and answers with what it read.", _extractive(write_honestly)
-    ),
-    ScriptedAgent("no-evidence", "baseline", "The same without evidence.", _extractive(_without_evidence)),
-    ScriptedAgent("unknown", "baseline", "Never knows.", lambda env, seed: StaticSolver(answer_blocks(UNKNOWN))),
-    ScriptedAgent("random", "random", "A random name of a random passage.", lambda env, seed: RandomSolver(seed)),
-    *(ScriptedAgent(name, "exploiter", summary, _extractive(trick)) for name, (trick, summary) in TRICKS.items()),
-    ScriptedAgent(
-        "no-search", "exploiter", "A guess from the question, which is the evidence.", lambda env, seed: NoSearch()
-    ),
-    ScriptedAgent(
-        "query-echo", "exploiter", "Quotes its own query out of the response.", lambda env, seed: QueryEcho(seed)
-    ),
+SOLVER_AGENTS.add(
+    "no-search", "exploiter", "A guess from the question, which is the evidence.", lambda env, seed: NoSearch()
 )
-
-SOLVER_AGENTS: Mapping[str, ScriptedAgent] = MappingProxyType({agent.name: agent for agent in _ALL})
-"""By name; the first is the oracle, the second the honest baseline."""
+SOLVER_AGENTS.add(
+    "query-echo", "exploiter", "Quotes its own query out of the response.", lambda env, seed: QueryEcho(seed)
+)

@@ -45,7 +45,8 @@ from factgym.envs.eve.config import EveProposerConfig
 from factgym.envs.eve.nested_loop import Cancellation, close_at_exit, run_nested
 from factgym.envs.eve.solver import PACKAGE, EveSolverEnv, single_turn_messages, single_turn_prompts
 from factgym.envs.eve.submission import message_solution
-from factgym.envs.eve.tasks import open_library, setting_key
+from factgym.envs.eve.tasks import open_library
+from factgym.envs.task_sets import setting_key
 from factgym.rewards.answer_matching import exact_match
 from factgym.rewards.eve.proposal import log_prob_value
 
@@ -130,20 +131,20 @@ class AnswerCache:
         if key in self._entries:
             self._entries.move_to_end(key)
             return self._entries[key]
-        entry, _ = await self._flights.share(key, lambda: self._read_or_ask(key, ask))
-        self._entries[key] = entry
-        while len(self._entries) > self._size:
-            self._entries.popitem(last=False)
-        return entry
 
-    async def _read_or_ask(self, key: str, ask: Callable[[], Coroutine[Any, Any, Entry]]) -> Entry:
-        if self._file is None:
-            return await ask()
-        entry = await asyncio.to_thread(self._file.get, key)
-        if entry is None:
-            entry = await ask()
-            await asyncio.to_thread(self._file.put, key, entry)
-        return entry
+        async def read_or_ask() -> Entry:
+            entry = await asyncio.to_thread(self._file.get, key) if self._file is not None else None
+            if entry is None:
+                entry = await ask()
+                if self._file is not None:
+                    await asyncio.to_thread(self._file.put, key, entry)
+            # Stored before the flight ends, so that no request falls between the two.
+            self._entries[key] = entry
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+            return entry
+
+        return (await self._flights.share(key, read_or_ask))[0]
 
 
 class _LoopLimits:
@@ -267,9 +268,7 @@ class SolverRollouts:
             try:
                 if request.protocol == "search":
                     return await self._play_episode(request)
-                if request.protocol.startswith("logprob"):
-                    return await self._score_answer(request)
-                return await self._answer_directly(request)
+                return await self._answer_single_turn(request)
             except Exception as fault:
                 raise _name_fault(request.policy, fault) from fault
 
@@ -296,28 +295,23 @@ class SolverRollouts:
             raise PolicyError("environment", f"its episode failed: {report.error if report else env.episode.fault}")
         return {"answer": report.metrics["answer"]}
 
-    async def _answer_directly(self, request: _Request) -> Entry:
-        """Answer under the single-turn protocol. Only a scripted agent looks at its environment, so others need none."""
-        env = self._solver_env(request) if request.policy.policy is None else None
-        policy = request.policy.start(env, request.seed(self._seed))
+    async def _answer_single_turn(self, request: _Request) -> Entry:
+        """Answer without search, or return the log-probability of the proposal's answer."""
         messages = single_turn_messages(request.question, request.evidence)
         try:
+            if request.protocol.startswith("logprob"):
+                scorer: Scoring = request.policy.policy
+                completion = request.answer + _ANSWER_END
+                async with self._thread_limit(request.policy):
+                    score = await asyncio.to_thread(scorer.score, messages, completion, given=_ANSWER_START)
+                return {"logprob": float(score if isinstance(score, (int, float)) else await score)}
+            # Only a scripted agent looks at its environment, so others need none.
+            env = self._solver_env(request) if request.policy.policy is None else None
+            policy = request.policy.start(env, request.seed(self._seed))
             action = await self._act(request.policy, policy, messages, ())
+            return {"answer": message_solution(as_message(action)).answer}
         except ContextOverflowError:
-            return {"answer": ""}
-        return {"answer": message_solution(as_message(action)).answer}
-
-    async def _score_answer(self, request: _Request) -> Entry:
-        """Return the log-probability of the proposal's answer."""
-        messages = single_turn_messages(request.question, request.evidence)
-        scorer: Scoring = request.policy.policy
-        completion = request.answer + _ANSWER_END
-        try:
-            async with self._thread_limit(request.policy):
-                score = await asyncio.to_thread(scorer.score, messages, completion, given=_ANSWER_START)
-            return {"logprob": float(score if isinstance(score, (int, float)) else await score)}
-        except ContextOverflowError:
-            return {"logprob": _IMPOSSIBLE}
+            return {"logprob": _IMPOSSIBLE} if request.protocol.startswith("logprob") else {"answer": ""}
 
     async def _act(
         self, owner: AuxiliaryPolicy, policy: Policy, messages: Sequence[Message], tools: Sequence[ToolSchema]

@@ -7,23 +7,22 @@ document, a number of hops and, where requested, a kind of question.
 from __future__ import annotations
 
 import hashlib
-import json
-import operator
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from factgym.core.config import DATA_VARIABLE
 from factgym.core.errors import ConfigError
-from factgym.core.tasks import Immutable, LazyTaskSet, shared
+from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.index import Hit
 from factgym.corpora.passage_files import read_passages
-from factgym.datasets.multihop import TRIPLES, Triple, TripleFile, read_triples, triple_file
+from factgym.datasets.multihop import TRIPLES, Triple, read_triples, triple_file
 from factgym.envs.eve.config import EveProposerConfig, EveSolverConfig
+from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
 from factgym.generators.multihop_world import SPLITS, world
 from factgym.tools.evidence import PassageLibrary
 
@@ -31,171 +30,137 @@ _CACHED_QUERIES = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class SolverTask(Immutable):
-    """A question. Immutable and shared. position: the task set and the index in it, by which it is pickled."""
+class SolverTask(ItemTask):
+    """A question."""
 
     id: str
     triple: Triple
-    position: tuple[SolverTaskSet, int] = field(repr=False, compare=False)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return operator.getitem, self.position
 
 
-class SolverTaskSet(LazyTaskSet[SolverTask]):
-    """The questions of one configuration and the corpus that is searched for them. Thread-safe."""
+class SolverTaskSet(ItemTaskSet[SolverTask, EveSolverConfig]):
+    """The questions of one configuration and the corpus that is searched for them."""
 
-    def __init__(self, triples: Sequence[Triple], config: EveSolverConfig) -> None:
-        super().__init__()
-        self._triples = triples
-        self._config = config
+    @classmethod
+    def of(cls, config: EveSolverConfig) -> SolverTaskSet:
+        """Return the task set of a configuration, shared unless triples are given.
 
-    def __len__(self) -> int:
-        return len(self._triples)
-
-    def id_at(self, index: int) -> str:
-        """Return the id of a task."""
-        return self._triples[index].id
+        Raises ConfigError or DataError for bad files, and where there is no corpus to search.
+        """
+        triples = None if config.triples is None else load_triples(config)
+        if config.search and not isinstance(config.corpus, str | Path):
+            solver_corpus(config)  # raises here rather than in every episode
+        elif config.search and not Path(config.corpus).exists():
+            raise ConfigError(f"corpus={str(config.corpus)!r} does not exist: give a file or folder of passages")
+        if triples is not None:
+            return cls(triples, config)
+        corpus: Any = config.corpus
+        if isinstance(corpus, Corpus):
+            corpus = f"corpus {corpus.fingerprint()}"
+        elif isinstance(corpus, (str, Path)):
+            corpus = str(Path(corpus).resolve())
+        path = None if config.source == "synthetic" else _questions_path(config)
+        key = (
+            *("eve solver", config.source, config.chosen_split, config.size, path, config.seed, config.search),
+            *map(setting_key, (corpus, config.index, config.index_options or {})),
+        )
+        return shared(key, lambda: cls(load_triples(config), config))
 
     def make(self, index: int) -> SolverTask:
-        """Make a task."""
-        triple = self._triples[index]
-        if self._config.search and self._config.corpus is not None:  # spans in a file refer to its own documents
+        triple = self.items[index]
+        if self.config.search and self.config.corpus is not None:  # spans in a file refer to its own documents
             triple = triple.located_in(self.corpus)
-        return SolverTask(triple.id, triple, (self, index))
+        return SolverTask(triple.id, triple, origin=(self, index))
 
     @cached_property
     def corpus(self) -> Corpus:
         """The documents that are searched."""
-        return _solver_corpus(self._config)
+        return solver_corpus(self.config)
 
     @cached_property
     def library(self) -> PassageLibrary:
         """The documents with their index, built once a process."""
-        return open_library(self.corpus, self._config.index, self._config.index_options)
+        return open_library(self.corpus, self.config.index, self.config.index_options)
 
     @cached_property
     def without_evidence(self) -> int:
         """Number of questions without gold evidence."""
-        return sum(not triple.evidence for triple in self._triples)
+        return sum(not triple.evidence for triple in self.items)
 
     @cached_property
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for triple in self._triples:
+        for triple in self.items:
             digest.update(repr((triple.id, triple.question, triple.answers, triple.evidence)).encode())
-        if self._config.search:
+        if self.config.search:
             digest.update(self.corpus.fingerprint().encode())
         return digest.hexdigest()[:16]
 
     def fingerprint(self) -> str:
-        """Return a hash of the questions, their answers and evidence, and the searched corpus."""
         return self._fingerprint
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return solver_tasks, (self._config,)
 
 
 @dataclass(frozen=True, slots=True)
-class ProposerTask(Immutable):
-    """A source document to ask about. Immutable and shared. position: the task set and the index in it."""
+class ProposerTask(ItemTask):
+    """A source document to ask about, with a number of hops and a kind of question."""
 
     id: str
     document: Passage
     hops: int
     task_type: str | None
-    position: tuple[ProposerTaskSet, int] = field(repr=False, compare=False)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return operator.getitem, self.position
 
 
-class ProposerTaskSet(LazyTaskSet[ProposerTask]):
-    """The documents of one configuration, with the corpus that they are part of. Thread-safe.
+class ProposerTaskSet(ItemTaskSet[ProposerTask, EveProposerConfig]):
+    """The documents of one configuration, with the corpus that they are part of; its items are their ids.
 
     Task *i* depends on the corpus, the named documents, `seed` and *i* alone.
     """
 
     def __init__(self, corpus: Corpus, config: EveProposerConfig) -> None:
-        super().__init__()
+        super().__init__(document_ids(corpus, config), config)
         self.corpus = corpus
-        self._config = config
-        self._ids = _document_ids(corpus, config)
         self._weights = config.scoring_rules.hop_weights
 
-    def __len__(self) -> int:
-        return len(self._ids)
+    @classmethod
+    def of(cls, config: EveProposerConfig) -> ProposerTaskSet:
+        """Return the shared task set of a configuration. Raises ConfigError for documents not in the corpus."""
+        if config.corpus is None and config.source == "synthetic":
+            size = SPLITS[config.chosen_split]
+            corpus = world(config.seed, max(size, -(-(config.size or 0) // 2)), config.chosen_split)[0]
+        else:
+            names = {"source": config.source, "path": config.path, "split": config.split, "corpus": config.corpus}
+            corpus = solver_corpus(EveSolverConfig(**names, seed=config.seed))
+        key = (
+            *("eve proposer", corpus.fingerprint(), config.size, config.seed, config.scoring_rules.hop_weights),
+            *map(setting_key, (config.documents, config.hops, config.task_types)),
+            *map(setting_key, (config.index, config.index_options or {})),
+        )
+        return shared(key, lambda: cls(corpus, config))
 
     def id_at(self, index: int) -> str:
-        """Return the id of a task: that of its document with the task's number, as a document may come again."""
-        return f"{self._ids[index]}#{index:05d}"
+        """The id of a task: that of its document with the task's number, as a document may come again."""
+        return f"{self.items[index]}#{index:05d}"
 
     def make(self, index: int) -> ProposerTask:
-        """Make a task."""
-        types = self._config.task_types
-        document = self.corpus.get(self._ids[index])
-        return ProposerTask(
-            self.id_at(index), document, self._hops(index), types[index] if types else None, (self, index)
-        )
-
-    def _hops(self, index: int) -> int:
-        """Return the hops of a task: as configured, else drawn."""
-        hops = self._config.hops
-        if hops is not None:
-            return int(hops if isinstance(hops, int) else hops[index])
-        rng = random.Random(f"factgym eve hops {self._config.seed} {index}")
-        return rng.choices(range(1, len(self._weights) + 1), self._weights)[0]
+        config = self.config
+        if config.hops is not None:
+            hops = int(config.hops if isinstance(config.hops, int) else config.hops[index])
+        else:
+            rng = random.Random(f"factgym eve hops {config.seed} {index}")
+            hops = rng.choices(range(1, len(self._weights) + 1), self._weights)[0]
+        document = self.corpus.get(self.items[index])
+        task_type = config.task_types[index] if config.task_types else None
+        return ProposerTask(self.id_at(index), document, hops, task_type, origin=(self, index))
 
     @cached_property
     def library(self) -> PassageLibrary:
         """The corpus with its index, built once a process."""
-        return open_library(self.corpus, self._config.index, self._config.index_options)
+        return open_library(self.corpus, self.config.index, self.config.index_options)
 
     def fingerprint(self) -> str:
-        """Return a hash of the corpus and of the settings that choose documents, hops and kinds."""
-        config = self._config
-        requested = [_as_list(value) for value in (config.documents, config.hops, config.task_types)]
-        parts = (self.corpus.fingerprint(), config.size, config.seed, self._weights, requested)
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return proposer_tasks, (self._config,)
-
-
-def solver_tasks(config: EveSolverConfig) -> SolverTaskSet:
-    """Return the task set of a configuration, shared unless triples are given.
-
-    Raises ConfigError or DataError for bad files, and where there is no corpus to search.
-    """
-    triples = None if config.triples is None else load_triples(config)
-    if config.search and not isinstance(config.corpus, str | Path):
-        _solver_corpus(config)  # raises here rather than in every episode
-    elif config.search and not Path(config.corpus).exists():
-        raise ConfigError(f"corpus={str(config.corpus)!r} does not exist: give a file or folder of passages")
-    if triples is not None:
-        return SolverTaskSet(triples, config)
-    path = None if config.source == "synthetic" else _questions_path(config)
-    key = (
-        *("eve solver", config.source, config.chosen_split, config.size, path, config.seed, config.search),
-        *(setting_key(_corpus_key(config.corpus)), setting_key(config.index), setting_key(config.index_options or {})),
-    )
-    return shared(key, lambda: SolverTaskSet(load_triples(config), config))
-
-
-def proposer_tasks(config: EveProposerConfig) -> ProposerTaskSet:
-    """Return the shared task set of a configuration. Raises ConfigError for documents that are not in the corpus."""
-    if config.corpus is None and config.source == "synthetic":
-        size = SPLITS[config.chosen_split]
-        corpus = world(config.seed, max(size, -(-(config.size or 0) // 2)), config.chosen_split)[0]
-    else:
-        names = {"source": config.source, "path": config.path, "split": config.split, "corpus": config.corpus}
-        corpus = _solver_corpus(EveSolverConfig(**names, seed=config.seed))
-    key = (
-        *("eve proposer", corpus.fingerprint(), config.size, config.seed, config.scoring_rules.hop_weights),
-        *(setting_key(_as_list(value)) for value in (config.documents, config.hops, config.task_types)),
-        *(setting_key(config.index), setting_key(config.index_options or {})),
-    )
-    return shared(key, lambda: ProposerTaskSet(corpus, config))
+        config = self.config
+        settings = (config.documents, config.hops, config.task_types)
+        requested = [list(value) if isinstance(value, tuple) else value for value in settings]
+        return text_hash(repr((self.corpus.fingerprint(), config.size, config.seed, self._weights, requested)))
 
 
 def load_triples(config: EveSolverConfig) -> Sequence[Triple]:
@@ -209,15 +174,11 @@ def load_triples(config: EveSolverConfig) -> Sequence[Triple]:
         return triples[: config.size]
     if config.source == "synthetic":
         return world(config.seed, config.size, config.chosen_split)[1]
-    file = _read_file(config)
+    file = read_triples(config.source, _questions_path(config))
     if config.size is None or config.size >= len(file):
         return file
     indices = random.Random(f"factgym eve slice {config.seed}").sample(range(len(file)), config.size)
     return [file[index] for index in sorted(indices)]
-
-
-def _read_file(config: EveSolverConfig) -> TripleFile:
-    return read_triples(config.source, _questions_path(config))
 
 
 def _questions_path(config: EveSolverConfig) -> Path:
@@ -234,15 +195,15 @@ def _questions_path(config: EveSolverConfig) -> Path:
     return triple_file(config.source, str(path), config.split).resolve()
 
 
-def _solver_corpus(config: EveSolverConfig) -> Corpus:
-    """Return the configured corpus, else the documents of the source."""
+def solver_corpus(config: EveSolverConfig) -> Corpus:
+    """Return the configured corpus, else the documents of the source. Raises ConfigError where there are none."""
     if config.corpus is not None:
         return open_corpus(config.corpus)
     corpus = None
     if config.triples is None and config.source == "synthetic":
         corpus = world(config.seed, config.size, config.chosen_split)[0]
     elif config.triples is None:
-        corpus = _read_file(config).corpus
+        corpus = read_triples(config.source, _questions_path(config)).corpus
     if corpus is None:
         questions = "the given triples" if config.triples is not None else f"these questions of {config.source!r}"
         raise ConfigError(
@@ -252,7 +213,7 @@ def _solver_corpus(config: EveSolverConfig) -> Corpus:
     return corpus
 
 
-def _document_ids(corpus: Corpus, config: EveProposerConfig) -> Sequence[str]:
+def document_ids(corpus: Corpus, config: EveProposerConfig) -> Sequence[str]:
     """Return the ids of the source documents, in the order of the tasks."""
     if config.documents is not None:
         for document in config.documents:
@@ -284,7 +245,6 @@ class CachingLibrary(PassageLibrary):
         self._hits = lru_cache(maxsize=_CACHED_QUERIES)(super().search)
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
-        """Return at most `k` hits, best first."""
         return self._hits(query, k)
 
 
@@ -292,39 +252,3 @@ def open_library(corpus: Corpus, index: Any = "bm25", options: dict[str, Any] | 
     """Return the corpus with its index, built once a process. Arguments: as `factgym.corpora.index.build_index`."""
     key = ("eve library", corpus.fingerprint(), setting_key(index), setting_key(options or {}))
     return shared(key, lambda: CachingLibrary(corpus, index, **(options or {})))  # type: ignore[arg-type]  # a corpus is a sequence here
-
-
-class _IdentityKey:
-    """A key that equals itself alone and keeps its object alive."""
-
-    __slots__ = ("_object",)
-
-    def __init__(self, value: object) -> None:
-        self._object = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _IdentityKey) and other._object is self._object
-
-    def __hash__(self) -> int:
-        return id(self._object)
-
-
-def setting_key(value: object) -> Any:
-    """Return a key of a setting for shared objects: plain data by its content, anything else by its identity."""
-    if isinstance(value, dict):
-        return tuple((key, setting_key(item)) for key, item in sorted(value.items()))
-    try:
-        return json.dumps(value, sort_keys=True)
-    except (TypeError, ValueError):
-        return _IdentityKey(value)
-
-
-def _corpus_key(corpus: Any) -> Any:
-    """Return a path by its resolved name, a corpus by its content."""
-    if isinstance(corpus, Corpus):
-        return f"corpus {corpus.fingerprint()}"
-    return str(Path(corpus).resolve()) if isinstance(corpus, (str, Path)) else corpus
-
-
-def _as_list(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
