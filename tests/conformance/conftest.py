@@ -21,8 +21,8 @@ def setup(
     id_, needs = request.param
 
     def data() -> Path:
-        found: Path = request.getfixturevalue("data_dir")
-        return found
+        folder: Path = request.getfixturevalue("data_dir")
+        return folder
 
     if request.param not in made_setups:  # one folder a session: task sets are shared by path
         made_setups[request.param] = Setup(id_, needs(tmp_path_factory.mktemp("documents"), data))

@@ -115,10 +115,12 @@ def public_questions(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
 def fact_checks(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
     """AVeriTeC's own claims, but those of which no policy can earn everything: over five questions, several answers."""
     checks = json.loads((data() / "averitec" / "dev.json").read_text("utf-8"))
-    kept = [
-        one for one in checks if len(one["questions"]) <= 5 and all(len(q["answers"]) == 1 for q in one["questions"])
+    selected = [
+        check
+        for check in checks
+        if len(check["questions"]) <= 5 and all(len(q["answers"]) == 1 for q in check["questions"])
     ]
-    (tmp / "dev.json").write_text(json.dumps(kept[:80]), "utf-8")
+    (tmp / "dev.json").write_text(json.dumps(selected[:80]), "utf-8")
     return {"path": str(tmp / "dev.json")}
 
 
@@ -145,14 +147,14 @@ def own_triples(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
 def supporting_facts(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
     """HotpotQA's own questions with their paragraphs, but those whose annotated sentences do not say the answer."""
     lines = (data() / "hotpotqa" / "hotpot_distractor_sample_migres.json").read_text("utf-8").splitlines()
-    kept = []
+    selected = []
     for line in lines:
         row = json.loads(line)
         paragraphs = dict(row["context"])
-        facts = [paragraphs[title][place] for title, place in row["supporting_facts"]]
+        facts = [paragraphs[title][index] for title, index in row["supporting_facts"]]
         if any(f" {row['answer']} " in fact and row["answer"] != fact.strip() for fact in facts):
-            kept.append(line)
-    (tmp / "hotpot.json").write_text("\n".join(kept[:40]), "utf-8")
+            selected.append(line)
+    (tmp / "hotpot.json").write_text("\n".join(selected[:40]), "utf-8")
     return {"source": "hotpotqa", "path": str(tmp / "hotpot.json")}
 
 

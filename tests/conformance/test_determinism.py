@@ -36,19 +36,19 @@ def start_elsewhere(setup: Setup, hash_seed: str) -> subprocess.Popen[str]:
 
 
 def test_other_processes_say_the_same_bytes(setup: Setup) -> None:
-    with start_elsewhere(setup, "1") as one, start_elsewhere(setup, "2") as two:
-        here = digest(transcript(setup, seed=5))
-        for other in (one, two):
-            said, complaint = other.communicate(timeout=300)
-            assert said == here, complaint
+    with start_elsewhere(setup, "1") as first_process, start_elsewhere(setup, "2") as second_process:
+        expected = digest(transcript(setup, seed=5))
+        for process in (first_process, second_process):
+            output, complaint = process.communicate(timeout=300)
+            assert output == expected, complaint
     assert digest(islice(transcript(setup, seed=6), 20)) != digest(islice(transcript(setup, seed=5), 20))
 
 
 def test_threads_that_share_the_tasks_say_the_same_bytes(setup: Setup) -> None:
     expected = digest(islice(transcript(setup, seed=8), 20))
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: digest(islice(transcript(setup, seed=8), 20)), range(4)))
-    assert found == [expected] * 4
+        digests = list(pool.map(lambda _: digest(islice(transcript(setup, seed=8), 20)), range(4)))
+    assert digests == [expected] * 4
 
 
 def test_a_copy_branches_an_episode(setup: Setup) -> None:
@@ -59,16 +59,16 @@ def test_a_copy_branches_an_episode(setup: Setup) -> None:
     if env.config.max_turns > 1:
         env.step(first)
     before = exact(env.episode.messages)
-    left, right = copy.deepcopy(env), copy.deepcopy(env)
-    assert left.tasks is env.tasks and left.task is env.task
-    one = list(played(left, iter([second, third])))
-    assert exact(env.episode.messages) == exact(right.episode.messages) == before
-    list(played(right, iter([third])))
+    branch, sibling = copy.deepcopy(env), copy.deepcopy(env)
+    assert branch.tasks is env.tasks and branch.task is env.task
+    transcript_lines = list(played(branch, iter([second, third])))
+    assert exact(env.episode.messages) == exact(sibling.episode.messages) == before
+    list(played(sibling, iter([third])))
     assert exact(env.episode.messages) == before
-    assert list(played(env, iter([second, third]))) == one
-    left.reset()
+    assert list(played(env, iter([second, third]))) == transcript_lines
+    branch.reset()
     env.reset()
-    assert left.task == env.task
+    assert branch.task == env.task
 
 
 def test_a_pickle_is_small_and_goes_on_in_the_middle_of_an_episode(setup: Setup) -> None:
@@ -78,8 +78,8 @@ def test_a_pickle_is_small_and_goes_on_in_the_middle_of_an_episode(setup: Setup)
     if env.config.max_turns > 1:
         env.step(actions.pop(0))
     stored = pickle.dumps(env)
-    said = sum(len(message["content"] or "") for message in env.episode.messages)
-    assert len(stored) < 20_000 + 8 * said
+    chars = sum(len(message["content"] or "") for message in env.episode.messages)
+    assert len(stored) < 20_000 + 8 * chars
     assert len(stored) < 100_000
     twin = pickle.loads(stored)
     assert twin.tasks is env.tasks and twin.task is env.task

@@ -23,7 +23,9 @@ def native(*calls: tuple[str, str, str]) -> dict[str, Any]:
 def submission(env: Env[Any]) -> Any:
     """A sampled action that ends an episode: a call of `submit`, or a text where texts are submissions."""
     return next(
-        one for one in sampled_actions(env, 0, 200) if isinstance(one, str) or one["tool"] in ("submit", "verdict")
+        action
+        for action in sampled_actions(env, 0, 200)
+        if isinstance(action, str) or action["tool"] in ("submit", "verdict")
     )
 
 
@@ -114,9 +116,9 @@ def test_observations_are_bounded_and_cuts_are_marked(setup: Setup) -> None:
     for action in [*sampled_actions(env, 1, 3), "nothing", MALFORMED["unknown tool"]]:
         obs, _, terminated, truncated, _ = env.step(action)
         body = obs.removeprefix("<tool_response>\n").partition("\n(turns left")[0].partition("\n</tool_response>")[0]
-        kept, mark, rest = body.partition("… [cut: ")
-        assert len(kept) <= 40
-        assert not mark or (len(kept) == 40 and rest.endswith(" more characters]"))
+        beginning, mark, remainder = body.partition("… [cut: ")
+        assert len(beginning) <= 40
+        assert not mark or (len(beginning) == 40 and remainder.endswith(" more characters]"))
         if terminated or truncated:
             break
 
@@ -127,13 +129,13 @@ def test_every_native_call_is_answered_under_its_id(setup: Setup) -> None:
     last = submission(env)
     if isinstance(last, str):
         pytest.skip("a submission is a text here: there is no call to mix with others")
-    other = env.available_tools()[0]["function"]["name"]
+    tool_name = env.available_tools()[0]["function"]["name"]
     _, _, terminated, _, info = env.step(
         native(
             ("call_1", "no_such_tool", "{}"),
-            ("call_2", other, '{"broken": '),
+            ("call_2", tool_name, '{"broken": '),
             ("call_3", last["tool"], json.dumps(last["arguments"])),
-            ("call_4", other, "{}"),
+            ("call_4", tool_name, "{}"),
         )
     )
     assert terminated
@@ -151,9 +153,9 @@ def test_more_native_calls_than_are_allowed_leave_no_call_unanswered(setup: Setu
     env = setup.make(max_turns=4)
     env.reset(seed=0)
     _, _, _, _, info = env.step(native(*((f"c{i}", "no_such_tool", "{}") for i in range(40))))
-    said = next(message for message in reversed(env.policy_prompt()) if message["role"] == "assistant")
-    assert [call["id"] for call in said["tool_calls"]] == [m["tool_call_id"] for m in info["messages"]]
-    assert len(said["tool_calls"]) < 40
+    reply = next(message for message in reversed(env.policy_prompt()) if message["role"] == "assistant")
+    assert [call["id"] for call in reply["tool_calls"]] == [m["tool_call_id"] for m in info["messages"]]
+    assert len(reply["tool_calls"]) < 40
 
 
 def test_calls_in_text_are_answered_by_the_user(setup: Setup) -> None:
@@ -185,7 +187,7 @@ def test_a_fault_of_ours_is_an_error_and_never_a_zero(
 
 
 def test_an_oracle_gets_everything_and_its_report_is_json(setup: Setup) -> None:
-    oracles = [one for one in agents(setup.id).values() if one.role == "oracle"]
+    oracles = [agent for agent in agents(setup.id).values() if agent.role == "oracle"]
     assert oracles
     env = setup.make()
     for seed in range(3):
@@ -200,4 +202,4 @@ def test_an_oracle_gets_everything_and_its_report_is_json(setup: Setup) -> None:
         assert json.loads(json.dumps(report.to_dict())) == report.to_dict()
         assert sum(span.value for span in report.spans) == pytest.approx(report.total)
         json.dumps(env.view_task(env.task))
-        assert set(env.prompt_hashes()) and all(len(one) == 64 for one in env.prompt_hashes().values())
+        assert set(env.prompt_hashes()) and all(len(digest) == 64 for digest in env.prompt_hashes().values())

@@ -31,7 +31,7 @@ class Counts:
     """Counts out of the table, 0 for what is not in it."""
 
     def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-        return np.array([COUNTS.get(frozenset(one), 0) for one in queries], dtype=np.int64)
+        return np.array([COUNTS.get(frozenset(query), 0) for query in queries], dtype=np.int64)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "table"}
@@ -51,14 +51,14 @@ def written(folder: Path) -> str:
 
 
 def started(path: str, env_id: str = "corver-qa", task: int = 0, **config: Any) -> Env[Any]:
-    given = {"source": "file", "path": path, "counter": TABLE, **config}
-    env = factgym.make(env_id, **given)
+    settings = {"source": "file", "path": path, "counter": TABLE, **config}
+    env = factgym.make(env_id, **settings)
     env.reset(options={"task": task})
     return env
 
 
-def report(path: str, said: Any, **config: Any) -> Any:
-    return started(path, **config).step(said)[4]["reward"]
+def report(path: str, completion: Any, **config: Any) -> Any:
+    return started(path, **config).step(completion)[4]["reward"]
 
 
 class Broken:

@@ -28,8 +28,8 @@ RIVER = "Velmora lies on the River Tarn."
 
 
 def gold(document: str, text: str) -> Evidence:
-    whole = CORPUS.get(document).text
-    start = whole.index(text)
+    passage_text = CORPUS.get(document).text
+    start = passage_text.index(text)
     return Evidence(document, start, start + len(text), text)
 
 
@@ -49,10 +49,10 @@ TRIPLES = (AUTHOR, TOWN, BARE)
 
 
 def started(task: str = "author", **config: Any) -> Env[Any]:
-    given = {"triples": TRIPLES, "corpus": CORPUS, **config}
-    if given.get("search") is False:
-        del given["corpus"]
-    env = factgym.make("eve-solver", **given)
+    settings = {"triples": TRIPLES, "corpus": CORPUS, **config}
+    if settings.get("search") is False:
+        del settings["corpus"]
+    env = factgym.make("eve-solver", **settings)
     env.reset(options={"task": task})
     return env
 
@@ -72,5 +72,5 @@ def blocks(answer: str, evidence: str = "") -> str:
     return f"<answer>{answer}</answer>" + (f"\n<evidence>{evidence}</evidence>" if evidence else "")
 
 
-def report(env: Env[Any], said: Any) -> Any:
-    return env.step(said)[4]["reward"]
+def report(env: Env[Any], reply: Any) -> Any:
+    return env.step(reply)[4]["reward"]

@@ -35,7 +35,7 @@ def proposal(question: str = QUESTION, answer: str = ANSWER, evidence: str = EVI
 
 
 def search(*queries: str) -> str:
-    listed = ", ".join(f'"{one}"' for one in queries)
+    listed = ", ".join(f'"{query}"' for query in queries)
     return f'<think>Looking for {queries[0]} now.</think><tool_call>{{"name": "search", "arguments": {{"query_list": [{listed}]}}}}</tool_call>'
 
 
@@ -60,11 +60,13 @@ class Solver:
     so many are asking. Everything happens on one loop.
     """
 
-    def __init__(self, says: dict[str, list[str]] | None = None, wait_for: int = 0, name: str | None = "fake") -> None:
-        self.says = {"search": [ANSWER], "with": [ANSWER], "without": ["unknown"], **(says or {})}
-        self.asked: Counter[str] = Counter()
+    def __init__(
+        self, answers: dict[str, list[str]] | None = None, wait_for: int = 0, name: str | None = "fake"
+    ) -> None:
+        self.answers = {"search": [ANSWER], "with": [ANSWER], "without": ["unknown"], **(answers or {})}
+        self.requests: Counter[str] = Counter()
         self.seeds: list[int] = []
-        self.running = self.most = 0
+        self.running = self.peak = 0
         self.idle = threading.Event()
         self._wait_for, self._all_here = wait_for, asyncio.Event()
         if name is not None:
@@ -79,20 +81,20 @@ class Solver:
 
     async def reply(self, seed: int, messages: Any, tools: Any) -> str:
         kind = kind_of(messages, tools)
-        number = self.asked[kind]
-        self.asked[kind] += 1
+        number = self.requests[kind]
+        self.requests[kind] += 1
         self.running += 1
-        self.most = max(self.most, self.running)
+        self.peak = max(self.peak, self.running)
         self.idle.clear()
         try:
             if self._wait_for:
-                if sum(self.asked.values()) >= self._wait_for:
+                if sum(self.requests.values()) >= self._wait_for:
                     self._all_here.set()
                 await self._all_here.wait()
             else:
                 await asyncio.sleep(0)
-            said = self.says[kind]
-            return f"<answer>{said[number % len(said)]}</answer>"
+            choices = self.answers[kind]
+            return f"<answer>{choices[number % len(choices)]}</answer>"
         finally:
             self.running -= 1
             if not self.running:

@@ -65,11 +65,11 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 def native(*calls: dict[str, Any]) -> dict[str, Any]:
     listed = [
         {
-            "id": f"c{place}",
+            "id": f"c{number}",
             "type": "function",
-            "function": {"name": one["tool"], "arguments": json.dumps(one["arguments"])},
+            "function": {"name": tool_call["tool"], "arguments": json.dumps(tool_call["arguments"])},
         }
-        for place, one in enumerate(calls)
+        for number, tool_call in enumerate(calls)
     ]
     return {"role": "assistant", "content": None, "tool_calls": listed}
 

@@ -22,10 +22,9 @@ from factgym.core.registry import spec
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
 from factgym.envs.claimcheck.agents import AGENTS
-from factgym.envs.claimcheck.config import ClaimCheckConfig
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.scripted import parse_brief, parse_evidence, parse_results
-from factgym.envs.claimcheck.tasks import ClaimTaskSet
+from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTaskSet
 from factgym.rewards.claimcheck import RUBRICS
 from factgym.tools.evidence import SearchResult, _render_passage, _render_results
 

@@ -66,11 +66,11 @@ def test_a_second_instance_costs_nothing_but_itself(source: Source) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"seed": 1}, {"size": 3}, {"split": "train"}, {"haystack": True}, {"index": "rank-bm25"}], ids=str
+    "settings", [{"seed": 1}, {"size": 3}, {"split": "train"}, {"haystack": True}, {"index": "rank-bm25"}], ids=str
 )
-def test_what_changes_the_tasks_makes_other_tasks(source: Source, other: dict[str, Any]) -> None:
-    assert claimcheck().tasks is not claimcheck(**other).tasks
-    assert claimcheck(**other).tasks is claimcheck(**other).tasks
+def test_what_changes_the_tasks_makes_other_tasks(source: Source, settings: dict[str, Any]) -> None:
+    assert claimcheck().tasks is not claimcheck(**settings).tasks
+    assert claimcheck(**settings).tasks is claimcheck(**settings).tasks
 
 
 def test_index_options_are_compared_by_content_and_objects_by_identity(source: Source) -> None:
@@ -88,9 +88,9 @@ def test_index_options_are_compared_by_content_and_objects_by_identity(source: S
 
 def test_equal_paths_share_tasks(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    named = claimcheck("claimcheck-docs", path=str(tmp_path)).tasks
-    assert claimcheck("claimcheck-docs", path=".").tasks is named
-    assert claimcheck("claimcheck-docs", path="elsewhere").tasks is not named
+    tasks = claimcheck("claimcheck-docs", path=str(tmp_path)).tasks
+    assert claimcheck("claimcheck-docs", path=".").tasks is tasks
+    assert claimcheck("claimcheck-docs", path="elsewhere").tasks is not tasks
     monkeypatch.setenv("FACTGYM_DATA", str(tmp_path / "one"))
     default = claimcheck("claimcheck-docs").tasks
     monkeypatch.setenv("FACTGYM_DATA", str(tmp_path / "two"))

@@ -59,36 +59,36 @@ def test_the_student_knows_a_fixed_share_and_refuses_the_rest() -> None:
 
 def test_the_searcher_finds_what_the_corpus_states_and_refuses_what_it_does_not() -> None:
     for split in ("validation", "ood"):
-        found: Counter[tuple[bool, str]] = Counter()
+        counts: Counter[tuple[bool, str]] = Counter()
         for episode in played(factgym.make("corver-qa-search", split=split), "searcher", 200):
             stated = episode["task_view"]["gold"]["popularity"] > 0
-            found[stated, episode["reward"]["metrics"]["label"]] += 1
-        assert found[True, "good"] > 0.95 * 150
-        assert found[False, "na"] > 0.85 * 50
-        assert found[False, "good"] == 0
+            counts[stated, episode["reward"]["metrics"]["label"]] += 1
+        assert counts[True, "good"] > 0.95 * 150
+        assert counts[False, "na"] > 0.85 * 50
+        assert counts[False, "good"] == 0
 
 
 def test_the_searcher_sees_the_messages_alone() -> None:
     passage = "Winter Bressa is a novel by Odette Kliov, first published by Trunda Press in 1801 and set in Molgrad."
-    shown: list[Message] = [
+    messages: list[Message] = [
         {"role": "system", "content": "…"},
         {"role": "user", "content": "Who wrote the novel Winter Bressa?"},
     ]
     policy = Searcher(Background("", (), (), ()))
-    assert policy.act(shown, []) == "<search>Who wrote the novel Winter Bressa?</search>"
-    shown += [
-        {"role": "assistant", "content": policy.act(shown, [])},
+    assert policy.act(messages, []) == "<search>Who wrote the novel Winter Bressa?</search>"
+    messages += [
+        {"role": "assistant", "content": policy.act(messages, [])},
         {
             "role": "user",
             "content": f'<tool_response>\n<result id="1" title="x">\n{passage}\n</result>\n</tool_response>',
         },
     ]
-    said = policy.act(shown, [])
-    assert extract_answer(said) == "Odette Kliov wrote the novel Winter Bressa."
-    shown[3]["content"] = "None of the 5 passages matches. Try other words."
-    assert policy.act(shown, []) == "<search>Winter Bressa</search>"
-    shown += [{"role": "assistant", "content": policy.act(shown, [])}, {"role": "user", "content": "None."}]
-    assert policy.act(shown, []) == REFUSAL
+    completion = policy.act(messages, [])
+    assert extract_answer(completion) == "Odette Kliov wrote the novel Winter Bressa."
+    messages[3]["content"] = "None of the 5 passages matches. Try other words."
+    assert policy.act(messages, []) == "<search>Winter Bressa</search>"
+    messages += [{"role": "assistant", "content": policy.act(messages, [])}, {"role": "user", "content": "None."}]
+    assert policy.act(messages, []) == REFUSAL
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_the_searcher_sees_the_messages_alone() -> None:
 )
 def test_an_answer_is_read_off_the_sentence_about_the_subject(question: str, answer: str | None) -> None:
     passage = "Winter Bressa is a novel by Odette Kliov, first published by Trunda Press in 1801 and set in Molgrad."
-    known = read_answer(question, [passage])
-    assert (known.answer if known else None) == answer
+    knowledge = read_answer(question, [passage])
+    assert (knowledge.answer if knowledge else None) == answer
 
 
 def test_the_subject_of_a_question_is_its_last_name() -> None:
@@ -120,14 +120,14 @@ def test_an_exploit_changes_the_text_and_not_the_knowledge(exploit: str) -> None
     for episode in played(env, exploit, 30):
         answer = extract_answer(episode["messages"][2]["content"])
         gold = episode["task_view"]["gold"]["answers"][0]
-        known = student_knows(episode["task"])
+        knows = student_knows(episode["task"])
         if exploit == "one-word":
             assert answer in ("e", "1")
         elif exploit in ("dump", "short-list"):
-            assert gold in answer or not known
+            assert gold in answer or not knows
         else:
-            assert (gold in answer) == known
-            assert known or answer in ("I don't know", GRADER_INSTRUCTION, *(("e", "1") if exploit == "bluff" else ()))
+            assert (gold in answer) == knows
+            assert knows or answer in ("I don't know", GRADER_INSTRUCTION, *(("e", "1") if exploit == "bluff" else ()))
 
 
 def test_roles_and_order() -> None:

@@ -35,7 +35,7 @@ def test_one_reply_with_two_blocks_is_the_whole_episode(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said, judge, form, cooccurrence",
+    "completion, judge, form, cooccurrence",
     [
         (GOOD, 2, 1, 0.1),
         (f"<think>{FALSE}</think><answer>{FALSE}</answer>", -1, 1, -0.3),
@@ -45,20 +45,20 @@ def test_one_reply_with_two_blocks_is_the_whole_episode(path: str) -> None:
         ("<think></think><answer>Dolvin</answer>", 2, -1, -0.3),  # nothing in it can be looked up
     ],
 )
-def test_the_strict_reward_by_hand(path: str, said: str, judge: float, form: float, cooccurrence: float) -> None:
-    found = report(path, said)
-    assert found.components["judge_boundary"] == judge
-    assert found.components["format_strict"] == form
-    assert found.components["cooccurrence_strict"] == pytest.approx(cooccurrence)
-    assert found.total == pytest.approx(judge + form + cooccurrence)
+def test_the_strict_reward_by_hand(path: str, completion: str, judge: float, form: float, cooccurrence: float) -> None:
+    result = report(path, completion)
+    assert result.components["judge_boundary"] == judge
+    assert result.components["format_strict"] == form
+    assert result.components["cooccurrence_strict"] == pytest.approx(cooccurrence)
+    assert result.total == pytest.approx(judge + form + cooccurrence)
 
 
 def test_the_published_reward_and_its_ablations_are_a_setting(path: str) -> None:
-    said = f"<think>{FALSE}</think><answer>e</answer>"
-    assert report(path, said, reward="reference").components["judge"] == 2
-    found = {name: report(path, GOOD, reward="reference", **{name: True}) for name in ("no_judge", "no_cooccurrence")}
-    assert found["no_judge"].total == pytest.approx(1.1)
-    assert found["no_cooccurrence"].total == pytest.approx(3.0)
+    completion = f"<think>{FALSE}</think><answer>e</answer>"
+    assert report(path, completion, reward="reference").components["judge"] == 2
+    result = {name: report(path, GOOD, reward="reference", **{name: True}) for name in ("no_judge", "no_cooccurrence")}
+    assert result["no_judge"].total == pytest.approx(1.1)
+    assert result["no_cooccurrence"].total == pytest.approx(3.0)
     flat = report(path, f"<think>{FALSE} {TRUE}</think><answer>Dolvin</answer>", reward="reference", no_alignment=True)
     assert flat.weights == {"judge": 1.0, "format": 1.0, "cooccurrence_mean": 1.0}
     assert flat.total == pytest.approx(3.0 + (-0.3 + 0.1 + 0.0) / 3)
@@ -75,30 +75,32 @@ def test_rule_and_judge_are_settings(path: str) -> None:
 
 
 def test_spans_stand_on_their_sentences_and_sum_to_the_total(path: str) -> None:
-    said = f"<think> {TRUE} {FALSE} </think>\n<answer>Dolvin wrote it.</answer>"
+    completion = f"<think> {TRUE} {FALSE} </think>\n<answer>Dolvin wrote it.</answer>"
     env = started(path)
-    found = env.step(said)[4]["reward"]
+    result = env.step(completion)[4]["reward"]
     text = message_text(env.episode.messages[2])
-    assert sum(span.value for span in found.spans) == pytest.approx(found.total)
-    stated = {text[span.start : span.end]: span.value for span in found.spans}
+    assert sum(span.value for span in result.spans) == pytest.approx(result.total)
+    stated = {text[span.start : span.end]: span.value for span in result.spans}
     assert set(stated) >= {TRUE, FALSE, text}
-    assert all(span.message == 2 for span in found.spans)
+    assert all(span.message == 2 for span in result.spans)
     chars = len(f"{TRUE} {FALSE}") + len("Dolvin wrote it.")
     assert stated[TRUE] == pytest.approx(0.1 * len(TRUE) / chars)
     assert stated[FALSE] == pytest.approx(-0.3 * len(FALSE) / chars)
 
 
 def test_the_total_is_the_mean_of_the_token_returns_of_a_tokenizer_of_characters(path: str) -> None:
-    said = f"<think>{TRUE} {FALSE}</think>\n<answer>It was Marek Dolvin. Ask Harrow Press.</answer>"
+    completion = f"<think>{TRUE} {FALSE}</think>\n<answer>It was Marek Dolvin. Ask Harrow Press.</answer>"
     env = started(path)
-    total = env.step(said)[1]
-    score = score_completion(said, env.task.item.aliases, TABLE, env.tasks.extractor, question=env.task.item.question)
+    total = env.step(completion)[1]
+    score = score_completion(
+        completion, env.task.item.aliases, TABLE, env.tasks.extractor, question=env.task.item.question
+    )
     inside = [(i, i + 1) for part in score.sections for i in range(part.start, part.end)]
     assert total == pytest.approx(float(token_returns(score, inside, env.config.rubric).returns.mean()))
 
 
 def test_the_facts_of_a_report(path: str) -> None:
-    found = report(path, f"<think>{TRUE} Nothing else is known.</think><answer>{FALSE}</answer>").metrics
+    result = report(path, f"<think>{TRUE} Nothing else is known.</think><answer>{FALSE}</answer>").metrics
     expected = {
         "label": "bad",
         "refusal": False,
@@ -111,8 +113,8 @@ def test_the_facts_of_a_report(path: str) -> None:
         "notes": [],
         "searches": 0,
     }
-    assert {name: found[name] for name in expected} == expected
-    assert found["rewards"] == [0.1, 0.0, -0.3]
+    assert {name: result[name] for name in expected} == expected
+    assert result["rewards"] == [0.1, 0.0, -0.3]
     refused = report(path, "<think>unknown</think><answer>I don't know</answer>").metrics
     assert (refused["label"], refused["refusal"]) == ("na", True)
 
@@ -120,10 +122,10 @@ def test_the_facts_of_a_report(path: str) -> None:
 def test_without_a_counter_the_sentence_term_is_nothing_and_the_report_says_so(path: str) -> None:
     for counter in (None, "none"):
         env = started(path, counter=counter)
-        found = env.step(f"<think>{FALSE}</think><answer>{TRUE}</answer>")[4]["reward"]
-        assert found.total == pytest.approx(3.0)
-        assert found.metrics["counted"] is False and found.metrics["counts"] == [None, None]
-        assert found.metrics["notes"] == ["no counter: the sentence term is 0"]
+        result = env.step(f"<think>{FALSE}</think><answer>{TRUE}</answer>")[4]["reward"]
+        assert result.total == pytest.approx(3.0)
+        assert result.metrics["counted"] is False and result.metrics["counts"] == [None, None]
+        assert result.metrics["notes"] == ["no counter: the sentence term is 0"]
         assert env.reward_bounds == (-2.0, 3.0)
     assert started(path).reward_bounds == pytest.approx((-2.3, 3.1))
 
@@ -148,21 +150,21 @@ PIECES = (
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=14).map("".join), st.integers(1, 2))
 def test_any_text_is_scored_within_the_bounds_and_its_spans_sum_to_its_reward(
-    path: str, said: str, turns: int
+    path: str, completion: str, turns: int
 ) -> None:
     for reward in ("strict", "reference", "reference-no-alignment"):
         env = started(path, max_turns=turns, reward=reward)
         for _ in range(turns):
-            _, total, terminated, truncated, info = env.step(said)
+            _, total, terminated, truncated, info = env.step(completion)
             if terminated or truncated:
                 break
-        found = info["reward"]
+        result = info["reward"]
         low, high = env.reward_bounds
-        assert found.status == "scored" and low - 1e-9 <= found.total == total <= high + 1e-9
+        assert result.status == "scored" and low - 1e-9 <= result.total == total <= high + 1e-9
         text = message_text(env.episode.messages[env.episode.turns[-1].message])
-        assert all(0 <= span.start <= span.end <= len(text) for span in found.spans)
-        if found.spans:
-            assert sum(span.value for span in found.spans) == pytest.approx(found.total)
+        assert all(0 <= span.start <= span.end <= len(text) for span in result.spans)
+        if result.spans:
+            assert sum(span.value for span in result.spans) == pytest.approx(result.total)
 
 
 @pytest.mark.parametrize("part", ["counter", "extractor"])
@@ -170,22 +172,22 @@ def test_a_fault_of_counter_or_extractor_is_an_error_and_never_a_score(
     path: str, part: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL")
-    found = report(path, GOOD, **{part: Broken()})
-    assert (found.total, found.status) == (None, "error")
-    assert found.error == "ConnectionError: the index is gone"
+    result = report(path, GOOD, **{part: Broken()})
+    assert (result.total, result.status) == (None, "error")
+    assert result.error == "ConnectionError: the index is gone"
 
 
 def test_one_turn_scores_whatever_text_comes(path: str) -> None:
-    for said in ("Marek Dolvin", '{"answer": "Dolvin"}', "<tool_call>{}</tool_call>", "<think>I wonder"):
+    for completion in ("Marek Dolvin", '{"answer": "Dolvin"}', "<tool_call>{}</tool_call>", "<think>I wonder"):
         env = started(path)
-        assert env.step(said)[2] is True, said
+        assert env.step(completion)[2] is True, completion
         assert env.episode.report.components["format_strict"] == -1
 
 
-@pytest.mark.parametrize("said", ["", "   ", {"role": "assistant", "content": None}, "x" * 300_000, 17])
-def test_what_is_no_text_is_an_episode_without_an_answer(path: str, said: Any) -> None:
+@pytest.mark.parametrize("completion", ["", "   ", {"role": "assistant", "content": None}, "x" * 300_000, 17])
+def test_what_is_no_text_is_an_episode_without_an_answer(path: str, completion: Any) -> None:
     env = started(path)
-    _, reward, terminated, truncated, info = env.step(said)
+    _, reward, terminated, truncated, info = env.step(completion)
     assert (terminated, truncated, info["reward"].metrics["label"]) == (False, True, "na")
     assert reward == -2.0
 
@@ -210,13 +212,13 @@ def test_the_last_reply_is_scored_as_it_is(path: str) -> None:
 def test_reasoning_that_a_server_split_off_is_the_think_block(path: str) -> None:
     env = started(path)
     message = {"role": "assistant", "content": f"<answer>{TRUE}</answer>", "reasoning_content": TRUE}
-    found = env.step(message)[4]["reward"]
-    assert found.total == pytest.approx(3.1)
-    assert found.metrics["format_ok"] is True
+    result = env.step(message)[4]["reward"]
+    assert result.total == pytest.approx(3.1)
+    assert result.metrics["format_ok"] is True
     text = message_text(env.episode.messages[2])
-    places = {(span.start, span.end) for span in found.spans}
+    places = {(span.start, span.end) for span in result.spans}
     assert places == {(0, 0), (0, len(text)), (len("<answer>"), len("<answer>") + len(TRUE))}
-    assert sum(span.value for span in found.spans) == pytest.approx(found.total)
+    assert sum(span.value for span in result.spans) == pytest.approx(result.total)
 
 
 def test_the_question_is_shown_as_it_is_and_can_open_no_block(tmp_path: Path) -> None:
@@ -229,14 +231,14 @@ def test_the_question_is_shown_as_it_is_and_can_open_no_block(tmp_path: Path) ->
 
 
 def test_the_prompts_hold_the_requirements_of_the_papers(path: str) -> None:
-    said = {}
+    completion = {}
     for name in ("train", "eval", "eval-trained"):
         env = started(path, prompt=name)
-        said[name] = env.policy_prompt()[0]["content"] or ""
-        assert "<think>unknown</think><answer>I don't know</answer>" in said[name]
-    assert "1000 tokens" in said["train"] and "pronoun" in said["train"] and "twice" in said["train"]
-    assert "pronoun" not in said["eval"] and "twice" not in said["eval"]
-    assert "pronoun" not in said["eval-trained"] and "twice" in said["eval-trained"]
+        completion[name] = env.policy_prompt()[0]["content"] or ""
+        assert "<think>unknown</think><answer>I don't know</answer>" in completion[name]
+    assert "1000 tokens" in completion["train"] and "pronoun" in completion["train"] and "twice" in completion["train"]
+    assert "pronoun" not in completion["eval"] and "twice" not in completion["eval"]
+    assert "pronoun" not in completion["eval-trained"] and "twice" in completion["eval-trained"]
     assert set(started(path, prompt="eval-trained").prompt_hashes()) == {"eval", "loop"}
     assert set(started(path, "corver-qa-search", corpus=str(Path(path).parent)).prompt_hashes()) == {"train", "search"}
 
@@ -244,12 +246,12 @@ def test_the_prompts_hold_the_requirements_of_the_papers(path: str) -> None:
 def test_a_person_composes_a_completion() -> None:
     env = factgym.make("corver-qa")
     env.reset(seed=0)
-    asked: list[str] = []
+    questions: list[str] = []
 
-    def ask(what: str, options: Sequence[str]) -> str:
-        asked.append(what)
+    def ask(question: str, options: Sequence[str]) -> str:
+        questions.append(question)
         return "Something"
 
     assert env.prompt_human(ask) == "<think>Something</think>\n<answer>Something</answer>"
-    assert len(asked) == 2
+    assert len(questions) == 2
     assert env.view_task(env.task)["gold"]["answers"] == list(env.task.item.aliases)

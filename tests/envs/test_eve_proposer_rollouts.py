@@ -29,8 +29,8 @@ def played(env: Any, text: str) -> Any:
 def test_n_searching_and_2m_search_disabled_answers_are_asked_all_at_once(n: int, m: int) -> None:
     solver = Solver(wait_for=n + 2 * m)
     report = played(started(solver=solver, n=n, m=m), proposal())
-    assert solver.asked == {"search": n, "with": m, "without": m}
-    assert solver.most == n + 2 * m
+    assert solver.requests == {"search": n, "with": m, "without": m}
+    assert solver.peak == n + 2 * m
     assert len(set(solver.seeds)) == n + 2 * m
     assert (report.metrics["k"], report.metrics["n"], report.metrics["V"]) == (n, n, 1.0)
 
@@ -44,11 +44,11 @@ def test_what_is_asked_depends_on_what_was_proposed() -> None:
         proposal(answer=""),
     ):
         played(env, invalid)
-    assert not solver.asked
+    assert not solver.requests
     played(env, proposal(evidence="Ada Byron was born in Paris."))
-    assert solver.asked == {"search": 5}
+    assert solver.requests == {"search": 5}
     played(started(solver=solver, verify=False, reward="dr-zero", seed=1), proposal())
-    assert solver.asked == {"search": 10}
+    assert solver.requests == {"search": 10}
 
 
 def test_the_same_proposal_is_put_to_the_solver_once() -> None:
@@ -56,18 +56,18 @@ def test_the_same_proposal_is_put_to_the_solver_once() -> None:
     env = started(solver=solver)
     first = played(env, proposal())
     again = [
-        played(one, proposal(thought=text))
-        for one, text in ((env, "Other words about it all."), (started(solver=solver), "x"))
+        played(env, proposal(thought=text))
+        for env, text in ((env, "Other words about it all."), (started(solver=solver), "x"))
     ]
-    assert sum(solver.asked.values()) == 15
-    assert [one.metrics["V"] for one in again] == [first.metrics["V"]] * 2
+    assert sum(solver.requests.values()) == 15
+    assert [report.metrics["V"] for report in again] == [first.metrics["V"]] * 2
     played(env, proposal(question="Where was Ada Byron, who wrote notes, born?"))
-    assert sum(solver.asked.values()) == 30
+    assert sum(solver.requests.values()) == 30
     played(env, proposal(evidence="was born in London"))
-    assert solver.asked["search"] == 10, "the searching rollouts do not see the evidence"
-    assert solver.asked["with"] == 15
+    assert solver.requests["search"] == 10, "the searching rollouts do not see the evidence"
+    assert solver.requests["with"] == 15
     played(started(solver=solver, seed=1), proposal())
-    assert solver.asked["search"] == 15
+    assert solver.requests["search"] == 15
 
 
 def test_two_episodes_that_ask_the_same_at_once_share_the_answers() -> None:
@@ -75,7 +75,7 @@ def test_two_episodes_that_ask_the_same_at_once_share_the_answers() -> None:
     envs = [started(solver=solver) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         reports = list(pool.map(lambda env: played(env, proposal()), envs))
-    assert sum(solver.asked.values()) == 15
+    assert sum(solver.requests.values()) == 15
     assert len({report.total for report in reports}) == 1
 
 
@@ -90,16 +90,16 @@ def test_an_answers_seed_follows_from_what_is_asked_and_from_nothing_else() -> N
 
 def test_a_solver_that_has_learned_is_asked_again_and_one_that_has_found_out_how_to_call_tools_is_not() -> None:
     solver = Solver()
-    said = {"kind": "fake", "step": 1}
-    solver.describe = lambda: dict(said)
+    identity = {"kind": "fake", "step": 1}
+    solver.describe = lambda: dict(identity)
     env = started(solver=solver)
     played(env, proposal())
-    said["tools_found"] = "native"
+    identity["tools_found"] = "native"
     played(env, proposal())
-    assert sum(solver.asked.values()) == 15
-    said["step"] = 2
+    assert sum(solver.requests.values()) == 15
+    identity["step"] = 2
     played(env, proposal())
-    assert sum(solver.asked.values()) == 30
+    assert sum(solver.requests.values()) == 30
 
 
 IN_ANOTHER_PROCESS = """
@@ -110,7 +110,7 @@ solver = Solver(name=sys.argv[3])
 env = started(solver=solver, cache=sys.argv[2])
 report = env.step(proposal())[4]["reward"]
 assert report.status == "scored", report.error
-print(sum(solver.asked.values()), report.total)
+print(sum(solver.requests.values()), report.total)
 """
 
 
@@ -148,11 +148,11 @@ class Failing(Solver):
     async def reply(self, seed: int, messages: Any, tools: Any) -> str:
         kind = kind_of(messages, tools)
         if kind == "without":
-            self.says["without"] = []
-        self.asked[kind] += 1
+            self.answers["without"] = []
+        self.requests[kind] += 1
         self.running += 1
         try:
-            if sum(self.asked.values()) == 15:
+            if sum(self.requests.values()) == 15:
                 raise self.fault
             await asyncio.Event().wait()
         finally:
@@ -163,7 +163,7 @@ class Failing(Solver):
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         (PolicyError("rate_limit", "slow down"), "PolicyError: the policy Failing: rate_limit: slow down"),
         (ZeroDivisionError("oops"), "the policy Failing: agent: ZeroDivisionError: oops"),
@@ -171,7 +171,7 @@ class Failing(Solver):
     ],
 )
 def test_a_fault_of_the_solver_is_an_error_never_a_score_and_ends_what_else_runs(
-    fault: Exception, said: str, caplog: pytest.LogCaptureFixture
+    fault: Exception, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL")
     solver = Failing(fault)
@@ -179,7 +179,7 @@ def test_a_fault_of_the_solver_is_an_error_never_a_score_and_ends_what_else_runs
     _, reward, terminated, truncated, info = env.step(proposal())
     assert (reward, terminated, truncated, env.episode.stop) == (0.0, False, True, "error")
     assert (info["reward"].status, info["reward"].total) == ("error", None)
-    assert said in info["reward"].error
+    assert message in info["reward"].error
     assert solver.idle.wait(60) and not solver.running
 
 
@@ -190,7 +190,7 @@ def test_an_answer_that_failed_is_asked_for_again(caplog: pytest.LogCaptureFixtu
     assert played(env, proposal()).status == "error"
     assert solver.idle.wait(60)
     solver.__class__ = Solver
-    solver.says["without"] = ["unknown"]
+    solver.answers["without"] = ["unknown"]
     assert played(env, proposal()).status == "scored"
 
 
@@ -211,7 +211,7 @@ def test_closing_a_slot_gives_up_what_it_waits_for(caplog: pytest.LogCaptureFixt
     env = started(solver=solver)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(env.step, proposal())
-        while sum(solver.asked.values()) < 15:
+        while sum(solver.requests.values()) < 15:
             run_nested(lambda: asyncio.sleep(0), Cancellation())
         env.close()
         report = done.result(60)[4]["reward"]
@@ -226,19 +226,19 @@ def test_what_one_slot_gives_up_another_still_gets(caplog: pytest.LogCaptureFixt
     solver = Solver(wait_for=15 + 1)
     leaves, stays = started(solver=solver), started(solver=solver)
     with ThreadPoolExecutor(3) as pool:
-        gone = pool.submit(leaves.step, proposal())
-        kept = pool.submit(stays.step, proposal())
-        while sum(solver.asked.values()) < 15:
+        first = pool.submit(leaves.step, proposal())
+        second = pool.submit(stays.step, proposal())
+        while sum(solver.requests.values()) < 15:
             run_nested(lambda: asyncio.sleep(0), Cancellation())
         while not stays._cancellation._futures:
             run_nested(lambda: asyncio.sleep(0), Cancellation())
         run_nested(lambda: asyncio.sleep(0), Cancellation())
         leaves.close()
-        assert gone.result(60)[4]["reward"].status == "error"
+        assert first.result(60)[4]["reward"].status == "error"
         more = pool.submit(played, started(solver=solver), proposal(question="In what town was Ada Byron born?"))
-        assert kept.result(60)[4]["reward"].status == "scored"
+        assert second.result(60)[4]["reward"].status == "scored"
         assert more.result(60).status == "scored"
-    assert sum(solver.asked.values()) == 30
+    assert sum(solver.requests.values()) == 30
 
 
 def test_a_copy_branches_the_episode_and_shares_answers() -> None:
@@ -246,15 +246,15 @@ def test_a_copy_branches_the_episode_and_shares_answers() -> None:
     env = started(solver=solver)
     twin = copy.deepcopy(env)
     assert env.step(proposal())[1] == twin.step(proposal())[1]
-    assert sum(solver.asked.values()) == 15
+    assert sum(solver.requests.values()) == 15
     assert twin.rollouts is env.rollouts and twin._cancellation is not env._cancellation
 
 
 def test_the_auxiliary_scorer_answers_without_evidence_and_nothing_else() -> None:
-    solver, other = Solver(), Solver({"without": [ANSWER, "Paris"]})
-    report = played(started(solver=solver, auxiliary=other), proposal())
-    assert solver.asked == {"search": 5, "with": 5}
-    assert other.asked == {"without": 5}
+    solver, auxiliary = Solver(), Solver({"without": [ANSWER, "Paris"]})
+    report = played(started(solver=solver, auxiliary=auxiliary), proposal())
+    assert solver.requests == {"search": 5, "with": 5}
+    assert auxiliary.requests == {"without": 5}
     assert (report.metrics["plus"], report.metrics["minus"], report.metrics["V"]) == (1.0, 0.6, pytest.approx(0.4))
     assert (report.metrics["solver"], report.metrics["auxiliary"]) == ("Solver", "Solver")
 
@@ -301,7 +301,7 @@ class Scorer(Solver):
 def test_v_can_come_from_teacher_forced_log_probabilities() -> None:
     solver = Scorer(-0.5, -2.0)
     report = played(started(solver=solver, value="logprob"), proposal())
-    assert solver.asked == {"search": 5}
+    assert solver.requests == {"search": 5}
     assert solver.scored == [("London</answer>", "<answer>")] * 2
     assert report.metrics["value_kind"] == "logprob"
     assert report.metrics["V"] == pytest.approx(2.718281828**-0.5 - 2.718281828**-2.0)
@@ -316,12 +316,12 @@ def test_log_probabilities_need_a_policy_that_has_them() -> None:
 
 
 def test_what_is_no_policy_is_said_when_the_environment_is_made() -> None:
-    for wrong, said in (
+    for wrong, message in (
         (5, "has no act"),
         ("extractve", "Did you mean 'extractive'"),
         ("nothing.py:X", "there is no file"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             started(solver=wrong)
     with pytest.raises(ConfigError, match="named by text"):
         started(solver=Solver(), solver_settings={"temperature": 0})
@@ -352,20 +352,20 @@ def test_the_shared_loop_ends_and_begins_again() -> None:
 def test_a_fork_finds_no_idle_thread_and_both_sides_go_on() -> None:
     """Python warns, and rightly, of forks in a process with threads: vector environments fork."""
     played(started(solver=Solver()), proposal())
-    stop_others = [one for one in threading.enumerate() if one is not threading.main_thread()]
+    stop_others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     read, write = os.pipe()
     child = os.fork()
     if not child:
         report = played(started(solver=Solver()), proposal())
         os.write(write, str(report.total).encode())
         os._exit(0)
-    assert not any(one.name == "factgym-nested" for one in threading.enumerate())
-    assert any(one.name == "factgym-nested" for one in stop_others)
+    assert not any(thread.name == "factgym-nested" for thread in threading.enumerate())
+    assert any(thread.name == "factgym-nested" for thread in stop_others)
     os.close(write)
     assert os.waitpid(child, 0)[1] == 0
-    told = os.read(read, 100).decode()
+    content = os.read(read, 100).decode()
     os.close(read)
-    assert told == str(played(started(solver=Solver()), proposal()).total)
+    assert content == str(played(started(solver=Solver()), proposal()).total)
 
 
 def test_what_was_made_from_text_is_closed_at_the_end(tmp_path: Path) -> None:
@@ -376,10 +376,10 @@ def test_what_was_made_from_text_is_closed_at_the_end(tmp_path: Path) -> None:
     )
     env = started(solver=f"{file}:Mine")
     assert played(env, proposal()).metrics["k"] == 5
-    mine = env.rollouts.solver.policy
-    assert mine.closed == 0
+    policy = env.rollouts.solver.policy
+    assert policy.closed == 0
     stop_nested()
-    assert mine.closed == 1
+    assert policy.closed == 1
 
 
 def test_a_solver_cannot_wait_for_the_loop_that_it_runs_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -397,24 +397,24 @@ def test_a_solver_cannot_wait_for_the_loop_that_it_runs_on(caplog: pytest.LogCap
 def test_no_more_rollouts_run_at_a_time_than_are_allowed() -> None:
     solver = Solver()
     played(started(solver=solver, max_rollouts=3), proposal())
-    assert sum(solver.asked.values()) == 15
-    assert solver.most == 3
+    assert sum(solver.requests.values()) == 15
+    assert solver.peak == 3
 
 
 def test_the_solver_searches_the_proposers_corpus_and_never_sees_the_answer() -> None:
-    seen: list[str] = []
+    prompts: list[str] = []
 
     class Reader(Solver):
         async def reply(self, seed: int, messages: Any, tools: Any) -> str:
             if kind_of(messages, tools) == "search" and len(messages) == 2:
                 return "<search>Ada Byron born</search>"
-            seen.append("\n".join(str(one["content"]) for one in messages))
+            prompts.append("\n".join(str(message["content"]) for message in messages))
             return await super().reply(seed, messages, tools)
 
     played(started(solver=Reader()), proposal(answer="1815", question="When was Ada Byron born?"))
-    searching = [one for one in seen if "result id" in one]
-    assert len(searching) == 5 and all('id="ada"' in one for one in searching)
-    assert all("1815" in one for one in searching), "the passage tells"
-    bare = [one for one in seen if "result id" not in one and "<evidence>" not in one.partition("Question:")[2]]
-    assert len(bare) == 5 and not any("1815" in one for one in bare)
+    searching = [text for text in prompts if "result id" in text]
+    assert len(searching) == 5 and all('id="ada"' in text for text in searching)
+    assert all("1815" in text for text in searching), "the passage tells"
+    bare = [text for text in prompts if "result id" not in text and "<evidence>" not in text.partition("Question:")[2]]
+    assert len(bare) == 5 and not any("1815" in text for text in bare)
     assert len(CORPUS) == 12

@@ -60,29 +60,31 @@ def test_the_credits_of_a_stage_sum_to_what_the_stage_adds(agent: str, reward: s
 def test_a_question_is_credited_where_it_stands_by_its_own_match(form: str) -> None:
     env = started(reward="process")
     gold = env.task.gold.questions[0]
-    asked = ["Was “the thing” in Zürich?", gold]
+    questions = ["Was “the thing” in Zürich?", gold]
     if form == "native":
-        action: Any = native(call("ask", questions=asked))
+        action: Any = native(call("ask", questions=questions))
     else:
-        action = json.dumps({"name": "ask", "arguments": {"questions": asked}}, ensure_ascii=form == "escaped")
+        action = json.dumps({"name": "ask", "arguments": {"questions": questions}}, ensure_ascii=form == "escaped")
     env.step(action)
     report = env.truncate("context_limit")
     text = message_text(env.episode.messages[2])
-    found = {text[span.start : span.end]: span.value for span in report.spans}
+    credit_by_text = {text[span.start : span.end]: span.value for span in report.spans}
     alone = score_stages([gold], [], None, env.task.gold).question.score
-    assert found[gold] == pytest.approx(alone, rel=0.01)
-    assert sum(found.values()) == pytest.approx(report.components["question"])
+    assert credit_by_text[gold] == pytest.approx(alone, rel=0.01)
+    assert sum(credit_by_text.values()) == pytest.approx(report.components["question"])
 
 
 def test_answers_are_credited_on_their_own_messages() -> None:
     env = started(task=2, reward="process")
     golds = env.task.check.questions
-    env.step(call("ask", questions=[one.question for one in golds]))
+    env.step(call("ask", questions=[question.question for question in golds]))
     env.step(call("answer", answer="Bananas."))
     env.step(call("answer", answer=golds[1].answers[0].text))
     report = env.truncate("context_limit")
     first, second = (turn.message for turn in env.episode.turns[1:])
-    earned = {message: sum(one.value for one in report.spans if one.message == message) for message in (first, second)}
+    earned = {
+        message: sum(span.value for span in report.spans if span.message == message) for message in (first, second)
+    }
     assert earned[second] > 1.2 * earned[first] > 0
     assert sum(earned.values()) == pytest.approx(report.components["qa"])
 
@@ -108,32 +110,32 @@ GOLD = ProFactGold(
 
 def test_what_is_grounded() -> None:
     evidence = ["Ann said that the bridge is red and rusty.", "It has no lights."]
-    asked = "What colour is the bridge?"
-    assert is_grounded(asked, "It is red and rusty.", evidence)
-    assert is_grounded(asked, "Red, says Ann.", evidence)
-    assert not is_grounded(asked, "Red, says Ann.", [])
-    assert not is_grounded(asked, "Blue with golden stripes.", evidence)
-    assert not is_grounded(asked, "The colour of the bridge.", evidence)
-    assert not is_grounded(asked, "Red? Purple, orange, teal, violet.", evidence)
-    assert is_grounded(asked, "No answer could be found.", evidence)
-    assert is_grounded(asked, "  no ANSWER could be found", [])
-    assert not is_grounded(asked, "No answer could be found.", None)
-    assert not is_grounded(asked, "It is red and rusty.", None)
+    question = "What colour is the bridge?"
+    assert is_grounded(question, "It is red and rusty.", evidence)
+    assert is_grounded(question, "Red, says Ann.", evidence)
+    assert not is_grounded(question, "Red, says Ann.", [])
+    assert not is_grounded(question, "Blue with golden stripes.", evidence)
+    assert not is_grounded(question, "The colour of the bridge.", evidence)
+    assert not is_grounded(question, "Red? Purple, orange, teal, violet.", evidence)
+    assert is_grounded(question, "No answer could be found.", evidence)
+    assert is_grounded(question, "  no ANSWER could be found", [])
+    assert not is_grounded(question, "No answer could be found.", None)
+    assert not is_grounded(question, "It is red and rusty.", None)
 
 
 def test_the_guard_scores_grounded_pairs_alone_and_gates_the_rest() -> None:
     pairs = [("What colour is it?", "Red, said Ann."), ("Who built it?", "Bob.")]
-    asked = [question for question, _ in pairs]
-    full = score_stages(asked, pairs, "Refuted", GOLD, grounded=[True, True])
-    half = score_stages(asked, pairs, "Refuted", GOLD, grounded=[False, True])
-    none = score_stages(asked, pairs, "Refuted", GOLD, grounded=[False, False])
+    questions = [question for question, _ in pairs]
+    full = score_stages(questions, pairs, "Refuted", GOLD, grounded=[True, True])
+    half = score_stages(questions, pairs, "Refuted", GOLD, grounded=[False, True])
+    none = score_stages(questions, pairs, "Refuted", GOLD, grounded=[False, False])
     assert set(full.components) == set(COMPONENTS)
-    assert [one.components["qa"] for one in (half, none)] == [full.components["qa"]] * 2
+    assert [score.components["qa"] for score in (half, none)] == [full.components["qa"]] * 2
     assert full.components["grounded_qa"] == pytest.approx(full.components["qa"])
     assert half.components["grounded_qa"] == pytest.approx(0.5, abs=0.02)
-    assert [one.prediction for one in half.grounded.matches] == [1]
-    assert [one.evidence for one in (full, half, none)] == [1.0, 0.5, 0.0]
-    totals = [GUARDED.total(one.components, one.gates) for one in (full, half, none)]
+    assert [score.prediction for score in half.grounded.matches] == [1]
+    assert [score.evidence for score in (full, half, none)] == [1.0, 0.5, 0.0]
+    totals = [GUARDED.total(score.components, score.gates) for score in (full, half, none)]
     assert totals[0] == pytest.approx(3.0, abs=0.03) and totals[1] == pytest.approx(1.5, abs=0.03) and totals[2] == 0.0
 
 

@@ -28,7 +28,7 @@ def test_blank_claims_and_claims_without_a_question_are_left_out(tmp_path: Path)
     rows[3]["questions"] = []
     (tmp_path / "dev.json").write_text(json.dumps(rows), "utf-8")
     env = factgym.make("profact", path=str(tmp_path))
-    assert [env.tasks[place].check.claim_id for place in range(len(env.tasks))] == [0, 2, 4]
+    assert [env.tasks[index].check.claim_id for index in range(len(env.tasks))] == [0, 2, 4]
     assert env.tasks.describe()["skipped"] == 2
     # Their evidence stays in the haystack, which is that of the whole split.
     assert len(env.tasks.store.for_claim(0)) == 12
@@ -70,13 +70,13 @@ def write_store(folder: Path, claims: int = 8) -> str:
                 "claim_id": str(number),
                 "type": "claim",
                 "query": "bridge",
-                "url": f"https://pages.example/2019/02/0{place + 1}/story",
+                "url": f"https://pages.example/2019/02/0{index + 1}/story",
                 "url2text": [
-                    f"The bridge of claim {number} stood on page {place}.",
-                    f"It was built of stone {number}-{place}.",
+                    f"The bridge of claim {number} stood on page {index}.",
+                    f"It was built of stone {number}-{index}.",
                 ],
             }
-            for place in range(4)
+            for index in range(4)
         ]
         (folder / "dev" / f"{number}.json").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     return str(folder)
@@ -88,8 +88,8 @@ def test_a_knowledge_store_is_searched_per_claim_or_as_a_whole(tmp_path: Path, s
     env = started(write_claims(tmp_path / "claims"), 3, store=write_store(tmp_path / "store"), scope=scope, k=9)
     env.step(call("ask", questions=["What of the bridge?"]))
     obs = env.step(call("search", query="bridge claim stood page"))[0]
-    others = {number for number in range(8) if f"claim {number} stood" in obs}
-    assert others == {3} if scope == "claim" else len(others) > 1
+    numbers = {number for number in range(8) if f"claim {number} stood" in obs}
+    assert numbers == {3} if scope == "claim" else len(numbers) > 1
     report = env.truncate("context_limit")
     assert report.metrics["store"]["kind"] == "knowledge store"
     assert "haystack" not in report.metrics["store"]["note"]
@@ -124,8 +124,8 @@ def test_dense_retrieval_by_flag_with_the_published_instruction_for_queries(tmp_
     env.step(call("ask", questions=["What?"]))
     obs = env.step(call("search", query="zq5x1"))[0]
     assert obs.count("<result") == 3
-    asked = [text for text in bag.texts if text.startswith("Instruct: ")]
-    assert asked == [
+    queries = [text for text in bag.texts if text.startswith("Instruct: ")]
+    assert queries == [
         "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:zq5x1"
     ]
     assert any(text.startswith("news.example\nThe bridge report") for text in bag.texts)
@@ -159,15 +159,15 @@ def test_all_real_claims_can_be_played_but_the_blank_one(averitec: str) -> None:
     dev, train = (factgym.make("profact", path=averitec, split=split) for split in ("dev", "train"))
     assert (len(dev.tasks), dev.tasks.skipped) == (500, 0)
     assert (len(train.tasks), train.tasks.skipped) == (3067, 1)
-    assert 1948 not in {train.tasks[place].check.claim_id for place in range(len(train.tasks))}
+    assert 1948 not in {train.tasks[index].check.claim_id for index in range(len(train.tasks))}
     assert isinstance(dev.tasks.store, GoldStore) and "all 500 claims" in dev.tasks.store.note
 
 
 def test_the_gold_is_that_of_the_official_scorer(averitec: str) -> None:
     env = factgym.make("profact", path=averitec)
     rows = json.loads((Path(averitec) / "dev.json").read_text("utf-8"))
-    for place in range(len(env.tasks)):
-        task = env.tasks[place]
+    for index in range(len(env.tasks)):
+        task = env.tasks[index]
         row = rows[task.check.claim_id]
         assert (task.gold.pairs, task.gold.verdict) == (tuple(comparison_strings(row["questions"])), row["label"])
         assert task.gold.questions == tuple(question["question"] for question in row["questions"])
@@ -175,8 +175,8 @@ def test_the_gold_is_that_of_the_official_scorer(averitec: str) -> None:
 
 def test_no_prompt_of_a_real_episode_holds_the_article_or_the_justification(averitec: str) -> None:
     env = factgym.make("profact", path=averitec)
-    for place in range(60):
-        env.reset(options={"task": place})
+    for index in range(60):
+        env.reset(options={"task": index})
         check = env.task.check
         policy = AGENTS["workflow"].start(env, 0)
         while env.episode.stop is None:
@@ -193,13 +193,13 @@ def test_what_limits_the_oracle_on_real_claims(averitec: str) -> None:
     """All of the label; of the texts what five questions with an answer each can match, up to METEOR's own rest."""
     env = factgym.make("profact", path=averitec, reward="process")
     full = 0
-    for place in range(120):
-        made = play_episode(env, AGENTS["oracle"], place)
-        parts, check = made["reward"]["components"], env.tasks[place].check
+    for index in range(120):
+        made = play_episode(env, AGENTS["oracle"], index)
+        parts, check = made["reward"]["components"], env.tasks[index].check
         assert parts["verdict"] == 1.0 and made["stop"] == "submitted"
-        asked = {" ".join(re.findall(r"\w+", one.question.casefold())) for one in check.questions}
-        answers = sum(max(1, len(one.answers)) for one in check.questions)
-        if len(check.questions) <= 5 and len(asked) == answers:
+        distinct = {" ".join(re.findall(r"\w+", question.question.casefold())) for question in check.questions}
+        answers = sum(max(1, len(question.answers)) for question in check.questions)
+        if len(check.questions) <= 5 and len(distinct) == answers:
             full += 1
             assert made["reward"]["total"] == pytest.approx(env.reward_bounds[1], abs=1e-6), check.id
             assert made["reward"]["total"] > 2.7
@@ -210,7 +210,7 @@ def test_what_limits_the_oracle_on_real_claims(averitec: str) -> None:
 
 def test_every_label_occurs_and_every_prompt_can_be_read_back(averitec: str) -> None:
     env = factgym.make("profact", path=averitec)
-    assert {env.tasks[place].gold.verdict for place in range(200)} == set(LABELS)
-    for place in range(0, 500, 25):
-        env.reset(options={"task": place})
+    assert {env.tasks[index].gold.verdict for index in range(200)} == set(LABELS)
+    for index in range(0, 500, 25):
+        env.reset(options={"task": index})
         assert "\\n\\nStage: question." in prompt_text(env)

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from profact_claims import write_claims
 
+from factgym.cli.main import main
 
-def factgym(*args: str, cwd: Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if key != "FACTGYM_DATA"}
-    return subprocess.run(
-        [sys.executable, "-m", "factgym", *args],
-        cwd=cwd, capture_output=True, text=True, input=text, timeout=300, env={**clean, "COLUMNS": "100"}, check=False,
-    )  # fmt: skip
+Command = Callable[..., Any]
 
 
-def test_a_person_plays_through_the_stages(tmp_path: Path) -> None:
+@pytest.fixture
+def factgym(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command in an empty folder; returns its exit code and output."""
+    monkeypatch.delenv("FACTGYM_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: str, text: str = "") -> SimpleNamespace:
+        monkeypatch.setattr(sys, "argv", ["factgym", *args])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        output = capsys.readouterr()
+        return SimpleNamespace(returncode=ended.value.code, stdout=output.out, stderr=output.err)
+
+    return run
+
+
+def test_a_person_plays_through_the_stages(tmp_path: Path, factgym: Command) -> None:
     claims = write_claims(tmp_path)
     typed = [
         "search bridge",
@@ -29,7 +46,7 @@ def test_a_person_plays_through_the_stages(tmp_path: Path) -> None:
         "submit", "",
         "submit", "ref", "The report says so.",
     ]  # fmt: skip
-    done = factgym("play", "profact", "--path", claims, "--task", "1", cwd=tmp_path, text="\n".join(typed) + "\n")
+    done = factgym("play", "profact", "--path", claims, "--task", "1", text="\n".join(typed) + "\n")
     assert done.returncode == 0, done.stderr
     for text in (
         "Error (wrong_stage)",
@@ -43,23 +60,23 @@ def test_a_person_plays_through_the_stages(tmp_path: Path) -> None:
     assert "Evidence: a gold haystack of 24 passages" in done.stdout
 
 
-def test_eval_writes_records_that_say_what_was_searched(tmp_path: Path) -> None:
-    done = factgym("eval", "profact", "--agent", "oracle", "-n", "5", "--out", "out", cwd=tmp_path)
+def test_eval_writes_records_that_say_what_was_searched(tmp_path: Path, factgym: Command) -> None:
+    done = factgym("eval", "profact", "--agent", "oracle", "-n", "5", "--out", "out")
     assert done.returncode == 0, done.stderr
     episodes = [json.loads(line) for line in (tmp_path / "out" / "episodes.jsonl").read_text("utf-8").splitlines()]
-    assert len(episodes) == 5 and all(one["reward"]["total"] > 2.99 for one in episodes)
-    assert all("generated haystack" in one["reward"]["metrics"]["store"]["note"] for one in episodes)
+    assert len(episodes) == 5 and all(episode["reward"]["total"] > 2.99 for episode in episodes)
+    assert all("generated haystack" in episode["reward"]["metrics"]["store"]["note"] for episode in episodes)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
     assert set(manifest["prompts"]) == {"system", "claim", "ask", "search", "record", "verdict"}
-    page = factgym("view", "out", cwd=tmp_path)
+    page = factgym("view", "out")
     assert page.returncode == 0, page.stderr
-    audit = factgym("audit", "profact", "-n", "5", cwd=tmp_path)
-    for said in (done.stdout, audit.stdout, (tmp_path / "out" / "index.html").read_text("utf-8")):
-        assert "Evidence: a generated haystack of" in " ".join(said.split())
+    audit = factgym("audit", "profact", "-n", "5")
+    for text in (done.stdout, audit.stdout, (tmp_path / "out" / "index.html").read_text("utf-8")):
+        assert "Evidence: a generated haystack of" in " ".join(text.split())
 
 
-def test_the_audit_judges_the_rewards(tmp_path: Path) -> None:
-    done = factgym("audit", "profact", "-n", "40", cwd=tmp_path)
+def test_the_audit_judges_the_rewards(factgym: Command) -> None:
+    done = factgym("audit", "profact", "-n", "15")
     assert done.returncode == 0, done.stdout + done.stderr
     for text in (
         "process",
@@ -75,7 +92,7 @@ def test_the_audit_judges_the_rewards(tmp_path: Path) -> None:
         assert text in done.stdout
 
 
-def test_mistakes_are_one_line(tmp_path: Path) -> None:
+def test_mistakes_are_one_line(factgym: Command) -> None:
     for args in (("--reward", "proces"), ("--path", "nowhere"), ("--split", "test2"), ("--set", "index=bm26")):
-        done = factgym("eval", "profact", "--agent", "oracle", "-n", "1", *args, cwd=tmp_path)
+        done = factgym("eval", "profact", "--agent", "oracle", "-n", "1", *args)
         assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, (args, done.stderr)

@@ -91,8 +91,10 @@ def test_the_honest_baseline_beats_chance_and_the_simpler_one_on_generated_claim
 def test_the_honest_baseline_names_errors_better_than_chance() -> None:
     """Of six categories one in six is right by chance; only where the error was seen."""
     values = [r["metrics"] for r in reports(factgym.make("seva"), "nli", 180)]
-    seen = [m["error_type"] == m["gold_error_type"] for m in values if m["gold_error_type"] and m["error_type"]]
-    assert sum(seen) / len(seen) > 0.45
+    correct_types = [
+        m["error_type"] == m["gold_error_type"] for m in values if m["gold_error_type"] and m["error_type"]
+    ]
+    assert sum(correct_types) / len(correct_types) > 0.45
 
 
 FLOORS = {"fever": 0.68, "truthfulqa": 0.55, "halueval": 0.72, "clearfacts": 0.6, "anli": 0.5}
@@ -113,13 +115,13 @@ def test_the_majority_agent_predicts_the_most_frequent_label(data_dir: Path) -> 
 
 def test_random_depends_on_its_seed_and_the_claim_alone() -> None:
     env = factgym.make("seva")
-    first, again, other = (
+    first, again, different = (
         [episode["messages"][2]["content"] for episode in play_episodes(env, "random", 6, seed)] for seed in (1, 1, 2)
     )
     assert first == again
     env.reset(options={"task": 0})
-    left, right = (AGENTS["random"].start(env, seed).act(env.policy_prompt(), ()) for seed in (1, 2))
-    assert left != right and first != other
+    first_verdict, second_verdict = (AGENTS["random"].start(env, seed).act(env.policy_prompt(), ()) for seed in (1, 2))
+    assert first_verdict != second_verdict and first != different
 
 
 @pytest.mark.parametrize(

@@ -176,8 +176,8 @@ def test_rewards_by_name(path: str, name: str) -> None:
     low, high = env.reward_bounds
     assert low == 0.0 and 0.0 < reward <= high
     assert high == pytest.approx(1.0 if name in ("binary", "0/100") else 1.15)
-    rubrics, own = env.rubrics()
-    assert own == name and rubrics[name] == env.config.rubric
+    rubrics, own_name = env.rubrics()
+    assert own_name == name and rubrics[name] == env.config.rubric
     assert {"binary", "process", "grounded"} <= set(rubrics)
 
 
@@ -188,7 +188,7 @@ def test_a_rubric_of_ones_own(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "says"),
+    ("config", "message"),
     [
         ({"reward": "proces"}, "Did you mean 'process'"),
         ({"split": "dev"}, "has no split 'dev'"),
@@ -197,8 +197,8 @@ def test_a_rubric_of_ones_own(path: str) -> None:
         ({"path": "x"}, "generated claims have no path"),
     ],
 )
-def test_bad_settings_are_refused(config: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_bad_settings_are_refused(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         factgym.make("seva", **config)
 
 
@@ -241,16 +241,16 @@ def test_a_size_draws_a_stratified_slice_by_the_seed(data_dir: Path) -> None:
         tasks = factgym.make("seva-anli", path=str(data_dir), **config).tasks
         return [tasks[index].id for index in range(len(tasks))]
 
-    first, again, other = ids(size=60), ids(size=60), ids(size=60, seed=1)
-    assert first == again != other and len(first) == len(set(first)) == 60
-    whole = factgym.make("seva-anli", path=str(data_dir)).tasks
-    labels = [whole[whole.index_of(task_id)].gold.label for task_id in first]
+    first, again, different = ids(size=60), ids(size=60), ids(size=60, seed=1)
+    assert first == again != different and len(first) == len(set(first)) == 60
+    tasks = factgym.make("seva-anli", path=str(data_dir)).tasks
+    labels = [tasks[tasks.index_of(task_id)].gold.label for task_id in first]
     assert labels.count("Attributable") == 20  # 402 of 1,198
-    assert len(ids(size=5000)) == len(whole) == 1198
+    assert len(ids(size=5000)) == len(tasks) == 1198
     fingerprints = {
         factgym.make("seva-anli", path=str(data_dir), size=60, seed=seed).tasks.fingerprint() for seed in (0, 1)
     }
-    assert len({*fingerprints, whole.fingerprint()}) == 3
+    assert len({*fingerprints, tasks.fingerprint()}) == 3
 
 
 def test_task_ids_are_found_or_refused_with_a_hint(path: str) -> None:
@@ -299,9 +299,9 @@ COMPLAINTS = {
 
 @pytest.mark.parametrize("kind", COMPLAINTS)
 def test_the_review_names_the_fault_and_the_second_verdict_counts(path: str, kind: str) -> None:
-    change, says = COMPLAINTS[kind]
+    change, message = COMPLAINTS[kind]
     env, obs = draft(path, {**WRONG, **change})
-    assert says in obs
+    assert message in obs
     report = env.step(json.dumps(WRONG))[4]["reward"]
     assert report.total == pytest.approx(1.1485)
     assert report.metrics["draft"]["complaints"] >= 1

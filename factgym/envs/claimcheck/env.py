@@ -12,9 +12,8 @@ from factgym.core.messages import Message
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS
-from factgym.envs.claimcheck.config import ClaimCheckConfig
 from factgym.envs.claimcheck.submission import ClaimCheckState, submit
-from factgym.envs.claimcheck.tasks import ClaimTask, ClaimTaskSet
+from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTask, ClaimTaskSet
 from factgym.rewards.claimcheck import NO_SUBMISSION, RUBRICS, score_submission, span_credits
 from factgym.tools.evidence import list_passages, read, search
 from factgym.tools.toolbox import Toolbox

@@ -25,8 +25,7 @@ from factgym.envs.corver.completion import (
     is_completion,
     message_completion,
 )
-from factgym.envs.corver.config import CorverConfig
-from factgym.envs.corver.tasks import CorverTask, CorverTaskSet
+from factgym.envs.corver.tasks import CorverConfig, CorverTask, CorverTaskSet
 from factgym.rewards.corver.rubrics import RUBRICS
 from factgym.rewards.corver.score import CorverScore, reward_report, score_completion
 from factgym.tools.evidence import PassageLibrary
@@ -107,16 +106,16 @@ class CorverEnv(Env[CorverTask]):
 
     ## Turn protocol
     `<think>…</think><answer>…</answer>` as the text of the reply; there is no tool to submit with. `corver-qa` has one
-    turn, and what is said in it is scored whatever its form. With more turns, as `corver-qa-search` has them, a reply
-    without an answer block costs a turn, and at the last one it is scored as it is. `prompt=` has the requirements of
-    the paper's training or evaluation prompt. Where an agent or its server takes the reasoning out of the text, it is
-    the think block all the same; its sentences then have no place for spans, so train with `reasoning="keep"`.
+    turn, whose text is scored whatever its form. With more turns, as in `corver-qa-search`, a reply without an answer
+    block costs a turn, and at the last one it is scored as it is. `prompt=` has the requirements of the paper's
+    training or evaluation prompt. Reasoning that an agent or its server takes out of the text is the think block all
+    the same; its sentences then have no spans, so train with `reasoning="keep"`.
 
     ## Rewards
     judge (good +2, bad -1, not attempted -1) + format (±1) + cooccurrence, the sentences' rewards (-0.3, -0.1, 0, +0.1
-    at counts 0, 1-4, 5-19, 20 and more) averaged over the characters of both blocks, which is what the masked mean of
-    the token returns is for a tokenizer of characters. Spans carry each sentence's part. `reward="reference"` is the
-    published sum; the default, "strict", closes the holes named below. `no_cooccurrence`, `no_judge` and
+    at counts 0, 1-4, 5-19, 20 and more) averaged over the characters of both blocks, which equals the masked mean of
+    the token returns for a tokenizer of characters. Spans carry each sentence's part. `reward="reference"` is the
+    published sum; the default, "strict", closes the exploits named below. `no_cooccurrence`, `no_judge` and
     `no_alignment` are the paper's ablations A1 to A3. Over files there is no sentence term without a `counter`, and
     every report says so. The range is from -2.3 to 3.1. An episode without any completion earns -2, not 0.
 
@@ -131,13 +130,13 @@ class CorverEnv(Env[CorverTask]):
     The same actions give the same bytes and the same reward.
 
     ## Known exploits
-    `factgym audit` plays them. The published reward pays for "e" as an answer, since it stands in most gold answers,
-    for a list of candidates, for sentences of pronouns, which dodge every penalty, for a think block of dots, for
-    one well-supported sentence said again and again, and for truisms beside a sentence that nothing supports. The
-    strict reward pays for none of these. What neither can see: a sentence whose subject and object do stand together
-    in the corpus, under another relation; and an answer that names two candidates is good when one of them is.
-    Neither pays more for "I don't know" than for a wrong answer: that is the paper's choice. Without a counter only
-    judge and format are left, and tricks in the thought cost nothing.
+    `factgym audit` runs them. The published reward pays for "e" as an answer, which most gold answers contain, for a
+    list of candidates, for sentences of pronouns, which avoid every penalty, for a think block of dots, for one
+    well-supported sentence repeated, and for truisms beside an unsupported sentence. The strict reward pays for none
+    of these. Both miss a sentence whose subject and object occur together in the corpus under another relation, and
+    accept an answer that names two candidates of which one is right. Neither pays more for "I don't know" than for a
+    wrong answer: that is the paper's choice. Without a counter only judge and format remain, and tricks in the thought
+    cost nothing.
 
     ## Versions
     v1: first version.

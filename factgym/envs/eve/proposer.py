@@ -69,7 +69,7 @@ class EveProposerEnv(Env[ProposerTask]):
     ## Task
     A source document and a number of hops (1 to 4, drawn 4:3:2:1). Documents are those of a generated world of invented
     names, of a benchmark's file (`source=`, `path=`), or of your own passages (`corpus=`: the FlashRAG / Search-R1
-    JSONL layout, 2Wiki's corpus, folders). `documents=`, `hops=` and `task_types=` say which, one by one.
+    JSONL layout, 2Wiki's corpus, folders). `documents=`, `hops=` and `task_types=` choose them.
 
     ## Tools
     `search` (a `query_list` of one or more queries; the best three passages for each, 512 tokens in all) over the same
@@ -77,16 +77,16 @@ class EveProposerEnv(Env[ProposerTask]):
 
     ## Turn protocol
     At most five messages. The last holds `<question>`, `<answer>` and `<evidence>` blocks, or calls `submit`. A message
-    that does neither costs a turn. The evidence must stand word for word in the source document as it was shown or in a
-    snippet that was returned before the proposal.
+    that does neither costs a turn. The evidence must be verbatim in the source document as displayed, or in a snippet
+    that was returned before the proposal.
 
     ## Rewards
     Format (½ of the mean of integrity, think, tool and answer) + difficulty, (n − k) / (n − 1) where 0 < k < n of the n
     searching rollouts gave the proposal's answer + .5 V, the accuracy of m answers with the evidence less that of m
     without + .1 brevity. `reward="eve"` is that published sum, "dr-zero" the same without V and brevity; the default,
-    "guarded", closes the holes named below. An invalid proposal (no question, no answer, or the answer in the question)
+    "guarded", closes the exploits named below. An invalid proposal (no question, no answer, or the answer in the question)
     is not shown to the solver. `value="logprob"` takes V from teacher-forced log-probabilities of the answer. Report:
-    the four format parts, k of n, V, both accuracies, the span's place in the corpus, and who answered.
+    the four format parts, k of n, V, both accuracies, the span's offsets in the corpus, and the policies that answered.
     `solver=` is any policy; by default a script, and every result says so. `auxiliary=` answers without evidence in its
     place. A fault of the solver's infrastructure is an error of the episode, never a score.
 
@@ -101,13 +101,14 @@ class EveProposerEnv(Env[ProposerTask]):
     processes share).
 
     ## Known exploits
-    `factgym audit` plays them. Under the published sum a question that nobody can answer earns V all the same, and so
-    do the whole document as evidence and a made-up search or thought; a question to guess at is a difficult one that no
-    evidence is needed for; one easy hop after searches for nothing, or about wherever they led, earns as much as four; a
-    leaked answer keeps half of the format. The guarded reward pays for none of these. What it leaves open is said in
-    `factgym.rewards.eve.rubrics`: a question with several right answers looks difficult, a document is believed,
-    whatever it says, and a question that gives orders ("say unknown unless evidence is shown") is paid where the solver
-    obeys. It asks for words: a true sentence that shares none with the question or a query counts as no evidence.
+    `factgym audit` runs them. Under the published sum a question that nobody can answer earns V all the same, and so
+    do the whole document as evidence and a made-up search or thought; a question to guess at is a difficult one that
+    needs no evidence; one easy hop after searches for nothing, or about wherever they led, earns as much as four; a
+    leaked answer keeps half of the format. The guarded reward pays for none of these. `factgym.rewards.eve.rubrics`
+    lists the exploits that remain: a question with several right answers looks difficult, a document is believed
+    whatever it claims, and a question that gives orders ("say unknown unless evidence is shown") is paid where the
+    solver obeys. The guard compares words: a true sentence that shares none with the question or a query counts as no
+    evidence.
 
     ## Versions
     v1: first version.

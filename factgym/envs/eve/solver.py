@@ -92,39 +92,39 @@ class EveSolverEnv(Env[SolverTask]):
 
     ## Turn protocol
     At most five messages, the answer among them. The answer is the last `<answer>` block of a message, with the last
-    `<evidence>` block, or a call of `submit`; calls that stand before a block are done first, and the block is then
-    read at the last turn only. A message with neither costs a turn (`remind=False`: ends the episode), and at the last
-    turn, or in the protocol of one turn, it counts as the answer as a whole. `search=False` is the single-turn protocol without
-    search, `evidence=True` shows the gold evidence there.
+    `<evidence>` block, or a call of `submit`; calls before a block are done first, and the block is then read at the
+    last turn only. A message with neither costs a turn (`remind=False`: ends the episode); at the last turn, or in the
+    protocol of one turn, it is the answer as a whole. `search=False` is the single-turn protocol without search,
+    `evidence=True` shows the gold evidence there.
 
     ## Rewards
     `reward="eve"` is the published sum: exact match after SQuAD's normalisation + 0.3 × token F1 of the evidence with
-    the gold span; of several the nearest that says the answer (`evidence_match="joined"`: all as one text). "dr-zero"
-    is the exact match alone. The default, "guarded", pays for evidence only when it stands verbatim in what a search
-    of this episode has shown, in one sentence or in half of its passage at most. An answer without such evidence, near
+    the gold span; of several the nearest that contains the answer (`evidence_match="joined"`: all as one text).
+    "dr-zero" is the exact match alone. The default, "guarded", pays for evidence only if it is verbatim in a search
+    result of this episode, in one sentence or in half of its passage at most. An answer without such evidence, near
     the gold and with the answer in it, has half of its point. Without gold evidence the evidence term is 0, the report
-    gives no F1 of it, and evidence has to be about the question instead. Credits lie on the answer and on the evidence
-    inside the message. The range is 0 to 1.3.
+    gives no F1 of it, and evidence has to share words with the question instead. Credits lie on the answer and on the
+    evidence inside the message. The range is 0 to 1.3.
 
     ## Splits and licences
     Generated: validation 100, train 400, test 100, no name in two of them; no licence attaches. The benchmarks have the
     splits of their files. No data is part of the package: NQ and HotpotQA are CC BY-SA, 2WikiMultihopQA, TriviaQA and
     MuSiQue have permissive licences, PopQA is MIT. Files that bring paragraphs with the questions are searched where no
-    `corpus` is given; that is easier than an encyclopedia, and every result says so. What some mark as evidence is a
-    whole paragraph, of which a span may quote half.
+    `corpus` is given; that is easier than an encyclopedia, and every result says so. Some mark a whole
+    paragraph as evidence, of which a span may quote half.
 
     ## Determinism
     The world depends on (seed, size, split), a slice of a file on (file, size, seed). The same actions give the same
     bytes and the same reward.
 
     ## Known exploits
-    `factgym audit` plays them. The published sum asks neither whether evidence was seen nor whether it stands anywhere:
-    beside the honest solver's .75 on generated questions it pays .71 for a bag of likely words, .67 for an invented
-    sentence and .65 for the question itself as evidence, and "dr-zero" cannot tell them apart. Under the guard these
-    and the whole passage earn .28 beside .75, the bare answer as evidence .35, a list of candidates .20.
-    What the guard does not see: whether the evidence suffices. The first sentence in sight that holds the answer earns
-    .69 beside .75 on generated questions, where a name stands in several places; on HotpotQA and 2WikiMultihopQA, where
-    a right answer mostly stands where it is proved, as much as reading does. Without gold evidence a sentence that holds
+    `factgym audit` runs them. The published sum tests neither whether evidence was seen nor whether it occurs in the
+    corpus: beside the honest solver's .75 on generated questions it pays .71 for a bag of likely words, .67 for an
+    invented sentence and .65 for the question itself as evidence, and "dr-zero" cannot tell them apart. Under the guard
+    these and the whole passage earn .28 beside .75, the bare answer as evidence .35, a list of candidates .20.
+    The guard does not test whether the evidence suffices. The first sentence in view that contains the answer earns
+    .69 beside .75 on generated questions, where a name occurs in several documents; on HotpotQA and 2WikiMultihopQA,
+    where a right answer mostly occurs in its evidence, as much as reading does. Without gold evidence a sentence with
     the answer and a word of the question or of a query is as good as one that proves it. A guess at yes or no is right
     half of the time. Sixteen calls of eight queries fit into a message: searching at random is not cheating, and is paid
     no more than searching with a plan.
@@ -270,7 +270,7 @@ class EveSolverEnv(Env[SolverTask]):
         }
 
     def warnings(self) -> list[str]:
-        """Return what results must be read with: missing gold evidence, and the corpus that was searched."""
+        """Return the caveats of results: missing gold evidence, and the corpus that was searched."""
         config, tasks = self.config, self.tasks
         warnings = []
         if tasks.without_evidence:

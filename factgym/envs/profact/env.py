@@ -15,9 +15,8 @@ from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.strict_json import in_json
 from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_string
-from factgym.envs.profact.config import ProFactConfig
 from factgym.envs.profact.state import STAGE_TOOLS, TOOLBOX, ProFactState, normalise_arguments, one_line
-from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet
+from factgym.envs.profact.tasks import ProFactConfig, ProFactTask, ProFactTaskSet
 from factgym.rewards.profact.meteor import Matching, meteor
 from factgym.rewards.profact.stages import RUBRICS, ProFactScore, is_grounded, score_stages
 from factgym.tools.toolbox import Toolbox
@@ -41,21 +40,21 @@ class ProFactEnv(Env[ProFactTask]):
     Learning for Multi-Stage Fact Verification".
 
     ## Task
-    A claim with what is told about it (speaker, date, place, where it was reported) is Supported, Refuted, Not Enough
+    A claim with its metadata (speaker, date, place, where it was reported) is Supported, Refuted, Not Enough
     Evidence or Conflicting Evidence/Cherrypicking.
 
     ## Tools
     `ask` in the first stage, `search` and `answer` in the second, `verdict` in the third. A call of another stage is
-    answered with what to do instead and costs a turn.
+    answered with the tool to use instead and costs a turn.
 
     ## Turn protocol
-    At most 12 turns. `ask` keeps the first five questions; blank and repeated ones are dropped, and it says so. Then
+    At most 12 turns. `ask` accepts the first five questions; it drops blank and repeated ones and says so. Then
     question by question: any number of searches, three pieces of evidence each, and one answer. An answer resets the
-    search context: the next prompt holds the claim, the record of questions and answers, and nothing that was found
-    before. What stands in a message after the call that ended a stage or a question is not done. The last turn belongs to
-    the verdict, whatever is open then; the observation says so one turn ahead, and warns where turns are too short for
-    the open questions. An episode that runs out is scored on what stands; a missing verdict earns nothing.
-    `policy_prompt()` is what a policy is to be sent: who collects observations instead undoes the reset.
+    search context: the next prompt holds the claim and the record of questions and answers, without the evidence of
+    earlier searches. Calls after the one that ended a stage or a question are not done. The last turn belongs to the
+    verdict, whatever is open then; the observation says so one turn ahead, and warns where turns are too few for the
+    open questions. An episode that runs out is scored as it is; a missing verdict earns nothing. Send a policy
+    `policy_prompt()`: a history of collected observations undoes the reset.
 
     ## Rewards
     `reward="process"` is the paper's plain sum, 0 to 3: METEOR of the questions against the gold questions by the best
@@ -76,15 +75,16 @@ class ProFactEnv(Env[ProFactTask]):
     Generated claim *i* depends on (seed, split, i) alone. The same actions give the same bytes and the same reward.
 
     ## Known exploits
-    `factgym audit` plays them. A question-answer string is mostly its question, and METEOR weighs recall nine to one. So
-    the paper's sum pays answers without a search for the question that they repeat, and answers that paste all that was
-    found about as much as chosen ones. On generated claims no exploiter comes near the honest workflow (2.05 against
+    `factgym audit` runs them. A question-answer string is mostly its question, and METEOR weighs recall nine to one. So
+    the paper's sum pays answers without a search for the question that they repeat, and answers that paste all evidence
+    about as much as chosen ones. On generated claims no exploiter comes near the honest workflow (2.05 against
     1.55). On AVeriTeC's dev claims over their gold haystack it stays ahead of five copies of the claim, answered
     without a search under the most frequent label (1.47 against 1.28), and just ahead of pasting (1.46); over a store
     of web sentences both pay as much as it does. Under the guard unsearched answers earn nothing, and pasting stays
-    below the workflow on all three. The right label without a search earns 2.07 of 3 under the paper's sum and nothing under the
-    guard. "noprocess" pays the frequent label its share, .61 on the dev claims. Questions may be the claim reworded:
-    `ask` drops plain repetitions alone. The guard asks whether an answer's words were found, not whether they answer.
+    below the workflow on all three. The right label without a search earns 2.07 of 3 under the paper's sum and nothing
+    under the guard. "noprocess" pays the frequent label its share, .61 on the dev claims. Questions may be the claim
+    reworded: `ask` drops plain repetitions alone. The guard tests whether an answer's words were in the evidence, not
+    whether they answer the question.
 
     ## Versions
     v1: first version.
@@ -172,7 +172,7 @@ class ProFactEnv(Env[ProFactTask]):
         return replace(result, arguments=call.arguments)
 
     def situation_text(self) -> str:
-        """Return the claim, the record, and the next question or the verdict: all that a policy needs to go on."""
+        """Return the prompt after a reset: the claim, the record, and the next question or the verdict."""
         state = self.state
         parts = [_claim_text(self.task.check)]
         if state.pairs:
@@ -326,7 +326,7 @@ def _claim_text(check: FactCheck) -> str:
 
 
 def _metadata(check: FactCheck) -> dict[str, str]:
-    """Return what a policy may know about a claim; nothing of how it was judged, nor where."""
+    """Return the metadata that a policy may see: nothing of the verdict or of the fact-checking article."""
     metadata = {
         "Speaker": check.speaker,
         "Date": check.claim_date.isoformat() if check.claim_date else None,

@@ -15,7 +15,6 @@ from factgym.core.errors import ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.corpora.sentences import sentences
-from factgym.envs.seva.config import SevaConfig
 from factgym.envs.seva.submission import (
     IMPLICIT,
     SUBMIT,
@@ -27,7 +26,7 @@ from factgym.envs.seva.submission import (
     submit_schema,
     summarise_draft,
 )
-from factgym.envs.seva.tasks import SevaTask, SevaTaskSet
+from factgym.envs.seva.tasks import SevaConfig, SevaTask, SevaTaskSet
 from factgym.rewards.seva.output import ERROR_TYPES, FIELDS, JUDGMENTS, LABELS, NOT_FOUND, STATUSES, output_of
 from factgym.rewards.seva.rubrics import RUBRICS, report_of, span_credits
 from factgym.rewards.seva.scoring import DEFAULT_RULES, SevaScore, score_output

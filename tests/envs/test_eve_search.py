@@ -33,7 +33,7 @@ def long_passage(name: str, words: int) -> Passage:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "query",
     [
         "Velmora",
         ["Velmora"],
@@ -41,9 +41,9 @@ def long_passage(name: str, words: int) -> Passage:
         ' ["Velmora"] ',
     ],
 )
-def test_a_query_comes_as_a_list_alone_or_as_json(said: Any) -> None:
-    found = searched(query=said).episode.messages[-1]["content"]
-    assert IDS.findall(found)[0] == "velmora" and "Query 1" not in found
+def test_a_query_comes_as_a_list_alone_or_as_json(query: Any) -> None:
+    content = searched(query=query).episode.messages[-1]["content"]
+    assert IDS.findall(content)[0] == "velmora" and "Query 1" not in content
 
 
 @pytest.mark.parametrize("name", ["query", "queries", "q"])
@@ -58,9 +58,9 @@ def test_other_names_of_the_argument_are_understood(name: str) -> None:
     assert started().step('{"query_list": "Velmora"}')[0] == obs
 
 
-@pytest.mark.parametrize("said", [[], [""], ["x"] * 9, 5, None, "", [["x"]], ["x" * 1001], "x" * 1001, {"a": 1}])
-def test_what_is_no_query_is_refused_with_a_reason(said: Any) -> None:
-    obs, _, terminated, _, info = started().step(call("search", query_list=said))
+@pytest.mark.parametrize("query", [[], [""], ["x"] * 9, 5, None, "", [["x"]], ["x" * 1001], "x" * 1001, {"a": 1}])
+def test_what_is_no_query_is_refused_with_a_reason(query: Any) -> None:
+    obs, _, terminated, _, info = started().step(call("search", query_list=query))
     assert not terminated and info["error"] == "invalid_arguments" and "query_list" in obs
 
 
@@ -73,9 +73,9 @@ def test_json_that_is_no_list_of_texts_is_a_query_by_itself() -> None:
 
 def test_several_queries_are_answered_in_their_order() -> None:
     env = searched(query=["river Tarn", "clockmaker"], top_k=1)
-    said = env.episode.messages[-1]["content"]
-    assert said.index("Query 1: river Tarn") < said.index('id="velmora"') < said.index("Query 2: clockmaker")
-    assert IDS.findall(said) == ["velmora", "dolvin"]
+    content = env.episode.messages[-1]["content"]
+    assert content.index("Query 1: river Tarn") < content.index('id="velmora"') < content.index("Query 2: clockmaker")
+    assert IDS.findall(content) == ["velmora", "dolvin"]
     nothing = searched(query=["zzz", "river"]).episode.messages[-1]["content"]
     assert "Query 1: zzz\nNo passage matches. Try other words.\nQuery 2: river\n<result" in nothing
 
@@ -95,10 +95,10 @@ def test_a_token_is_a_run_of_word_characters_or_another_mark() -> None:
 
 
 @given(st.text(max_size=60), st.integers(0, 40))
-def test_the_first_tokens_are_a_beginning_with_as_many(text: str, most: int) -> None:
-    kept = first_tokens(text, most)
-    assert text.startswith(kept)
-    assert count_tokens(kept) == min(most, count_tokens(text))
+def test_the_first_tokens_are_a_beginning_with_as_many(text: str, limit: int) -> None:
+    beginning = first_tokens(text, limit)
+    assert text.startswith(beginning)
+    assert count_tokens(beginning) == min(limit, count_tokens(text))
 
 
 @settings(deadline=None)
@@ -106,21 +106,21 @@ def test_the_first_tokens_are_a_beginning_with_as_many(text: str, most: int) -> 
     st.lists(st.tuples(st.text(max_size=80), st.lists(st.integers(0, 400), max_size=5)), min_size=1, max_size=8),
     st.integers(MIN_RESPONSE_TOKENS, 700),
 )
-def test_a_response_keeps_its_budget_whatever_is_asked(asked: list[tuple[str, list[int]]], most: int) -> None:
-    results = [(query, [long_passage(f"p{i}", n) for i, n in enumerate(sizes)]) for query, sizes in asked]
-    said = render_results(fit_results(results, most))
-    frame = sum(count_tokens(f"Query {i}: ") + 26 for i in range(1, len(asked) + 1)) if len(asked) > 1 else 0
-    assert count_tokens(said) <= max(most, frame + 9 * len(asked))
+def test_a_response_keeps_its_budget_whatever_is_asked(requests: list[tuple[str, list[int]]], limit: int) -> None:
+    results = [(query, [long_passage(f"p{i}", n) for i, n in enumerate(sizes)]) for query, sizes in requests]
+    content = render_results(fit_results(results, limit))
+    frame = sum(count_tokens(f"Query {i}: ") + 26 for i in range(1, len(requests) + 1)) if len(requests) > 1 else 0
+    assert count_tokens(content) <= max(limit, frame + 9 * len(requests))
 
 
 def test_of_a_response_that_is_too_long_the_last_passage_is_cut_and_the_cut_is_marked() -> None:
     passages = [long_passage(name, 200) for name in ("one", "two", "three")]
-    (found,) = fit_results([("alpha", passages)], 512)
-    said = render_results([found])
-    assert [one.document for one in found.snippets] == ["one", "two", "three"]
-    assert count_tokens(said) <= 512 < count_tokens(render_results(fit_results([("alpha", passages)], 10_000)))
-    assert said.count("[cut: ") == 1
-    cut = found.snippets[2]
+    (result,) = fit_results([("alpha", passages)], 512)
+    content = render_results([result])
+    assert [snippet.document for snippet in result.snippets] == ["one", "two", "three"]
+    assert count_tokens(content) <= 512 < count_tokens(render_results(fit_results([("alpha", passages)], 10_000)))
+    assert content.count("[cut: ") == 1
+    cut = result.snippets[2]
     assert passages[2].text.startswith(cut.text)
     assert count_tokens(cut.text) + cut.cut == count_tokens(passages[2].text)
     (few,) = fit_results([("alpha", passages)], 300)
@@ -163,9 +163,9 @@ def test_of_a_document_that_was_shown_twice_the_longest_part_is_in_sight() -> No
 def test_one_library_serves_everybody_with_the_same_corpus_and_index() -> None:
     twin = CORPUS.__class__(PASSAGES)
     assert open_library(CORPUS) is open_library(twin) is not open_library(CORPUS, "bm25", {"k1": 0.9})
-    own = type("Own", (), {"search": lambda self, queries, k: [[("novel", 1.0)] for _ in queries]})()
-    assert open_library(CORPUS, own) is open_library(CORPUS, own) is not open_library(CORPUS)
-    env = started(index=own)
+    index = type("Own", (), {"search": lambda self, queries, k: [[("novel", 1.0)] for _ in queries]})()
+    assert open_library(CORPUS, index) is open_library(CORPUS, index) is not open_library(CORPUS)
+    env = started(index=index)
     assert IDS.findall(env.step("<search>anything</search>")[0]) == ["novel"]
 
 
@@ -189,5 +189,5 @@ def test_a_dense_index_can_be_chosen() -> None:
 def test_the_schema_offers_a_list_and_a_text() -> None:
     (schema,) = (tool for tool in started().available_tools() if tool["function"]["name"] == "search")
     arms = schema["function"]["parameters"]["properties"]["query_list"]["anyOf"]
-    assert [one["type"] for one in arms] == ["array", "string"]
+    assert [arm["type"] for arm in arms] == ["array", "string"]
     json.dumps(schema)

@@ -77,8 +77,8 @@ def test_a_data_set_as_the_loop_writes_it_over_a_corpus_as_search_r1_has_it(
     assert "1 of 3 questions have no gold evidence" in env.warnings()[0]
     again = factgym.make("eve-solver", source="triples", path=triples_file, corpus=corpus_file)
     assert again.tasks is env.tasks
-    given = factgym.make("eve-solver", source="triples", path=triples_file, corpus=CORPUS)
-    assert given.tasks is not env.tasks
+    from_file = factgym.make("eve-solver", source="triples", path=triples_file, corpus=CORPUS)
+    assert from_file.tasks is not env.tasks
 
 
 def test_the_benchmarks_have_the_questions_of_their_files(data_dir: Path) -> None:

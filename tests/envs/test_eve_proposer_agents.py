@@ -22,47 +22,49 @@ HONEST = PROPOSER_AGENTS["extractive"]
 
 
 def metrics_of(env: Any, count: int) -> list[dict[str, Any]]:
-    found = [
+    episodes = [
         play_episode(env, HONEST, index, index) for index in range(0, len(env.tasks), -(-len(env.tasks) // count))
     ]
-    assert all(one["error"] is None and one["stop"] == "submitted" for one in found)
-    return [one["reward"]["metrics"] | {"turns": len(one["turns"])} for one in found]
+    assert all(episode["error"] is None and episode["stop"] == "submitted" for episode in episodes)
+    return [episode["reward"]["metrics"] | {"turns": len(episode["turns"])} for episode in episodes]
 
 
-def check(env: Any, found: list[dict[str, Any]]) -> None:
-    for one in found:
-        place = one["evidence_span"]
-        document = env.tasks.corpus.get(place["document"])
-        assert document.text[place["start"] : place["end"]] == one["evidence"]
-        assert one["valid"] and not one["leak"]
-        assert f" {normalise_answer(one['answer'])} " in f" {normalise_answer(one['evidence'])} "
-        assert normalise_answer(one["answer"]) not in normalise_answer(one["question"])
-        assert one["turns"] == one["searches"] + 1 <= one["hops"]
+def check(env: Any, proposals: list[dict[str, Any]]) -> None:
+    for metrics in proposals:
+        span = metrics["evidence_span"]
+        document = env.tasks.corpus.get(span["document"])
+        assert document.text[span["start"] : span["end"]] == metrics["evidence"]
+        assert metrics["valid"] and not metrics["leak"]
+        assert f" {normalise_answer(metrics['answer'])} " in f" {normalise_answer(metrics['evidence'])} "
+        assert normalise_answer(metrics["answer"]) not in normalise_answer(metrics["question"])
+        assert metrics["turns"] == metrics["searches"] + 1 <= metrics["hops"]
 
 
 def test_over_the_generated_world_every_proposal_is_valid_verbatim_and_goes_its_hops() -> None:
     env = factgym.make("eve-proposer", n=2, m=1)
-    found = metrics_of(env, 80)
-    check(env, found)
-    assert {one["hops"] for one in found} == {1, 2, 3, 4}
-    far = [one for one in found if one["hops"] > 1]
-    elsewhere = [one for one in far if one["evidence_span"]["document"] != one["document"]]
+    proposals = metrics_of(env, 80)
+    check(env, proposals)
+    assert {metrics["hops"] for metrics in proposals} == {1, 2, 3, 4}
+    far = [metrics for metrics in proposals if metrics["hops"] > 1]
+    elsewhere = [metrics for metrics in far if metrics["evidence_span"]["document"] != metrics["document"]]
     assert len(elsewhere) > 0.8 * len(far), "questions of several hops end in another document"
-    assert sum(one["k"] > 0 for one in found) > 0.7 * len(found)
-    assert len({one["question"] for one in found}) == len(found)
+    assert sum(metrics["k"] > 0 for metrics in proposals) > 0.7 * len(proposals)
+    assert len({metrics["question"] for metrics in proposals}) == len(proposals)
 
 
 @pytest.mark.parametrize("name", ["2wikimultihopqa/2wikimultihopqa_corpus.json", "squad/dev-v1.1.json"])
 def test_over_real_passages_too(name: str, data_dir: Path) -> None:
     env = factgym.make("eve-proposer", corpus=str(data_dir / name), size=60, seed=3, n=2, m=1)
-    found = [one for one in metrics_of(env, 60) if one["valid"]]
-    assert len(found) > 40
-    for one in found:
-        if one["evidence_span"] is not None:
-            place = one["evidence_span"]
-            document = env.tasks.corpus.get(place["document"])
-            assert normalise_answer(document.text[place["start"] : place["end"]]) == normalise_answer(one["evidence"])
-    assert sum(one["evidence_span"] is not None for one in found) > 0.9 * len(found)
+    proposals = [metrics for metrics in metrics_of(env, 60) if metrics["valid"]]
+    assert len(proposals) > 40
+    for metrics in proposals:
+        if metrics["evidence_span"] is not None:
+            span = metrics["evidence_span"]
+            document = env.tasks.corpus.get(span["document"])
+            assert normalise_answer(document.text[span["start"] : span["end"]]) == normalise_answer(
+                metrics["evidence"]
+            )
+    assert sum(metrics["evidence_span"] is not None for metrics in proposals) > 0.9 * len(proposals)
 
 
 def test_the_same_document_and_seed_give_the_same_proposal_and_another_seed_another() -> None:
@@ -79,7 +81,7 @@ def test_the_oracle_submits_what_earns_most() -> None:
     env = factgym.make("eve-proposer")
     oracle = [play_episode(env, PROPOSER_AGENTS["oracle"], index, index)["reward"]["total"] for index in range(20)]
     honest = [play_episode(env, HONEST, index, index)["reward"]["total"] for index in range(20)]
-    assert all(best >= own - 1e-9 for best, own in zip(oracle, honest, strict=True))
+    assert all(best >= honest_total - 1e-9 for best, honest_total in zip(oracle, honest, strict=True))
     assert sum(oracle) > sum(honest)
 
 
@@ -87,8 +89,8 @@ def test_it_reads_what_is_said_of_the_title_and_of_names() -> None:
     page = Document(
         "1", "Ada Byron", "She wrote notes with Luigi Menabrea in 1843. The Lys is a river of no interest to Bob Hale."
     )
-    said = {(fact.object, fact.kind) for fact in find_facts(page, "Ada Byron")}
-    assert {("Luigi Menabrea", "name"), ("1843", "date"), ("Bob Hale", "name")} <= said
+    facts = {(fact.object, fact.kind) for fact in find_facts(page, "Ada Byron")}
+    assert {("Luigi Menabrea", "name"), ("1843", "date"), ("Bob Hale", "name")} <= facts
     linked = find_facts(page, "Luigi Menabrea")
     assert {fact.object for fact in linked} == {"1843"}
     assert all(fact.sentence[slice(*fact.span)] == fact.object for fact in linked)
