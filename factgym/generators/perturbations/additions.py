@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import append_phrase, comma_of, prepend_phrase, strip_full_stop
 from factgym.generators.perturbations.lexicon import NO_ANCHOR
 from factgym.generators.perturbations.names import kind_alone
@@ -23,47 +24,10 @@ _GIVES_A_REASON = re.compile(
     r"|however|until|while|that|other than|whether|or)\b",
     re.I,
 )
-# Causes: a joining phrase, and a ground with alternatives in braces under a keyword of its matter.
-_CAUSE_JOINS = (", because ", ", since ", " because ", ", as ", ", given that ", ", the reason being that ")
-_GROUNDS: tuple[tuple[str, str], ...] = (
-    ("insurer", "the insurer {requires|insists on|asked for} it"),
-    ("insurance", "insurance premiums {rose sharply|doubled} after the last renewal"),
-    ("auditor", "the outside auditors {raised it as a finding|recommended it|asked for the change}"),
-    ("union", "the works council and the union {agreed on it|negotiated it}"),
-    ("court", "a court {ruled on the matter|ordered it} in an earlier dispute"),
-    ("backlog", "the previous procedure {led to a long backlog|caused a backlog of cases}"),
-    ("budget", "the budget {was cut|had to be reduced} last year"),
-    ("survey", "a survey {showed that most people prefer it|of those affected favoured it}"),
-    ("pilot", "a pilot project {proved successful|gave good results}"),
-    ("staffing", "staffing levels {are too low for anything else|do not allow for more}"),
-    ("fraud", "several cases of fraud {came to light|were discovered} under the old rule"),
-    ("storage", "storage costs {have risen steeply|are charged by volume}"),
-    ("software", "the old software {could not handle anything else|did not allow for exceptions}"),
-    ("lawsuit", "a lawsuit {was settled on those terms|made the change necessary}"),
-    ("tax", "the tax office {expects it|treats it favourably}"),
-    ("competitor", "{most competitors|the main competitors} do the same"),
-    ("complaint", "there were {too many complaints|a number of complaints} about the earlier practice"),
-    ("shareholder", "the shareholders {voted for it|demanded it} at their annual meeting"),
-    ("environment", "it {reduces the environmental footprint|is better for the environment}"),
-    ("error", "manual handling {produced too many errors|proved prone to errors}"),
-    ("regulator", "the regulator {issued new guidance|announced stricter checks}"),
-    ("pandemic", "the arrangement {worked well during the pandemic|was introduced during the pandemic}"),
-    ("consultant", "an external consultant {advised it|suggested the change}"),
-    ("merger", "the merger {made a common rule necessary|brought two different practices together}"),
-    ("currency", "exchange rates {fluctuate too much|have become unpredictable}"),
-    ("travel", "travel between the sites {takes too long|is expensive}"),
-    ("archive", "the paper archive {was lost in a flood|is full}"),
-    ("training", "new staff {found the earlier rule confusing|need less training that way}"),
-    ("supplier", "the main supplier {changed its conditions|went out of business}"),
-    ("energy", "energy prices {have gone up|remain high}"),
-)
-_CHOICE = re.compile(r"\{([^{}]*)\}")
+_ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
 _MAX_SENTENCE_CHARS = 190
-
-
-@lru_cache(maxsize=4)
-def _casefold(document: str) -> str:
-    return document.casefold()
+_casefold = lru_cache(maxsize=4)(str.casefold)
+"""Of whole documents, of which the same one comes again for each of its sentences."""
 
 
 def invent_cause(statement: Statement) -> Edit | NoEdit:
@@ -71,12 +35,13 @@ def invent_cause(statement: Statement) -> Edit | NoEdit:
     sentence, rng = statement.text, statement.rng
     if len(sentence) > _MAX_SENTENCE_CHARS or _GIVES_A_REASON.search(sentence) or "," in sentence[-30:]:
         return NoEdit()
+    causes = word_table("english")["causes"]
     document = _casefold(statement.source)
-    grounds = [template for keyword, template in _GROUNDS if keyword not in document]
+    grounds = [template for keyword, template in causes["grounds"].items() if keyword not in document]
     if not grounds:
         return NoEdit("no_donor")
-    ground = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), rng.choice(grounds))
-    cause = f"{rng.choice(_CAUSE_JOINS)}{ground}"
+    ground = _ALTERNATIVES.sub(lambda match: rng.choice(match[1].split("|")), rng.choice(grounds))
+    cause = f"{rng.choice(causes['joins'])}{ground}"
     reason = "The document states the rule but not this reason for it."
     start = len(strip_full_stop(sentence))
     return Edit(start, len(sentence), f"{cause}.", cause.lstrip(" ,"), reason=reason)
@@ -104,64 +69,6 @@ IRRELEVANT = Operator(
     reason="The cited document is about another matter and does not say this.",
 )
 
-_OPENINGS = (
-    "Despite the earlier court ruling",
-    "Despite a temporary ban by regulators",
-    "Despite repeated protests by residents",
-    "Despite the well-known privacy scandal",
-    "Even with the nationwide boycott",
-    "Because of the second parliamentary inquiry",
-)
-_PAST_OPENINGS = (
-    "After the second parliamentary inquiry",
-    "Even after the nationwide boycott",
-    "After the much-discussed warehouse fire",
-    "Before the failed merger talks",
-    "Even before the disputed referendum",
-    "Because of the earlier bribery case",
-    "Following the widely reported hoax",
-    "After the record-breaking auction",
-)
-_TAILS = (
-    "even after the nationwide boycott",
-    "despite a temporary ban by regulators",
-    "despite the earlier court ruling",
-    "despite repeated protests by residents",
-    "even after the widely reported hoax",
-    "despite the well-known privacy scandal",
-)
-_PERSON_OPENINGS = (
-    "After recovering from a serious accident",
-    "Despite having dropped out of law school",
-    "After returning from military service",
-    "Having already declined a knighthood",
-    "After years of legal trouble",
-    "Despite having announced an early retirement",
-)
-_DETAILS = (
-    "a fact first noted in an unpublished diary",
-    "something that few experts privately believed",
-    "as a lost letter from an unnamed witness confirms",
-    "a point that later interviews never mentioned",
-    "a detail that was cut from an earlier draft",
-    "something that an abandoned survey had tried to measure",
-    "a fact that several insiders secretly hoped to hide",
-    "as an anonymous insider once whispered",
-)
-_PAST_DETAILS = (
-    "something that close friends had secretly predicted",
-    "as several anonymous insiders had quietly hoped",
-    "much to the private relief of everybody involved",
-    "as was rumored among neighbors for weeks",
-    "to the surprise of most outside observers",
-    "something that took considerably more effort than anyone had planned",
-)
-_DETAIL_OPENINGS = (
-    "According to an unpublished diary",
-    "As a lost letter from an unnamed witness confirms",
-    "As an anonymous insider once whispered",
-    "According to a survey that was later abandoned",
-)
 _HAS_OPENING = re.compile(
     r"(?:In|On|After|Before|During|As|Since|By|At|Despite|Yes|No|For|However|Finally|Additionally)\b"
 )
@@ -171,20 +78,23 @@ _MAX_FACTS = 40
 
 def presuppose(statement: Statement) -> Edit | NoEdit:
     """Take something for granted that the source does not have."""
-    phrases = [(opening, True) for opening in _OPENINGS] + [(tail, False) for tail in _TAILS]
+    table = word_table("english")["phrases"]
+    phrases = [(opening, True) for opening in table["openings"]] + [(tail, False) for tail in table["tails"]]
     if _is_event(statement):
-        phrases += [(opening, True) for opening in _PAST_OPENINGS]
+        phrases += [(opening, True) for opening in table["past_openings"]]
         name = statement.subject
         if name and statement.pool.kinds.of(name.text, statement.text, name.span) == "person":
-            phrases += [(opening, True) for opening in _PERSON_OPENINGS * 2]
+            phrases += [(opening, True) for opening in table["person_openings"] * 2]
     return _add_phrase(statement, phrases, "presupposition")
 
 
 def add_detail(statement: Statement) -> Edit | NoEdit:
     """Add a detail that nothing in the source can settle."""
-    phrases = [(detail, False) for detail in _DETAILS] + [(opening, True) for opening in _DETAIL_OPENINGS]
+    table = word_table("english")["phrases"]
+    phrases = [(detail, False) for detail in table["details"]]
+    phrases += [(opening, True) for opening in table["detail_openings"]]
     if _is_event(statement) and not NEGATED.search(statement.text):
-        phrases += [(detail, False) for detail in _PAST_DETAILS]
+        phrases += [(detail, False) for detail in table["past_details"]]
     return _add_phrase(statement, phrases, "unsettled_detail")
 
 

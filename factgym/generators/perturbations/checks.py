@@ -14,7 +14,9 @@ from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 
 from factgym.corpora.text import fold, terms
+from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import BEFORE_NAMES, contains_words
+from factgym.generators.perturbations.lexicon import word_set
 from factgym.generators.synthetic.grammar import listed
 
 # Fluency: grammar and punctuation faults that the surface shows.
@@ -44,7 +46,6 @@ _ONE_MANY = re.compile(
 _MAY_DOUBLE = frozenset({"had", "that", "very", "so", "bora", "new", "duran", "who", "boom", "yo", "really"})
 _NOT_NAMES = BEFORE_NAMES | {"as", "after", "before"}
 """Words that may precede a name with a capital only because they open the sentence."""
-_MIN_RATIO, _MAX_RATIO = 0.5, 2.2
 _MIN_RATIO, _MAX_RATIO = 0.5, 2.2
 _MAX_GROWTH = 130
 """Characters that a short claim may grow by, whatever the ratio."""
@@ -125,79 +126,19 @@ def _words_of(text: str) -> str:
 # Aim: the words that were removed and added fit the strategy and the error.
 
 _TOKEN = re.compile(r"\d[\d,.]*\d|\d|[^\W\d_]+(?:['’-][^\W\d_]+)*|[^\w\s]|_")
-_NUMBER_WORDS = frozenset(
-    listed(
-        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-        " eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety second third fourth fifth sixth"
-        " seventh eighth ninth tenth eleventh twelfth hundred thousand million"
-    )
-)
-_TIME_WORDS = frozenset(
-    listed(
-        "january february march april may june july august september october november december in on the s , st nd rd"
-        " th of"
-    )
-)
-_NEGATORS = frozenset(
-    listed(
-        "not no never none nobody nothing nor neither without cannot hardly isn't aren't wasn't weren't don't doesn't"
-        " didn't won't can't couldn't wouldn't shouldn't hasn't haven't hadn't"
-    )
-)
+_NUMBER_WORDS = word_set("number_words")
+_TIME_WORDS = word_set("time_words")
+_NEGATORS = word_set("negators")
 _NAME_PARTICLES = frozenset(listed("of the de la von van del der da di al"))
-_SUPPORT = frozenset(listed("do does did can has have had be is are was were will"))
+_SUPPORT = word_set("support_verbs")
 _NEGATING_PREFIX = re.compile(r"(?:un|in|im|il|ir|dis|non)-?(?=\w{3})")
-_OPPOSITES = tuple(
-    (frozenset(listed(first)), frozenset(listed(second)))
-    for first, second in (
-        ("first", "last"),
-        (
-            "large big high long great major heavy upper old strong increase increased increases rose rise more"
-            " most best better up above expensive",
-            "small little low short minor light lower young new weak decrease decreased decreases fell fall less"
-            " fewer least worst worse down below cheap",
-        ),
-        ("earlier early before earliest ancient", "later late after latest modern"),
-        (
-            "won wins win accepted accepts opened opens began begins started allowed allows supported supports"
-            " arrived gained passed praised loved loves always inside alive",
-            "lost loses lose rejected rejects closed closes ended ends stopped banned bans opposed opposes left"
-            " failed criticized hated hates never outside dead",
-        ),
-        ("north northern northeast northwest", "south southern southwest southeast"),
-        ("east eastern", "west western"),
-        (
-            "public professional famous safe positive fictional male retired domestic rich cold wet indoor internal"
-            " permanent empty easy rural natural true active",
-            "private amateur unknown dangerous negative real female active foreign poor hot dry outdoor external"
-            " temporary full difficult urban artificial false retired",
-        ),
-        ("announced confirmed", "denied refuted"),
-    )
-)
+_OPPOSITES = tuple(tuple(frozenset(listed(side)) for side in pair) for pair in word_table("english")["opposites"])
 _DEGREE_STEMS = {
-    "bigg": "big",
-    "larg": "large",
-    "hott": "hot",
-    "wett": "wet",
-    "heavi": "heavy",
-    "earli": "early",
-    "lat": "late",
-}
+    "bigg": "big", "larg": "large", "hott": "hot", "wett": "wet", "heavi": "heavy", "earli": "early", "lat": "late",
+}  # fmt: skip
 # Words that a widening may bring in, and words that it may take out.
-_UNIVERSAL = frozenset(
-    listed(
-        "all always every only first exclusively entirely extremely most best completely never famous best-known sole"
-        " whole everyone everywhere highest largest greatest"
-    )
-)
-_LIMITS = frozenset(
-    listed(
-        "some many most may might can could usually often sometimes generally typically frequently commonly"
-        " occasionally rarely mainly mostly largely primarily partly partially predominantly somewhat fairly"
-        " relatively slightly quite almost nearly a an of the"
-    )
-)
+_UNIVERSAL = word_set("universal")
+_LIMITS = word_set("limits")
 _PRESUPPOSES = re.compile(
     r"^\W*(?:[Ee]ven )?(?:after|before|despite|since|because|following|having|although|though|contrary to|while|given"
     r"|as|when|again|still|until|now that|with|by then|in spite of)\b",

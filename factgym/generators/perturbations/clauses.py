@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from factgym.corpora.markdown import LOST_TEXT
 from factgym.corpora.sentences import sentences
 from factgym.generators.perturbations.grammar import capitalise, strip_full_stop
+from factgym.generators.perturbations.lexicon import word_list
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 
 # Marks of list items and clause numbers, which are no part of a sentence.
@@ -29,33 +30,15 @@ _CLAUSE_NUMBER = re.compile(
 # A run-in heading: "Log data: We collect …".
 _RUN_IN = re.compile(r"[A-Z][^.:;!?]{1,60}[:.] (?=[A-Z])")
 # Openings that make a sentence depend on the one before, and imperatives.
-_DEPENDENT_WORDS = (
-    "This That These Those It Its They Their He She His Her Such Here There Therefore Thus Hence Otherwise Instead"
-    " Then But And Or So Yet Please Note Thank Thanks See Both Neither Either Additionally Similarly Likewise"
-    " Accordingly Doing Below Above Step WHEREAS NOW Yes Not Nor Again Next First Second Third Finally Today Other"
-    " Another Others Because Since While Which Who What How Why Where Is Are Can Do Does Unlike Like Last Effective"
-    " Also Hello Dear Hi Maybe Perhaps"
-)
 _DEPENDENT = re.compile(
-    rf"(?:{_DEPENDENT_WORDS.replace(' ', '|')}|For (?:example|instance)|In (?:this|that|these|such|WITNESS)|IN WITNESS"
+    rf"(?:{'|'.join(word_list('dependent_openings'))}|For (?:example|instance)|In (?:this|that|these|such|WITNESS)|IN WITNESS"
     rf"|Some of"
     r"|As (?:such|used|noted|described)|To do|By doing|Once done|After that|No,|Don['’]t|Let['’]s|That['’]s"
     r"|Failure to do so|The (?:following|above|foregoing|former|latter|same|other)|A(?:ny|ll) (?:such|other)|All of"
     r"|In addition to this|(?:If|When) (?:so|not|this|that|they|it|such)|(?:If|When) (?:we|you) do so|(?:Per|Under"
     r"|With) this)\b"
 )
-_IMPERATIVE_WORDS = (
-    "Use Make Check Contact Refer Submit Email Send Ask Go Select Enter Review Work Read Visit Complete Follow Include"
-    " Add Keep Log Open Fill Sign Provide Consider Be Have Get Let Try Find Give Take Talk Reach Remember Ensure"
-    " Choose Create Click Write Start Call Pick Schedule Set Download Upload Attach Save Type Verify Confirm Request"
-    " Return Report Respond Attend Bring Book Don Feel Never Always Update Notify Discuss Describe Identify Explain"
-    " Determine Plan Look Learn Join Share Mark Pay Put Press Avoid Allow Apply Indicate List Limit Offer Post Print"
-    " Prepare Receive Replace Show Speak State Stay Stop Tell Turn Watch Wait Approve Assign Build Change Close Copy"
-    " Cut Delete Draft Edit Focus Help Hold Know Meet Move Obtain Outline Paste Perform Practice Protect Prove Record"
-    " Recruit Reply Search Summarize Support Switch Tailor Test Think Track Understand View Conduct Consult Coordinate"
-    " Demonstrate Develop Direct Document Evaluate Highlight Proceed"
-)
-_IMPERATIVE = re.compile(rf"(?:{_IMPERATIVE_WORDS.replace(' ', '|')})\b(?! [a-z]+ (?:is|are|must|may|will|can)\b)")
+_IMPERATIVE = re.compile(rf"(?:{'|'.join(word_list('imperatives'))})\b(?! [a-z]+ (?:is|are|must|may|will|can)\b)")
 # A list item that is a whole sentence in spite of its introduction.
 _OWN_SUBJECT = re.compile(
     r"(?:You|We|Your \w+|Our \w+|[A-Z]\w+ [A-Z]\w+|The \w+)"

@@ -17,8 +17,9 @@ from factgym.generators.perturbations.lexicon import (
     BASE_OF_THIRD,
     FUNCTION_WORDS,
     VERBS,
+    word_set,
 )
-from factgym.generators.synthetic.grammar import MONTHS, listed
+from factgym.generators.synthetic.grammar import MONTHS
 
 Span = tuple[int, int]
 """Start and end of a stretch of text, in characters."""
@@ -47,22 +48,9 @@ _SUBORDINATE = re.compile(
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _QUESTION_END = re.compile(r"\?[\"'”’)]*\s+(?=\S)")
 _FINAL_STOP = re.compile(r"\s*[.!]?\s*$")
-_AUXILIARIES = frozenset(
-    listed(
-        "is are was were isn't aren't wasn't weren't has have had will would can could may might must shall should"
-        " cannot can't won't doesn't don't didn't does do did there's it's"
-    )
-)
-_QUESTION_WORDS = frozenset(
-    listed("who what when where why which how whose whom is are was were did does do can could has have")
-)
-# Words after which a verb form is a noun or a participle.
-_NOT_BEFORE_VERB = frozenset(
-    listed(
-        "a an the to of in on at by for from with and or its his her their our your my this these those most more very"
-        " first only best best-known well newly recently"
-    )
-)
+_AUXILIARIES = word_set("auxiliaries")
+_QUESTION_WORDS = word_set("question_words")
+_NOT_BEFORE_VERB = word_set("not_before_verb")
 _ASKS = re.compile(
     r"^(?:In|On|At|For|From|To|By|With|Of) (?:which|what|whom|whose)\b|\b(?:to|by|of|for|in|at|and|is|was"
     r"|played) what \w"
@@ -70,26 +58,15 @@ _ASKS = re.compile(
 _FREQUENCY = frozenset(
     {"often", "usually", "sometimes", "always", "generally", "typically", "rarely", "also", "frequently"}
 )
-BEFORE_NAMES = frozenset(
-    listed(
-        "the a an his her its their our my your all some many most every each no both this that these those there in"
-        " on at by for from with two three four five six seven eight nine ten during under"
-    )
-)
+BEFORE_NAMES = word_set("before_names")
 _EMBEDDED = re.compile(
     r"\bwhy\b|[a-z] (?:you|they|he|she|we|I|it) $|(?:['’](?:ve|re|ll|d|m)|\b(?:[Hh]e|[Ss]he|[Ii]t|[Tt]here"
     r"|[Tt]hat)['’]s) $"
 )
 """Before a verb: a question or a clause without its "that" has begun, or the verb's auxiliary is contracted."""
 _ANSWER_OPENS = re.compile(r"[\"'“‘(]?[A-Z\d]|(?:the|an?|he|she|it|they|yes|no|there) ")
-_AFTER_THIRD = frozenset(
-    listed(
-        "a an the his her its their in on at to for from with as that no all more into by out up over under between"
-        " two three four five many several some about through not very one every during along like"
-    )
-)
-"""Words that may follow a verb in the third person; after anything else the form may be a plural noun."""
-_INTRANSITIVE = frozenset(listed("acts sings exists lives writes dies survives dances performs sleeps talks flies"))
+_AFTER_THIRD = word_set("after_third_person")
+_INTRANSITIVE = word_set("intransitive")
 # Initial sounds by spelling; what is neither counts as a consonant.
 _VOWEL_SOUND = re.compile(r"[aeioAEIO]|[uU](?:n(?!i)|[plmg]|r[bgs]|t[mt])|hour|honest|honor")
 _CONSONANT_SOUND = re.compile(r"[eE]u|[oO]ne\b|[oO]nce")

@@ -28,8 +28,8 @@ from factgym.generators.perturbations.lexicon import (
     MALE_WORDS,
     NO_ANCHOR,
     STATES,
+    word_set,
 )
-from factgym.generators.synthetic.grammar import listed
 
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w’'.&-]*(?<![.,'’-])"
 _RUN = re.compile(
@@ -49,20 +49,8 @@ _PERSON_AFTER = re.compile(
     r"|starred|stars|acted|wrote|sang|directed|played|plays|won|appeared|was married|was killed|graduated|worked)\b"
     r"| \((?:born|\d{1,2} \w+ \d{4}|\w+ \d{1,2}, \d{4})"
 )
-_ORG_LAST = frozenset(
-    listed(
-        "University College School Company Corporation Corp Inc League Club Records Group Studios Association Party"
-        " Band Institute Bank Society Foundation Agency Network Orchestra Museum Church Council Committee Press"
-    )
-)
-_THING_WORDS = frozenset(
-    listed(
-        "Awards Award Prize War Act Festival Championship Cup Games Olympics River Lake Mountain Island Islands Street"
-        " Road Bridge Tower Castle Palace Park Airport Station County Tour Album Show Book Theorem Bible Revolution"
-        " Day Era Sea Ocean Bay Army Navy Cemetery Library Theatre Theater Hospital Building Center Centre House Hall"
-        " Valley"
-    )
-)
+_ORG_LAST = word_set("organisations")
+_THING_WORDS = word_set("things")
 _KIND_OF = (
     dict.fromkeys(COUNTRIES, "country")
     | dict.fromkeys(STATES, "state")
@@ -79,7 +67,6 @@ _NOT_BORROWABLE = re.compile(
     re.I,
 )
 _TREEBANK_TAGS = re.compile(r"-L[RSC]B-|-R[RSC]B-|``|''")
-_MIN_WORDS, _MAX_WORDS = 3, 11
 _MIN_WORDS, _MAX_WORDS = 3, 11
 
 

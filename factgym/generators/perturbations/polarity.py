@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator
 
 from factgym.generators.perturbations.grammar import agree_article, contains_words, in_main_clause
-from factgym.generators.perturbations.lexicon import ANTONYMS, PAST, THIRD
+from factgym.generators.perturbations.lexicon import ANTONYMS, PAST, THIRD, word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.grammar import listed
 
 # Negated and plain forms of duties, states and permissions.
 _BAN = re.compile(
@@ -33,15 +32,8 @@ _BE_BOUND = re.compile(
     r"|permitted to|prohibited|obligated to)\b"
 )
 _CAN = re.compile(r"\b(?:can|may) (?P<verb>[a-z]+)\b")
-_POSSIBLE = frozenset(
-    listed(
-        "be have apply always work know need want exist see only even contain include vary differ understand like"
-        " read learn find view contact visit feel help refer expect"
-    )
-)
-_NOT_A_DUTY = frozenset(
-    listed("not have mean include also always only never in at be deemed survive apply need want see find likely")
-)
+_POSSIBLE = word_set("possible")
+_NOT_A_DUTY = word_set("no_duty")
 # Sentences whose negation would not contradict them: open-ended, exclusive, hedged or offering a choice.
 _NOT_PASSIVE = re.compile(
     r"be (?:deemed|construed|interpreted|considered|governed|understood|binding|able|held|in|a|an|the|of|as|no"

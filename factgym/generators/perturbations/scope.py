@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from factgym.generators.perturbations.grammar import capitalise, contains_words, in_main_clause
+from factgym.generators.perturbations.lexicon import word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
 from factgym.generators.synthetic.grammar import listed
@@ -49,14 +50,7 @@ _NARROWING = re.compile(
 # "may" of permission: not of possibility ("may vary"), and not where the sentence offers a choice.
 _MAY = re.compile(r"(?P<subject>[\w’'&.-]+(?:\))?) may (?P<also>also )?(?P<next>[a-z]+)\b(?P<then> [a-z]+)?")
 _TIME_NOUNS = frozenset(listed("cases circumstances situations instances times steps years days"))
-_NOT_AN_ACT = frozenset(
-    listed(
-        "not be have only never include vary apply differ result change need want wish choose elect contain"
-        " become or still seem come affect require cause arise appear exist mean take contact find reach decide"
-        " prefer opt continue in at from by lead involve impact make no then comprise occur depend even see get"
-        " receive contribute face and also help refer visit read say"
-    )
-)
+_NOT_AN_ACT = word_set("no_act")
 _POSSIBLE = re.compile(
     r"(?:eligible|entitled|required|asked|subject|charged|available|suspended|terminated|removed|shared|used"
     r"|disclosed)\b"
@@ -185,14 +179,7 @@ _INFLATION = "scope_inflation"
 _WIDER = tuple((re.compile(pattern), new) for pattern, new in _WIDER_RULES)
 # "is a …" and the nouns of which there is never only one.
 _KIND_OF_THING = re.compile(r"\b(?P<be>is|was) (?P<article>an?) (?P<next>[A-Za-z][\w'-]*)(?= )")
-_NOT_UNIQUE = frozenset(
-    listed(
-        "lot number few little kind type part variety piece bit group series set pair form way member result good bad"
-        " great common combination mix mixture person fan time sort couple variation total majority minority"
-        " possibility chance large small long very more most highly better much day year symptom sign 1 2 fact former"
-        " current retired"
-    )
-)
+_NOT_UNIQUE = word_set("not_unique")
 _UNIQUE = ("the only", "the first", "the most famous", "the best-known")
 
 
