@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import time
+from types import SimpleNamespace
 
+import pytest
 from rich.console import Console
 
+from factgym.agents.rollout import jobs
 from factgym.agents.rollout.jobs import Progress
 from factgym.cli import display
 from factgym.cli.display import Display, status
@@ -17,22 +20,27 @@ def record(total=0.5, error=None, tokens=100):
     return {"error": error, "reward": {"total": total}, "usage": usage}
 
 
-def test_the_counters_in_words():
+@pytest.fixture
+def now(monkeypatch):
+    """The time of the progress, which does not pass."""
+    monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+    return 1000.0
+
+
+def test_the_counters_in_words(now):
     progress = Progress(200, before=20, running=64)
     assert status(progress) == "20/200 done · 64 running · 0 errors"
-    progress.started = time.monotonic() - 10
+    progress.started = now - 10
     for _ in range(89):
         progress.add(record())
     progress.add(record(None, {"cause": "timeout", "message": ""}))
-    said = status(progress)
-    assert said.startswith("110/200 done · 64 running · reward 0.500 · 1 error · ")
-    assert "tokens/s" in said
-    assert said.endswith("0:10 left")
+    # 90 episodes of 100 tokens took 10 seconds, and 90 are still to come.
+    assert status(progress) == "110/200 done · 64 running · reward 0.500 · 1 error · 900 tokens/s · 0:10 left"
 
 
-def test_hours_are_written_as_hours():
+def test_hours_are_written_as_hours(now):
     progress = Progress(10_001, done=1)
-    progress.started = time.monotonic() - 1
+    progress.started = now - 1
     assert status(progress).endswith("2:46:40 left")
 
 
