@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, build_index, open_index
-from factgym.corpora.cooccurrence.infinigram import MAX_SHORT, InfinigramCounter, open_infinigram
+from factgym.corpora.cooccurrence.infinigram import MAX_SHORT, InfinigramCounter
 from factgym.corpora.cooccurrence.sources import open_source
 from perf.cooccurrence_peer import write_infinigram
 from perf.cooccurrence_text import Draw, Text, read_text
@@ -110,7 +110,7 @@ def _measure(plan: Plan, text: Text, folder: Path) -> Iterator[str]:
     with_peer = plan.peer and find_spec("infini_gram") is not None
     peer_seconds = _build_theirs(plan, draw, peer_path) if with_peer else None
     ours = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=1, preload=False)
-    theirs = open_infinigram(peer_path, max_frequency=CAP, load_to_ram=not plan.mapped) if with_peer else None
+    theirs = InfinigramCounter(peer_path, max_frequency=CAP, load_to_ram=not plan.mapped) if with_peer else None
     if not 0.9 < ours.tokens / plan.tokens < 1.1:
         raise ConfigError(f"{folder} holds an index of {ours.tokens:,} tokens: name another folder with --keep")
     yield f"{ours.tokens:,} tokens"

@@ -1,7 +1,7 @@
 """Documents of a user's folder: Markdown, text and JSONL files, cut into passages of bounded length.
 
-Files are turned into blocks (`factgym.corpora.markdown`, `factgym.corpora.plain_text`); blocks become passages, cut between paragraphs, else between
-sentences, else between words. A passage keeps one paragraph, list item (`- …`, `1. …`) or table row per line. ClaimCheck
+Files are turned into blocks (`factgym.corpora.markdown`, `factgym.corpora.plain_text`); blocks become passages, cut
+between paragraphs, else between sentences, else between words. A passage keeps one paragraph, list item (`- …`, `1. …`) or table row per line. ClaimCheck
 quotes evidence by the sentence ("Building The Benchmark"), so a passage never cuts a sentence that fits in it.
 
 Files that cannot be read are never dropped in silence: `scan_folder` reports them in `skipped`, and a broken JSONL line
@@ -131,19 +131,18 @@ def _matching_files(path: Path, patterns: Sequence[str]) -> tuple[Path, list[str
         return path.parent, [path.name]
     if not path.is_dir():
         raise DataError(f"{path}: no such folder; expected a folder of {_EXPECTED}.")
-    regexes = [_glob_regex(pattern) for pattern in patterns]
+    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    alternatives = (
+        "".join(wildcards.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern))
+        for pattern in patterns
+    )
+    regex = re.compile("|".join(alternatives), re.DOTALL)
     names: list[str] = []
     for folder, folders, files in os.walk(path, followlinks=False):
         folders[:] = [name for name in folders if not name.startswith(".")]
         relative = Path(folder).relative_to(path)
         names += [(relative / name).as_posix() for name in files if not name.startswith(".")]
-    return path, sorted(name for name in names if any(regex.fullmatch(name) for regex in regexes))
-
-
-def _glob_regex(glob: str) -> re.Pattern[str]:
-    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
-    return re.compile("".join(wildcards.get(part, re.escape(part)) for part in parts), re.DOTALL)
+    return path, sorted(name for name in names if regex.fullmatch(name))
 
 
 def _file_text(root: Path, name: str, max_bytes: int) -> str | Skipped:
@@ -207,10 +206,11 @@ def _jsonl_drafts(name: str, text: str) -> Iterator[_Draft]:
                 raise DataError(f"{location}: {field!r} must be a string, not {type_name(value)}.")
         if not isinstance(id_, str | int) or isinstance(id_, bool) or id_ == "":
             raise DataError(f"{location}: 'id' must be a string or a whole number that is not empty.")
-        first, newline, rest = body.partition("\n")
+        first, newline, remainder = body.partition("\n")
         if key == "contents" and not title and newline and len(first) > 2 and first[0] == first[-1] == '"':
-            title, body = first[1:-1], rest
-        id_, title, body = _replace_surrogates(str(id_)), _replace_surrogates(title), _replace_surrogates(body)
+            title, body = first[1:-1], remainder
+        # JSON can spell lone surrogates, which no file or server can carry.
+        id_, title, body = (text.encode("utf-8", "replace").decode() for text in (str(id_), title, body))
         if id_ in lines:
             raise DataError(f"{location}: the id {id_[:80]!r} is on line {lines[id_]} too. Make ids unique.")
         lines[id_] = number
@@ -218,30 +218,22 @@ def _jsonl_drafts(name: str, text: str) -> Iterator[_Draft]:
         yield _Draft(id_, title, tuple(id_.split()), tuple(read_plain(body)[1]))
 
 
-def _replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which JSON can spell and no file or server can carry."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _settle(drafts: Sequence[_Draft], max_chars: int) -> Iterator[Document]:
-    """Make ids and titles unique, since a question names a document by its title, and cut the blocks."""
+    """Make ids and titles unique, since a question names a document by its title, and cut the blocks.
+
+    A title that several documents have is followed by those words of the file name that the others lack.
+    """
     namesakes: dict[str, list[tuple[str, ...]]] = {}
     for draft in drafts:
         namesakes.setdefault(draft.title.casefold(), []).append(draft.name_words)
     ids, titles = UniqueNames(), UniqueNames()
     for draft in drafts:
-        title = titles.take(_distinct_title(draft, namesakes[draft.title.casefold()]))
-        yield make_document(ids.take(slug(draft.id)), title, draft.blocks, max_chars)
-
-
-def _distinct_title(draft: _Draft, namesakes: list[tuple[str, ...]]) -> str:
-    """Return the title, with those words of the file name that the others of the same title lack."""
-    if len(namesakes) == 1:
-        return draft.title
-    common = set(namesakes[0]).intersection(*namesakes[1:])
-    title = draft.title.casefold()
-    own = [word for word in draft.name_words if word not in common and word.casefold() not in title]
-    return f"{draft.title} ({' '.join(own[:6])})" if own else draft.title
+        title, folded = draft.title, draft.title.casefold()
+        if len(namesakes[folded]) > 1:
+            common = set.intersection(*map(set, namesakes[folded]))
+            words = [word for word in draft.name_words if word not in common and word.casefold() not in folded]
+            title = f"{title} ({' '.join(words[:6])})" if words else title
+        yield make_document(ids.take(slug(draft.id)), titles.take(title), draft.blocks, max_chars)
 
 
 def title_from_name(name: str) -> str:
@@ -262,10 +254,10 @@ def _name_words(name: str) -> list[str]:
 def slug(text: str) -> str:
     """Return lower-case ASCII words joined by hyphens, cut at a word: `"Refund Policy – HEY"` -> `"refund-policy-hey"`."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
-    whole = _SLUG.sub("-", ascii_text).strip("-")
-    if len(whole) <= SLUG_CHARS:
-        return whole or "document"
-    return whole[: SLUG_CHARS + 1].rpartition("-")[0] or whole[:SLUG_CHARS]
+    name = _SLUG.sub("-", ascii_text).strip("-")
+    if len(name) <= SLUG_CHARS:
+        return name or "document"
+    return name[: SLUG_CHARS + 1].rpartition("-")[0] or name[:SLUG_CHARS]
 
 
 class UniqueNames:
@@ -285,27 +277,26 @@ class UniqueNames:
 
 
 def cut(paragraph: str, limit: int) -> Iterator[str]:
-    """Yield `paragraph` in pieces of at most `limit` characters: whole sentences while they fit, else words, else letters."""
+    """Yield `paragraph` in parts of at most `limit` characters: whole sentences while they fit, else words, else letters."""
     if len(paragraph) <= limit:
         yield paragraph
         return
-    # Greedy: `text[start:end]` are whole sentences that fit; one that does not begins a new piece, and is itself split
-    # between words while it is too long.
+    # Greedy: `paragraph[start:end]` are whole sentences that fit; one that does not begins a new part, and is itself
+    # split between words while it is too long.
     start = end = 0
+    parts: list[str] = []
     for sentence_end in [*(stop for _, stop in sentences(paragraph)), len(paragraph)]:
         if sentence_end - start > limit and end > start:
-            if paragraph[start:end].strip():
-                yield paragraph[start:end].strip()
+            parts.append(paragraph[start:end])
             start = end
         while sentence_end - start > limit:
             space = paragraph.rfind(" ", start + 1, start + limit + 1)
             stop = space if space > start else start + limit
-            if paragraph[start:stop].strip():
-                yield paragraph[start:stop].strip()
+            parts.append(paragraph[start:stop])
             start = stop
         end = sentence_end
-    if paragraph[start:].strip():
-        yield paragraph[start:].strip()
+    parts.append(paragraph[start:])
+    yield from filter(None, map(str.strip, parts))
 
 
 def pack(paragraphs: Iterable[str], limit: int) -> Iterator[str]:
@@ -313,12 +304,12 @@ def pack(paragraphs: Iterable[str], limit: int) -> Iterator[str]:
     lines: list[str] = []
     length = 0
     for paragraph in paragraphs:
-        for piece in cut(paragraph, limit):
-            if lines and length + 1 + len(piece) > limit:
+        for part in cut(paragraph, limit):
+            if lines and length + 1 + len(part) > limit:
                 yield "\n".join(lines)
                 lines, length = [], 0
-            length += len(piece) + bool(lines)
-            lines.append(piece)
+            length += len(part) + bool(lines)
+            lines.append(part)
     if lines:
         yield "\n".join(lines)
 

@@ -17,6 +17,7 @@ import importlib
 import json
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from factgym.core.errors import ConfigError, did_you_mean
@@ -69,7 +70,7 @@ _KINDS: Mapping[str, _Kind] = {
     "bm25s": _Kind("factgym.corpora.bm25:Bm25sIndex", _BM25_OPTIONS),
     "rank-bm25": _Kind("factgym.corpora.bm25:RankBm25Index", _BM25_OPTIONS),
     "dense": _Kind("factgym.corpora.dense:build_dense", _DENSE_OPTIONS),
-    "hybrid": _Kind("factgym.corpora.hybrid:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
+    "hybrid": _Kind("factgym.corpora.index:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
 }
 
 
@@ -172,27 +173,102 @@ def checked_search(index: Index, queries: Sequence[str], k: int, known_ids: Cont
     if not isinstance(results, list | tuple) or len(results) != len(queries):
         actual = f"{len(results)} lists" if isinstance(results, list | tuple) else type(results).__name__
         raise ConfigError(f"{name} gave {actual} for {len(queries)} queries: expected one list of hits for each")
-    return [_checked_hits(name, hits, k, known_ids) for hits in results]
+    checked: list[list[Hit]] = []
+    for hits in results:
+        if not isinstance(hits, list | tuple) or len(hits) > k:
+            actual = f"{len(hits)} hits" if isinstance(hits, list | tuple) else type(hits).__name__
+            raise ConfigError(f"{name} gave {actual} where a list of at most k={k} hits is expected")
+        by_id: dict[str, Hit] = {}
+        for hit in map(partial(_checked_hit, name), hits):
+            if hit.id not in known_ids:
+                raise ConfigError(f"{name} returned {hit.id[:80]!r}, which is no passage of this corpus")
+            if hit.id in by_id:
+                raise ConfigError(f"{name} returned {hit.id[:80]!r} twice for one query")
+            by_id[hit.id] = hit
+        checked.append(list(by_id.values()))
+    return checked
 
 
-def _checked_hits(name: str, hits: Any, k: int, known_ids: Container[str]) -> list[Hit]:
-    if not isinstance(hits, list | tuple) or len(hits) > k:
-        actual = f"{len(hits)} hits" if isinstance(hits, list | tuple) else type(hits).__name__
-        raise ConfigError(f"{name} gave {actual} where a list of at most k={k} hits is expected")
-    checked: dict[str, Hit] = {}
-    for hit in hits:
-        if not isinstance(hit, list | tuple) or len(hit) != 2 or not isinstance(hit[0], str):
-            raise ConfigError(f"{name} gave the hit {str(hit)[:80]!r}: expected a pair (passage id, score)")
-        id_, score = hit
-        if id_ not in known_ids:
-            raise ConfigError(f"{name} returned {id_[:80]!r}, which is no passage of this corpus")
-        if id_ in checked:
-            raise ConfigError(f"{name} returned {id_[:80]!r} twice for one query")
-        try:
-            value = float(score)
-        except (TypeError, ValueError):
-            value = math.nan
-        if math.isnan(value):
-            raise ConfigError(f"{name} gave the score {str(score)[:40]!r}: expected a number")
-        checked[id_] = Hit(id_, value)
-    return list(checked.values())
+def _checked_hit(name: str, hit: Any) -> Hit:
+    if not isinstance(hit, list | tuple) or len(hit) != 2 or not isinstance(hit[0], str):
+        raise ConfigError(f"{name} gave the hit {str(hit)[:80]!r}: expected a pair (passage id, score)")
+    try:
+        score = float(hit[1])
+    except (TypeError, ValueError):
+        score = math.nan
+    if math.isnan(score):
+        raise ConfigError(f"{name} gave the score {str(hit[1])[:40]!r}: expected a number")
+    return Hit(hit[0], score)
+
+
+# Fusion.
+
+CONSTANT = 60
+"""The paper's constant; larger ones make lower ranks count more."""
+
+DEPTH = 100
+"""Hits requested from each index; a passage below that rank everywhere is not returned."""
+
+
+class HybridIndex(Immutable):
+    """Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009) of indexes over the same passages.
+
+        score(d) = sum over the indexes that returned d of 1 / (constant + rank of d there), ranks from 1
+
+    It uses ranks alone, so indexes whose scores mean different things (BM25, cosine) need no calibration. Ties fall in
+    corpus order.
+    """
+
+    def __init__(
+        self,
+        passages: Iterable[Passage],
+        indexes: Sequence[Index],
+        *,
+        constant: float = CONSTANT,
+        depth: int = DEPTH,
+    ) -> None:
+        if not indexes or constant < 0 or depth < 1:
+            raise ConfigError("a hybrid index needs at least one index, constant >= 0 and depth >= 1")
+        self._corpus = Corpus.of(passages)
+        self._order = {passage_id: i for i, passage_id in enumerate(self._corpus.ids)}
+        self._indexes = tuple(indexes)
+        self.constant = constant
+        self.depth = depth
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return at most `k` hits per query, best first, with their fused score."""
+        check_request(queries, k)
+        results = []
+        for rankings in zip(*(index.search(queries, max(k, self.depth)) for index in self._indexes), strict=True):
+            scores: dict[str, float] = {}
+            for ranking in rankings:
+                for rank, hit in enumerate(ranking, start=1):
+                    scores[hit.id] = scores.get(hit.id, 0.0) + 1.0 / (self.constant + rank)
+            ranked = sorted(scores.items(), key=lambda entry: (-entry[1], self._order[entry[0]]))
+            results.append([Hit(passage_id, score) for passage_id, score in ranked[:k]])
+        return results
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over constant, depth and the fused indexes; a foreign index counts by its type."""
+        parts = [
+            index.fingerprint() if isinstance(index, FingerprintedIndex) else type(index).__qualname__
+            for index in self._indexes
+        ]
+        settings = {"constant": self.constant, "depth": self.depth}
+        return index_fingerprint("hybrid", settings, [self._corpus.fingerprint(), *parts])
+
+
+def build_hybrid(corpus: Corpus, indexes: Sequence[IndexChoice] = ("bm25", "dense"), **options: Any) -> HybridIndex:
+    """Build the parts, each with those of the options that it takes, and fuse them. Raises ConfigError."""
+    if isinstance(indexes, str):
+        raise ConfigError(f"indexes is a list of index names or objects, not the string {indexes!r}")
+    fusion = {key: options.pop(key) for key in ("constant", "depth") if key in options}
+    parts = []
+    used: set[str] = set()
+    for part in indexes:
+        accepted = index_options(part) if isinstance(part, str) and part != "hybrid" else frozenset[str]()
+        used |= accepted
+        parts.append(build_index(corpus, part, **{key: value for key, value in options.items() if key in accepted}))
+    if unused := sorted(set(options) - used):
+        raise ConfigError(f"options {unused} belong to no index among {list(indexes)!r}")
+    return HybridIndex(corpus, parts, **fusion)

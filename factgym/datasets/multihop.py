@@ -26,8 +26,7 @@ from typing import Any, TextIO
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.passage_files import read_passages
-from factgym.corpora.passage_layouts import Paragraph, TitleIds, paragraphs_of, title_of, with_metadata
+from factgym.corpora.passage_files import Paragraph, TitleIds, paragraphs_of, read_passages, title_of, with_metadata
 from factgym.corpora.rows import Row, read_rows, stem_of, type_name
 from factgym.corpora.text import find_quote
 from factgym.datasets.base import DataSet, FrozenRecord, Layout, Records, by_name, check_benchmark, locate_file

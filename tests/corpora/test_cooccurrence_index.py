@@ -308,7 +308,7 @@ def test_a_child_process_forked_while_numba_loads_counts_in_numpy(monkeypatch: p
 def test_open_counter_names_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     opened: list[tuple[str, dict[str, object]]] = []
     monkeypatch.setattr(
-        "factgym.corpora.cooccurrence.index.open_infinigram",
+        "factgym.corpora.cooccurrence.index.InfinigramCounter",
         lambda path, **options: opened.append((path, options)) or memory_index([]),
     )
     open_counter("infini-gram:some/where", window=9)

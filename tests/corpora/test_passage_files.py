@@ -21,8 +21,7 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.bm25 import Bm25sIndex
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError, shards
 from factgym.corpora.index import build_index
-from factgym.corpora.passage_files import StoredCorpus, iter_passages, read_passages
-from factgym.corpora.passage_layouts import LAYOUTS
+from factgym.corpora.passage_files import LAYOUTS, StoredCorpus, iter_passages, read_passages
 from factgym.corpora.rows import read_rows, stem_of
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

@@ -1,7 +1,6 @@
 """Query engines: the counting rules in NumPy, and the choice, loading and parallel execution of the compiled kernels.
 
-The package's docstring defines the semantics: `count_chained` is "infini-gram", `count_windowed` is "window". Both
-engines give the same counts. With numba on disk and its cache warm the kernels load in most of a second, without the
+The package's docstring defines the semantics. Both engines give the same counts. With numba on disk and its cache warm the kernels load in most of a second, without the
 cache in several. That happens in a thread while NumPy counts, so that the first query does not wait.
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
@@ -45,6 +44,14 @@ _FIRST_CHUNK = 512
 """Anchors of the first chunk of a bounded count: fewer cost as much."""
 
 
+class CountRules(NamedTuple):
+    """Semantics and limit of a count. chained: "infini-gram", else "window"."""
+
+    window: int
+    chained: bool
+    limit: int = NO_LIMIT
+
+
 def position_chunks(postings: PostingList, size: int, first: int = NO_LIMIT) -> Iterator[I64]:
     """Yield the list's positions, about `size` at a time; `first` in the first chunk, doubled in each further one."""
     max_blocks = max(1, size // BLOCK)
@@ -77,41 +84,24 @@ def contains(postings: PostingList, points: I64) -> NDArray[np.bool_]:
     return mask
 
 
-def count_chained(
+def count_lists(
     lists: Sequence[PostingList],
     separators: PostingList,
-    window: int,
+    rules: CountRules,
     chunk: int = ANCHOR_CHUNK,
-    limit: int = NO_LIMIT,
 ) -> int:
-    """Count under "infini-gram", up to `limit`; `lists` by ascending frequency."""
+    """Count an AND of clauses, up to the limit.
+
+    lists: by ascending frequency; under "window" each without repeated positions.
+    """
     if len(lists) == 1:
-        return min(lists[0].frequency, limit)
-    chunks = position_chunks(lists[0], chunk, max(limit, _FIRST_CHUNK))
-    return _sum_up_to(limit, (_count_spans(anchors, lists[1:], separators, window) for anchors in chunks))
-
-
-def count_windowed(
-    lists: Sequence[PostingList],
-    separators: PostingList,
-    window: int,
-    chunk: int = ANCHOR_CHUNK,
-    limit: int = NO_LIMIT,
-) -> int:
-    """Count under "window", up to `limit`; `lists` by ascending frequency, each without repeated positions."""
-    if len(lists) == 1:
-        return min(lists[0].frequency, limit)
-    chunks = position_chunks(lists[0], chunk, max(limit, _FIRST_CHUNK))
-    return _sum_up_to(limit, (_count_windows(anchors, lists[1:], separators, window) for anchors in chunks))
-
-
-def _sum_up_to(limit: int, counts: Iterable[int]) -> int:
-    """Return the smaller of `limit` and the sum, without taking more counts than necessary."""
+        return min(lists[0].frequency, rules.limit)
+    count = _count_spans if rules.chained else _count_windows
     total = 0
-    for count in counts:
-        total += count
-        if total >= limit:
-            return limit
+    for anchors in position_chunks(lists[0], chunk, max(rules.limit, _FIRST_CHUNK)):
+        total += count(anchors, lists[1:], separators, rules.window)
+        if total >= rules.limit:
+            return rules.limit
     return total
 
 
@@ -208,11 +198,6 @@ class LazyModule:
         """Whether it has started and not ended."""
         return self._thread is not None and self.module is None and self.failure is None
 
-    def abandon(self, reason: str) -> None:
-        """Never load it."""
-        self._lock = threading.Lock()
-        self.failure = self.failure or RuntimeError(reason)
-
     def wait(self, seconds: float | None = None) -> None:
         """Wait until loading has ended, up to `seconds`."""
         if self._thread is not None:
@@ -231,11 +216,12 @@ text_module = LazyModule("factgym.corpora.cooccurrence.kernel_text")
 
 
 def _after_fork(modules: Sequence[LazyModule] = _lazy_modules) -> None:
-    """In a child process, abandon modules: a thread that was loading one does not exist there."""
+    """In a child process, give modules up: a thread that was loading one does not exist there."""
     if any(module.is_loading for module in modules):
         for module in modules:
             if module.module is None:
-                module.abandon("the process was forked while numba was loading")
+                module._lock = threading.Lock()
+                module.failure = module.failure or RuntimeError("the process was forked while numba was loading")
 
 
 if hasattr(os, "register_at_fork"):
@@ -300,48 +286,31 @@ class Batch(NamedTuple):
     """Lists that are not in the index."""
 
 
-class CountRules(NamedTuple):
-    """Semantics and limit of a batch."""
-
-    window: int
-    chained: bool
-    limit: int = NO_LIMIT
-
-
 def run_batch(kernels: Any, store: Store, separators: I64, batch: Batch, rules: CountRules, threads: int) -> I64:
     """Count a batch by the kernels; -1 for a query that meets damage.
 
     Costly queries are split between threads: each part has some of the anchors, and the parts' counts are added.
     """
-    if threads == 1:
-        return _run(kernels, store, separators, batch, rules, None, 1)
-    costs = np.minimum(np.minimum.reduceat(batch.rows[:, 3], batch.starts[:-1]), _ANCHORS_PER_HIT * rules.limit)
-    split = _split_costly(batch, costs)
-    if split is None:
-        return _run(kernels, store, separators, batch, rules, costs, threads)
-    parts, owners = split
-    part_costs = costs[owners] // np.bincount(owners)[owners]
-    counts = _run(kernels, store, separators, parts, rules, part_costs, threads)
-    first_parts = np.searchsorted(owners, np.arange(len(costs)))
-    sums = np.minimum(np.add.reduceat(counts, first_parts), rules.limit)
-    return np.where(np.minimum.reduceat(counts, first_parts) < 0, -1, sums)
-
-
-def _run(
-    kernels: Any, store: Store, separators: I64, batch: Batch, rules: CountRules, costs: I64 | None, threads: int
-) -> I64:
-    """costs: of each query; None for one thread."""
-    counts = np.zeros(len(batch.starts) - 1, np.int64)
+    split = costs = None
+    if threads > 1:
+        rarest = np.minimum.reduceat(batch.rows[:, 3], batch.starts[:-1])
+        costs = np.minimum(rarest, _ANCHORS_PER_HIT * rules.limit)
+        split = _split_costly(batch, costs)
+    parts = batch if split is None else split[0]
+    counts = np.zeros(len(parts.starts) - 1, np.int64)
     arrays = (store.firsts, store.offsets, store.data)
 
     def count(span: tuple[int, int]) -> None:
-        kernels.count_batch(arrays, batch.derived, batch.rows, batch.starts, separators, *rules, *span, counts)
+        kernels.count_batch(arrays, parts.derived, parts.rows, parts.starts, separators, *rules, *span, counts)
 
-    if costs is None:
-        count((0, len(counts)))
-    else:
-        _run_in_threads(count, costs, threads)
-    return counts
+    if split is None or costs is None:
+        _run_in_threads(count, costs, len(counts), threads)
+        return counts
+    owners = split[1]
+    _run_in_threads(count, costs[owners] // np.bincount(owners)[owners], len(counts), threads)
+    first_parts = np.searchsorted(owners, np.arange(len(costs)))
+    sums = np.minimum(np.add.reduceat(counts, first_parts), rules.limit)
+    return np.where(np.minimum.reduceat(counts, first_parts) < 0, -1, sums)
 
 
 def _split_costly(batch: Batch, costs: I64) -> tuple[Batch, I64] | None:
@@ -357,24 +326,20 @@ def _split_costly(batch: Batch, costs: I64) -> tuple[Batch, I64] | None:
     owners: list[int] = []
     for query, count in enumerate(part_counts.tolist()):
         query_rows = batch.rows[starts[query] : starts[query + 1]]
-        parts = _split_query(query_rows, count) if count > 1 else [query_rows]
-        rows.extend(parts)
-        owners.extend([query] * len(parts))
+        if count < 2:
+            rows.append(query_rows)
+            owners.append(query)
+            continue
+        anchor_row = int(query_rows[:, 3].argmin())
+        start, end, tail = query_rows[anchor_row, :3].tolist()
+        edges = np.linspace(start, end, min(count, end - start) + 1).astype(np.int64).tolist()
+        for low, high in itertools.pairwise(edges):
+            part = query_rows.copy()
+            part[anchor_row, :3] = low, high, tail if high == end else BLOCK
+            rows.append(part)
+            owners.append(query)
     lengths = [0, *map(len, rows)]
     return Batch(np.concatenate(rows), np.cumsum(lengths), batch.derived), np.array(owners, np.int64)
-
-
-def _split_query(rows: I64, count: int) -> list[I64]:
-    """Return copies of a query's rows, each with some blocks of the anchors."""
-    anchor_row = int(rows[:, 3].argmin())
-    start, end, tail = rows[anchor_row, :3].tolist()
-    edges = np.linspace(start, end, min(count, end - start) + 1).astype(np.int64).tolist()
-    parts: list[I64] = []
-    for low, high in itertools.pairwise(edges):
-        part = rows.copy()
-        part[anchor_row, :3] = low, high, tail if high == end else BLOCK
-        parts.append(part)
-    return parts
 
 
 def run_phrases(kernels: Any, store: Store, rows: I64, starts: I64, threads: int) -> tuple[NDArray[np.uint32], I64]:
@@ -390,20 +355,20 @@ def run_phrases(kernels: Any, store: Store, rows: I64, starts: I64, threads: int
     def find(span: tuple[int, int]) -> None:
         kernels.find_phrases(arrays, rows, starts, *span, offsets, positions, counts)
 
-    _run_in_threads(find, rarest, threads)
+    _run_in_threads(find, rarest, len(rarest), threads)
     spans = zip(offsets.tolist(), np.maximum(counts, 0).tolist(), strict=True)
     return np.concatenate([positions[offset : offset + count] for offset, count in spans]), counts
 
 
-def _run_in_threads(work: Callable[[tuple[int, int]], None], costs: I64, threads: int) -> None:
-    """Call `work` on spans of [0, len(costs)) of about equal cost, in threads where that pays."""
-    if threads == 1 or len(costs) == 1 or int(costs.sum()) < _MIN_PARALLEL_COST:
-        work((0, len(costs)))
+def _run_in_threads(work: Callable[[tuple[int, int]], None], costs: I64 | None, size: int, threads: int) -> None:
+    """Call `work` on spans of [0, size) of about equal cost, in threads where that pays."""
+    if costs is None or threads == 1 or size == 1 or int(costs.sum()) < _MIN_PARALLEL_COST:
+        work((0, size))
         return
     sums = np.cumsum(costs + _QUERY_COST)
     shares = threads * _SHARES_PER_THREAD
     edges = np.searchsorted(sums, np.arange(1, shares) * (sums[-1] / shares))
-    bounds = np.unique(np.concatenate([[0], edges, [len(costs)]])).tolist()
+    bounds = np.unique(np.concatenate([[0], edges, [size]])).tolist()
     spans = iter(list(itertools.pairwise(bounds)))
 
     def work_off() -> None:
@@ -411,7 +376,7 @@ def _run_in_threads(work: Callable[[tuple[int, int]], None], costs: I64, threads
             work(span)
 
     with ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(work_off) for _ in range(threads - 1)]
+        futures = [pool.submit(work_off) for _ in range(threads - 1)]
         work_off()
-    for other in others:
-        other.result()
+    for future in futures:
+        future.result()

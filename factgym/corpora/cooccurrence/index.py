@@ -6,8 +6,9 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.tasks import Immutable
 from factgym.corpora.cooccurrence.clauses import DAMAGED, ClauseIndex, ClauseKey
 from factgym.corpora.cooccurrence.engine import (
     ANCHOR_BYTES,
@@ -23,12 +25,11 @@ from factgym.corpora.cooccurrence.engine import (
     Batch,
     CountRules,
     Engine,
-    count_chained,
-    count_windowed,
+    count_lists,
     counting_kernels,
     run_batch,
 )
-from factgym.corpora.cooccurrence.infinigram import open_infinigram
+from factgym.corpora.cooccurrence.infinigram import InfinigramCounter
 from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, start_preload, touch_pages
 from factgym.corpora.cooccurrence.tokenizer import Case
 
@@ -72,7 +73,7 @@ class CountDetail:
     over_cap: bool
 
 
-class CooccurrenceIndex:
+class CooccurrenceIndex(Immutable):
     """An immutable index; safe in threads. `open_index` opens a file, `memory_index` builds one in memory."""
 
     def __init__(
@@ -99,7 +100,14 @@ class CooccurrenceIndex:
             "threads": threads,
             "preload": preload,
         }
-        _check_options(self._options)
+        for name, choices in (("semantics", get_args(Semantics)), ("engine", get_args(Engine))):
+            choice = self._options[name]
+            if choice not in choices:
+                hint = did_you_mean(choice, choices)
+                raise ConfigError(f"{name} is one of {', '.join(choices)}, not {choice!r}.{hint}")
+        for name in ("window", "max_frequency", "memory_mb", "threads"):
+            if (number := self._options[name]) is not None and number < 1:
+                raise ConfigError(f"{name} is at least 1, not {number!r}")
         if path is not None:
             start_preload(store.arrays(), preload)
         self._window = window
@@ -200,9 +208,9 @@ class CooccurrenceIndex:
         clauses = sorted(map(self._clauses.clause, cnf), key=lambda clause: clause.frequency)
         if not clauses[0].frequency:
             return 0
-        count = count_chained if self._chained else count_windowed
+        rules = CountRules(self._window, self._chained, limit)
         try:
-            return count([clause.postings for clause in clauses], self._separators, self._window, self._chunk, limit)
+            return count_lists([clause.postings for clause in clauses], self._separators, rules, self._chunk)
         except IndexError:
             raise DataError(f"{self._path}: {DAMAGED}") from None
 
@@ -238,20 +246,9 @@ class CooccurrenceIndex:
         return hashlib.sha256(json.dumps(record).encode()).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        path = None if self._path is None else str(self._path)
-        return _reopen, (path, None if path else self._store, dict(self._options))
-
-    def __copy__(self) -> CooccurrenceIndex:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CooccurrenceIndex:
-        return self
-
-
-def _reopen(path: str | None, store: Store | None, options: dict[str, Any]) -> CooccurrenceIndex:
-    if store is None:
-        return open_index(path or "", **options)
-    return CooccurrenceIndex(store, **options)
+        if self._path is None:
+            return partial(CooccurrenceIndex, **self._options), (self._store,)
+        return partial(open_index, **self._options), (str(self._path),)
 
 
 def _sorted_words(words: Sequence[str]) -> tuple[str, ...]:
@@ -262,17 +259,6 @@ def _check_types(queries: Iterable[Sequence[Any]]) -> None:
     for words in queries:
         if isinstance(words, str):
             raise ConfigError(f"a query is a list of words: write [{words[:40]!r}], not a bare string")
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    for name, choices in (("semantics", get_args(Semantics)), ("engine", get_args(Engine))):
-        value = options[name]
-        if value not in choices:
-            raise ConfigError(f"{name} is one of {', '.join(choices)}, not {value!r}.{did_you_mean(value, choices)}")
-    for name in ("window", "max_frequency", "memory_mb", "threads"):
-        value = options[name]
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} is at least 1, not {value!r}")
 
 
 def memory_index(texts: Iterable[str], *, case: Case = "keep", **options: Any) -> CooccurrenceIndex:
@@ -299,5 +285,5 @@ def open_index(path: str | Path, *, verify: bool = False, **options: Any) -> Coo
 def open_counter(path: str | Path, **options: Any) -> Counter:
     """Open `"PATH"` (an index of this package) or `"infini-gram:PATH"` (one of that engine)."""
     if isinstance(path, str) and path.startswith(ENGINE_PREFIX):
-        return open_infinigram(path.removeprefix(ENGINE_PREFIX), **options)
+        return InfinigramCounter(path.removeprefix(ENGINE_PREFIX), **options)
     return open_index(path, **options)

@@ -1,6 +1,6 @@
 """Counts of an index of the `infini-gram` package (Liu et al., 2024) behind the same protocol, to repeat the paper's.
 
-    counter = open_infinigram("v4_wikipedia_llama", tokenizer="Llama-2-7b-hf")     # a published index
+    counter = InfinigramCounter("v4_wikipedia_llama", tokenizer="Llama-2-7b-hf")     # a published index
     counter.count(["Philadelphia", "Flyers", "Stanley", "Cup"])
 
 An index over a language model's tokens needs that model's tokenizer, from a folder or a `tokenizer.json`; nothing is
@@ -26,9 +26,10 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,21 +54,6 @@ _CHECKED_OFFSETS = 16
 _TOKENIZER_EXTRA = "local"
 _SPACE_MARKS = ("\u2581", "\u0120", " ")
 _EOS_NAMES = ("</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]")
-
-
-class WordEncoder(Protocol):
-    """Encodes words as tokens of an index."""
-
-    eos: int
-    vocabulary_size: int
-
-    def encode(self, word: str) -> list[int] | None:
-        """Return the tokens of a word; None if it has none in the vocabulary."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """Return the encoder's entries of a manifest."""
-        ...
 
 
 class InfinigramCounter:
@@ -106,21 +92,36 @@ class InfinigramCounter:
             raise ConfigError(f"max_frequency ({max_frequency}) and threads ({threads}) must be at least 1")
         self.path, self.window, self.max_frequency = Path(path), window, max_frequency
         self.threads = threads or os.cpu_count() or 1
-        self._options = {
-            "tokenizer": tokenizer,
-            "window": window,
-            "max_frequency": max_frequency,
-            "threads": threads,
-            "drop_leading": drop_leading,
-            "eos_token_id": eos_token_id,
-            "load_to_ram": load_to_ram,
-        }
+        self._reopen = partial(
+            InfinigramCounter,
+            tokenizer=tokenizer,
+            window=window,
+            max_frequency=max_frequency,
+            threads=threads,
+            drop_leading=drop_leading,
+            eos_token_id=eos_token_id,
+            load_to_ram=load_to_ram,
+        )
         try:
             engine = import_module("infini_gram.engine").InfiniGramEngine
         except ImportError:
             raise MissingExtraError("an infini-gram index", "infini-gram") from None
         self.shards = read_shards(self.path)
-        self._encoder = _open_encoder(self.path, self.shards, tokenizer, drop_leading, eos_token_id)
+        self._encoder: VocabularyEncoder | ModelEncoder
+        if tokenizer is not None:
+            self._encoder = ModelEncoder(tokenizer, drop_leading, eos_token_id)
+            if self._encoder.vocabulary_size > (limit := 1 << (8 * self.shards.width)):
+                raise ConfigError(
+                    f"the tokenizer has {self._encoder.vocabulary_size:,} tokens and the index room for {limit:,}: it was "
+                    "made with another one"
+                )
+        elif (self.path / WORDS).is_file():
+            self._encoder = read_vocabulary(self.path, self.shards)
+        else:
+            raise ConfigError(
+                f"{self.path} holds an index over the tokens of a language model: name the tokenizer that it was made "
+                "with (tokenizer=PATH, a folder or a tokenizer.json), or write an index over words."
+            )
         self._engine = engine(
             index_dir=str(self.path),
             eos_token_id=self._encoder.eos,
@@ -130,7 +131,7 @@ class InfinigramCounter:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (str(self.path), self._options)
+        return self._reopen, (str(self.path),)
 
     @property
     def tokens(self) -> int:
@@ -198,15 +199,6 @@ class InfinigramCounter:
         return hashlib.sha256((self.shards.digest + json.dumps(settings, sort_keys=True)).encode()).hexdigest()
 
 
-def open_infinigram(path: str | Path, **options: Any) -> InfinigramCounter:
-    """Open an infini-gram index; options as for `InfinigramCounter`."""
-    return InfinigramCounter(path, **options)
-
-
-def _reopen(path: str, options: dict[str, Any]) -> InfinigramCounter:
-    return InfinigramCounter(path, **options)
-
-
 def _non_empty(words: Sequence[Any]) -> Sequence[Any]:
     if isinstance(words, str):
         raise ConfigError(f"a query is a list of words, not the string {words[:40]!r}")
@@ -219,25 +211,6 @@ def _result_count(result: dict[str, Any]) -> int:
     if "error" in result:
         raise DataError(f"infini-gram refuses the query: {str(result['error'])[:200]}")
     return int(result["count"])
-
-
-def _open_encoder(
-    path: Path, shards: Shards, tokenizer: str | Path | None, drop_leading: int | None, eos: int | None
-) -> WordEncoder:
-    if tokenizer is not None:
-        model = ModelEncoder(tokenizer, drop_leading, eos)
-        if model.vocabulary_size > (limit := 1 << (8 * shards.width)):
-            raise ConfigError(
-                f"the tokenizer has {model.vocabulary_size:,} tokens and the index room for {limit:,}: it was made with "
-                "another one"
-            )
-        return model
-    if not (path / WORDS).is_file():
-        raise ConfigError(
-            f"{path} holds an index over the tokens of a language model: name the tokenizer that it was made "
-            "with (tokenizer=PATH, a folder or a tokenizer.json), or write an index over words."
-        )
-    return _read_words(path, shards)
 
 
 # Files of an index
@@ -303,14 +276,12 @@ def _token_width(folder: Path, n: int) -> int:
     checked = [*map(int, offsets[:_CHECKED_OFFSETS]), int(offsets[-1])]
     with (folder / f"tokenized.{n}").open("rb") as file:
         valid = checked[-1] < tokens and checked[0] == 0
-        if not valid or not all(_has_separator(file, start, widths[0]) for start in checked):
+        for start in checked:
+            file.seek(start)
+            valid = valid and file.read(widths[0]) == b"\xff" * widths[0]
+        if not valid:
             raise DataError(f"{folder}: offset.{n} does not say where the documents of tokenized.{n} begin.")
     return widths[0]
-
-
-def _has_separator(file: BinaryIO, start: int, width: int) -> bool:
-    file.seek(start)
-    return file.read(width) == b"\xff" * width
 
 
 # Encoders
@@ -335,7 +306,7 @@ class VocabularyEncoder:
         return {"tokens_are": "words", "case": self._case, "vocabulary": self.eos, "words_sha256": self._digest}
 
 
-def _read_words(folder: Path, shards: Shards) -> VocabularyEncoder:
+def read_vocabulary(folder: Path, shards: Shards) -> VocabularyEncoder:
     """Read the words of an index over words; DataError if they do not match it."""
     try:
         listing = json.loads((folder / LISTING).read_text("utf-8"))
@@ -366,7 +337,12 @@ class ModelEncoder:
         self._digest = hashlib.sha256(self._tokenizer.to_str().encode()).hexdigest()
         self.vocabulary_size = int(self._tokenizer.get_vocab_size(with_added_tokens=True))
         self._space = "" if self._marks_space("a") or not self._marks_space(" a") else " "
-        self.eos = self._find_eos() if eos is None else eos
+        if eos is None:
+            ids = (self._tokenizer.token_to_id(name) for name in _EOS_NAMES)
+            eos = next((int(id_) for id_ in ids if id_ is not None), None)
+        if eos is None:
+            raise ConfigError("the tokenizer names no end-of-text token: give eos_token_id")
+        self.eos = eos
         if not 0 <= self.eos < self.vocabulary_size:
             raise ConfigError(
                 f"eos_token_id is {self.eos}; the vocabulary of {path} has {self.vocabulary_size:,} tokens"
@@ -393,13 +369,6 @@ class ModelEncoder:
     def _marks_space(self, text: str) -> bool:
         tokens = self._tokenizer.encode(text, add_special_tokens=False).tokens
         return bool(tokens) and tokens[0].startswith(_SPACE_MARKS)
-
-    def _find_eos(self) -> int:
-        for name in _EOS_NAMES:
-            token = self._tokenizer.token_to_id(name)
-            if token is not None:
-                return int(token)
-        raise ConfigError("the tokenizer names no end-of-text token: give eos_token_id")
 
 
 def _load_tokenizer(path: Path) -> Any:
