@@ -98,7 +98,7 @@ class SmallBM25(_Bm25Base):
             for i, weight in weights.get(word) or self._weigh(word):
                 scores[i] = scores.get(i, 0.0) + weight
         ids = self._ids
-        ranked = sorted(scores.items(), key=_by_score)
+        ranked = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
         return [Hit(ids[i], score) for i, score in ranked[:k]]
 
     def _weigh(self, word: str) -> list[tuple[int, float]]:
@@ -115,10 +115,6 @@ class SmallBM25(_Bm25Base):
 
 def _idf(frequency: int, total: int) -> float:
     return math.log(1 + (total - frequency + 0.5) / (frequency + 0.5))
-
-
-def _by_score(entry: tuple[int, float]) -> tuple[float, int]:
-    return -entry[1], entry[0]
 
 
 class Bm25sIndex(_Bm25Base):

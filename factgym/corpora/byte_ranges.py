@@ -76,7 +76,12 @@ def read_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bool
                 yield from ((chunk, True) for chunk in _chunks(decompressed))
         else:
             with file.open("rb") as plain:
-                yield from _plain_chunks(plain, byte_range)
+                plain.seek(byte_range.start)
+                remaining = byte_range.end - byte_range.start
+                while remaining > 0 and (chunk := plain.read(min(CHUNK, remaining))):
+                    remaining -= len(chunk)
+                    yield chunk, True
+                yield from ((chunk, False) for chunk in _chunks(plain))
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise _unreadable(file, error) from None
 
@@ -84,15 +89,6 @@ def read_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bool
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     while chunk := file.read(CHUNK):
         yield chunk
-
-
-def _plain_chunks(file: IO[bytes], byte_range: ByteRange) -> Iterator[tuple[bytes, bool]]:
-    file.seek(byte_range.start)
-    remaining = byte_range.end - byte_range.start
-    while remaining > 0 and (chunk := file.read(min(CHUNK, remaining))):
-        remaining -= len(chunk)
-        yield chunk, True
-    yield from ((chunk, False) for chunk in _chunks(file))
 
 
 def _bzip2_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bool]]:
@@ -138,28 +134,28 @@ def read_lines(file: Path, name: str, byte_range: ByteRange, limit: int) -> Iter
     """Yield the lines that begin in a range, without their ends. DataError for one of more than `limit` bytes."""
     if not byte_range.at_start:  # the previous byte shows whether a line begins at the range's start
         byte_range = replace(byte_range, start=byte_range.start - 1)
-        rest: bytes | None = None
+        incomplete: bytes | None = None
     else:
-        rest = b""
+        incomplete = b""
     for chunk, is_own in read_chunks(file, byte_range):
         if not is_own:
-            if not rest:
+            if not incomplete:
                 return
             end, newline, _ = chunk.partition(b"\n")
-            rest += end
+            incomplete += end
             if newline:
                 break
         else:
-            if rest is None:
+            if incomplete is None:
                 _, newline, chunk = chunk.partition(b"\n")
-                rest = b"" if newline else None
-            if rest is not None:
-                *lines, rest = (rest + chunk).split(b"\n")
+                incomplete = b"" if newline else None
+            if incomplete is not None:
+                *lines, incomplete = (incomplete + chunk).split(b"\n")
                 yield from lines
-        if rest is not None and len(rest) > limit:
+        if incomplete is not None and len(incomplete) > limit:
             raise DataError(f"{name}: a line has more than {limit:,} bytes. Is it one document a line?")
-    if rest:
-        yield rest
+    if incomplete:
+        yield incomplete
 
 
 def read_pages(file: Path, name: str, byte_range: ByteRange, limit: int) -> Iterator[bytes]:

@@ -54,11 +54,29 @@ def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MA
     table = passage_sentences(passage)
     if not table:
         return ""
-    chosen = _choose(table, weights, max_chars)
-    if chosen:
-        return _render(table, chosen)
-    best = _ranked(table, weights)[0]
-    return _window(table, best, weights, max_chars)
+    ranked = []
+    for i, sentence in enumerate(table):
+        score = 0.0
+        for word in weights:  # no sum(): its rounding differs between versions of Python
+            score += weights[word] if word in sentence.terms else 0.0
+        if score > 0.0:
+            ranked.append((-score, i))
+    order = [i for _, i in sorted(ranked)] or list(range(len(table)))
+    budget = max_chars - _MARKS
+    if len(table[order[0]].text) > budget:
+        return _window(table, order[0], weights, budget)
+    # Greedy by rank: every sentence that still fits, with room for the mark of a gap before it.
+    chosen: list[int] = []
+    for i in order:
+        need = len(table[i].text) + (_MARKS - 1 if chosen else 0)
+        if need <= budget:
+            chosen.append(i)
+            budget -= need
+    chosen.sort()
+    parts = [_CUT] if chosen[0] > 0 else []
+    for i, following in zip(chosen, [*chosen[1:], len(table)], strict=True):
+        parts += [table[i].text, _CUT] if following > i + 1 else [table[i].text]
+    return " ".join(parts)
 
 
 @lru_cache(maxsize=_CACHED_PASSAGES)
@@ -71,48 +89,11 @@ def passage_sentences(passage: Passage) -> tuple[Sentence, ...]:
     )
 
 
-def _ranked(table: Sequence[Sentence], weights: Mapping[str, float]) -> list[int]:
-    """Rank the sentences that overlap, best first, equal ones in text order; all of them in text order if none does."""
-    scored = []
-    for i, sentence in enumerate(table):
-        score = 0.0
-        for word in weights:
-            if word in sentence.terms:
-                score += weights[word]
-        if score > 0.0:
-            scored.append((-score, i))
-    return [i for _, i in sorted(scored)] or list(range(len(table)))
-
-
-def _choose(table: Sequence[Sentence], weights: Mapping[str, float], max_chars: int) -> list[int]:
-    """Choose the best sentences that fit together, in text order; none when the best one alone is too long."""
-    budget = max_chars - _MARKS
-    chosen: list[int] = []
-    for i in _ranked(table, weights):
-        need = len(table[i].text) + (_MARKS - 1 if chosen else 0)
-        if need <= budget:
-            chosen.append(i)
-            budget -= need
-        elif not chosen:
-            break
-    return sorted(chosen)
-
-
-def _render(table: Sequence[Sentence], chosen: Sequence[int]) -> str:
-    parts = [_CUT] if chosen[0] > 0 else []
-    for i, following in zip(chosen, [*chosen[1:], len(table)], strict=True):
-        parts.append(table[i].text)
-        if following > i + 1:
-            parts.append(_CUT)
-    return " ".join(parts)
-
-
-def _window(table: Sequence[Sentence], best: int, weights: Mapping[str, float], max_chars: int) -> str:
+def _window(table: Sequence[Sentence], best: int, weights: Mapping[str, float], budget: int) -> str:
     """Return a span of one long sentence, cut between words, that begins shortly before its first query term."""
     text = table[best].text
     lowered = text.lower()
     first = min((at for at in (lowered.find(word) for word in weights) if at >= 0), default=0)
-    budget = max_chars - _MARKS
     start = max(0, min(first - budget // 4, len(text) - budget))
     if start:
         start = text.find(" ", start - 1, max(first, start)) + 1 or start

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -40,8 +41,8 @@ class Corpus(Immutable):
         self._by_id = {passage.id: passage for passage in self._passages}
         self._fingerprint = ""
         if len(self._by_id) != len(self._passages):
-            seen: set[str] = set()
-            repeated = next(p.id for p in self._passages if p.id in seen or seen.add(p.id))  # type: ignore[func-returns-value]
+            counts = Counter(passage.id for passage in self._passages)
+            repeated = next(id_ for id_, count in counts.items() if count > 1)
             raise DataError(f"two passages share the id {repeated!r}: ids are unique in a corpus")
 
     @classmethod
@@ -99,8 +100,12 @@ def shards(corpus: Corpus, held_out: float, seed: int = 0) -> tuple[tuple[str, .
     """
     if not 0 < held_out < 1:
         raise ConfigError(f"held_out is a share above 0 and below 1, not {held_out!r}")
+    # The first 8 bytes of a SHA-256 are a uniform number below 2^64.
     bound = int(held_out * 2**64)
-    held_out_ids = tuple(id_ for id_ in corpus.ids if _hash64(f"factgym shard {seed} {id_}") < bound)
+    texts = {id_: f"factgym shard {seed} {id_}".encode("utf-8", "replace") for id_ in corpus.ids}
+    held_out_ids = tuple(
+        id_ for id_, text in texts.items() if int.from_bytes(hashlib.sha256(text).digest()[:8], "big") < bound
+    )
     excluded = frozenset(held_out_ids)
     training_ids = tuple(id_ for id_ in corpus.ids if id_ not in excluded)
     if not held_out_ids or not training_ids:
@@ -109,7 +114,3 @@ def shards(corpus: Corpus, held_out: float, seed: int = 0) -> tuple[tuple[str, .
             f" {len(held_out_ids):,} held out: both need some. Change the share or give more documents."
         )
     return training_ids, held_out_ids
-
-
-def _hash64(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big")

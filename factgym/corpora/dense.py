@@ -120,7 +120,15 @@ class Encoder(Immutable):
         """The model in a fingerprint: its name, a digest of its folder, or the type of an object."""
         if not isinstance(self.source, str):
             return f"object:{type(self.source).__module__}.{type(self.source).__qualname__}"
-        return _folder_digest(Path(self.source)) if Path(self.source).is_dir() else self.source
+        folder = Path(self.source)
+        if not folder.is_dir():
+            return self.source
+        digest = hashlib.sha256()
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            digest.update(json.dumps([path.relative_to(folder).as_posix(), path.stat().st_size]).encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return f"folder:{digest.hexdigest()}"
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of queries, of the first `MAX_QUERY_CHARS` characters of each."""
@@ -185,15 +193,6 @@ def _pools_mean(model: Any) -> bool:
     return False
 
 
-def _folder_digest(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(json.dumps([path.relative_to(folder).as_posix(), path.stat().st_size]).encode())
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return f"folder:{digest.hexdigest()}"
-
-
 class DenseIndex(Immutable):
     """Inner-product search over passage vectors, exact. Build cost is that of encoding every passage once.
 
@@ -237,17 +236,16 @@ class DenseIndex(Immutable):
         vectors = self._encoder.queries([queries[i] for i in nonblank])
         scores, rows = self._faiss.search(vectors, min(k + _SPARE, len(self._ids)))
         for i, query_scores, query_rows in zip(nonblank, scores, rows, strict=True):
-            results[i] = self._hits(query_scores, query_rows)[:k]
+            rounded = zip(
+                (-round(float(score), SCORE_DIGITS) for score in query_scores), query_rows.tolist(), strict=True
+            )
+            results[i] = [Hit(self._ids[row], -score) for score, row in sorted(rounded)[:k]]
         return results
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus, preset and encoder (a local model folder counts by its content)."""
         settings = {"preset": asdict(self._encoder.preset), "encoder": self._encoder.name}
         return index_fingerprint("dense", settings, [self._corpus.fingerprint()])
-
-    def _hits(self, scores: Vectors, rows: NDArray[np.int64]) -> list[Hit]:
-        ranked = sorted((-round(float(s), SCORE_DIGITS), int(row)) for s, row in zip(scores, rows, strict=True))
-        return [Hit(self._ids[row], -score) for score, row in ranked]
 
 
 def build_dense(corpus: Corpus, encoder: Any = None, vectors: Vectors | None = None, **options: Any) -> DenseIndex:

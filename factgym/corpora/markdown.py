@@ -161,9 +161,11 @@ class _BlockBuilder:
         if not self._header:
             self._header = cells
             return
-        named = [f"{name}: {cell}" if name else cell for name, cell in zip(self._header, cells, strict=False) if cell]
-        if named:
-            self._paragraphs.append("- " + "; ".join(named))
+        labelled = [
+            f"{name}: {cell}" if name else cell for name, cell in zip(self._header, cells, strict=False) if cell
+        ]
+        if labelled:
+            self._paragraphs.append("- " + "; ".join(labelled))
 
     def close_block(self) -> None:
         """End the block under the current heading."""

@@ -303,15 +303,6 @@ def _flashrag(row: Row) -> Iterator[Draft]:
     yield Draft(_own_id(row), title_of(title, row), (text if newline else contents).strip())
 
 
-def _title_text(row: Row) -> Iterator[Draft]:
-    yield Draft(_own_id(row), title_of(row.values.get("title"), row), text_of(row.values["text"], row))
-
-
-def _contexts(row: Row) -> Iterator[Draft]:
-    for paragraph in paragraphs_of(row):
-        yield Draft("", paragraph.title, paragraph.text, is_shared=True)
-
-
 def _squad(row: Row) -> Iterator[Draft]:
     articles = row.values.get("data", [row.values])
     for article in articles if isinstance(articles, list) else [articles]:
@@ -351,9 +342,16 @@ _LAYOUTS = (
         "contexts",
         " or ".join(_PARAGRAPHS),
         lambda row: any(key in with_metadata(row).values for key in _PARAGRAPHS),
-        _contexts,
+        lambda row: (Draft("", part.title, part.text, is_shared=True) for part in paragraphs_of(row)),
     ),
-    PassageLayout("title-text", "title, text", lambda row: "text" in row.values, _title_text),
+    PassageLayout(
+        "title-text",
+        "title, text",
+        lambda row: "text" in row.values,
+        lambda row: iter(
+            [Draft(_own_id(row), title_of(row.values.get("title"), row), text_of(row.values["text"], row))]
+        ),
+    ),
 )
 LAYOUTS: Mapping[str, PassageLayout] = MappingProxyType({layout.name: layout for layout in _LAYOUTS})
 """Layouts by name, in the order in which "auto" tries them."""

@@ -41,14 +41,6 @@ class Block:
     paragraphs: tuple[str, ...]
 
 
-def _is_wrapped(lines: list[str]) -> bool:
-    """Whether lines are broken at a fixed width: most of them near one length, none far beyond it."""
-    lengths = sorted(len(line.rstrip()) for line in lines if line.strip())
-    if len(lengths) < 4:
-        return False
-    return lengths[len(lengths) * 3 // 4] in _WRAP_WIDTHS and lengths[-1 - len(lengths) // 50] <= _WRAP_WIDTHS[-1]
-
-
 def _without_furniture(lines: list[str]) -> list[str]:
     """Blank page headers and footers: page numbers, and short lines that repeat, numbers aside."""
     shapes = (_DIGITS.sub("0", line.strip()) for line in lines if not _DIVISION.match(line.strip()))
@@ -60,21 +52,10 @@ def _without_furniture(lines: list[str]) -> list[str]:
     ]
 
 
-def _at_gaps(line: str) -> list[str]:
-    """Split a line at runs of spaces, where columns and lost line breaks were; a list mark stays with its text."""
-    parts: list[str] = []
-    for part in _GAP.split(line.strip()):
-        if parts and _LIST_MARK.match(parts[-1]):
-            parts[-1] = f"{parts[-1]} {part}"
-        elif part:
-            parts.append(part)
-    return parts
-
-
-def _join(pieces: list[str]) -> str:
+def _join(lines: list[str]) -> str:
     """Join lines to one paragraph; a word broken at its hyphen is one word again, with the hyphen."""
-    parts = [pieces[0]]
-    for line, following in pairwise(pieces):
+    parts = [lines[0]]
+    for line, following in pairwise(lines):
         is_broken = line.endswith("-") and line[-2:-1].isalpha() and following[:1].islower()
         parts.append(following if is_broken else f" {following}")
     return "".join(parts)
@@ -93,7 +74,7 @@ def _reflow(lines: list[str]) -> list[str]:
             paragraphs.append([text])
         short = text.endswith(_SENTENCE_END) and len(line) < 0.7 * width
         joining = bool(text) and not short and not heading_of(text)
-    return [_join(pieces) for pieces in paragraphs]
+    return [_join(paragraph) for paragraph in paragraphs]
 
 
 def heading_of(text: str) -> str:
@@ -110,25 +91,41 @@ def heading_of(text: str) -> str:
     return title_case(name) if titled and (number or shouted) else ""
 
 
-def _join_across_pages(paragraphs: list[str]) -> list[str]:
-    """Join a sentence that a page break cut in two."""
-    joined: list[list[str]] = []
-    for text in paragraphs:
-        last = joined[-1][-1] if joined else ""
-        open_ended = len(last) > _MAX_HEADING_CHARS and not last.endswith(_SENTENCE_END)
-        if open_ended and text[0].islower() and not _ITEM_START.match(text):
-            joined[-1].append(text)
-        else:
-            joined.append([text])
-    return [_join(pieces) for pieces in joined]
-
-
 def plain_paragraphs(text: str) -> list[str]:
     """Return the paragraphs of a plain text, white space folded, list items marked `- ` or by their own number."""
     lines = _without_furniture(text.replace("\f", "\n").expandtabs(8).split("\n"))
-    parts = _reflow(lines) if _is_wrapped(lines) else [part for line in lines for part in _at_gaps(line)]
-    folded = [" ".join(part.split()) for part in _join_across_pages(parts)]
-    return [_BULLET.sub("- ", piece, count=1) for part in folded for piece in _CLAUSE.split(part) if piece]
+    # Lines are broken at a fixed width where most of them are near one length and none is far beyond it.
+    lengths = sorted(len(line.rstrip()) for line in lines if line.strip())
+    is_wrapped = len(lengths) >= 4 and lengths[len(lengths) * 3 // 4] in _WRAP_WIDTHS
+    if is_wrapped and lengths[-1 - len(lengths) // 50] <= _WRAP_WIDTHS[-1]:
+        parts = _reflow(lines)
+    else:
+        parts = _split_at_gaps(lines)
+    paragraphs: list[list[str]] = []
+    for part in parts:
+        # A sentence that a page break cut in two goes on in lower case.
+        previous = paragraphs[-1][-1] if paragraphs else ""
+        is_open = len(previous) > _MAX_HEADING_CHARS and not previous.endswith(_SENTENCE_END)
+        if is_open and part[0].islower() and not _ITEM_START.match(part):
+            paragraphs[-1].append(part)
+        else:
+            paragraphs.append([part])
+    folded = (" ".join(_join(paragraph).split()) for paragraph in paragraphs)
+    return [_BULLET.sub("- ", clause, count=1) for part in folded for clause in _CLAUSE.split(part) if clause]
+
+
+def _split_at_gaps(lines: list[str]) -> list[str]:
+    """Split lines at runs of spaces, where columns and lost line breaks were; a list mark stays with its text."""
+    parts: list[str] = []
+    for line in lines:
+        has_mark = False
+        for part in filter(None, _GAP.split(line.strip())):
+            if has_mark:
+                parts[-1] = f"{parts[-1]} {part}"
+            else:
+                parts.append(part)
+            has_mark = bool(_LIST_MARK.match(parts[-1]))
+    return parts
 
 
 def read_plain(text: str) -> tuple[str, list[Block]]:

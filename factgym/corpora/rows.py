@@ -171,28 +171,28 @@ class _Text:
     def __init__(self, file: Path, on_bytes: OnBytes | None) -> None:
         self.file = file
         self._on_bytes = on_bytes or (lambda _: None)
-        self.pieces = self._decoded()
+        self.chunks = self._decoded()
 
     def first_char(self) -> str:
         """Return the first character that is no white space, without consuming it; "" when there is none."""
-        for piece in self.pieces:
-            if piece.strip():
-                self.pieces = chain((piece,), self.pieces)
-                return piece.lstrip()[0]
+        for chunk in self.chunks:
+            if chunk.strip():
+                self.chunks = chain((chunk,), self.chunks)
+                return chunk.lstrip()[0]
         return ""
 
     def lines(self, max_chars: int) -> Iterator[tuple[int, str]]:
         """Yield number, from 1, and text of every line."""
         number, size = 1, 0
         parts: list[str] = []
-        for piece in self.pieces:
-            *complete, rest = piece.split("\n")
+        for chunk in self.chunks:
+            *complete, incomplete = chunk.split("\n")
             for line in complete:
                 parts.append(line)
                 yield number, "".join(parts) + "\n"
                 parts, size, number = [], 0, number + 1
-            parts.append(rest)
-            size += len(rest)
+            parts.append(incomplete)
+            size += len(incomplete)
             if size > max_chars:
                 raise DataError(f"{self.file} line {number}: longer than {max_chars:,} characters. Split it.")
         if size:
@@ -200,33 +200,30 @@ class _Text:
 
     def _decoded(self) -> Iterator[str]:
         """Decode chunk by chunk; `line` and `column` (in bytes) say where the next chunk begins, for errors."""
+        try:
+            file_range = ByteRange(0, self.file.stat().st_size, detect_compression(self.file))
+        except OSError as error:
+            raise DataError(f"{self.file}: cannot be read ({error.strerror}).") from None
         decoder = codecs.getincrementaldecoder("utf-8-sig")()
         size, line, column = 0, 1, 0
-        for chunk in chain(self._chunks(), (b"",)):
-            size += len(chunk)
+        for raw, _ in chain(read_chunks(self.file, file_range), ((b"", True),)):
+            size += len(raw)
             if size > MAX_BYTES:
                 raise DataError(f"{self.file}: more than {MAX_BYTES:,} bytes unpacked. Split the file.")
-            if chunk:
-                self._on_bytes(chunk)
+            if raw:
+                self._on_bytes(raw)
             try:
-                piece = decoder.decode(chunk, final=not chunk)
+                text = decoder.decode(raw, final=not raw)
             except UnicodeDecodeError as error:
                 before = error.object[: error.start]
                 newlines = before.count(b"\n")
                 column = len(before) - before.rfind(b"\n") if newlines else column + len(before) + 1
                 location = f"{self.file} line {line + newlines}"
                 raise _not_utf8(location, error.object[error.start], column) from None
-            line += piece.count("\n")
-            tail = len(piece.rpartition("\n")[2].encode())
-            column = tail if "\n" in piece else column + tail
-            yield piece
-
-    def _chunks(self) -> Iterator[bytes]:
-        try:
-            whole = ByteRange(0, self.file.stat().st_size, detect_compression(self.file))
-        except OSError as error:
-            raise DataError(f"{self.file}: cannot be read ({error.strerror}).") from None
-        return (chunk for chunk, _ in read_chunks(self.file, whole))
+            line += text.count("\n")
+            tail = len(text.rpartition("\n")[2].encode())
+            column = tail if "\n" in text else column + tail
+            yield text
 
 
 def _json_rows(text: _Text, entries_key: str | None) -> Iterator[Row]:
@@ -269,17 +266,17 @@ def _first_object(
             raise
     parts, size = [line], len(line)
     if line.lstrip().startswith("{"):
-        for _, other in following:
-            parts.append(other)
-            size += len(other)
+        for _, next_line in following:
+            parts.append(next_line)
+            size += len(next_line)
             if size > limit:
                 raise DataError(f"{file}: one JSON object of more than {limit:,} characters. Write JSON lines.")
-        whole = "\n" * (number - 1) + "".join(parts)
+        text = "\n" * (number - 1) + "".join(parts)
         try:
-            return 1, _as_object(json.loads(whole), location)
+            return 1, _as_object(json.loads(text), location)
         except (ValueError, RecursionError):
             if line.rstrip().endswith(("{", "[", ",")):
-                return 1, parse_object(whole, str(file))
+                return 1, parse_object(text, str(file))
     return number, parse_object(line, location)
 
 
@@ -289,7 +286,7 @@ class _JsonArray:
     _decode = json.JSONDecoder().raw_decode
 
     def __init__(self, text: _Text) -> None:
-        self._file, self._pieces = text.file, text.pieces
+        self._file, self._chunks = text.file, text.chunks
         self._buffer, self._position, self._line, self._at_end = "", 0, 1, False
 
     def rows(self) -> Iterator[Row]:
@@ -350,9 +347,9 @@ class _JsonArray:
         parts = [self._buffer[self._position :]]
         size = len(parts[0])
         target = max(2 * size, 1)
-        for piece in self._pieces:
-            parts.append(piece)
-            size += len(piece)
+        for chunk in self._chunks:
+            parts.append(chunk)
+            size += len(chunk)
             if size >= target:
                 break
         else:

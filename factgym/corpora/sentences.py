@@ -11,11 +11,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-
-def _word_set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _ENDS = re.compile(r"[.!?…。！？][.!?…。！？]*+[\"'”’»)\]*_」』）]*+")
 _SPACE = re.compile(r"\s+")
 _OPENING = re.compile(r"[\"'“‘«(\[*_]*+")
@@ -30,21 +25,238 @@ _ACRONYM = re.compile(r"(?:[A-Za-z]{1,2}\.){1,8}[A-Za-z]{1,2}|[A-Za-z]")
 _ROMAN = re.compile(r"[IVXLC]{2,6}|[VX]")
 _LEADER = re.compile(r"[.…]{5}")
 
-_NEVER_LAST = _word_set("mr mrs ms dr prof hon sen rep gov gen st vs v cf viz e.g i.e eg ie al approx messrs esq")
-_BEFORE_NUMBER = _word_set(
-    "no nos art arts sec secs sect para paras ch chap cl fig eq vol pp pt ver reg regs rev stat ann app ex exh sched"
-    " jan feb mar apr jun jul aug sep sept oct nov dec"
+_NEVER_LAST = frozenset(
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+        "prof",
+        "hon",
+        "sen",
+        "rep",
+        "gov",
+        "gen",
+        "st",
+        "vs",
+        "v",
+        "cf",
+        "viz",
+        "e.g",
+        "i.e",
+        "eg",
+        "ie",
+        "al",
+        "approx",
+        "messrs",
+        "esq",
+    ]
 )
-_MAY_END = _word_set("inc ltd pty corp co llc llp plc bros etc jr sr dept est assn ave blvd ext tel hrs min max incl")
-_STARTERS = _word_set(
-    "the this that these those it its he she they we you i our your their his her if in on at by for from to with a an"
-    " any all each every no not such when where while after before upon under as and but or nor however unless until"
-    " there here please see both either neither except notwithstanding subject once since although because also"
-    " what who how why which some most many employees customers users"
+_BEFORE_NUMBER = frozenset(
+    [
+        "no",
+        "nos",
+        "art",
+        "arts",
+        "sec",
+        "secs",
+        "sect",
+        "para",
+        "paras",
+        "ch",
+        "chap",
+        "cl",
+        "fig",
+        "eq",
+        "vol",
+        "pp",
+        "pt",
+        "ver",
+        "reg",
+        "regs",
+        "rev",
+        "stat",
+        "ann",
+        "app",
+        "ex",
+        "exh",
+        "sched",
+        "jan",
+        "feb",
+        "mar",
+        "apr",
+        "jun",
+        "jul",
+        "aug",
+        "sep",
+        "sept",
+        "oct",
+        "nov",
+        "dec",
+    ]
 )
-_UNFINISHED = _word_set(
-    "a an the of to in on at by for from with and or nor but that which who whose than as is are was were be been shall"
-    " will may must can any all such each this these those its their our your his her if when under between not"
+_MAY_END = frozenset(
+    [
+        "inc",
+        "ltd",
+        "pty",
+        "corp",
+        "co",
+        "llc",
+        "llp",
+        "plc",
+        "bros",
+        "etc",
+        "jr",
+        "sr",
+        "dept",
+        "est",
+        "assn",
+        "ave",
+        "blvd",
+        "ext",
+        "tel",
+        "hrs",
+        "min",
+        "max",
+        "incl",
+    ]
+)
+_STARTERS = frozenset(
+    [
+        "the",
+        "this",
+        "that",
+        "these",
+        "those",
+        "it",
+        "its",
+        "he",
+        "she",
+        "they",
+        "we",
+        "you",
+        "i",
+        "our",
+        "your",
+        "their",
+        "his",
+        "her",
+        "if",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "to",
+        "with",
+        "a",
+        "an",
+        "any",
+        "all",
+        "each",
+        "every",
+        "no",
+        "not",
+        "such",
+        "when",
+        "where",
+        "while",
+        "after",
+        "before",
+        "upon",
+        "under",
+        "as",
+        "and",
+        "but",
+        "or",
+        "nor",
+        "however",
+        "unless",
+        "until",
+        "there",
+        "here",
+        "please",
+        "see",
+        "both",
+        "either",
+        "neither",
+        "except",
+        "notwithstanding",
+        "subject",
+        "once",
+        "since",
+        "although",
+        "because",
+        "also",
+        "what",
+        "who",
+        "how",
+        "why",
+        "which",
+        "some",
+        "most",
+        "many",
+        "employees",
+        "customers",
+        "users",
+    ]
+)
+_UNFINISHED = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "of",
+        "to",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "with",
+        "and",
+        "or",
+        "nor",
+        "but",
+        "that",
+        "which",
+        "who",
+        "whose",
+        "than",
+        "as",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "shall",
+        "will",
+        "may",
+        "must",
+        "can",
+        "any",
+        "all",
+        "such",
+        "each",
+        "this",
+        "these",
+        "those",
+        "its",
+        "their",
+        "our",
+        "your",
+        "his",
+        "her",
+        "if",
+        "when",
+        "under",
+        "between",
+        "not",
+    ]
 )
 _WRAP_WIDTH = range(60, 121)
 """Lengths that a line wrapped by an editor has; shorter ones are headings and items, longer ones paragraphs."""
@@ -62,10 +274,11 @@ def sentences(text: str) -> list[tuple[int, int]]:
     """
     ranges = []
     for start, end in _blocks(text):
-        for piece_start, piece_end in _split_block(text, start, end):
-            span = _trim(text, piece_start, piece_end)
-            if span:
-                ranges.append(span)
+        for first, last in _split_block(text, start, end):
+            if _LETTER_OR_DIGIT.search(text, first, last):
+                lead = _BULLETS.match(text, first, last)
+                first = lead.end() if lead else first
+                ranges.append((first, first + len(text[first:last].rstrip())))
     return ranges
 
 
@@ -73,14 +286,6 @@ def sentences(text: str) -> list[tuple[int, int]]:
 def passage_ranges(text: str) -> tuple[tuple[int, int], ...]:
     """Return `sentences` of a passage, cached: the same few thousand passages are used again and again."""
     return tuple(sentences(text))
-
-
-def _trim(text: str, start: int, end: int) -> tuple[int, int] | None:
-    if not _LETTER_OR_DIGIT.search(text, start, end):
-        return None
-    lead = _BULLETS.match(text, start, end)
-    start = lead.end() if lead else start
-    return start, start + len(text[start:end].rstrip())
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -142,7 +347,9 @@ def _is_end(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     if not before or before[-1].isspace():
         return True
     word = before.split()[-1].lstrip("(\"'“‘[*_")
-    if _LIST_NUMBER.fullmatch(word) and _opens_with(text, start, mark.start() - len(word)):
+    number_start = mark.start() - len(word)
+    opens_sentence = number_start - start <= _LEAD and not _LETTER_OR_DIGIT.search(text, start, number_start)
+    if _LIST_NUMBER.fullmatch(word) and opens_sentence:
         return False
     return _ends_with(word + ".", text[at], _word(text, at))
 
@@ -153,11 +360,6 @@ def _is_plain_end(text: str, start: int, stop: int) -> bool:
         return False
     word = text[max(start, stop - _LOOK_BACK) : stop].rpartition(" ")[2]
     return len(word) > 3 and word.isalpha() and word.islower() and word not in _ABBREVIATIONS
-
-
-def _opens_with(text: str, start: int, at: int) -> bool:
-    """Whether there are only a few marks between the sentence's start and `at`."""
-    return at - start <= _LEAD and not _LETTER_OR_DIGIT.search(text, start, at)
 
 
 def _word(text: str, at: int) -> str:

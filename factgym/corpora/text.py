@@ -17,17 +17,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
-__all__ = [
-    "MAX_QUERY_CHARS",
-    "MAX_QUERY_TERMS",
-    "STOP_WORDS",
-    "find_quote",
-    "fold",
-    "fold_with_offsets",
-    "query_terms",
-    "terms",
-]
-
 MAX_QUERY_CHARS = 16_384
 """Characters of a query that are read; the rest is ignored."""
 
@@ -70,8 +59,8 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
     folded: list[str] = []
     offsets: list[int] = []
     gap = end = 0
-    for start, stop, piece in _units(text):
-        for char in piece:
+    for start, stop, unit in _units(text):
+        for char in unit:
             if char.isspace():
                 gap = start if gap < 0 else gap
                 continue
@@ -111,19 +100,17 @@ def terms(text: str) -> list[str]:
     A word is a run of Unicode word characters; between digits a full stop stays in the word and a comma is dropped
     ("Section 4.2" gives `4.2`, "10,000.50" gives `10000.50`). English is assumed only in the stop list.
     """
-    return [word for word in _words(text) if word not in STOP_WORDS]
-
-
-def _words(text: str) -> list[str]:
-    """Return the lower-cased words; almost every English text takes the quick path, which gives the same words."""
     if not text.isascii():
         for char in _TYPOGRAPHIC:
             text = text.replace(char, " ")
+    # Almost every English text takes the second path, by a translation table, which gives the same words sooner.
     if not text.isascii() or _DECIMAL_POINT in text:
-        return [word.replace(",", "") for word in _WORD.findall(_nfkc(text).lower())]
-    if _GROUPED_NUMBER.search(text):
-        text = _GROUPING.sub(lambda mark: _DECIMAL_POINT if mark.group() == "." else "", text)
-    return text.translate(_ASCII_WORDS).split()
+        words = [word.replace(",", "") for word in _WORD.findall(_nfkc(text).lower())]
+    else:
+        if _GROUPED_NUMBER.search(text):
+            text = _GROUPING.sub(lambda mark: _DECIMAL_POINT if mark.group() == "." else "", text)
+        words = text.translate(_ASCII_WORDS).split()
+    return [word for word in words if word not in STOP_WORDS]
 
 
 def query_terms(query: str) -> list[str]:

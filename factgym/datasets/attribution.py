@@ -278,8 +278,10 @@ _COLUMNS = {
 }
 
 
-def _column_layout(name: str, claim: str, source: str, label: str, *others: str) -> Layout[Iterator[AttributionClaim]]:
-    return Layout(name, (claim, source, label, *others), _columns(claim, source, label))
+def _column_layout(
+    name: str, claim: str, source: str, label: str, *more_keys: str
+) -> Layout[Iterator[AttributionClaim]]:
+    return Layout(name, (claim, source, label, *more_keys), _columns(claim, source, label))
 
 
 def _pair_layout(name: str, question: str, right: str, wrong: str) -> Layout[Iterator[AttributionClaim]]:

@@ -83,7 +83,12 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
         for number, record in enumerate(raw["documents"]):
             location = f"{file.name}: documents[{number}]"
             contract = _parse_contract(record, location)
-            for key, annotation in _annotations(record, location).items():
+            sets = record.get("annotation_sets")
+            first = sets[0] if isinstance(sets, list) and sets else None
+            annotations = first.get("annotations") if isinstance(first, dict) else None
+            if not isinstance(annotations, dict):
+                raise DataError(f"{location}: expected annotation_sets[0].annotations, an object.")
+            for key, annotation in annotations.items():
                 within = f"{location} annotation {key[:40]!r}"
                 pairs.append(_parse_pair(number, key, annotation, contract, self._labels, within))
             contracts.append(
@@ -91,7 +96,15 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
             )
         self._contracts = tuple(contracts)
         self._named = named
-        self._pairs = tuple(_interleave(pairs, seed))
+        by_choice: dict[str, list[_Pair]] = {choice: [] for choice in _STATUS}
+        for pair in pairs:
+            by_choice[pair.choice].append(pair)
+        # Labels are spread evenly: the i-th of a label's n shuffled pairs is placed at (i + 0.5) / n of the order.
+        positions = []
+        for rank, (choice, members) in enumerate(by_choice.items()):
+            random.Random(f"contractnli:{seed}:{choice}").shuffle(members)
+            positions += [((index + 0.5) / len(members), rank, pair) for index, pair in enumerate(members)]
+        self._pairs = tuple(pair for _, _, pair in sorted(positions, key=lambda entry: entry[:2]))
         self._indices = {self._id(pair): index for index, pair in enumerate(self._pairs)}
         if len(self._indices) != len(self._pairs):
             raise DataError(f"{file.name}: two documents share an id. Make the ids unique.")
@@ -153,21 +166,6 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
         )
 
 
-def _interleave(pairs: Iterable[_Pair], seed: int) -> list[_Pair]:
-    """Shuffle each label's pairs, then spread all labels evenly over the whole order.
-
-    The i-th of n pairs of a label is placed at (i + 0.5) / n of the order.
-    """
-    by_choice: dict[str, list[_Pair]] = {choice: [] for choice in _STATUS}
-    for pair in pairs:
-        by_choice[pair.choice].append(pair)
-    positions = []
-    for number, (choice, members) in enumerate(by_choice.items()):
-        random.Random(f"contractnli:{seed}:{choice}").shuffle(members)
-        positions += [((index + 0.5) / len(members), number, pair) for index, pair in enumerate(members)]
-    return [pair for _, _, pair in sorted(positions, key=lambda entry: entry[:2])]
-
-
 def _cut(contract: _Contract) -> Iterable[tuple[Passage, int, int]]:
     """Join consecutive spans to passages of at most 700 characters (a longer span is one of its own), with offsets."""
     groups: list[list[tuple[int, int]]] = []
@@ -226,15 +224,6 @@ def _parse_contract(record: object, location: str) -> _Contract:
     stem = PurePosixPath(unquote(str(record.get("file_name") or "unnamed")[:200])).stem
     title = title_line(lines[:1]).strip() or f"Non-disclosure agreement ({stem})"
     return _Contract(str(record.get("id", location)), title, text, tuple((start, end) for start, end in spans))
-
-
-def _annotations(record: Mapping[str, Any], location: str) -> Mapping[str, Any]:
-    sets = record.get("annotation_sets")
-    first = sets[0] if isinstance(sets, list) and sets else None
-    annotations = first.get("annotations") if isinstance(first, dict) else None
-    if not isinstance(annotations, dict):
-        raise DataError(f"{location}: expected annotation_sets[0].annotations, an object.")
-    return annotations
 
 
 def _parse_pair(

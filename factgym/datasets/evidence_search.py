@@ -54,7 +54,7 @@ _VECTORS = "vectors.f32"
 
 
 class EvidenceHit(NamedTuple):
-    """A piece of evidence and its score, which compares within one query only."""
+    """A passage of evidence and its score, which compares within one query only."""
 
     evidence: Evidence
     score: float
@@ -128,7 +128,10 @@ class EvidenceSearch(Immutable):
             rows = [
                 [EvidenceHit(corpus.get(hit.id), hit.score) for hit in hits] for hits in engine.search(queries, depth)
             ]
-            in_time = [[hit for hit in hits if _is_in_time(hit.evidence, before)][:k] for hits in rows]
+            in_time = [
+                [hit for hit in hits if not (before and hit.evidence.date and hit.evidence.date > before)][:k]
+                for hits in rows
+            ]
             # A query is settled when it has k hits, or when the index had no more to give.
             settled = all(len(hits) == k or len(row) < depth for hits, row in zip(in_time, rows, strict=True))
             if settled or depth >= len(corpus):
@@ -162,7 +165,7 @@ class EvidenceSearch(Immutable):
         if not self._is_shared:
             return self._indexes.get(claim_name(claim), lambda: self._build(self.store.for_claim(claim)))
         if self.store.per_claim:
-            return self._indexes.get("", lambda: self._build(self._all_evidence()))
+            return self._indexes.get("", self._build_global)
         return self._indexes.get("", lambda: self._build(self.store.for_claim(claim)))
 
     def _build(self, corpus: EvidenceCorpus) -> _Searchable:
@@ -172,18 +175,14 @@ class EvidenceSearch(Immutable):
             return _Searchable(corpus, CachedBm25(corpus, self._cache_dir, **self._options))
         return _Searchable(corpus, build_index(corpus, self.index, **self._options))
 
-    def _all_evidence(self) -> EvidenceCorpus:
-        pieces = list(islice(self.store.passages(), self._max_global + 1))
-        if len(pieces) > self._max_global:
+    def _build_global(self) -> _Searchable:
+        passages = list(islice(self.store.passages(), self._max_global + 1))
+        if len(passages) > self._max_global:
             raise ConfigError(
                 f"the store has more than {self._max_global:,} passages, which a global index would hold in memory: "
                 "use scope='claim', or raise max_global"
             )
-        return EvidenceCorpus(pieces)
-
-
-def _is_in_time(evidence: Evidence, before: dt.date | None) -> bool:
-    return before is None or evidence.date is None or evidence.date <= before
+        return self._build(EvidenceCorpus(passages))
 
 
 def _json_option(value: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, CountDetail, Counter, memory_index, open_counter, tokenize
@@ -91,14 +92,14 @@ def long_documents(seed: int, tokens: int = 40_000) -> list[str]:
 @pytest.mark.parametrize("semantics", ["infini-gram", "window"])
 def test_long_lists_are_counted_as_by_the_plain_twin(semantics: str, engine: str) -> None:
     """Lists of many blocks, of which the one engine searches some and merges others."""
-    documents = long_documents(1, 8_000)
+    documents = long_documents(1, 5_000)
     tokens = [text.split() for text in documents]
     random = np.random.default_rng(2)
     for window in (3, 150):
         index = memory_index(documents, semantics=semantics, window=window, engine=engine)
         frequencies = sorted(((index.frequency(f"w{i}"), f"w{i}") for i in range(3000)), reverse=True)
         frequent, rest = [word for _, word in frequencies[:12]], [word for n, word in frequencies[12:] if n]
-        for _ in range(6):
+        for _ in range(4):
             words = [*random.choice(frequent, 2), *random.choice(rest, 1)][: int(random.integers(2, 4))]
             random.shuffle(words)
             assert index.count(words) == brute_count(tokens, [[word] for word in words], window, semantics), words
@@ -225,25 +226,33 @@ def test_threads_count_alike(engine: str) -> None:
 
 
 @pytest.mark.parametrize("semantics", ["infini-gram", "window"])
-def test_a_dear_query_is_cut_into_pieces_for_the_threads(semantics: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts with pieces of a block of anchors and more are those of one thread, which never cuts."""
+def test_a_costly_query_is_split_between_threads(semantics: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts with parts of a block of anchors and more are those of one thread, which never splits."""
     pytest.importorskip("numba", reason="needs the extra 'counting'")
     texts = long_documents(8, 40_000)
-    alone, together = (
+    single, threaded = (
         memory_index(texts, semantics=semantics, window=20, engine="numba", threads=threads) for threads in (1, 3)
     )
-    words = sorted((f"w{i}" for i in range(200)), key=alone.frequency)[-40:]
-    queries = [[one, other, "w7-w8"][: 2 + (n % 2)] for n, (one, other) in enumerate(itertools.pairwise(words))]
+    words = sorted((f"w{i}" for i in range(200)), key=single.frequency)[-40:]
+    queries = [[left, right, "w7-w8"][: 2 + (n % 2)] for n, (left, right) in enumerate(itertools.pairwise(words))]
     queries += [[words[-1]], ["nowhere", words[0]], [words[-1], words[-1]], words[-5:]]
     monkeypatch.setattr("factgym.corpora.cooccurrence.engine._MIN_PARALLEL_COST", 50)
-    cut: list[int] = []
-    pieces = engine_module._split_query
-    monkeypatch.setattr(engine_module, "_split_query", lambda rows, wanted: cut.append(wanted) or pieces(rows, wanted))
-    for most in (3, 90, 10**12):
-        expected = alone.count_up_to(queries, most).tolist()
-        assert together.count_up_to(queries, most).tolist() == expected, most
-        assert [together.count_up_to([query], most).item() for query in queries] == expected, most
-    assert max(cut) > 20
+    part_counts: list[int] = []
+    split_costly = engine_module._split_costly
+
+    def split(
+        batch: engine_module.Batch, costs: NDArray[np.int64]
+    ) -> tuple[engine_module.Batch, NDArray[np.int64]] | None:
+        parts = split_costly(batch, costs)
+        part_counts.append(0 if parts is None else int(np.bincount(parts[1]).max()))
+        return parts
+
+    monkeypatch.setattr(engine_module, "_split_costly", split)
+    for limit in (3, 90, 10**12):
+        expected = single.count_up_to(queries, limit).tolist()
+        assert threaded.count_up_to(queries, limit).tolist() == expected, limit
+        assert [threaded.count_up_to([query], limit).item() for query in queries] == expected, limit
+    assert max(part_counts) > 10
     assert max(expected) > 500
 
 

@@ -66,7 +66,7 @@ def drawn(rng: np.random.Generator, count: int, low: int, high: int) -> I64:
     rising=st.booleans(),
     hint=st.integers(-1, 200),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_neighbours_are_those_of_searchsorted(
     seed: int, positions: int, points: int, spread: int, share: float, rising: bool, hint: int
 ) -> None:

@@ -233,7 +233,7 @@ def test_paths_layouts_and_suffixes_that_do_not_exist_are_refused(tmp_path: Path
         read_passages(written(tmp_path / "a.pdf", "x"))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.dictionaries(st.text(max_size=5), st.recursive(st.none() | st.text() | st.floats(allow_nan=False), st.lists, max_leaves=5), max_size=4), max_size=8),
     st.sampled_from([None, 1]),

@@ -158,8 +158,13 @@ class ClauseIndex:
         for key in clauses:
             if isinstance(key, str):
                 words.append(key)
-            else:
-                self._add_or(table, key)
+                continue
+            clause = self.clause(key)
+            positions = decode(clause.postings)
+            length, frequency = np.array([len(positions)], np.int64), np.array([clause.frequency], np.int64)
+            with self._lock:
+                added = clause.frequency and table.add_lists(encode_unpacked(positions, length), length, frequency)
+                table.numbers[key] = added or _NO_OCCURRENCE
         phrases = self._phrases(words)
         singles = [phrase for phrase in phrases if len(phrase) == 1]
         rows = self._rows([number for phrase in singles for number in phrase])
@@ -173,16 +178,6 @@ class ClauseIndex:
                 group_numbers = np.where(occurs, first + np.cumsum(occurs) - 1, _NO_OCCURRENCE)
                 numbers.update(zip(group, group_numbers.tolist(), strict=True))
             table.numbers.update(zip(words, [numbers[phrase] for phrase in phrases], strict=True))
-
-    def _add_or(self, table: ClauseTable, words: tuple[str, ...]) -> None:
-        clause = self.clause(words)
-        positions = decode(clause.postings)
-        lengths = np.array([len(positions)], np.int64)
-        with self._lock:
-            table.numbers[words] = _NO_OCCURRENCE
-            if clause.frequency:
-                frequencies = np.array([clause.frequency], np.int64)
-                table.numbers[words] = table.add_lists(encode_unpacked(positions, lengths), lengths, frequencies)
 
     def _phrases(self, words: Sequence[str]) -> list[Phrase]:
         """Return the lists of each word's tokens in order; empty when one of them is unknown."""
@@ -257,26 +252,18 @@ class ClauseIndex:
             if cached is not None:
                 self._cache.move_to_end(terms)
                 return cached
-        clause = self._derive(terms)
-        with self._lock:
-            self._add_to_cache(terms, clause)
-        return clause
-
-    def _add_to_cache(self, terms: tuple[Phrase, ...], clause: Clause) -> None:
-        if terms in self._cache:
-            return
-        self._cache[terms] = clause
-        self._cache_bytes += _cached_bytes(clause)
-        while self._cache_bytes > self._memory // 2 and len(self._cache) > 1:
-            _, dropped = self._cache.popitem(last=False)
-            self._cache_bytes -= _cached_bytes(dropped)
-
-    def _derive(self, terms: tuple[Phrase, ...]) -> Clause:
         bound = sum(min(self._store.postings(number).frequency for number in term) for term in terms)
         self._check_memory(bound, len(terms))
         positions = np.concatenate([part for term in terms for part in self._occurrences(term)])
         distinct = np.unique(positions) if self._unique else np.sort(positions)
-        return Clause(len(positions), encode_list(distinct.astype(np.uint32)))
+        clause = Clause(len(positions), encode_list(distinct.astype(np.uint32)))
+        with self._lock:
+            if terms not in self._cache:
+                self._cache[terms] = clause
+                self._cache_bytes += _cached_bytes(clause)
+            while self._cache_bytes > self._memory // 2 and len(self._cache) > 1:
+                self._cache_bytes -= _cached_bytes(self._cache.popitem(last=False)[1])
+        return clause
 
     def _check_memory(self, occurrences: int, terms: int) -> None:
         if occurrences * _DERIVATION_BYTES > self._memory:

@@ -276,7 +276,7 @@ def _token_width(folder: Path, n: int) -> int:
     checked = [*map(int, offsets[:_CHECKED_OFFSETS]), int(offsets[-1])]
     with (folder / f"tokenized.{n}").open("rb") as file:
         valid = checked[-1] < tokens and checked[0] == 0
-        for start in checked:
+        for start in checked if valid else ():
             file.seek(start)
             valid = valid and file.read(widths[0]) == b"\xff" * widths[0]
         if not valid:

@@ -247,16 +247,9 @@ def _find_blocks(firsts: Any, low: int, high: int, start: int, end: int, points:
 
 @inner
 def _probe(
-    arrays: BlockArrays,
-    row: Ints,
-    low: int,
-    high: int,
-    points: Ints,
-    n: int,
-    before: Ints,
-    after: Ints,
+    arrays: BlockArrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints,
     workspace: Ints,
-) -> Any:
+) -> Any:  # fmt: skip
     """`neighbours` by a search for each point.
 
     In passes over all points (software pipelining), so that the processor waits for many blocks of memory at a time:
@@ -298,16 +291,9 @@ def _probe(
 
 @inner
 def _merge(
-    arrays: BlockArrays,
-    row: Ints,
-    low: int,
-    high: int,
-    points: Ints,
-    n: int,
-    before: Ints,
-    after: Ints,
+    arrays: BlockArrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints,
     workspace: Ints,
-) -> Any:
+) -> Any:  # fmt: skip
     """`neighbours` of ascending points by a merge with blocks [low, high], decoded into the workspace.
 
     Four quarters of the points in parallel: each search begins where the previous one ended, so a single sequence would
@@ -318,7 +304,7 @@ def _merge(
     if total == 0:
         return np.int64(DAMAGED)
     part = np.uint64(n >> 2)
-    second, third, fourth, rest = part, 2 * part, 3 * part, 4 * part
+    second, third, fourth, end = part, 2 * part, 3 * part, 4 * part
     a = b = c = d = _ONE
     if part > 0:
         b = _rank(positions, total, np.uint32(points[second]))
@@ -333,7 +319,7 @@ def _merge(
         before[second + i], after[second + i] = positions[b - _ONE], positions[b]
         before[third + i], after[third + i] = positions[c - _ONE], positions[c]
         before[fourth + i], after[fourth + i] = positions[d - _ONE], positions[d]
-    for i in range(rest, np.uint64(n)):
+    for i in range(end, np.uint64(n)):
         d = min(advance(positions, d, np.uint32(points[i])), total)
         before[i], after[i] = positions[d - _ONE], positions[d]
     if low < row[0] or high + 1 >= row[1]:

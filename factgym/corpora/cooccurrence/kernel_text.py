@@ -150,10 +150,10 @@ def _scan(  # noqa: C901, PLR0915 - one loop: passing an array to a function cos
                     number -= _ONE
                     offset = np.uint64(ends[number])
                     if hashes[number] == key and np.uint64(ends[number + _ONE]) - offset == length:
-                        same = True
+                        is_equal = True
                         for i in range(length):
-                            same &= spelling[offset + i] == text[start + i]
-                        if same:
+                            is_equal &= spelling[offset + i] == text[start + i]
+                        if is_equal:
                             break
                     slot = (slot + _ONE) & mask
                 tokens[written] = np.uint32(number)

@@ -103,7 +103,7 @@ def _add_distances(
 
 @inner
 def _window_exists(distances: Any, clauses: int, i: int, window: int) -> bool:
-    """Return whether the nearest occurrences fit into one window; see `engine._window_exists`."""
+    """Return whether the nearest occurrences fit into one window; see the function of this name in `engine`."""
     for chosen in range(-1, clauses):
         left_reach = np.int64(0) if chosen < 0 else distances[2 * chosen, i]
         right_reach = np.int64(0)

@@ -81,7 +81,11 @@ def encode(positions: U32, frequencies: I64) -> Blocks:
     for width in np.unique(widths[full]):
         chosen = np.flatnonzero(full & (widths == width))
         _pack(positions, starts[chosen], firsts[chosen], int(width), data, offsets[chosen])
-    _write_tails(positions, starts[~full], firsts[~full], lengths[~full], data, offsets[~full])
+    # The 32-bit differences of the blocks that are not full.
+    counts = lengths[~full] - 1
+    within = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    source = np.repeat(starts[~full] + 1, counts) + within
+    data[np.repeat(offsets[~full], counts) + within] = positions[source] - np.repeat(firsts[~full], counts)
     return Blocks(firsts, sizes.astype(np.uint32), data)
 
 
@@ -123,14 +127,6 @@ def _pack(positions: U32, starts: I64, firsts: U32, width: int, data: U32, offse
         data[offsets[row : row + _PACK_ROWS, None] + np.arange(2 * width)] = packed[:, : 2 * width]
 
 
-def _write_tails(positions: U32, starts: I64, firsts: U32, lengths: I64, data: U32, offsets: I64) -> None:
-    """Write the 32-bit differences of the blocks that are not full."""
-    counts = lengths - 1
-    within = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
-    source = np.repeat(starts + 1, counts) + within
-    data[np.repeat(offsets, counts) + within] = positions[source] - np.repeat(firsts, counts)
-
-
 def decode(postings: PostingList, blocks: I64 | None = None) -> U32:
     """Return the positions of these blocks (ascending numbers; all by default), one after the other.
 
@@ -141,7 +137,11 @@ def decode(postings: PostingList, blocks: I64 | None = None) -> U32:
     chosen = np.arange(count) if blocks is None else blocks
     has_tail = bool(tail and len(chosen) and chosen[-1] == count - 1)
     full = chosen[:-1] if has_tail else chosen
-    _check_offsets(postings, chosen, tail if has_tail else 0)
+    starts, ends = postings.offsets[chosen].astype(np.int64), postings.offsets[chosen + 1].astype(np.int64)
+    sizes = ends - starts
+    invalid = bool(np.any((sizes < 0) | (sizes > BLOCK) | (ends > len(postings.data))))
+    if invalid or (has_tail and int(sizes[-1]) != tail - 1):
+        raise IndexError("a block lies outside the data")
     positions = np.empty(len(full) * BLOCK + (tail if has_tail else 0), np.uint32)
     if len(full):
         _unpack(postings, full, positions[: len(full) * BLOCK].reshape(-1, BLOCK))
@@ -150,14 +150,6 @@ def decode(postings: PostingList, blocks: I64 | None = None) -> U32:
         positions[-tail] = first
         positions[len(positions) - tail + 1 :] = postings.data[start : start + tail - 1] + first
     return positions
-
-
-def _check_offsets(postings: PostingList, blocks: I64, tail: int) -> None:
-    starts, ends = postings.offsets[blocks].astype(np.int64), postings.offsets[blocks + 1].astype(np.int64)
-    sizes = ends - starts
-    invalid = bool(np.any((sizes < 0) | (sizes > BLOCK) | (ends > len(postings.data))))
-    if invalid or (tail and int(sizes[-1]) != tail - 1):
-        raise IndexError("a block lies outside the data")
 
 
 def _unpack(postings: PostingList, blocks: I64, out: U32) -> None:

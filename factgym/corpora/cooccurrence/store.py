@@ -63,7 +63,8 @@ class Store(NamedTuple):
 
     def find(self, word: bytes) -> int:
         """Return the list of a word in UTF-8, or -1."""
-        number = int(self.keys.searchsorted(np.uint64(_word_key(word))))
+        key = int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
+        number = int(self.keys.searchsorted(np.uint64(key)))
         return number if number < len(self.keys) and self.word(number) == word else -1
 
     def find_many(self, words: Sequence[bytes]) -> I64:
@@ -100,11 +101,6 @@ class Store(NamedTuple):
     def arrays(self) -> list[Array]:
         """Return all fields but `meta`."""
         return [field for field in self if isinstance(field, np.ndarray)]
-
-
-def _word_key(word: bytes) -> int:
-    """Return the 64-bit hash by which the dictionary is ordered."""
-    return int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
 
 
 def word_keys(words: Iterable[bytes]) -> NDArray[np.uint64]:
@@ -265,7 +261,12 @@ def write_container(path: Path, kind: str, meta: Mapping[str, Any], sections: Ma
         table: dict[str, list[Any]] = {}
         for name, arrays in sections.items():
             file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
-            table[name] = _write_section(file, arrays, _TYPES.get(name, "u4"))
+            offset, checksum, dtype = file.tell(), 0, _TYPES.get(name, "u4")
+            for array in arrays:
+                raw = _raw_bytes(np.ascontiguousarray(array, f"<{dtype}"))
+                checksum = zlib.crc32(raw, checksum)
+                file.write(raw)
+            table[name] = [dtype, offset, (file.tell() - offset) // int(dtype[1:]), checksum]
         total = file.tell()
         file.truncate(total)
         header = json.dumps({"kind": kind, "meta": dict(meta), "bytes": total, "sections": table}).encode()
@@ -277,15 +278,6 @@ def write_container(path: Path, kind: str, meta: Mapping[str, Any], sections: Ma
         file.write(_PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)) + header)
 
 
-def _write_section(file: BinaryIO, arrays: Iterable[Array], dtype: str) -> list[Any]:
-    offset, checksum = file.tell(), 0
-    for array in arrays:
-        raw = _raw_bytes(np.ascontiguousarray(array, f"<{dtype}"))
-        checksum = zlib.crc32(raw, checksum)
-        file.write(raw)
-    return [dtype, offset, (file.tell() - offset) // int(dtype[1:]), checksum]
-
-
 def _raw_bytes(array: Array) -> memoryview:
     return array.data.cast("B") if len(array) else memoryview(b"")
 
@@ -295,7 +287,13 @@ def open_container(path: Path, kind: str, *, verify: bool = False) -> Container:
     header = _read_header(path)
     if header["kind"] != kind:
         raise DataError(f"{path} holds {header['kind']!r}, not {kind!r}. {_REBUILD}")
-    raw = _map_file(path, int(header["bytes"]))
+    expected = int(header["bytes"])
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != expected:
+            problem = "cut off" if size < expected else "longer than it should be"
+            raise DataError(f"{path} is {problem}: {size:,} bytes, and its header says {expected:,}. {_REBUILD}")
+        raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     arrays: dict[str, Array] = {}
     for name, (dtype, offset, items, checksum) in header["sections"].items():
         fits = offset >= HEADER_BYTES and not offset % _ALIGNMENT and offset + items * int(dtype[1:]) <= len(raw)
@@ -330,15 +328,6 @@ def _read_header(path: Path) -> dict[str, Any]:
     return header
 
 
-def _map_file(path: Path, expected: int) -> mmap.mmap:
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != expected:
-            problem = "cut off" if size < expected else "longer than it should be"
-            raise DataError(f"{path} is {problem}: {size:,} bytes, and its header says {expected:,}. {_REBUILD}")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
 # Preloading. The first touch of a page costs some microseconds even if the system's cache holds it, and milliseconds if
 # it must be read from disk; a query of rare words costs some twenty microseconds in all.
 
@@ -362,18 +351,14 @@ def start_preload(arrays: Iterable[Array], preload: bool | None) -> None:
         raise ConfigError(f"preload is True, False or None for the default, not {preload!r}")
     batch = list(arrays)
     size = sum(array.nbytes for array in batch)
-    if preload is False or (preload is None and size * _MEMORY_DIVISOR > _machine_memory()):
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # unknown on this system
+        memory = 0
+    if preload is False or (preload is None and size * _MEMORY_DIVISOR > memory):
         return
     if size <= _SYNCHRONOUS_BYTES:
         touch_pages(batch)
     else:
         # A daemon thread, so that a process can end before its index is loaded.
         threading.Thread(target=touch_pages, args=(batch,), name="preload", daemon=True).start()
-
-
-def _machine_memory() -> int:
-    """Return the machine's memory in bytes, 0 if unknown."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 0

@@ -111,24 +111,6 @@ class TextKernels(NamedTuple):
     char_classes: Callable[[Case], NDArray[np.uint8]]
 
 
-def number_documents_compiled(
-    kernels: TextKernels, texts: Iterator[str], case: Case, positions: int | None
-) -> NumberedDocuments:
-    """`number_documents` by the compiled scan; may take some hundred documents more than fill `positions`."""
-    vocabulary = _Vocabulary()
-    tokens: list[NDArray[np.uint32]] = []
-    lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-    for batch in _batches(texts, _BATCH_BYTES if positions is None else min(_BATCH_BYTES, positions)):
-        batch_tokens, batch_lengths = _number_batch(kernels, batch, case, vocabulary)
-        tokens.append(batch_tokens)
-        lengths.append(batch_lengths)
-        if positions is not None:
-            positions -= len(batch_tokens) + len(batch_lengths)
-            if positions <= 0:
-                break
-    return NumberedDocuments(vocabulary.words(), tokens, np.concatenate(lengths))
-
-
 class _Vocabulary:
     """The compiled scan's hash table from words to ids: open addressing, at most half full; grown between calls.
 
@@ -171,17 +153,31 @@ class _Vocabulary:
         return [raw[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def _batches(texts: Iterator[str], size: int) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    batch_bytes = 0
-    for text in texts:
-        batch.append(text.encode("utf-8", "surrogatepass"))
-        batch_bytes += len(batch[-1])
-        if batch_bytes >= size:
-            yield batch
-            batch, batch_bytes = [], 0
-    if batch:
-        yield batch
+def number_documents_compiled(
+    kernels: TextKernels, texts: Iterator[str], case: Case, positions: int | None
+) -> NumberedDocuments:
+    """`number_documents` by the compiled scan; may take some hundred documents more than fill `positions`."""
+    vocabulary = _Vocabulary()
+    tokens: list[NDArray[np.uint32]] = []
+    lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
+    limit = _BATCH_BYTES if positions is None else min(_BATCH_BYTES, positions)
+    while positions is None or positions > 0:
+        batch: list[bytes] = []
+        size = 0
+        for text in encoded:
+            batch.append(text)
+            size += len(text)
+            if size >= limit:
+                break
+        if not batch:
+            break
+        batch_tokens, batch_lengths = _number_batch(kernels, batch, case, vocabulary)
+        tokens.append(batch_tokens)
+        lengths.append(batch_lengths)
+        if positions is not None:
+            positions -= len(batch_tokens) + len(batch_lengths)
+    return NumberedDocuments(vocabulary.words(), tokens, np.concatenate(lengths))
 
 
 def _number_batch(
