@@ -69,21 +69,21 @@ def _anchors_of_stream(
     The anchors are counted whose span holds no separator.
     """
     stream = [token for document in documents for token in (_BREAK, *document)]
-    first, *others = sorted((_occurrences(stream, clause) for clause in clauses), key=len)
+    first, *further_clauses = sorted((_occurrences(stream, clause) for clause in clauses), key=len)
     spans = [(place, place) for place in first]
-    for places in others:
+    for places in further_clauses:
         spans = [wider for span in spans if (wider := _stretch(span, places, window)) is not None]
-    return sum(_BREAK not in stream[left : right + 1] for left, right in spans)
+    return sum(_BREAK not in stream[previous : right + 1] for previous, right in spans)
 
 
 def _stretch(span: tuple[int, int], places: Sequence[int], window: int) -> tuple[int, int] | None:
     """The span with the nearest places of one more clause, None where both are too far."""
-    left, right = span
-    before = [min(left, place) for place in places if place < right][-1:]
-    after = [max(right, place) for place in places if place >= left][:1]
-    lefts = [place for place in before if left - place <= window]
+    previous, right = span
+    before = [min(previous, place) for place in places if place < right][-1:]
+    after = [max(right, place) for place in places if place >= previous][:1]
+    lefts = [place for place in before if previous - place <= window]
     rights = [place for place in after if place - right <= window]
-    return (min([left, *lefts]), max([right, *rights])) if lefts or rights else None
+    return (min([previous, *lefts]), max([right, *rights])) if lefts or rights else None
 
 
 def _anchors_of_documents(
@@ -108,5 +108,8 @@ def _is_met(place: int, clauses: Sequence[Sequence[int]], window: int) -> bool:
 
     The stretch may begin at the first of the chosen places, so only those and `place` itself are tried.
     """
-    begins = {place, *(one for places in clauses for one in places if place - window <= one <= place)}
-    return any(all(any(begin <= one <= begin + window for one in places) for places in clauses) for begin in begins)
+    begins = {place, *(item for places in clauses for item in places if place - window <= item <= place)}
+    return any(
+        all(any(span_start <= item <= span_start + window for item in places) for places in clauses)
+        for span_start in begins
+    )

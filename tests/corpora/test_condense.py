@@ -39,8 +39,8 @@ def test_without_overlap_the_passage_shows_how_it_begins() -> None:
 
 def test_rarer_terms_win_with_an_index_that_knows_idf() -> None:
     passage = Passage("E1", "", "Plans and plans and plan days. The fee is waived.")
-    others = [Passage(f"E{i}", "", "plans days") for i in range(2, 6)]
-    weights = query_weights("plans days waived", SmallBM25([passage, *others]))
+    remaining = [Passage(f"E{i}", "", "plans days") for i in range(2, 6)]
+    weights = query_weights("plans days waived", SmallBM25([passage, *remaining]))
     assert weights["waived"] > weights["plans"] + weights["days"]
     assert condense(passage, weights, 30) == "… The fee is waived."
     assert condense(passage, query_weights("plans days waived"), 35) == "Plans and plans and plan days. …"
@@ -81,5 +81,5 @@ def test_snippets_are_short_deterministic_and_verbatim(words: list[str], query: 
     assert text == condense(Passage("E1", "", " ".join(words)), weights, max_chars)
     assert bool(text) == bool(passage_sentences(passage))
     if "…" not in passage.text:
-        for piece in text.split("…"):
-            assert " ".join(piece.split()) in " ".join(passage.text.split())
+        for part in text.split("…"):
+            assert " ".join(part.split()) in " ".join(passage.text.split())

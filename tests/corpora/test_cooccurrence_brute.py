@@ -84,9 +84,9 @@ def test_the_order_of_a_query_decides_between_equally_frequent_clauses_for_the_e
     corpus = docs("A B B x x x x x A")
     assert [brute_count(corpus, words(query), 2, "infini-gram") for query in ("A B", "B A")] == [1, 2]
     assert [brute_count(corpus, words(query), 2, "window") for query in ("A B", "B A")] == [1, 1]
-    ours = memory_index(["A B B x x x x x A"], semantics="window", window=2)
-    assert [int(n) for n in ours.count_many([["A", "B"], ["B", "A"]])] == [1, 1]
-    assert ours.count_cnf([["B"], ["A"]]) == 1
+    actual = memory_index(["A B B x x x x x A"], semantics="window", window=2)
+    assert [int(n) for n in actual.count_many([["A", "B"], ["B", "A"]])] == [1, 1]
+    assert actual.count_cnf([["B"], ["A"]]) == 1
 
 
 @pytest.mark.parametrize(

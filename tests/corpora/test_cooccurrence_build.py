@@ -44,9 +44,9 @@ def documents_of(seed: int, count: int = 400, words: int = 300) -> Documents:
     ]
 
 
-def same(one: CooccurrenceIndex, other: CooccurrenceIndex) -> bool:
+def same(item: CooccurrenceIndex, second: CooccurrenceIndex) -> bool:
     """Equal in every section: the fingerprint is over their checksums and lengths."""
-    return one.fingerprint() == other.fingerprint()
+    return item.fingerprint() == second.fingerprint()
 
 
 def write_jsonl(path: Path, documents: Documents) -> Path:
@@ -107,15 +107,15 @@ def documents_text(seed: int, count: int) -> list[str]:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_built_index_is_its_twin_in_memory(tmp_path: Path, workers: int) -> None:
     documents = documents_of(1)
-    seen: list[Progress] = []
-    built = build_index(iter(documents), tmp_path / "x.cooc", memory_mb=64, workers=workers, progress=seen.append)
+    observed: list[Progress] = []
+    built = build_index(iter(documents), tmp_path / "x.cooc", memory_mb=64, workers=workers, progress=observed.append)
     twin = memory_index(text for _, text in documents)
     index = open_index(tmp_path / "x.cooc", verify=True)
     assert same(index, twin)
     assert (built.tokens, built.documents, built.words) == (twin.tokens, twin.documents, twin.words)
     assert built.bytes == (tmp_path / "x.cooc").stat().st_size
-    assert {step.stage for step in seen} == {"read", "merge", "write"}
-    assert seen[-1].tokens == twin.tokens
+    assert {step.stage for step in observed} == {"read", "merge", "write"}
+    assert observed[-1].tokens == twin.tokens
     assert [path.name for path in tmp_path.iterdir()] == ["x.cooc"]
     queries = [["w1", "w2"], ["w7", "w1", "w30"], ["w2", "nowhere"]]
     assert index.count_many(queries).tolist() == twin.count_many(queries).tolist()
@@ -194,8 +194,8 @@ def test_a_stopped_build_goes_on_and_a_changed_corpus_does_not(tmp_path: Path) -
     changed = [(key, text.replace("w2 ", "w3 ") if i > 200 else text) for i, (key, text) in enumerate(documents)]
     with pytest.raises(KeyboardInterrupt):
         build(Stopping(changed, 350))
-    kept = [path for path, written in runs.items() if path.stat().st_mtime_ns == written]
-    assert 0 < len(kept) < len(runs)
+    retained = [path for path, written in runs.items() if path.stat().st_mtime_ns == written]
+    assert 0 < len(retained) < len(runs)
     build(changed[:330])
     assert same(open_index(target, verify=True), memory_index(text for _, text in changed[:330]))
 

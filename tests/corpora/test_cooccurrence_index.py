@@ -98,9 +98,9 @@ def test_long_lists_are_counted_as_by_the_plain_twin(semantics: str, engine: str
     for window in (3, 150):
         index = memory_index(documents, semantics=semantics, window=window, engine=engine)
         frequencies = sorted(((index.frequency(f"w{i}"), f"w{i}") for i in range(3000)), reverse=True)
-        frequent, rest = [word for _, word in frequencies[:12]], [word for n, word in frequencies[12:] if n]
+        frequent, rare = [word for _, word in frequencies[:12]], [word for n, word in frequencies[12:] if n]
         for _ in range(4):
-            words = [*random.choice(frequent, 2), *random.choice(rest, 1)][: int(random.integers(2, 4))]
+            words = [*random.choice(frequent, 2), *random.choice(rare, 1)][: int(random.integers(2, 4))]
             random.shuffle(words)
             assert index.count(words) == brute_count(tokens, [[word] for word in words], window, semantics), words
 
@@ -113,7 +113,8 @@ def test_compiled_and_plain_engine_agree(semantics: str) -> None:
     queries = [[f"w{int(word)}" for word in random.pareto(0.6, random.integers(1, 6)) * 2] for _ in range(600)]
     for window in (1, 20, 1000):
         plain, compiled = (
-            memory_index(documents, semantics=semantics, window=window, engine=each) for each in ("numpy", "numba")
+            memory_index(documents, semantics=semantics, window=window, engine=engine_name)
+            for engine_name in ("numpy", "numba")
         )
         counts = plain.count_many(queries)
         assert np.array_equal(counts, compiled.count_many(queries))
@@ -180,8 +181,8 @@ def test_mistakes_are_told(engine: str) -> None:
 
 
 def test_case_is_kept_or_folded() -> None:
-    kept, folded = memory_index(["Rose rose ROSE"]), memory_index(["Rose rose ROSE Straße"], case="fold")
-    assert kept.frequency("Rose") == 1
+    retained, folded = memory_index(["Rose rose ROSE"]), memory_index(["Rose rose ROSE Straße"], case="fold")
+    assert retained.frequency("Rose") == 1
     assert folded.frequency("rOSE") == 3
     assert folded.frequency("STRASSE") == 1
 
@@ -199,14 +200,14 @@ def test_copies_pickles_and_fingerprints() -> None:
     again: CooccurrenceIndex = pickle.loads(pickle.dumps(index))
     assert again.count(["A", "B"]) == index.count(["A", "B"]) == 1
     assert again.fingerprint() == index.fingerprint() == memory_index(["A B", "B C"], window=7).fingerprint()
-    others = [
+    remaining = [
         memory_index(["A B", "B C"], window=8),
         memory_index(["A B", "B C"], window=7, semantics="window"),
         memory_index(["A B", "C B"], window=7),
         memory_index(["A B", "B C"], window=7, case="fold"),
         memory_index(["A B B C"], window=7),
     ]
-    assert index.fingerprint() not in {other.fingerprint() for other in others}
+    assert index.fingerprint() not in {second_word.fingerprint() for second_word in remaining}
     assert index.describe()["tokens"] == index.tokens == 4
     assert (index.documents, index.words) == (2, 3)
 
@@ -234,7 +235,7 @@ def test_a_costly_query_is_split_between_threads(semantics: str, monkeypatch: py
         memory_index(texts, semantics=semantics, window=20, engine="numba", threads=threads) for threads in (1, 3)
     )
     words = sorted((f"w{i}" for i in range(200)), key=single.frequency)[-40:]
-    queries = [[left, right, "w7-w8"][: 2 + (n % 2)] for n, (left, right) in enumerate(itertools.pairwise(words))]
+    queries = [[before, right, "w7-w8"][: 2 + (n % 2)] for n, (before, right) in enumerate(itertools.pairwise(words))]
     queries += [[words[-1]], ["nowhere", words[0]], [words[-1], words[-1]], words[-5:]]
     monkeypatch.setattr("factgym.corpora.cooccurrence.engine._MIN_PARALLEL_COST", 50)
     part_counts: list[int] = []
@@ -258,12 +259,12 @@ def test_a_costly_query_is_split_between_threads(semantics: str, monkeypatch: py
 
 def test_counting_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the kernels are loaded, NumPy answers; when they are there, they do."""
-    ready, called = threading.Event(), []
+    ready, calls = threading.Event(), []
 
     class Slow(LazyModule):
         def _load(self) -> None:
             ready.wait(60)
-            self.module = types.SimpleNamespace(count_batch=lambda *args: called.append(args))
+            self.module = types.SimpleNamespace(count_batch=lambda *args: calls.append(args))
 
     loading = Slow("compiled")
     monkeypatch.setattr("factgym.corpora.cooccurrence.engine.counting_module", loading)
@@ -278,25 +279,27 @@ def test_counting_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch
     loading.wait()
     assert wait_for_kernels(0)
     index.count(["A", "B"])
-    assert len(called) == 1
+    assert len(calls) == 1
 
 
 def test_a_small_index_does_not_load_numba_before_many_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-    monkeypatch.setattr("factgym.corpora.cooccurrence.index.counting_kernels", lambda engine, load: asked.append(load))
+    requested: list[bool] = []
+    monkeypatch.setattr(
+        "factgym.corpora.cooccurrence.index.counting_kernels", lambda engine, load: requested.append(load)
+    )
     index = memory_index(["A B"])
     index.count_many([["A"], ["B"]])
-    assert not any(asked)
+    assert not any(requested)
     index.count_many([[f"w{i}"] for i in range(1000)])
-    assert asked[-1]
+    assert requested[-1]
 
 
 def test_worked_out_clauses_are_kept_within_the_memory() -> None:
     index = memory_index(["a b c d e f g h i j " * 2000], engine="numpy")
     index._clauses._memory = 90_000
     letters = "abcdefghij"
-    for one, other in itertools.product(letters, letters):
-        assert index.frequency(f"{one}-{other}") in (0, 1999, 2000)
+    for first_word, second_word in itertools.product(letters, letters):
+        assert index.frequency(f"{first_word}-{second_word}") in (0, 1999, 2000)
     made = index._clauses._cache
     assert 1 < len(made) < 60
     assert sum(clause.postings.data.nbytes for clause in made.values()) <= 45_000
@@ -367,10 +370,10 @@ def test_a_bounded_count_is_the_smaller_of_bound_and_count(
     documents: list[list[str]], queries: list[list[str]], window: int, semantics: str, most: int
 ) -> None:
     counts = [brute_count(documents, [[term.split("-")] for term in query], window, semantics) for query in queries]
-    for each in ("numpy", "numba") if has_numba() else ("numpy",):
-        index = memory_index(map(" ".join, documents), semantics=semantics, window=window, engine=each)
-        assert index.count_up_to(queries, most).tolist() == [min(count, most) for count in counts], each
-        assert index.count_many(queries).tolist() == counts, each
+    for engine_name in ("numpy", "numba") if has_numba() else ("numpy",):
+        index = memory_index(map(" ".join, documents), semantics=semantics, window=window, engine=engine_name)
+        assert index.count_up_to(queries, most).tolist() == [min(count, most) for count in counts], engine_name
+        assert index.count_many(queries).tolist() == counts, engine_name
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)
@@ -389,17 +392,17 @@ def test_phrases_of_every_frequency_are_those_of_the_text(engine: str) -> None:
     """Pairs and triples of words that the engine finds by its filter, by search and in a last block, all at once."""
     documents = long_documents(12, 60_000)
     tokens = [text.split() for text in documents]
-    found: dict[str, int] = {}
+    occurrences: dict[str, int] = {}
     for text in tokens:
         for size in (2, 3):
             for place in range(len(text) - size + 1):
                 phrase = "-".join(text[place : place + size])
-                found[phrase] = found.get(phrase, 0) + 1
-    phrases = sorted(found, key=lambda phrase: -found[phrase])
+                occurrences[phrase] = occurrences.get(phrase, 0) + 1
+    phrases = sorted(occurrences, key=lambda phrase: -occurrences[phrase])
     chosen = [*phrases[:80], *phrases[80 :: len(phrases) // 200], "w0-w0-w0-w0", "w2999-w0", "w0-w2999", "w0-nowhere"]
     index = memory_index(documents, engine=engine, threads=2)
     expected = [
-        brute_count(tokens, [[phrase.split("-")]]) if phrase.count("-") == 3 else found.get(phrase, 0)
+        brute_count(tokens, [[phrase.split("-")]]) if phrase.count("-") == 3 else occurrences.get(phrase, 0)
         for phrase in chosen
     ]
     assert index.count_many([[phrase] for phrase in chosen]).tolist() == expected
@@ -410,9 +413,9 @@ def test_what_the_kernels_remember_is_forgotten_beyond_the_memory() -> None:
     pytest.importorskip("numba", reason="needs the extra 'counting'")
     letters = "abcdefghij"
     texts = [" ".join(letters) + " " + " ".join(letters[::2]) * 2] * 300
-    index, plain = (memory_index(texts, engine=each) for each in ("numba", "numpy"))
+    index, plain = (memory_index(texts, engine=engine_name) for engine_name in ("numba", "numpy"))
     index._clauses._memory = 60_000
-    phrases = [f"{one}-{other}" for one, other in itertools.product(letters, letters)]
+    phrases = [f"{first_word}-{second_word}" for first_word, second_word in itertools.product(letters, letters)]
     for phrase in phrases:
         assert (
             index.count_many([[phrase, "a"], [phrase]]).tolist()

@@ -60,12 +60,12 @@ def test_engine_index_and_plain_rules_agree(seed, tmp_path):
     path = write_infinigram(corpus, tmp_path / "index")
     for window in (1, 2, 3, 6, 15, 1000):
         engine = InfinigramCounter(path, window=window)
-        ours = memory_index([" ".join(document) for document in corpus], window=window)
+        actual = memory_index([" ".join(document) for document in corpus], window=window)
         for _ in range(40):
             cnf = random_query(rng)
             plain = brute_count(corpus, [[tokenize(term) for term in clause] for clause in cnf], window)
             assert engine.count_cnf(cnf) == plain, (cnf, window)
-            assert ours.count_cnf(cnf) == plain, (cnf, window)
+            assert actual.count_cnf(cnf) == plain, (cnf, window)
 
 
 @pytest.mark.data
@@ -78,10 +78,10 @@ def test_engine_and_index_agree_on_real_text(data_dir, tmp_path):
     rng = random.Random(0)
     queries = [rng.sample(document, k=2 + n % 4) for n in range(400) if len(document := rng.choice(corpus)) > 9]
     for window in (10, 1000):
-        engine, ours = InfinigramCounter(path, window=window), memory_index(texts, window=window)
-        assert (engine.tokens, engine.documents) == (ours.tokens, ours.documents)
+        engine, actual = InfinigramCounter(path, window=window), memory_index(texts, window=window)
+        assert (engine.tokens, engine.documents) == (actual.tokens, actual.documents)
         counts = engine.count_many(queries)
-        assert counts.tolist() == ours.count_many(queries).tolist()
+        assert counts.tolist() == actual.count_many(queries).tolist()
         assert counts.max() > 20
 
 
@@ -111,10 +111,10 @@ def test_counts_and_what_is_said_of_them(folder):
     assert counts.tolist() == [*expected, 0]
     assert InfinigramCounter(folder, window=50, threads=2).count_many(queries).tolist() == counts.tolist()
     assert InfinigramCounter(folder, window=50, load_to_ram=True).count_many(queries).tolist() == counts.tolist()
-    says = counter.describe()
-    assert json.loads(json.dumps(says)) == says
-    assert (says["kind"], says["documents"], says["tokens"]) == ("infini-gram", 4, 27)
-    assert str(folder) not in json.dumps(says)
+    reported = counter.describe()
+    assert json.loads(json.dumps(reported)) == reported
+    assert (reported["kind"], reported["documents"], reported["tokens"]) == ("infini-gram", 4, 27)
+    assert str(folder) not in json.dumps(reported)
 
 
 def test_empty_batch_and_empty_query(folder):
@@ -220,9 +220,9 @@ def subwords(tokenizer, tmp_path_factory):
     """The same corpus, as its tokens written by `write_infinigram`, without our list of words."""
     made, _ = tokenizer
     ids = [made.encode(text).ids for text in DOCUMENTS]
-    order = sorted({one for document in ids for one in document})
+    order = sorted({item for document in ids for item in document})
     path = write_infinigram(
-        [[f"t{one}" for one in document] for document in ids], tmp_path_factory.mktemp("bpe") / "i"
+        [[f"t{item}" for item in document] for document in ids], tmp_path_factory.mktemp("bpe") / "i"
     )
     numbers = [int(line[1:]) for line in (path / "words.txt").read_text().split()]
     assert sorted(numbers) == order
@@ -247,7 +247,7 @@ def test_words_become_the_tokens_that_they_are_inside_a_text(tokenizer, subwords
     assert counter.frequency("Paris") == 3
     for query in (["Paris", "France"], ["Rome", "Italy"], ["capital", "Paris", "Eiffel"], ["Paris", "Italy"]):
         cnf = [[tuple(map(str, made.encode(word).ids))] for word in query]
-        plain = brute_count([[str(one) for one in document] for document in ids], cnf, 100)
+        plain = brute_count([[str(item) for item in document] for document in ids], cnf, 100)
         assert counter.count(query) == plain
     assert counter.count(["Rome", "Italy"]) == 1
     assert counter.describe()["tokens_are"] == "subwords"

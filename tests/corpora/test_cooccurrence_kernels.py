@@ -48,9 +48,9 @@ def check(positions: I64, points: I64, adjacent: I64, hint: int = -1) -> None:
         arrays, row, max(row[0] - 1, min(row[0] + hint, row[1] - 1)), given_points, n, before, after, workspace
     )
     assert row[0] - 1 <= block < row[1]
-    left, right = expected(positions, points)
-    np.testing.assert_array_equal(before[:n], left)
-    np.testing.assert_array_equal(after[:n], right)
+    previous, following = expected(positions, points)
+    np.testing.assert_array_equal(before[:n], previous)
+    np.testing.assert_array_equal(after[:n], following)
 
 
 def drawn(rng: np.random.Generator, count: int, low: int, high: int) -> I64:

@@ -63,7 +63,7 @@ def test_parts_are_the_whole(tmp_path_factory, lengths, part_bytes, ended):
     if not ended:
         path.write_bytes(path.read_bytes().removesuffix(b"\n"))
     source = open_source(path, part_bytes=part_bytes)
-    assert [one for part in source.parts for one in source.read(part)] == made
+    assert [document for part in source.parts for document in source.read(part)] == made
     assert list(open_source(path)) == made
     assert source.parts[0].range.end <= part_bytes
 
@@ -283,13 +283,13 @@ def test_parts_of_a_dump_in_several_bzip2_streams(tmp_path, streams):
     """Each page is read once, by the part in which it begins: streams as Wikipedia makes them, and as pbzip2 does."""
     made = [(0, f"P{n}", f"text{n} " * (n % 7) + str(n)) for n in range(200)]
     head, pages, foot = dump(made)
-    whole = "".join([head, *pages, foot]).encode()
+    complete = "".join([head, *pages, foot]).encode()
     rng = random.Random(1)
-    cuts = sorted(rng.sample(range(1, len(whole)), 60))
+    cuts = sorted(rng.sample(range(1, len(complete)), 60))
     pieces = (
         [head, *("".join(pages[at : at + 5]) for at in range(0, 200, 5)), foot]
         if streams == "of whole pages"
-        else [whole[a:b].decode() for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+        else [complete[a:b].decode() for a, b in zip([0, *cuts], [*cuts, len(complete)], strict=True)]
     )
     packed = b"".join(bz2.compress(piece.encode()) for piece in pieces)
     file = tmp_path / "enwiki-20231101-pages-articles-multistream.xml.bz2"
@@ -297,7 +297,7 @@ def test_parts_of_a_dump_in_several_bzip2_streams(tmp_path, streams):
     expected = [(str(n + 10), text.strip()) for n, (_, _, text) in enumerate(made)]
     for part_bytes in (97, 1_000, 5_000, 1 << 30):
         source = open_source(file, part_bytes=part_bytes)
-        assert [one for part in source.parts for one in source.read(part)] == expected
+        assert [document for part in source.parts for document in source.read(part)] == expected
     assert len(open_source(file, part_bytes=97).parts) == -(-len(packed) // 97)
 
 

@@ -20,7 +20,7 @@ from factgym.corpora.cooccurrence.store import HEADER_BYTES, open_container, wri
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("index") / "x.cooc"
     numbers = random.Random(0)
     texts = (" ".join(f"w{int(numbers.paretovariate(0.7))}" for _ in range(200)) for _ in range(30))
@@ -28,8 +28,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_prefix_is_refused(whole: Path, tmp_path: Path) -> None:
-    raw, cut = whole.read_bytes(), tmp_path / "cut.cooc"
+def test_every_prefix_is_refused(complete: Path, tmp_path: Path) -> None:
+    raw, cut = complete.read_bytes(), tmp_path / "cut.cooc"
     lengths = {*range(0, 300), *range(300, len(raw), 197), len(raw) - 1}
     for length in sorted(lengths):
         cut.write_bytes(raw[:length])
@@ -40,8 +40,8 @@ def test_every_prefix_is_refused(whole: Path, tmp_path: Path) -> None:
         open_index(cut)
 
 
-def test_every_flipped_byte_of_the_header_is_seen(whole: Path, tmp_path: Path) -> None:
-    raw, path = bytearray(whole.read_bytes()), tmp_path / "flipped.cooc"
+def test_every_flipped_byte_of_the_header_is_seen(complete: Path, tmp_path: Path) -> None:
+    raw, path = bytearray(complete.read_bytes()), tmp_path / "flipped.cooc"
     length = 20 + int.from_bytes(raw[12:16], "little")
     for at in range(length):
         changed = bytes(raw[:at]) + bytes([raw[at] ^ 0x15]) + bytes(raw[at + 1 :])
@@ -50,8 +50,8 @@ def test_every_flipped_byte_of_the_header_is_seen(whole: Path, tmp_path: Path) -
             open_index(path)
 
 
-def test_every_flipped_byte_is_found_by_verify_and_small_sections_always(whole: Path, tmp_path: Path) -> None:
-    raw, path = bytearray(whole.read_bytes()), tmp_path / "flipped.cooc"
+def test_every_flipped_byte_is_found_by_verify_and_small_sections_always(complete: Path, tmp_path: Path) -> None:
+    raw, path = bytearray(complete.read_bytes()), tmp_path / "flipped.cooc"
     header = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
     for dtype, start, items, _ in header["sections"].values():
         at = start + items * int(dtype[1:]) // 2
@@ -76,7 +76,7 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
-    whole: Path, monkeypatch: pytest.MonkeyPatch
+    complete: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All bytes but the header's, at once for a small file and in a thread for a large one; counts are the same."""
     read: list[tuple[str, int]] = []
@@ -88,28 +88,28 @@ def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
 
     monkeypatch.setattr(store, "touch_pages", record)
     monkeypatch.setattr("factgym.corpora.cooccurrence.index.touch_pages", record)
-    main, size = threading.current_thread().name, whole.stat().st_size
-    plain = open_index(whole, preload=False)
+    main, size = threading.current_thread().name, complete.stat().st_size
+    plain = open_index(complete, preload=False)
     assert not read
     plain.preload()
-    assert open_index(whole).count(["w1", "w2"]) == plain.count(["w1", "w2"])
+    assert open_index(complete).count(["w1", "w2"]) == plain.count(["w1", "w2"])
     assert [name for name, _ in read] == [main, main]
-    assert all(size - HEADER_BYTES - 64 * 9 <= found <= size - HEADER_BYTES for _, found in read)
+    assert all(size - HEADER_BYTES - 64 * 9 <= damages <= size - HEADER_BYTES for _, damages in read)
     monkeypatch.setattr(store, "_machine_memory", lambda: 3 * size)
-    assert pickle.loads(pickle.dumps(open_index(whole)))._options["preload"] is None
+    assert pickle.loads(pickle.dumps(open_index(complete)))._options["preload"] is None
     assert len(read) == 2
     monkeypatch.setattr(store, "_SYNCHRONOUS_BYTES", 100)
-    open_index(whole, preload=True)
+    open_index(complete, preload=True)
     for thread in threading.enumerate():
         if thread.name == "preload":
             thread.join()
     assert read[-1] == ("preload", read[0][1])
     with pytest.raises(ConfigError, match="preload is True, False or None"):
-        open_index(whole, preload="yes")
+        open_index(complete, preload="yes")
 
 
-def test_a_later_version_is_told_apart(whole: Path, tmp_path: Path) -> None:
-    raw = bytearray(whole.read_bytes())
+def test_a_later_version_is_told_apart(complete: Path, tmp_path: Path) -> None:
+    raw = bytearray(complete.read_bytes())
     raw[8] = 2
     (tmp_path / "x").write_bytes(raw)
     with pytest.raises(DataError, match="has version 2 of the format"):
@@ -118,13 +118,13 @@ def test_a_later_version_is_told_apart(whole: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
 def test_damage_in_large_sections_is_an_error_or_a_wrong_count_never_a_crash(
-    whole: Path, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+    complete: Path, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sections that opening does not read through: whatever stands in them, counting stays inside its arrays."""
     if engine == "numba":
         pytest.importorskip("numba", reason="needs the extra 'counting'")
     monkeypatch.setattr("factgym.corpora.cooccurrence.store._CHECKED_BYTES", 0)
-    raw, path = whole.read_bytes(), tmp_path / "damaged.cooc"
+    raw, path = complete.read_bytes(), tmp_path / "damaged.cooc"
     header = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
     numbers = random.Random(1)
     words = [f"w{i}" for i in range(60)]
@@ -153,8 +153,8 @@ def test_a_container_holds_what_was_written(tmp_path: Path) -> None:
         "spelling": np.arange(7, dtype=np.uint8),
         "none": np.empty(0, "u4"),
     }
-    pieces = {name: [array[:2], array[2:]] for name, array in arrays.items()}
-    write_container(tmp_path / "x", "kind", {"a": 1}, pieces)
+    parts = {name: [array[:2], array[2:]] for name, array in arrays.items()}
+    write_container(tmp_path / "x", "kind", {"a": 1}, parts)
     opened = open_container(tmp_path / "x", "kind", verify=True)
     assert opened.meta == {"a": 1}
     for name, array in arrays.items():
@@ -197,9 +197,9 @@ def test_positions_up_to_the_limit_are_kept() -> None:
     assert np.array_equal(decode(view), positions)
 
 
-def test_the_file_is_small(whole: Path) -> None:
+def test_the_file_is_small(complete: Path) -> None:
     """Postings of frequent words take about two bytes; far less than plain positions of four."""
-    index = open_index(whole)
+    index = open_index(complete)
     data = sum(getattr(index._store, name).nbytes for name in ("firsts", "offsets", "data"))
     assert data / index.tokens < 2.6
     assert index.fingerprint() != memory_index(["w1"]).fingerprint()

@@ -99,13 +99,13 @@ def test_faiss_ranks_as_numpy_does_and_ties_fall_in_corpus_order(many: DenseInde
 
 def test_batches_threads_and_pickles_give_the_same_hits(many: DenseIndex) -> None:
     queries = [f"{a} {b}" for a in ("refund", "audit", "leave") for b in ("notice", "vendor", "month", "days")]
-    together = many.search(queries, 5)
+    batched = many.search(queries, 5)
     assert [[hit.id for hit in many.search([query], 5)[0]] for query in queries] == [
-        [h.id for h in r] for r in together
+        [h.id for h in r] for r in batched
     ]
     with ThreadPoolExecutor(6) as pool:
-        assert list(pool.map(lambda _: many.search(queries, 5), range(6))) == [together] * 6
-    assert pickle.loads(pickle.dumps(many)).search(queries, 5) == together
+        assert list(pool.map(lambda _: many.search(queries, 5), range(6))) == [batched] * 6
+    assert pickle.loads(pickle.dumps(many)).search(queries, 5) == batched
 
 
 def test_edges(many: DenseIndex, minilm: str) -> None:

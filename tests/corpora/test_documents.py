@@ -133,19 +133,19 @@ def test_front_matter_without_an_end_is_text() -> None:
 def test_markdown_keeps_the_words_that_commonmark_renders(data_dir: Path, name: str) -> None:
     """Nearly every word outside code, HTML and template tags survives, and hardly any is made up."""
     parser = MarkdownIt("commonmark").enable("table")
-    seen: Counter[str] = Counter()
+    observed: Counter[str] = Counter()
     ours_counts: Counter[str] = Counter()
     for path in sorted((data_dir / name).glob("*.md")):
         body = split_front_matter(path.read_text(encoding="utf-8-sig"))[1]
         body = re.sub(r"<!--.*?-->|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>|\{:[^}]*\}", "", body, flags=re.DOTALL)
         tokens = [child for token in parser.parse(body) for child in token.children or [token]]
         words = " ".join(token.content for token in tokens if token.type in ("text", "code_inline", "fence"))
-        seen.update(re.findall(r"[a-z]{3,}", words.lower()))
+        observed.update(re.findall(r"[a-z]{3,}", words.lower()))
         blocks = read_markdown(body)[1]
-        ours = " ".join(line for block in blocks for line in (*block.path[-1:], *block.paragraphs))
-        ours_counts.update(re.findall(r"[a-z]{3,}", ours.lower()))
-    lost = sum((seen - ours_counts).values()) / sum(seen.values())
-    made = sum((ours_counts - seen).values()) / sum(ours_counts.values())
+        actual = " ".join(line for block in blocks for line in (*block.path[-1:], *block.paragraphs))
+        ours_counts.update(re.findall(r"[a-z]{3,}", actual.lower()))
+    lost = sum((observed - ours_counts).values()) / sum(observed.values())
+    made = sum((ours_counts - observed).values()) / sum(ours_counts.values())
     assert lost < 0.02
     assert made < 0.04  # table headers are repeated in every row
 
@@ -157,10 +157,12 @@ def test_plain_text_is_reflowed_and_furniture_dropped() -> None:
         "continues for two years unless it is ended sooner by either\n"
         "party, which must give written notice of sixty days to the\n"
     )
-    rest = (
+    remaining = (
         "other party before the end of the term or of any renewed\nterm of it.\n\n(a) The notice is sent by mail.\n\n"
     )
-    text = body + "\n" + page.format(n=1) + rest + page.format(n=2) + "Last words stand here.\n\n" + page.format(n=3)
+    text = (
+        body + "\n" + page.format(n=1) + remaining + page.format(n=2) + "Last words stand here.\n\n" + page.format(n=3)
+    )
     _, blocks = read_plain(text)
     lines = [line for block in blocks for line in block.paragraphs]
     assert blocks[0].path == ("TERM",)

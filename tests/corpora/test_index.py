@@ -109,17 +109,17 @@ def test_a_choice_can_be_checked_without_building_it() -> None:
 
 
 def test_an_encoder_object_gets_prefixes_and_unit_norm() -> None:
-    seen: list[str] = []
+    observed: list[str] = []
 
     class Recorder(FakeEncoder):
         def encode(self, texts: list[str], **options: Any) -> Any:
-            seen.extend(texts)
+            observed.extend(texts)
             return super().encode(texts, **options)
 
     encoder = Encoder(Recorder(), "e5")
     assert np.linalg.norm(encoder.queries(["leave", "refund"]), axis=1) == pytest.approx([1, 1])
     encoder.passages(PASSAGES)
-    assert seen == [
+    assert observed == [
         "query: leave",
         "query: refund",
         "passage: Vacation\nTwo days of leave.",
@@ -138,9 +138,9 @@ def test_an_encoder_of_the_wrong_shape_is_named() -> None:
 
 
 def test_a_users_index_is_used_as_it_is() -> None:
-    own = Mine([[("E2", 3), Hit("E1", 1.5)]])
-    index = build_index(PASSAGES, own)
-    assert isinstance(index, CheckedIndex) and index.inner is own
+    custom = Mine([[("E2", 3), Hit("E1", 1.5)]])
+    index = build_index(PASSAGES, custom)
+    assert isinstance(index, CheckedIndex) and index.inner is custom
     assert index.search(["anything"], 2) == [[Hit("E2", 3.0), Hit("E1", 1.5)]]
     assert isinstance(index, FingerprintedIndex) and "Mine" in index.fingerprint()
 

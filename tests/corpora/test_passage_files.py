@@ -264,9 +264,9 @@ def test_fields_of_tables_may_hold_blank_lines_and_lines_are_counted(tmp_path: P
 def test_every_byte_is_reported_in_order(tmp_path: Path) -> None:
     content = json.dumps([{"text": "é"}] * 50).encode()
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(content))
-    seen: list[bytes] = []
-    assert len(list(read_rows(tmp_path / "a.json.gz", seen.append))) == 50
-    assert b"".join(seen) == content
+    observed: list[bytes] = []
+    assert len(list(read_rows(tmp_path / "a.json.gz", observed.append))) == 50
+    assert b"".join(observed) == content
     assert stem_of(tmp_path / "a.b.json.gz") == "a.b"
 
 

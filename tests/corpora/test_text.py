@@ -197,15 +197,15 @@ def test_sentences_are_disjoint_trimmed_and_cover_every_word(text: str) -> None:
 def test_sentence_starts_are_span_starts_of_contract_nli(data_dir: Path) -> None:
     """The spans were made by ContractNLI's authors. They also split lists within a sentence, so recall is not asked."""
     documents = json.loads((data_dir / "contract_nli" / "dev.json").read_text("utf-8"))["documents"]
-    ours = agreed = 0
+    actual = agreed = 0
     for document in documents:
         text = document["text"]
-        theirs = {_first_letter(text, start) for start, _ in document["spans"]}
+        reference = {_first_letter(text, start) for start, _ in document["spans"]}
         starts = {_first_letter(text, start) for start, _ in sentences(text)}
-        ours += len(starts)
-        agreed += len(starts & theirs)
-    assert ours > 3000
-    assert agreed / ours > 0.99
+        actual += len(starts)
+        agreed += len(starts & reference)
+    assert actual > 3000
+    assert agreed / actual > 0.99
 
 
 def _first_letter(text: str, start: int) -> int:

@@ -70,20 +70,24 @@ def raw(file: Path) -> list[dict[str, str]]:
 
 
 def test_our_reading_of_truthfulqa_gives_the_rows_of_the_papers_slice(data_dir: Path) -> None:
-    ours = {
+    actual = {
         (question.claim, question.source, question.label)
         for question in read_benchmark("truthfulqa", data_dir / "truthfulqa")
     }
-    theirs = [(r["claim"], r["source"], r["gold_label"]) for r in raw(data_dir / "seva_official" / "truthfulqa.jsonl")]
-    assert sum(row in ours for row in theirs) >= 398  # of 400; the CSV was corrected since
+    reference = [
+        (r["claim"], r["source"], r["gold_label"]) for r in raw(data_dir / "seva_official" / "truthfulqa.jsonl")
+    ]
+    assert sum(row in actual for row in reference) >= 398  # of 400; the CSV was corrected since
 
 
 def test_our_reading_of_halueval_gives_the_rows_of_the_papers_slice(data_dir: Path) -> None:
-    ours: dict[tuple[str, str], set[str]] = {}
+    actual: dict[tuple[str, str], set[str]] = {}
     for claim in read_benchmark("halueval", data_dir / "halueval"):
-        ours.setdefault((fold(claim.claim), fold(claim.source)), set()).add(claim.label)
-    theirs = raw(data_dir / "seva_official" / "halueval.jsonl")
-    shared = [(ours[key], r["gold_label"]) for r in theirs if (key := (fold(r["claim"]), fold(r["source"]))) in ours]
+        actual.setdefault((fold(claim.claim), fold(claim.source)), set()).add(claim.label)
+    reference = raw(data_dir / "seva_official" / "halueval.jsonl")
+    shared = [
+        (actual[key], r["gold_label"]) for r in reference if (key := (fold(r["claim"]), fold(r["source"]))) in actual
+    ]
     assert len(shared) >= 40  # our sample has a fifth of the records
     assert all(label in labels for labels, label in shared)
 

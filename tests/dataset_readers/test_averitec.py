@@ -73,11 +73,11 @@ def test_the_real_files_have_the_published_sizes_and_balances(data_dir: Path, sp
 def test_the_official_gold_file_agrees_on_every_claim(data_dir: Path) -> None:
     """The evidence strings and labels that the official scorer is given for dev, made by its authors."""
     lines = (data_dir / "averitec" / "averitec_dev_gold.jsonl").read_text(encoding="utf-8").splitlines()
-    ours = [
+    actual = [
         {"id": check.claim_id, "label": check.label, "evidence": list(evidence_strings(check))}
         for check in read_fact_checks(data_dir, "dev")
     ]
-    assert ours == [json.loads(line) for line in lines]
+    assert actual == [json.loads(line) for line in lines]
 
 
 def test_irregularities_of_the_real_files_are_counted(data_dir: Path) -> None:

@@ -169,9 +169,9 @@ def test_prefixes_are_representative_and_the_order_is_fixed(folder: Path, claims
     again = ContractNliClaims(folder / "dev.json")
     assert [example.id for example in again[:40]] == [example.id for example in claims[:40]]
     assert again.fingerprint() == claims.fingerprint()
-    other = ContractNliClaims(folder, seed=1)
-    assert other.fingerprint() != claims.fingerprint()
-    assert [example.id for example in other[:40]] != [example.id for example in claims[:40]]
+    second = ContractNliClaims(folder, seed=1)
+    assert second.fingerprint() != claims.fingerprint()
+    assert [example.id for example in second[:40]] != [example.id for example in claims[:40]]
 
 
 @pytest.mark.data

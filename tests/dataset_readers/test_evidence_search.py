@@ -57,12 +57,12 @@ def test_a_claims_search_is_bm25_over_that_claim_alone(data_dir: Path, tmp_path:
 def test_a_global_index_finds_across_claims_and_is_bounded(data_dir: Path, tmp_path: Path) -> None:
     store = FolderStore(hero_store(data_dir, tmp_path, claims=30), "dev")
     search = EvidenceSearch(store, scope="global")
-    pieces = list(store.passages())
-    assert len({piece.id for piece in pieces}) == len(pieces) == len(search.corpus(0)) > 200
+    all_passages = list(store.passages())
+    assert len({passage.id for passage in all_passages}) == len(all_passages) == len(search.corpus(0)) > 200
     assert search.search(29, ["Sean Connery letter"])[0][0].evidence.id in store.for_claim(0)
     assert search.search(29, ["Sean Connery letter"]) == search.search(0, ["Sean Connery letter"])
     with pytest.raises(ConfigError, match="scope='claim'"):
-        EvidenceSearch(store, scope="global", max_global=len(pieces) - 1).search(0, ["x"])
+        EvidenceSearch(store, scope="global", max_global=len(all_passages) - 1).search(0, ["x"])
 
 
 def test_evidence_after_the_claim_is_left_out_on_request(tmp_path: Path) -> None:
@@ -103,10 +103,10 @@ def test_dates_of_real_gold_pages(data_dir: Path) -> None:
     search = EvidenceSearch(GoldStore(checks))
     for check in checks[:100]:
         questions = [question.question for question in check.questions]
-        everything = search.search(check, questions, len(search.corpus(check)))
+        all_evidence = search.search(check, questions, len(search.corpus(check)))
         day = check.claim_date
         expected = [
-            [hit for hit in row if not hit.evidence.date or hit.evidence.date <= day][:3] for row in everything
+            [hit for hit in row if not hit.evidence.date or hit.evidence.date <= day][:3] for row in all_evidence
         ]  # type: ignore[operator]
         assert search.search(check, questions, before=day) == expected
 

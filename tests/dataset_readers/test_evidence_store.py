@@ -70,12 +70,12 @@ def test_every_answer_with_evidence_is_in_the_haystack_and_nothing_else(data_dir
         if answer.type != "Unanswerable"
     }
     joined: dict[str, str] = {}
-    for piece in store.passages():
-        joined[piece.url] = joined.get(piece.url, "") + "\n" + piece.text
+    for evidence in store.passages():
+        joined[evidence.url] = joined.get(evidence.url, "") + "\n" + evidence.text
     for url, text in expected:
         assert len(text) > 800 or text in joined[url]
-    everything = "\n".join(text for _, text in expected)
-    assert all(piece.text in everything and 0 < len(piece.text) <= 800 for piece in store.passages())
+    all_evidence = "\n".join(text for _, text in expected)
+    assert all(evidence.text in all_evidence and 0 < len(evidence.text) <= 800 for evidence in store.passages())
     assert store.for_claim(3) is store.for_claim("x") is store.for_claim(checks[9])
     assert dict(store.for_claim(0).counts) == {
         "claims": 500, "answers": 1399, "without_evidence": 39, "repeated": 23, "dated": 230,
@@ -84,11 +84,13 @@ def test_every_answer_with_evidence_is_in_the_haystack_and_nothing_else(data_dir
 
 def test_neither_ids_nor_order_of_the_haystack_reveal_whose_evidence_it_is(data_dir: Path) -> None:
     checks = read_fact_checks(data_dir, "dev")
-    pieces = list(GoldStore(checks).passages())
-    assert [piece.id for piece in pieces] == sorted({piece.id for piece in pieces})
-    assert all(set(piece.id) <= set("0123456789abcdef") and len(piece.id) == 16 for piece in pieces)
+    all_passages = list(GoldStore(checks).passages())
+    assert [evidence.id for evidence in all_passages] == sorted({evidence.id for evidence in all_passages})
+    assert all(set(evidence.id) <= set("0123456789abcdef") and len(evidence.id) == 16 for evidence in all_passages)
     backwards = list(GoldStore(tuple(reversed(checks))).passages())
-    assert [(passage.id, passage.text) for passage in backwards] == [(piece.id, piece.text) for piece in pieces]
+    assert [(passage.id, passage.text) for passage in backwards] == [
+        (evidence.id, evidence.text) for evidence in all_passages
+    ]
 
 
 def test_reports_name_the_haystack(data_dir: Path) -> None:
@@ -106,7 +108,7 @@ def test_unanswerable_and_bare_boolean_answers_are_no_evidence() -> None:
     with pytest.raises(DataError, match="no gold evidence"):
         GoldStore([check])
     more = FactCheck("a-1", 1, "c", "Refuted", questions=(GoldQuestion("q", (GoldAnswer("It was."),)),))
-    assert [piece.text for piece in GoldStore([check, more]).passages()] == ["It was."]
+    assert [evidence.text for evidence in GoldStore([check, more]).passages()] == ["It was."]
 
 
 def test_the_published_layout_is_read_claim_by_claim(data_dir: Path, tmp_path: Path) -> None:
@@ -116,9 +118,9 @@ def test_the_published_layout_is_read_claim_by_claim(data_dir: Path, tmp_path: P
     corpus = store.for_claim(check)
     assert corpus is store.for_claim(0) is store.for_claim("0")
     assert corpus.counts["pages"] == 10 and corpus.counts["broken_lines"] == 0
-    assert any("never actually sent a typewritten letter" in piece.text for piece in corpus)
-    snopes = [piece for piece in corpus if piece.url.startswith("https://www.snopes.com/")]
-    assert snopes and {piece.title for piece in snopes} == {"snopes.com"}
+    assert any("never actually sent a typewritten letter" in evidence.text for evidence in corpus)
+    snopes = [evidence for evidence in corpus if evidence.url.startswith("https://www.snopes.com/")]
+    assert snopes and {evidence.title for evidence in snopes} == {"snopes.com"}
     hits = EvidenceSearch(store).search(check, ["Did Sean Connery write a letter to Steve Jobs?", "zebra"], 3)
     assert [len(row) for row in hits] == [3, 0] and hits[0][0].score >= hits[0][2].score
     assert {hit.evidence.id for hit in hits[0]} <= set(corpus.ids)
@@ -142,7 +144,7 @@ def test_hostile_lines_are_passed_over_and_counted(tmp_path: Path, monkeypatch: 
         '{"url": "https://cut.org", "url2text": ["broken off',
     ]
     corpus = FolderStore(small_store(tmp_path / "s", c7=rows)).for_claim(7)
-    assert [(piece.title, piece.text) for piece in corpus] == [
+    assert [(evidence.title, evidence.text) for evidence in corpus] == [
         ("b.org", "First fact. Second \ufffd fact."),
         ("", "A page without an address."),
         ("e.org", "One text and no list."),
@@ -241,7 +243,9 @@ def test_a_large_store_is_read_within_little_memory(tmp_path: Path) -> None:
 def test_a_claim_with_too_many_passages_is_cut_and_counted(tmp_path: Path) -> None:
     rows = [page(f"https://a.org/{n}", f"Fact {n}.") for n in range(50)]
     corpus = FolderStore(small_store(tmp_path / "s", c0=rows), max_passages=20).for_claim(0)
-    assert [piece.text for piece in corpus] == [f"Fact {n}." for n in range(20)] and corpus.counts["dropped"] == 30
+    assert [evidence.text for evidence in corpus] == [f"Fact {n}." for n in range(20)] and corpus.counts[
+        "dropped"
+    ] == 30
 
 
 @pytest.mark.parametrize(
@@ -280,10 +284,10 @@ def test_hosts_and_originals() -> None:
 
 @given(st.lists(st.text(max_size=400), max_size=12), st.integers(100, 300))
 def test_windows_lose_no_word_and_keep_their_bound(texts: list[str], limit: int) -> None:
-    pieces = list(windows(texts, limit))
-    assert all(0 < len(piece) <= limit for piece in pieces)
+    all_passages = list(windows(texts, limit))
+    assert all(0 < len(evidence) <= limit for evidence in all_passages)
     plain = [text.encode("utf-8", "replace").decode() for text in texts]
-    assert "".join("".join(pieces).split()) == "".join("".join(plain).split())
+    assert "".join("".join(all_passages).split()) == "".join("".join(plain).split())
 
 
 @given(st.text(max_size=600))
@@ -292,5 +296,5 @@ def test_sentences_of_a_text_lose_nothing(text: str) -> None:
 
 
 def test_a_piece_of_evidence_is_a_passage() -> None:
-    piece = Evidence("1", "a.org", "text", "https://a.org", BEFORE)
-    assert isinstance(piece, Passage) and pickle.loads(pickle.dumps(piece)) == piece
+    evidence = Evidence("1", "a.org", "text", "https://a.org", BEFORE)
+    assert isinstance(evidence, Passage) and pickle.loads(pickle.dumps(evidence)) == evidence

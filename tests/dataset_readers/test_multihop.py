@@ -109,9 +109,9 @@ def test_hops_are_read_off_the_rows(data_dir: Path) -> None:
 
 def test_questions_with_several_answers_are_read_as_question_sets_are(data_dir: Path) -> None:
     for benchmark, name in (("nq", "nq-open"), ("triviaqa", "triviaqa"), ("popqa", "popqa")):
-        ours, theirs = read_triples(benchmark, data_dir), read_questions(name, data_dir)
-        assert [(question.question, question.answers) for question in ours] == [
-            (question.question, question.aliases) for question in theirs
+        actual, reference = read_triples(benchmark, data_dir), read_questions(name, data_dir)
+        assert [(question.question, question.answers) for question in actual] == [
+            (question.question, question.aliases) for question in reference
         ]
 
 
@@ -284,7 +284,7 @@ def test_written_triples_are_read_back(tmp_path: Path, data_dir: Path) -> None:
     assert list(triples) == made
     assert [triple.meta.get("V") for triple in triples] == [at / 30 for at in range(30)] + [None] * 30
     assert all(
-        {**triple.meta, "V": None} == {**other.meta, "V": None} for triple, other in zip(triples, made, strict=True)
+        {**triple.meta, "V": None} == {**second.meta, "V": None} for triple, second in zip(triples, made, strict=True)
     )
     again = [json.dumps(triple_row(triple)) for triple in triples]
     assert again == [json.dumps(json.loads(line)) for line in file.read_text("utf-8").splitlines()]

@@ -55,10 +55,10 @@ def test_small_real_files_are_read_by_their_own_name(data_dir: Path) -> None:
 
 
 def test_the_authors_copies_hold_the_same_questions_and_answers_as_the_originals(data_dir: Path) -> None:
-    ours = read_questions("nq-open", data_dir)
-    theirs = read_questions("auto", data_dir / "corver_official" / "nq_open_validation.json")
-    assert [question.question for question in ours] == [question.question for question in theirs]
-    assert [set(question.aliases) for question in ours] == [set(question.aliases) for question in theirs]
+    actual = read_questions("nq-open", data_dir)
+    reference = read_questions("auto", data_dir / "corver_official" / "nq_open_validation.json")
+    assert [question.question for question in actual] == [question.question for question in reference]
+    assert [set(question.aliases) for question in actual] == [set(question.aliases) for question in reference]
     truthful = {question.question: set(question.aliases) for question in read_questions("truthfulqa", data_dir)}
     copied = {
         question.question: set(question.aliases)
@@ -193,8 +193,8 @@ def test_a_file_is_read_once_and_its_fingerprint_follows_its_bytes(tmp_path: Pat
     assert read_questions("auto", first.path) is first
     assert pickle.loads(pickle.dumps(first)) is first
     (tmp_path / "b").mkdir()
-    other = read_questions("auto", written(tmp_path / "b", "a.jsonl", '{"question": "q", "answer": "B"}'))
-    assert first.fingerprint() != other.fingerprint()
+    second = read_questions("auto", written(tmp_path / "b", "a.jsonl", '{"question": "q", "answer": "B"}'))
+    assert first.fingerprint() != second.fingerprint()
 
 
 def test_slices_keep_the_proportions_of_popularity(data_dir: Path) -> None:
@@ -218,10 +218,10 @@ def test_slices_keep_the_proportions_of_popularity(data_dir: Path) -> None:
 
 def test_slices_keep_the_proportions_of_kinds(data_dir: Path) -> None:
     simple = read_questions("simpleqa", data_dir)
-    whole = Counter(question.meta["kind"] for question in simple)
+    complete = Counter(question.meta["kind"] for question in simple)
     part = Counter(question.meta["kind"] for question in stratified_questions(simple, 500))
     assert sum(part.values()) == 500
-    assert all(abs(part[kind] - 500 * count / len(simple)) < 1 for kind, count in whole.items())
+    assert all(abs(part[kind] - 500 * count / len(simple)) < 1 for kind, count in complete.items())
 
 
 def test_quartiles_are_those_of_numpy_and_leave_out_unknown_values() -> None:
