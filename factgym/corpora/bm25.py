@@ -92,6 +92,8 @@ class SmallBM25(_Bm25Base):
         return _idf(len(self._postings.get(term, ())), len(self._ids))
 
     def _search(self, words: list[str], k: int) -> list[Hit]:
+        # Term-at-a-time scoring (Turtle and Flood, 1995): a repeated term is added again, in the order of the query, so
+        # that both engines round alike.
         weights = self._weights
         scores: dict[int, float] = {}
         for word in words:
@@ -163,6 +165,7 @@ def build_bm25(corpus: Corpus, **options: float) -> SmallBM25 | Bm25sIndex:
 
 def _top(scores: NDArray[np.float64], k: int) -> list[int]:
     """Return the positions of the `k` largest scores, equal ones in order of position also across the cut."""
+    # Selection by partition (quickselect) instead of a sort; of those level with the k-th score the first are taken.
     if k < len(scores):
         least = np.partition(scores, -k)[-k]
         above = np.flatnonzero(scores > least)

@@ -1,4 +1,4 @@
-"""Byte ranges of plain and compressed files, as chunks, lines and pages.
+"""Files of a folder, and byte ranges of plain and compressed files as chunks, lines and pages.
 
 A range is part of a file on the disk. A record belongs to the range in which it begins, and is read to its end beyond
 it; so chunks come with a flag whether they are the range's own.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -49,6 +50,14 @@ def read_bytes(file: Path, start: int, size: int) -> bytes:
             return source.read(size)
     except OSError as error:
         raise _unreadable(file, error) from None
+
+
+def visible_files(folder: Path) -> Iterator[str]:
+    """Yield the relative POSIX paths in a folder, without hidden files and folders; links to folders are not followed."""
+    for root, subfolders, names in os.walk(folder, followlinks=False):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        relative = Path(root).relative_to(folder)
+        yield from ((relative / name).as_posix() for name in names if not name.startswith("."))
 
 
 def detect_compression(file: Path) -> str:
@@ -164,6 +173,7 @@ def read_pages(file: Path, name: str, byte_range: ByteRange, limit: int) -> Iter
     The tag cannot occur in the text of a page, as XML escapes it. DataError for a page of more than `limit` bytes and
     for a file that does not end as a dump does.
     """
+    # Invariant: the buffer begins with an unfinished page, or with fewer bytes than a tag has.
     buffer, tail = b"", b""
     # Offsets in decompressed bytes of this range: of the buffer, and of the end of the range's own bytes.
     buffer_start, own_end = 0, None

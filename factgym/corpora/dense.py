@@ -234,6 +234,7 @@ class DenseIndex(Immutable):
         if self._faiss is None or not nonblank:
             return results
         vectors = self._encoder.queries([queries[i] for i in nonblank])
+        # Some hits more than requested: scores are rounded after the search, which may reorder those near the cut.
         scores, rows = self._faiss.search(vectors, min(k + _SPARE, len(self._ids)))
         for i, query_scores, query_rows in zip(nonblank, scores, rows, strict=True):
             rounded = zip(

@@ -12,7 +12,6 @@ and hidden files and folders are left out.
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.corpus import Passage
 from factgym.corpora.markdown import read_markdown
 from factgym.corpora.plain_text import Block, read_plain, title_case
@@ -137,12 +137,7 @@ def _matching_files(path: Path, patterns: Sequence[str]) -> tuple[Path, list[str
         for pattern in patterns
     )
     regex = re.compile("|".join(alternatives), re.DOTALL)
-    names: list[str] = []
-    for folder, folders, files in os.walk(path, followlinks=False):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        relative = Path(folder).relative_to(path)
-        names += [(relative / name).as_posix() for name in files if not name.startswith(".")]
-    return path, sorted(name for name in names if regex.fullmatch(name))
+    return path, sorted(name for name in visible_files(path) if regex.fullmatch(name))
 
 
 def _file_text(root: Path, name: str, max_bytes: int) -> str | Skipped:

@@ -124,6 +124,7 @@ class _BlockBuilder:
 
     def add(self, token: Token) -> None:
         """Take the next token. An item's mark goes to its first paragraph."""
+        # A heading's or cell's text comes as an inline token after the one that opens it.
         kind = token.type
         if kind == "inline":
             self._add_inline(_inline_text(token))

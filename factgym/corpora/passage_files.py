@@ -34,7 +34,7 @@ import numpy as np
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
-from factgym.corpora.byte_ranges import detect_compression
+from factgym.corpora.byte_ranges import detect_compression, visible_files
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.documents import read_folder
 from factgym.corpora.rows import MAX_ROW_CHARS, PACKED, SUFFIXES, Row, parse_line, read_rows, suffix_of, type_name
@@ -96,8 +96,7 @@ def _row_files(path: Path) -> list[Path]:
     """Return the files of rows; none where the path is a folder of texts, or a text."""
     if path.is_file():
         return [path] if suffix_of(path) in SUFFIXES else []
-    visible = (file for file in path.rglob("*") if not any(part[0] == "." for part in file.relative_to(path).parts))
-    files = sorted(file for file in visible if file.is_file())
+    files = sorted(file for name in visible_files(path) if (file := path / name).is_file())
     if any(file.suffix.lower() in (".md", ".markdown", ".txt") for file in files):
         return []
     return [file for file in files if suffix_of(file) in SUFFIXES]

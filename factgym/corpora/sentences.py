@@ -290,6 +290,7 @@ def passage_ranges(text: str) -> tuple[tuple[int, int], ...]:
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans that no sentence crosses: paragraphs, headings, list items, table rows."""
+    # Invariant: text[start:at] are the lines of the open block, and the last of them is `previous`.
     start = at = 0
     previous = ""
     for line in text.splitlines(keepends=True):

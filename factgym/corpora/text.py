@@ -87,6 +87,7 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     last = at + len(folded_quote)
     if folded == text:
         return at, last
+    # Characters that normalise together share an offset: the range ends before the next one that differs.
     offsets = fold_with_offsets(text)[1]
     final = offsets[last - 1]
     while offsets[last] == final:

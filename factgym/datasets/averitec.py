@@ -256,6 +256,14 @@ class _Parser:
             raise _UnusableError(f"the claim_id {claim_id} is that of record {self._record_numbers[claim_id]} too")
         self._record_numbers[claim_id] = row.number
         self.counts["blank_claim"] += not claim.strip()
+        date_text, types = values.get("claim_date"), values.get("claim_types")
+        claim_date = parse_claim_date(date_text)
+        is_dated = date_text is not None and not (isinstance(date_text, str) and not date_text.strip())
+        self.counts["bad_date" if is_dated else "undated"] += claim_date is None
+        type_texts = [
+            _clean(entry) for entry in (types if isinstance(types, list) else [] if types is None else [None])
+        ]
+        self.counts["bad_field"] += None in type_texts
         return FactCheck(
             id=f"{self._name}-{claim_id:05d}",
             claim_id=claim_id,
@@ -263,28 +271,14 @@ class _Parser:
             label=label,
             justification=self._text(values, "justification") or "",
             questions=tuple(self._questions(values.get("questions"))),
-            claim_date=self._date(values.get("claim_date")),
+            claim_date=claim_date,
             speaker=self._text(values, "speaker"),
             location=self._text(values, "location_ISO_code"),
             reporting_source=self._text(values, "reporting_source"),
             original_claim_url=self._text(values, "original_claim_url"),
             fact_checking_article=self._text(values, "fact_checking_article"),
-            claim_types=self._types(values.get("claim_types")),
+            claim_types=tuple(text.strip() for text in type_texts if text is not None and text.strip()),
         )
-
-    def _types(self, value: Any) -> tuple[str, ...]:
-        entries = value if isinstance(value, list) else [] if value is None else [None]
-        texts = [_clean(entry) for entry in entries]
-        self.counts["bad_field"] += None in texts
-        return tuple(stripped for text in texts if text is not None and (stripped := text.strip()))
-
-    def _date(self, value: Any) -> dt.date | None:
-        if value is None or (isinstance(value, str) and not value.strip()):
-            self.counts["undated"] += 1
-            return None
-        date = parse_claim_date(value)
-        self.counts["bad_date"] += date is None
-        return date
 
     def _questions(self, value: Any) -> Iterator[GoldQuestion]:
         if not isinstance(value, list):

@@ -201,10 +201,18 @@ class TripleFile(Records[Triple]):
         self.facts = self.located_facts = 0
         self._has_paragraphs = False
         rows = read_rows(self.path, digest.update, entries_key=ENTRIES_KEY)
-        self._records = tuple(_own_triples(rows) if benchmark == TRIPLES else self._benchmark_triples(rows))
+        self._records = tuple(self._own_triples(rows) if benchmark == TRIPLES else self._benchmark_triples(rows))
         self._fingerprint = digest.hexdigest()
         if not self._records:
             raise DataError(f"{self.path}: holds no question. Give a file with one question and its answers a row.")
+
+    def _own_triples(self, rows: Iterator[Row]) -> Iterator[Triple]:
+        lines: dict[str, int] = {}
+        for row in rows:
+            triple = parse_triple(row)
+            if lines.setdefault(triple.id, row.number) != row.number:
+                raise row.error(f"the id {triple.id[:80]!r} is on line {lines[triple.id]} too")
+            yield triple
 
     def _benchmark_triples(self, rows: Iterator[Row]) -> Iterator[Triple]:
         """Read the rows in order: the ids of paragraphs depend on those before them."""
@@ -336,16 +344,6 @@ def _hops_of(row: Row, facts: Sequence[tuple[str, int]]) -> int | None:
 
 
 # Rows of users' own data sets.
-
-
-def _own_triples(rows: Iterator[Row]) -> Iterator[Triple]:
-    lines: dict[str, int] = {}
-    for row in rows:
-        triple = parse_triple(row)
-        if triple.id in lines:
-            raise row.error(f"the id {triple.id[:80]!r} is on line {lines[triple.id]} too")
-        lines[triple.id] = row.number
-        yield triple
 
 
 def triple_row(triple: Triple, value: float | None = None) -> dict[str, Any]:

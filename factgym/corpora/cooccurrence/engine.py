@@ -107,6 +107,8 @@ def count_lists(
 
 def _count_spans(anchors: I64, lists: Sequence[PostingList], separators: PostingList, window: int) -> int:
     """Grow each anchor's span clause by clause; count the spans that remain and contain no separator."""
+    # Points 2 and 3 of the semantics in the package's docstring, for all anchors at once. Invariant: starts[i], ends[i]
+    # is the span of one surviving anchor; they are ascending only at first, as spans grow at different rates.
     starts = ends = anchors
     for postings in lists:
         before, after = neighbours(postings, starts)
@@ -127,6 +129,9 @@ def _count_spans(anchors: I64, lists: Sequence[PostingList], separators: Posting
 
 def _count_windows(anchors: I64, lists: Sequence[PostingList], separators: PostingList, window: int) -> int:
     """Count the anchors that a window can contain together with every clause, inside their document."""
+    # Invariant: lefts[c][i] and rights[c][i] are anchor i's distances to the nearest occurrence of clause c on either
+    # side inside its document, FAR for none. Farther occurrences can be left out: a window around the anchor that holds
+    # any occurrence on a side holds the nearest one.
     document_start, document_end = neighbours(separators, anchors)
     lefts: list[I64] = []
     rights: list[I64] = []
@@ -318,6 +323,8 @@ def _split_costly(batch: Batch, costs: I64) -> tuple[Batch, I64] | None:
 
     A part keeps the frequencies, so that its clauses are ordered as the whole query's are.
     """
+    # A query's cost is the number of its anchors, so a costly one is split by the blocks of its rarest list. Anchors are
+    # counted independently of each other, and the sum over the parts is the count of the query.
     starts = batch.starts
     part_counts = np.where(np.diff(starts) > 1, costs // _MIN_PARALLEL_COST, 1)
     if part_counts.max() < 2:
@@ -365,6 +372,7 @@ def _run_in_threads(work: Callable[[tuple[int, int]], None], costs: I64 | None, 
     if costs is None or threads == 1 or size == 1 or int(costs.sum()) < _MIN_PARALLEL_COST:
         work((0, size))
         return
+    # Dynamic scheduling: several times as many spans of equal cost as threads, so that no thread waits for a slow one.
     sums = np.cumsum(costs + _QUERY_COST)
     shares = threads * _SHARES_PER_THREAD
     edges = np.searchsorted(sums, np.arange(1, shares) * (sums[-1] / shares))

@@ -265,6 +265,7 @@ def read_shards(folder: Path) -> Shards:
 def _token_width(folder: Path, n: int) -> int:
     """Return the bytes of a token, from the sizes of a shard's files; raises DataError if they do not match."""
     tokens, table, offset = ((folder / f"{kind}.{n}").stat().st_size for kind in ("tokenized", "table", "offset"))
+    # An entry of the suffix array is a byte offset into the tokens: the bytes that it takes follow from their size.
     entry = math.ceil(math.log2(tokens) / 8) if tokens > 1 else 1
     widths = [width for width in _TOKEN_WIDTHS if tokens % width == 0 and table == tokens // width * entry]
     if tokens < 1 or not widths or offset < 8 or offset % 8:

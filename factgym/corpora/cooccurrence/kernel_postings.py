@@ -299,6 +299,8 @@ def _merge(
     Four quarters of the points in parallel: each search begins where the previous one ended, so a single sequence would
     be one chain of dependent loads. `total` bounds every index, whatever a damaged block contains.
     """
+    # Invariant: positions[0] is 0, below every point, and positions[total:] are above every point; so each search stops
+    # without a check for the end, and positions[i - 1] < point <= positions[i] holds for the index that it returns.
     positions = workspace.view(np.uint32)
     total = np.uint64(_decode_range(arrays, row, low, high, positions))
     if total == 0:

@@ -132,6 +132,7 @@ def _scan(  # noqa: C901, PLR0915 - one loop: passing an array to a function cos
                 key = (key ^ np.uint64(byte)) * prime
                 index += _ONE
             if index > start:
+                # Linear probing; the table is at most half full, so an empty slot ends every search.
                 key = _mix(key)
                 slot = (key >> np.uint64(20)) & mask
                 length = index - start

@@ -104,6 +104,7 @@ def _add_distances(
 @inner
 def _window_exists(distances: Any, clauses: int, i: int, window: int) -> bool:
     """Return whether the nearest occurrences fit into one window; see the function of this name in `engine`."""
+    # A smallest window begins at the anchor (-1) or at a clause's nearest occurrence on the left.
     for chosen in range(-1, clauses):
         left_reach = np.int64(0) if chosen < 0 else distances[2 * chosen, i]
         right_reach = np.int64(0)
@@ -132,6 +133,9 @@ def _count_chained(
     order: Ints, hints: Ints,
 ) -> Any:  # fmt: skip
     """Count a query under "infini-gram", to `limit` or more; `workspace` has rows of ANCHORS numbers."""
+    # Anchors of the rarest list are taken some blocks at a time, and thinned out list by list in order of frequency.
+    # Invariant: starts[:n], ends[:n] are the spans of the anchors that all lists so far have reached. hints[c] is the
+    # block of list c where the last search ended, near which the next one begins.
     starts, ends, before, after = workspace[0], workspace[1], workspace[2], workspace[3]
     decoded = workspace[4:].reshape(-1)
     rarest, total = rows[order[0]], np.int64(0)
@@ -163,6 +167,8 @@ def _count_windowed(
     order: Ints, hints: Ints,
 ) -> Any:  # fmt: skip
     """Count a query under "window", to `limit` or more."""
+    # As `_count_chained`, but an anchor stays where it is: rows 2 c and 2 c + 1 of `distances` have the distances to the
+    # c-th list's nearest occurrences on the left and on the right.
     clauses = rows.shape[0] - 1
     anchors, starts, ends = workspace[0], workspace[1], workspace[2]
     before, after = workspace[3], workspace[4]

@@ -65,6 +65,7 @@ def prefix_sums(counts: NDArray[Any]) -> I64:
 
 def encode(positions: U32, frequencies: I64) -> Blocks:
     """Encode consecutive lists in `positions`, each strictly ascending; `frequencies` are their lengths."""
+    # All lists at once: each block's list, its number there, and the range of `positions` that it encodes.
     counts = block_counts(frequencies)
     list_of_block = np.repeat(np.arange(len(counts)), counts)
     block_in_list = np.arange(len(list_of_block), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -114,6 +115,7 @@ def _pack(positions: U32, starts: I64, firsts: U32, width: int, data: U32, offse
     """Bit-pack full blocks of one width into `data`."""
     if width == 0:
         return
+    # Number i begins at bit i * width, in word bits[i] >> 5, and may reach into the next word.
     bits = _LANES * width
     words, shifts = bits >> 5, (bits & 31).astype(np.uint64)
     for row in range(0, len(starts), _PACK_ROWS):

@@ -307,6 +307,7 @@ class WordRange(NamedTuple):
 
 def _groups(ranges: Sequence[WordRange], postings: int) -> Iterator[list[WordRange]]:
     """Yield consecutive words that fit into memory together, or a single one that does not."""
+    # `ends[i]` counts the postings of words 0 to i over all segments: a binary search finds the last word that fits.
     keys, inverse = np.unique(np.concatenate([words.keys for words in ranges]), return_inverse=True)
     counts = np.concatenate([words.frequencies for words in ranges])
     ends = np.cumsum(np.bincount(inverse, counts, len(keys)).astype(np.int64))
@@ -328,6 +329,7 @@ def _add_group(sections: _Sections, ranges: Sequence[WordRange], postings: int) 
     if len(keys) == 1 and int(counts.sum()) > postings:
         _add_long_list(sections, (words.positions() for words in ranges), postings)
         return
+    # One 64-bit number for each posting, the word's rank above its position: sorting the numbers sorts by both.
     pairs = np.repeat(inverse.astype(np.uint64), counts)
     pairs <<= np.uint64(32)
     pairs |= np.concatenate([words.positions() for words in ranges])
@@ -354,6 +356,7 @@ def _add_words(
 
 def check_spelling(keys: NDArray[np.uint64], lengths: I64, spelling: NDArray[np.uint8], starts: I64) -> None:
     """Raise for different words of one hash; compares lengths and sums of the bytes weighted by their offset."""
+    # All words at once: prefix sums of the weighted bytes give the sum over each word as a difference of two.
     offsets = np.arange(len(spelling)) - np.repeat(starts, lengths)
     weighted = np.append(0, np.cumsum(spelling.astype(np.int64) * (offsets + 1)))
     sums = weighted[starts + lengths] - weighted[starts]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from factgym.corpora.byte_ranges import (
     read_chunks,
     read_lines,
     read_pages,
+    visible_files,
 )
 
 Form = Literal["jsonl", "text", "wikiextractor", "mediawiki"]
@@ -215,7 +215,7 @@ def _choose_files(path: Path, form: Form | None) -> tuple[Path, list[str], tuple
         return path.parent, [path.name], ()
     if not path.is_dir():
         raise ConfigError(f"{path}: no such file or folder")
-    names = sorted(_walk(path))
+    names = sorted(name for name in visible_files(path) if (path / name).is_file())
     forms = {name: _form_by_name(name) for name in names}
     dumps = [name for name in names if _DUMP_NAME.fullmatch(_stem(name))]
     if form:
@@ -231,16 +231,6 @@ def _choose_files(path: Path, form: Form | None) -> tuple[Path, list[str], tuple
             f"{path} holds a dump more than once ({', '.join(dumps[:4])}): name the file, or a folder with one of them"
         )
     return path, chosen, tuple(sorted(set(names).difference(chosen)))
-
-
-def _walk(root: Path) -> Iterator[str]:
-    """Yield the relative paths of files, without hidden files and folders; links to folders are not followed."""
-    for folder, subfolders, files in os.walk(root, followlinks=False):
-        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
-        relative = Path(folder).relative_to(root)
-        for name in files:
-            if not name.startswith(".") and (Path(folder) / name).is_file():
-                yield (relative / name).as_posix()
 
 
 def _stem(name: str) -> str:

@@ -71,6 +71,7 @@ class Store(NamedTuple):
         """Return the list of each word in UTF-8, or -1."""
         if len(words) <= SMALL_BATCH:
             return np.array([self.find(word) for word in words], np.int64)
+        # Binary search by hash; the spelling decides, as another word may have the hash of an unknown one.
         numbers = np.searchsorted(self.keys, word_keys(words)).astype(np.int64)
         candidates = np.flatnonzero(numbers < len(self.keys))
         ends = self.ends[numbers[candidates]].tolist()
