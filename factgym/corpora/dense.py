@@ -250,16 +250,16 @@ class DenseIndex(Immutable):
 
 
 def build_dense(corpus: Corpus, encoder: Any = None, vectors: Vectors | None = None, **options: Any) -> DenseIndex:
-    """Build a dense index with an encoder given as a model's name or folder, an object, or an `Encoder`."""
-    if isinstance(encoder, Encoder):
-        if options:
-            raise ConfigError(f"options {sorted(options)} belong to the Encoder that was given")
-        return DenseIndex(corpus, encoder, vectors=vectors)
+    """Build a dense index; encoder and options as for `as_encoder`."""
     return DenseIndex(corpus, as_encoder(encoder, **options), vectors=vectors)
 
 
 def as_encoder(encoder: Any, **options: Any) -> Encoder:
-    """Return the shared encoder of a model's name or folder (None for the preset's), or a new one of an object."""
+    """Return an `Encoder` itself, the shared one of a model's name or folder (None: the preset's), or one of an object."""
+    if isinstance(encoder, Encoder):
+        if options:
+            raise ConfigError(f"options {sorted(options)} belong to the Encoder that was given")
+        return encoder
     if encoder is None or isinstance(encoder, str) or hasattr(encoder, "__fspath__"):
         return shared_encoder(encoder, **options)
     return Encoder(encoder, **options)

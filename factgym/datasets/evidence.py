@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
@@ -174,11 +174,11 @@ def split_sentences(text: str) -> list[str]:
 
 @runtime_checkable
 class KnowledgeStore(Protocol):
-    """Evidence by claim. kind: `GOLD_HAYSTACK`, `KNOWLEDGE_STORE`, or a word of one's own."""
+    """Evidence by claim."""
 
     @property
     def kind(self) -> str:
-        """The sort of evidence."""
+        """`GOLD_HAYSTACK`, `KNOWLEDGE_STORE`, or a word of one's own."""
         ...
 
     @property
@@ -444,7 +444,14 @@ def _pages(file: Path, counts: Counter[str]) -> Iterator[tuple[str, list[str], d
     """Yield (address, sentences, day) of each line that is a page."""
     try:
         with file.open("rb") as stream:
-            for raw in _bounded_lines(stream, counts):
+            while raw := stream.readline(MAX_LINE_BYTES + 1):
+                if len(raw) > MAX_LINE_BYTES:
+                    counts["long_lines"] += 1
+                    while raw and not raw.endswith(b"\n"):
+                        raw = stream.readline(MAX_LINE_BYTES + 1)
+                    continue
+                if not raw.strip():
+                    continue
                 try:
                     values = parse_line(raw, "").values
                 except DataError:
@@ -460,18 +467,6 @@ def _pages(file: Path, counts: Counter[str]) -> Iterator[tuple[str, list[str], d
                 yield url if isinstance(url, str) else "", texts, parse_claim_date(values.get("date"))
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
-
-
-def _bounded_lines(stream: BinaryIO, counts: Counter[str]) -> Iterator[bytes]:
-    """Yield the lines that are not blank; one that is too long is skipped in parts."""
-    while raw := stream.readline(MAX_LINE_BYTES + 1):
-        if len(raw) <= MAX_LINE_BYTES:
-            if raw.strip():
-                yield raw
-            continue
-        counts["long_lines"] += 1
-        while raw and not raw.endswith(b"\n"):
-            raw = stream.readline(MAX_LINE_BYTES + 1)
 
 
 def _split_folder(path: Path, split: str) -> Path:
@@ -499,13 +494,11 @@ def _claim_files(folder: Path) -> dict[str, Path]:
         files = [file for inner in sorted(folder.iterdir()) if inner.is_dir() for file in _json_files(inner)]
     if not files:
         raise ConfigError(f"{folder} holds no claim's file: expected {_LAYOUT}")
+    files.sort(key=lambda file: (not file.stem.isdecimal(), len(file.stem), file.stem, file.as_posix()))
     by_name: dict[str, Path] = {}
-    for file in sorted(
-        files, key=lambda path: (not path.stem.isdecimal(), len(path.stem), path.stem, path.as_posix())
-    ):
-        if file.stem in by_name:
+    for file in files:
+        if by_name.setdefault(file.stem, file) != file:
             raise DataError(f"{folder}: {by_name[file.stem]} and {file} are both of claim {file.stem!r}. Keep one.")
-        by_name[file.stem] = file
     return by_name
 
 

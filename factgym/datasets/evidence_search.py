@@ -232,7 +232,7 @@ def dense_index(corpus: EvidenceCorpus, cache_dir: Path | None, encoder: Any = N
     """
     if cache_dir is None or not len(corpus):
         return build_index(corpus, "dense", encoder=encoder, **options)
-    model = encoder if isinstance(encoder, Encoder) else as_encoder(encoder, **options)
+    model = as_encoder(encoder, **options)
     if not isinstance(model.source, str):
         raise ConfigError("cache_dir needs an encoder given by a model's name or folder, not an object")
     return build_index(corpus, "dense", encoder=model, vectors=cached_vectors(corpus, model, cache_dir))

@@ -94,8 +94,8 @@ def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
     plain.preload()
     assert open_index(complete).count(["w1", "w2"]) == plain.count(["w1", "w2"])
     assert [name for name, _ in read] == [main, main]
-    assert all(size - HEADER_BYTES - 64 * 9 <= damages <= size - HEADER_BYTES for _, damages in read)
-    monkeypatch.setattr(store, "_machine_memory", lambda: 3 * size)
+    assert all(size - HEADER_BYTES - 64 * 9 <= count <= size - HEADER_BYTES for _, count in read)
+    monkeypatch.setattr(store.os, "sysconf", lambda name: 3 * size if name == "SC_PHYS_PAGES" else 1)
     assert pickle.loads(pickle.dumps(open_index(complete)))._options["preload"] is None
     assert len(read) == 2
     monkeypatch.setattr(store, "_SYNCHRONOUS_BYTES", 100)

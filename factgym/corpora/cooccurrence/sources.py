@@ -111,7 +111,7 @@ class BadRecords:
 
 
 class BadRecordError(Exception):
-    """Place and fault of a record that is no document. Yielded by the readers, never raised."""
+    """Place and fault of a record that is no document. Yielded by the readers, which never raise it."""
 
 
 class Source:
@@ -281,32 +281,31 @@ def read_json_lines(file: Path, name: str, byte_range: ByteRange, options: ReadO
     for number, line in enumerate(read_lines(file, name, byte_range, MAX_RECORD_BYTES), start=1):
         if not line.strip():
             continue
-        record = _parse_json(line, options.text_key)
-        if isinstance(record, str):
-            yield BadRecordError(f"{name} line {numbers.absolute(number)}: {record}")
+        try:
+            document_id, text = _parse_json(line, options.text_key)
+        except BadRecordError as fault:
+            yield BadRecordError(f"{name} line {numbers.absolute(number)}: {fault}")
         else:
-            document_id, text = record
             yield document_id or _default_id(name, byte_range, number), text
 
 
-def _parse_json(line: bytes, text_key: str | None) -> Document | str:
-    """Return the id (or "") and the text of a line, or its fault."""
+def _parse_json(line: bytes, text_key: str | None) -> Document:
+    """Return the id (or "") and the text of a line. Raises BadRecordError."""
     try:
         value = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        return f"not UTF-8 at byte {error.start + 1} of the line"
+        raise BadRecordError(f"not UTF-8 at byte {error.start + 1} of the line") from None
     except json.JSONDecodeError as error:
-        return f"not valid JSON at column {error.colno} ({error.msg})"
+        raise BadRecordError(f"not valid JSON at column {error.colno} ({error.msg})") from None
     except (ValueError, RecursionError) as error:
-        return f"not usable JSON ({str(error)[:100]})"
+        raise BadRecordError(f"not usable JSON ({str(error)[:100]})") from None
     if not isinstance(value, dict):
-        return f"a JSON object is expected, not a {type(value).__name__}"
+        raise BadRecordError(f"a JSON object is expected, not a {type(value).__name__}")
     key = text_key or next((key for key in _TEXT_KEYS if key in value), _TEXT_KEYS[0])
-    text = value.get(key)
+    text, document_id = value.get(key), value.get("id")
     if not isinstance(text, str):
         keys = ", ".join(sorted(map(str, value))[:8]) or "no keys"
-        return f"no text under {key!r} (found: {keys[:200]})"
-    document_id = value.get("id")
+        raise BadRecordError(f"no text under {key!r} (found: {keys[:200]})")
     has_id = isinstance(document_id, str | int) and not isinstance(document_id, bool)
     return (str(document_id) if has_id else ""), text
 
