@@ -109,6 +109,7 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
         if len(self._indices) != len(self._pairs):
             raise DataError(f"{file.name}: two documents share an id. Make the ids unique.")
         self._passages: dict[int, tuple[tuple[Passage, int, int], ...]] = {}
+        self._indexes: dict[int, SmallBM25] = {}
         content = f"contractnli-{_VERSION}:{split}:{seed}:{named}:{json.dumps(raw, sort_keys=True)}"
         self._fingerprint = hashlib.sha256(content.encode()).hexdigest()
 
@@ -151,7 +152,8 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
         claim = GoldClaim(statement, status, facts, unsupported, "none", _REASON[pair.choice])
         nearest: tuple[str, ...] = ()
         if not facts:
-            hits = SmallBM25(passages).search([statement], NEAREST)[0]
+            index = self._indexes.get(pair.document) or SmallBM25(passages)
+            hits = self._indexes.setdefault(pair.document, index).search([statement], NEAREST)[0]
             nearest = tuple(hit.id for hit in hits) or tuple(passage.id for passage in passages[:NEAREST])
         return ClaimExample(
             id=self._id(pair),
