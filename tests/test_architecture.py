@@ -63,10 +63,7 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/agents/rollout",
         "factgym/agents/runs",
         "factgym/agents/script_server",
-        "factgym/baselines",
         "factgym/cli",
-        "factgym/rewards",
-        "factgym/rewards/seva",
     ]
 )
 """Folders in which `UNCLEAR_NAMES` are still bound. To shrink, never to grow."""

@@ -39,6 +39,7 @@ def fit_logistic(features: Array, targets: Array, start: Array, *, penalty: floa
         weights[:, fixed:] = flat.reshape(start.shape[0], -1)
         return weights
 
+    # Softmax regression is convex in the free classes, so L-BFGS reaches the optimum whatever the start.
     def loss_and_gradient(flat: Any) -> tuple[float, Any]:
         weights = assemble(flat)
         scores = features @ weights

@@ -172,6 +172,7 @@ _SUPERSEDED = re.compile(
 @lru_cache(maxsize=8192)
 def modality_of(text: str) -> tuple[Modality, Span]:
     """Return the first modality of a text and its span; a plain statement is "is" with the span (0, 0)."""
+    # The leftmost match; of overlapping ones that of the pattern listed first.
     first: tuple[Modality, Span] | None = None
     for modality, pattern in _MODALITY_PATTERNS:
         match = pattern.search(text)
@@ -249,6 +250,7 @@ class Quantity:
 
 def quantities(text: str, tokens: Sequence[Token]) -> list[Quantity]:
     """Return all quantities of a text in order. tokens: those of the text."""
+    # A left-to-right parser without backtracking: at each token the first of date, rate and number that fits.
     parsed: list[Quantity] = []
     index = 0
     while index < len(tokens):

@@ -63,6 +63,7 @@ class Flights(Generic[ResultT]):
     """
 
     def __init__(self) -> None:
+        # Counted by the coroutines that wait; `shield` keeps one cancelled waiter from cancelling the work of the others.
         self._flights: dict[Hashable, _Flight[ResultT]] = {}
 
     async def share(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, ResultT]]) -> tuple[ResultT, bool]:
@@ -174,6 +175,7 @@ class SqliteCache:
     def _open(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
+                # After a fork the connection is the parent's: it is left alone and a new one is opened.
                 if self._db is not None and self._process != os.getpid():
                     _INHERITED.append(self._db)
                     if self._closer is not None:

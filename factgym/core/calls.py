@@ -274,6 +274,8 @@ class _TextScan:
 
     def run(self) -> None:
         """Fill `items` with the tagged calls and `ranges` with the free text."""
+        # A single left-to-right scan: the opener's regular expression finds the next tag or JSON object, and what it opens
+        # is consumed whole. Positions never go back, so the time is linear but for the bounded rereads of `_MIN_WORK`.
         position = 0
         while (match := self.tags.opener.search(self.text, position)) is not None:
             self._add_range(position, match.start())
@@ -383,6 +385,7 @@ class _TextScan:
 
     def read_bare_objects(self, first: int) -> None:
         """Take the best of the objects in the free text, or say why there is none. first: start of the message."""
+        # The maximum by (call > attempt > other object, fenced > bare); of equals the last one.
         best: tuple[tuple[int, bool], Item, tuple[int, int]] | None = None
         objects = 0
         for start, stop in self.ranges:

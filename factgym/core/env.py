@@ -15,7 +15,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, Protocol, Self
+from typing import Any, ClassVar, Generic, Self
 
 import gymnasium
 import numpy as np
@@ -42,22 +42,6 @@ _SHARED = frozenset({"config", "env_spec", "spec", "tasks"})
 """Attributes that a copy shares: immutable, and heavy where a configuration holds a user's own index."""
 
 
-class Tools(Protocol):
-    """The tools of an environment; `factgym.tools.toolbox.Toolbox` in practice."""
-
-    def schemas(self, names: Sequence[str] | None = None) -> Sequence[ToolSchema]:
-        """The OpenAI schemas of the tools of these names, in order; of all for None."""
-        ...
-
-    def call(self, state: Any, call: ToolCall, names: Sequence[str] | None = None) -> ToolResult:
-        """Validate a call of one of these tools and do it."""
-        ...
-
-    def ends_episode(self, name: str) -> bool:
-        """Whether a successful call of this tool ends the episode."""
-        ...
-
-
 class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """Base of all environments; `make` builds them.
 
@@ -79,8 +63,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """The reward of an environment whose configuration has no `rubric`."""
     presets: ClassVar[Mapping[str, Any]] = {}
     """Published rewards by name, as rubrics, for an audit to compare."""
-    toolbox: ClassVar[Tools | None] = None
-    """The tools; None where `available_tools` and `call_tool` are the environment's own."""
+    toolbox: ClassVar[Any] = None
+    """A `factgym.tools.toolbox.Toolbox`; None where `available_tools` and `call_tool` are the environment's own."""
     state: Any
     """The state of the episode that the tools work on (an `EpisodeState`); `initial_messages` sets it."""
     action_space: ActionSpace
@@ -144,7 +128,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
     def available_tools(self) -> Sequence[ToolSchema]:
         """Schemas of the tools that may be called now."""
-        return self.toolbox.schemas(self.open_tools) if self.toolbox is not None else ()
+        schemas: Sequence[ToolSchema] = self.toolbox.schemas(self.open_tools) if self.toolbox is not None else ()
+        return schemas
 
     def all_tools(self) -> Sequence[ToolSchema]:
         """Schemas of every tool that may be open at some stage, for frameworks that want them before an episode."""
@@ -158,7 +143,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         if self.toolbox is None:
             raise ToolError("unknown_tool", "There are no tools here.")
         self.state.turn = len(self.episode.turns)
-        result = self.toolbox.call(self.state, call, self.open_tools)
+        result: ToolResult = self.toolbox.call(self.state, call, self.open_tools)
         if result.error is None and self.toolbox.ends_episode(result.tool):
             self.finish()
         return result
@@ -179,11 +164,11 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         Each is a `factgym.rewards.rubric.Rubric` over the components and `metrics["gates"]` of a report. By default
         `presets`, and the configuration's `rubric` where it has one, as "NAME (own)" if it differs from the preset.
         """
-        own = getattr(self.config, "rubric", self.rubric)
-        if own is None:
+        rubric = getattr(self.config, "rubric", self.rubric)
+        if rubric is None:
             return {}, ""
-        name = own.name if self.presets.get(own.name, own) == own else f"{own.name} (own)"
-        return {**self.presets, name: own}, name
+        name = rubric.name if self.presets.get(rubric.name, rubric) == rubric else f"{rubric.name} (own)"
+        return {**self.presets, name: rubric}, name
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> Any:
         """Ask a person who plays for a submission, part by part; None where there is no such form.
@@ -377,6 +362,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         return results
 
     def _call_safely(self, call: ToolCall) -> ToolResult:
+        # A refusal is data for the policy. Any other exception is a fault of the infrastructure: it ends the episode
+        # unscored, and is never a zero.
         name = call.name[:80]
         try:
             return self.call_tool(call)

@@ -29,7 +29,6 @@ class Policy(Protocol):
         self, messages: Sequence[Message], tools: Sequence[ToolSchema]
     ) -> Message | str | Awaitable[Message | str]:
         """Return the next assistant message, given the messages so far and the tools that are available."""
-        ...
 
 
 @runtime_checkable
@@ -42,7 +41,6 @@ class Scoring(Protocol):
         The sum over the tokens of `completion`, under the model's own distribution (temperature 1, no truncation);
         never above 0. Raises as `act` does, and ConfigError where the model cannot compute it.
         """
-        ...
 
 
 class PolicyError(FactgymError):
@@ -134,37 +132,30 @@ class AuxiliaryPolicy(Protocol):
     @property
     def name(self) -> str:
         """The name of the agent."""
-        ...
 
     @property
     def policy(self) -> Any:
         """The model or object behind it; None for a scripted agent."""
-        ...
 
     @property
     def threads(self) -> int:
         """0 when `act` is async or answers at once; else it may take long, and is called in that many threads."""
-        ...
 
     @property
     def start(self) -> Callable[[Any, int], Policy]:
         """`start(env, seed)`: a fresh policy for the episode that `env` has just been reset to."""
-        ...
 
     @property
     def describe(self) -> Callable[[], Mapping[str, Any]]:
         """Returns its identity as JSON data; empty where there is none."""
-        ...
 
     @property
     def prepare(self) -> Callable[[], Awaitable[Any]]:
         """Awaited before the first episode, so that faults show at once and `describe` is complete."""
-        ...
 
     @property
     def close(self) -> Callable[[], Awaitable[Any]]:
         """Releases connections and memory."""
-        ...
 
 
 def policy_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = None) -> AuxiliaryPolicy:

@@ -285,6 +285,7 @@ class Reader:
 
         Raises StrictJsonError where they nest deeper than `max_depth`.
         """
+        # Bracket matching over tokens in which a string is one token, so that brackets inside strings do not count.
         depth = 0
         for match in _BRACKETS.finditer(self.text, start, stop):
             bracket = match[0][0]

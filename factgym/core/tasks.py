@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -28,6 +27,7 @@ def shared(key: Hashable, build: Callable[[], T]) -> T:
 
     When `build` raises, nothing is stored and the next caller tries again.
     """
+    # Double-checked locking, with a lock for each key: reads take none, and different keys are built at once.
     value: T = _values.get(key, _MISSING)
     if value is not _MISSING:
         return value
@@ -45,17 +45,6 @@ def clear_shared() -> None:
     with _lock:
         _values.clear()
         _building.clear()
-
-
-def content_key(value: object) -> str:
-    """Return a part of a key of `shared`: JSON data counts by its content, any other object by its identity.
-
-    The shared value must hold such an object, which keeps its id from being used again.
-    """
-    try:
-        return json.dumps(value, sort_keys=True)
-    except (TypeError, ValueError):
-        return f"object {id(value)}"
 
 
 class Immutable:
@@ -76,7 +65,6 @@ class Task(Protocol):
     @property
     def id(self) -> str:
         """The id."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +88,9 @@ class TaskSet(Protocol[TaskT_co]):
 
     def index_of(self, task_id: str) -> int:
         """The index of a task id. Raises ConfigError for an id that is not in the set."""
-        ...
 
     def fingerprint(self) -> str:
         """A short text that differs whenever the content differs."""
-        ...
 
 
 MAX_CACHED_TASKS = 8192
@@ -139,6 +125,7 @@ class LazyTaskSet(Immutable, ABC, Generic[MadeT]):
             return task
         if not 0 <= index < len(self):
             raise IndexError(f"there is no task {index}: the set has {len(self)}")
+        # Made outside the lock: two threads may make the same task, and the first one stored is used by both.
         task = self.make(index)
         with self._lock:
             while len(self._made) >= MAX_CACHED_TASKS:

@@ -128,6 +128,7 @@ _NEAREST_SHARE = 0.8
 
 def _nearest_sentences(example: ClaimExample) -> Iterator[GoldFact]:
     """Yield of each nearest passage the sentences whose BM25 score for the answer is at least 0.8 of the highest."""
+    # A small BM25 index over the sentences alone, so that a long passage has no advantage.
     candidates = [
         (GoldFact(passage.id, start, end), passage.text[start:end])
         for passage in example.passages
@@ -199,7 +200,7 @@ def score_submission(
         "span": span,
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
     }
-    # W_E (Evidence Guardrails): cited ids exist, quotes occur in them, a span is marked where needed, no false support.
+    # W_E (section Evidence Guardrails): cited ids exist, quotes occur in them, a span is marked where needed, no false support.
     exists = len(counted) / (len(counted) + invented) if counted else 0.0
     span_check = float(is_marked or not gold.unsupported_spans)
     weight = (exists + quote + span_check + components["guard"]) / 4 if counted else 0.0
@@ -309,6 +310,7 @@ def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[floa
 
 def _merge(ranges: Sequence[Range]) -> list[Range]:
     """Join ranges that overlap or touch; sorted."""
+    # Interval union by a sweep over the sorted starts.
     merged: list[Range] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:
@@ -341,6 +343,7 @@ def span_credits(
     spans: list[SpanCredit] = []
     uncredited = dict(shares)
     correct = gold.passages or gold.nearest
+    # Evidence is credited to the calls that opened the right passages, the rest to the submission.
     readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
     if readers:
         each = uncredited.pop("evidence", 0.0) / len(readers)

@@ -52,7 +52,7 @@ def porter_stem(word: str) -> str:
         return _IRREGULAR[lowered]
     if len(word) <= 2:
         return lowered
-    # Step 1a: plurals.
+    # Step 1a of the paper: plurals.
     if lowered.endswith("ies") and len(lowered) == 4:
         stem = lowered[:-1]
     elif lowered.endswith(("sses", "ies")):
@@ -107,6 +107,7 @@ def _step_1b(word: str) -> str:
 
 
 def _step_2(word: str) -> str:
+    # NLTK's extensions: "alli" is followed by a further look-up, "logi" loses its last letter.
     while word.endswith("alli") and _measure(word[:-4]) > 0:
         word = word[:-2]
     replaced = _replace(word, _STEP_2)

@@ -221,6 +221,8 @@ class _ClauseParser:
 
     def _main_verb(self, start: int) -> int | None:
         """Return the verb of the main clause: appositions between commas are skipped when another verb follows."""
+        # Segments between commas from left to right. A verb in the first segment is the main verb; one in a later segment
+        # counts at once if it begins the segment, and else only where no better one follows (it may be a relative clause).
         tags, size = self.tags, len(self.tags)
         fallback = None
         segment = start
@@ -310,6 +312,7 @@ class _ClauseParser:
 
     def _predicate(self, head: str, role: str, verb: int) -> None:
         """Add a triplet for every name, date and number after the verb, with the head that it belongs to."""
+        # A relative clause ("…, who died in …") takes the last bare name as head, a coordinated verb the subject again.
         tags, size = self.tags, len(self.tags)
         subject, relation_start, last_name, relation = head, verb, "", ""
         while relation_start and tags[relation_start - 1] == ADV:

@@ -230,6 +230,7 @@ def _is_first_item(items: Sequence[Words], stated: Iterable[Words]) -> bool:
 
 def _is_name_dump(words: Sequence[str], stated: Sequence[Words]) -> bool:
     """Return whether the gold answer is one of many years, or of names without a function word between them."""
+    # The longest run of words without a function word, in one pass.
     run = longest_run = 0
     for word in words:
         run = 0 if word in _FUNCTION_WORDS else run + 1

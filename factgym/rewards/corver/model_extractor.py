@@ -181,6 +181,8 @@ def read_triplets(text: str) -> list[Triplet]:
 class _TripletReader:
     """One pass over the text, with a stack of the open lists' parts; see `read_triplets`."""
 
+    # A pushdown parser that recovers: lists that the text leaves open are closed at its end, innermost first.
+
     def __init__(self, text: str) -> None:
         self.text, self.offset = text, 0
         self.triplets: list[Triplet] = []

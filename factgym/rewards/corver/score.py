@@ -157,6 +157,7 @@ def score_many(
         [sentence for section in group for sentence in section_sentences(text, section)]
         for text, group in zip(texts, sections, strict=True)
     ]
+    # The completions of a group repeat sentences and queries: each distinct one is extracted and counted once.
     distinct = list(dict.fromkeys([sentence.text for group in sentences for sentence in group]))
     evidence = dict.fromkeys(distinct, _NO_EVIDENCE)
     if counter is not None and distinct:
@@ -190,7 +191,7 @@ def _count_triplets(triplets: Sequence[Sequence[Triplet]], counter: Counter, rul
         triplet, query = group[0] if len(group) == 1 else min(group, key=lambda candidate: counts[candidate[1]])
         evidence.append(Evidence(triplet, query, counts[query], rules.count_reward(counts[query])))
     if rules.rule == "relcheck":
-        # B.3: demote sentences whose entities are well supported, but not with their relation.
+        # Appendix B.3: demote sentences whose entities are well supported, but not with their relation.
         queries = {
             i: build_query(item.triplet, relation=True) or ()
             for i, item in enumerate(evidence)
@@ -294,6 +295,7 @@ def _strict_rewards(
     """
     if not refused and all(item.query is None for item in evidence):
         return [(rules.none_reward, UNCHECKED)] * len(evidence)
+    # One pass in reading order: repetition is judged against earlier sentences, and topics grow from them.
     texts: set[tuple[str, str]] = set()
     queries: set[tuple[str, frozenset[str]]] = set()
     topic = {part for word in f"{question} {answer}".split() for part in _word_parts(word)} if question else None

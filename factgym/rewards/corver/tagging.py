@@ -187,6 +187,7 @@ def _tag_words(words: Sequence[str]) -> list[int]:
 
 def chunk(words: Sequence[str]) -> list[Chunk]:
     """Tag words and join those of names and dates into chunks, from left to right."""
+    # A deterministic chunker without backtracking: each tag decides how far its chunk reaches.
     tags = _tag_words(words)
     chunks: list[Chunk] = []
     i, size = 0, len(words)

@@ -167,6 +167,7 @@ def _offset_array(offsets: Offsets) -> Ints:
 
 def _segment_sums(marks: Bools, ends: Ints) -> Ints:
     """Return the number of marks in each of the consecutive segments with these ends."""
+    # Differences of a prefix sum; segments may be empty, which `np.add.reduceat` does not allow.
     return np.diff(np.append(0, np.cumsum(marks))[ends], prepend=0)
 
 
@@ -177,6 +178,7 @@ def _token_owners(tokens: Ints, sizes: Ints, scores: Sequence[CorverScore]) -> I
     to end, and the m sentences' bounds cut them into 2 m + 1 intervals of which every other one is a sentence. Twice a
     token's midpoint is a whole number, and is searched among twice the bounds. A block begins and ends with a sentence.
     """
+    # Point location in disjoint intervals: `searchsorted` over the sorted bounds of all sentences.
     bounds: list[int] = []
     interval_owners = [_OUTSIDE]
     doubled_shifts = []

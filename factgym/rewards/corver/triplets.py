@@ -53,11 +53,9 @@ class Extractor(Protocol):
 
     def extract(self, sentences: Sequence[str]) -> list[list[Triplet]]:
         """Return the triplets of each sentence, in order; an empty list for none."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return JSON data for a manifest, equal for extractors with equal results."""
-        ...
 
 
 def content_words(entity: str) -> list[str]:

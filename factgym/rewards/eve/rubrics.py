@@ -215,20 +215,16 @@ class Score(Protocol):
     @property
     def components(self) -> dict[str, float]:
         """Component -> value."""
-        ...
 
     @property
     def gates(self) -> dict[str, float]:
         """Gate -> factor."""
-        ...
 
     def blocks(self) -> Sequence[tuple[tuple[int, int] | None, tuple[str, ...]]]:
         """Ranges of the message's blocks, None for an absent one, each with the components credited to it."""
-        ...
 
     def facts(self) -> dict[str, Any]:
         """Facts for the report's metrics."""
-        ...
 
 
 def build_report(

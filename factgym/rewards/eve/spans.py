@@ -69,6 +69,7 @@ def last_block(text: str, name: str) -> Range | None:
 
     A block runs from its opening tag to the next closing tag; an unclosed one does not count. Linear in the text.
     """
+    # `str.find` from block to block: a regular expression with a lazy body would be quadratic in unclosed tags.
     opening, closing = f"<{name}>", f"</{name}>"
     block: Range | None = None
     start = text.find(opening)

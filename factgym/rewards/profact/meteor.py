@@ -198,6 +198,7 @@ def _unmatched_stems(positions: Positions, reference: Positions) -> Positions:
 
 def _match_synonyms(stems: Positions, gold: Positions, alignment: dict[int, int]) -> None:
     """From the last word of the hypothesis back, match the last free word of the reference that is its synonym."""
+    # Greedy, as in NLTK: each word takes the last free synonym, even where another choice would match more words.
     gold_synonyms: dict[str, list[str]] = {}
     for stem in stems:
         related = _SYNONYMS[stem]
@@ -241,6 +242,7 @@ def best_matching(similarities: NDArray[np.float64]) -> Matching:
 
     Without a row the score is 0. Raises DataError without a column: such a task cannot be scored.
     """
+    # Maximum-weight bipartite matching (the modified Jonker-Volgenant algorithm in SciPy).
     from scipy.optimize import linear_sum_assignment
 
     if similarities.ndim != 2 or similarities.shape[1] == 0:

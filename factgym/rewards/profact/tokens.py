@@ -162,6 +162,8 @@ def nltk_tokens() -> Tokenize:
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     """Return whether the mark at the start of `match` ends a sentence."""
+    # Punkt's decision (Kiss and Strunk, 2006) with fixed lists: abbreviations, initials and numbers before a period end a
+    # sentence only if the next word is a frequent sentence starter.
     mark = match[0].rstrip()
     if not mark.startswith(".") or "?" in mark or "!" in mark:
         return True

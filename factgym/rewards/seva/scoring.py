@@ -330,6 +330,7 @@ class _FoldedClaim:
         """Return the share of the content words inside the spans, relative to the share that earns everything."""
         if not self.words:
             return 0.0
+        # A word counts once, however many spans cover it.
         covered: set[int] = set()
         for first, last in set(spans):
             covered |= {index for index, (start, end) in enumerate(self.words) if first <= start and end <= last}
