@@ -5,11 +5,13 @@ Expected values are reasoned from equations 1 and 8 to 11, not read off the code
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from seva_outputs import (
     EXAMPLE_1,
@@ -30,13 +32,15 @@ from factgym.core.errors import ConfigError
 from factgym.rewards.seva.output import (
     ERROR_TYPES,
     JUDGMENTS,
+    LABELS,
+    NOT_FOUND,
     STATUSES,
     canonical_error_type,
     canonical_label,
     output_of,
     read_output,
 )
-from factgym.rewards.seva.rubrics import BINARY, find_rubric, reward_of
+from factgym.rewards.seva.rubrics import BINARY, GROUNDED, PROCESS, find_rubric, reward_of
 from factgym.rewards.seva.scoring import (
     SevaGold,
     SevaRules,
@@ -439,3 +443,309 @@ def test_rules_are_checked():
 def test_a_gold_label_is_one_of_the_two():
     with pytest.raises(ConfigError, match="'Not Attributable', not 'supported'"):
         SevaGold("supported")
+
+
+# The grounded components: what counts as an alignment or a step, and that form alone earns little
+
+CLAIM = "The study involved 500 participants from 12 countries."
+SOURCE = "The research included 500 volunteers from 8 different nations."
+# Content words of the claim: study, involved, 500, participants, 12, countries.
+
+
+def score(data, gold=NEGATIVE, claim=CLAIM, source=SOURCE):
+    return score_output(output_of(data), gold, claim=claim, source=source)
+
+
+def total(data, gold=NEGATIVE, rubric=GROUNDED, **texts):
+    scored = score(data, gold, **texts)
+    return rubric.total(scored.components, scored.gates)
+
+
+HONEST = output(
+    evidence_alignment=[
+        aligned("500 participants", "500 volunteers", "match"),
+        aligned("12 countries", "8 different nations", "mismatch"),
+    ],
+    reasoning_chain=[
+        step("500 participants", "supported", "500 volunteers", "Volunteers are participants."),
+        step("12 countries", "not_supported", "8 different nations", "There were 8 countries and not 12."),
+    ],
+)
+
+
+def test_an_honest_output_earns_what_it_earns_under_the_published_rubric():
+    """Four of the six content words are two thirds, which is full coverage. The calibration terms differ."""
+    assert total(HONEST, rubric=PROCESS) == pytest.approx(1.0 + 0.15 * 0.85)
+    assert total(HONEST) == pytest.approx(1.0 + 0.15 * (1 - 0.15**2))
+    assert score(HONEST).gates == {"consistent": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("entry", "share"),
+    [
+        (aligned("12 countries", "8 different nations", "mismatch"), 2 / 6),
+        (aligned("12  countries", "8\ndifferent nations", "mismatch"), 2 / 6),
+        (aligned("study involved 500 participants", "500 volunteers", "match"), 4 / 6),
+        (aligned("12 nations", "8 different nations", "mismatch"), 0),
+        (aligned("12 Countries", "8 different nations", "mismatch"), 0),
+        (aligned("12 countries", "9 different nations", "mismatch"), 0),
+        (aligned("12 countries", "8 different nations", "unsure"), 0),
+        (aligned("12", "8 different nations", "mismatch"), 0),
+        (aligned("12 countries", "NOT_FOUND", "not_found"), 2 / 6),
+        (aligned("12 countries", "8 different nations", "not_found"), 0),
+        (aligned("12 countries", "NOT_FOUND", "mismatch"), 0),
+        (aligned("500", "NOT_FOUND", "not_found"), 0),
+        (aligned("500", "500", "match"), 1 / 6),
+        (aligned("500", "500", "mismatch"), 0),
+        (aligned("from", "from", "match"), 0),
+        ("12 countries", 0),
+        ({"claim_span": ["12 countries"], "source_span": "8 different nations", "status": "mismatch"}, 0),
+    ],
+)
+def test_an_alignment_counts_when_it_can_be_true(entry, share):
+    """`share` of the content words is covered; two thirds earn everything."""
+    scored = score(output(evidence_alignment=[entry])).components["grounded_alignment"]
+    assert scored == pytest.approx(min(1.0, share * 1.5))
+
+
+@pytest.mark.parametrize(
+    ("reasoning_step", "counts"),
+    [
+        (step("12 countries", "not_supported", "8 different nations", "The countries are 8."), True),
+        (step("12 countries", "not_supported", "NOT_FOUND", "No countries are named."), True),
+        (step("12 countries", "supported", "NOT_FOUND", "No countries are named."), False),
+        (step("12 nations", "not_supported", "8 different nations", "The countries are 8."), False),
+        (step("12 countries", "refuted", "8 different nations", "The countries are 8."), False),
+        (step("12 countries", "not_supported", "9 different nations", "The countries are 8."), False),
+        (step("12 countries", "not_supported", "8 different nations", "It does not fit at all."), False),
+        (step("12 countries", "not_supported", "8 different nations", "countries"), False),
+        (step("12 countries", "not_supported", "from", "The countries are 8."), False),
+        (step("12 countries", "not_supported", None, "The countries are 8."), False),
+    ],
+)
+def test_a_step_counts_when_it_can_be_true(reasoning_step, counts):
+    """One step: coverage of a third of the words is half of everything, weighed .8, and half of the bonus of .2."""
+    scored = score(output(reasoning_chain=[reasoning_step])).components["grounded_chain"]
+    assert scored == pytest.approx(0.8 * 0.5 + 0.1 if counts else 0.0)
+
+
+def test_a_repeated_step_counts_once():
+    first = step("12 countries", "not_supported", "8 different nations", "The countries are 8.")
+    other = first | {"claim_part": "500 participants"}
+    once = score(output(reasoning_chain=[first])).components["grounded_chain"]
+    assert score(output(reasoning_chain=[first] * 9)).components["grounded_chain"] == once
+    # Another part covers more, but the same explanation makes no second step.
+    assert score(output(reasoning_chain=[first, other])).components["grounded_chain"] == pytest.approx(0.8 + 0.1)
+
+
+def test_the_label_has_to_follow_from_the_steps():
+    """A label that its own steps deny earns no outcome, and no calibration; the process part stays."""
+    for data, gold, consistent in (
+        (HONEST, NEGATIVE, 1.0),
+        (HONEST | {"label": "Attributable"}, POSITIVE, 0.0),
+        (HONEST | {"label": "?"}, POSITIVE, 0.0),
+        (HONEST | {"reasoning_chain": []}, NEGATIVE, 0.0),
+    ):
+        scored = score(data, gold)
+        assert scored.gates["consistent"] == consistent
+        if not consistent:
+            process = {name: scored.components[name] for name in ("format", "grounded_alignment", "grounded_chain")}
+            assert GROUNDED.total(scored.components, scored.gates) == pytest.approx(
+                sum(GROUNDED.weights[name] * value for name, value in process.items())
+            )
+    agreed = [HONEST["reasoning_chain"][0]]
+    positive = output(evidence_alignment=HONEST["evidence_alignment"][:1], reasoning_chain=agreed)
+    assert score(positive | {"label": "Attributable"}, POSITIVE).gates["consistent"] == 1.0
+    assert score(positive | {"label": "Not Attributable"}).gates["consistent"] == 0.0
+
+
+@pytest.mark.parametrize("gold", LABELS)
+def test_a_template_about_nothing_earns_seventy_points_published_and_ten_grounded(gold):
+    """One answer to every claim, of perfect form: the hole of the published rubric."""
+    template = output(
+        evidence_alignment=[aligned("the claim", "the source", "match")],
+        reasoning_chain=[step("the claim", "supported", "the source", "The source supports the claim.")],
+        label="Attributable",
+        confidence=0,
+    )
+    scored = score(template, SevaGold(gold))
+    process = sum(PROCESS.weights[name] * scored.components[name] for name in ("format", "alignment", "chain"))
+    assert process == pytest.approx(0.70)
+    assert GROUNDED.total(scored.components, scored.gates) == pytest.approx(0.10)
+
+
+def test_the_appendix_examples_under_the_grounded_components():
+    """The paper's own example 1 abbreviates San Francisco in its spans: it is not verbatim and does not count."""
+    claim = "The company was founded in 2004 and is headquartered in San Francisco."
+    source = "Founded in 2004, the technology firm operates from its main office in San Francisco, CA."
+    scored = score(EXAMPLE_1, POSITIVE, claim=claim, source=source).components
+    # founded and 2004 of company, founded, 2004, headquartered, San, Francisco.
+    assert scored["grounded_alignment"] == pytest.approx(2 / 6 * 1.5)
+    assert scored["grounded_chain"] == 0.0
+    assert score(EXAMPLE_2).components["grounded_alignment"] == 1.0
+    scored = score(
+        FIGURE_4, claim="60% of participants significantly improved", source="60% of subjects showed improvement"
+    )
+    assert scored.components["grounded_alignment"] == 1.0
+    assert scored.gates["consistent"] == 0.0  # its explanations name nothing of the claim, so no step counts
+    scored = score(
+        EXAMPLE_3,
+        POSITIVE,
+        claim="The policy was implemented to reduce emissions.",
+        source="The new regulation was enacted with the goal of lowering greenhouse gas output.",
+    )
+    assert scored.components["grounded_alignment"] == pytest.approx(2 / 4 * 1.5)  # "GHG output" is not in the source
+
+
+def test_a_claim_of_stop_words_and_an_empty_claim_can_be_scored():
+    alignment = output(evidence_alignment=[aligned("was it", "was it", "match")])
+    assert score(alignment, claim="Was it so? It was it.", source="was it").components["grounded_alignment"] > 0
+    assert score(alignment, claim="", source="").components["grounded_alignment"] == 0.0
+
+
+def test_grounded_rubrics_ask_for_the_texts():
+    scored = score_output(output_of(HONEST), NEGATIVE)
+    assert "grounded_alignment" not in scored.components
+    for call in (GROUNDED.total, GROUNDED.shares):
+        with pytest.raises(ConfigError, match="claim=, source="):
+            call(scored.components, scored.gates)
+    assert score_output(None, NEGATIVE, claim=CLAIM, source=SOURCE).gates == {"consistent": 0.0}
+
+
+# Whether leaving information out can pay: true of the published rubric within limits, and never of the grounded one
+
+STUDY_CLAIM = "The study involved 500 participants from 12 countries and ended in March 2019."
+STUDY = "The research included 500 volunteers from 8 different nations. It ended in March 2019, a year late."
+
+PARTS = [
+    "500 participants",
+    "12 countries",
+    "The study",
+    "ended in March 2019",
+    STUDY_CLAIM,
+    "not in the claim",
+    "",
+    "a",
+]
+SOURCE_SPANS = ["500 volunteers", "8 different nations", "March 2019", NOT_FOUND, "nowhere to be found", "", STUDY]
+WORDS = ["The number of countries is another.", "It ended in March.", "too short", "no", "Nothing is shared here", ""]
+
+PROCESS_WEIGHTS = {"format": 0.10, "alignment": 0.30, "chain": 0.30}
+GROUNDED_WEIGHTS = {"format": 0.10, "grounded_alignment": 0.30, "grounded_chain": 0.30}
+
+ENTRIES = st.lists(
+    st.builds(aligned, st.sampled_from(PARTS), st.sampled_from(SOURCE_SPANS), st.sampled_from([*STATUSES, "?"])),
+    max_size=5,
+)
+STEPS = st.lists(
+    st.builds(
+        step, st.sampled_from(PARTS), st.sampled_from([*JUDGMENTS, "?"]), st.sampled_from(SOURCE_SPANS), st.sampled_from(WORDS)
+    ),
+    max_size=5,
+)  # fmt: skip
+OUTPUTS = st.builds(lambda entries, steps: output(evidence_alignment=entries, reasoning_chain=steps), ENTRIES, STEPS)
+
+
+def part(data: dict[str, Any], weights: dict[str, float]) -> float:
+    scored = score_output(output_of(data), NEGATIVE, claim=STUDY_CLAIM, source=STUDY).components
+    return sum(weight * scored[name] for name, weight in weights.items())
+
+
+def drop_field(draw: st.DataObject, data: dict[str, Any]) -> None:
+    del data[draw.draw(st.sampled_from(sorted(data)))]
+
+
+def draw_item(draw: st.DataObject, data: dict[str, Any]) -> dict[str, Any] | None:
+    items = [item for name in ("evidence_alignment", "reasoning_chain") for item in data[name]]
+    return draw.draw(st.sampled_from(items)) if items else None
+
+
+def drop_item_field(draw: st.DataObject, data: dict[str, Any]) -> None:
+    item = draw_item(draw, data)
+    if item is not None:
+        del item[draw.draw(st.sampled_from(sorted(item)))]
+
+
+def empty_text(draw: st.DataObject, data: dict[str, Any]) -> None:
+    item = draw_item(draw, data)
+    if item is not None:
+        item[draw.draw(st.sampled_from(sorted(item)))] = draw.draw(st.sampled_from(["", None]))
+
+
+def shorten_explanation(draw: st.DataObject, data: dict[str, Any]) -> None:
+    """Below its bound; where it is below already, further."""
+    if data["reasoning_chain"]:
+        reasoning_step = draw.draw(st.sampled_from(data["reasoning_chain"]))
+        reasoning_step["explanation"] = reasoning_step["explanation"][: draw.draw(st.integers(0, 9))]
+
+
+def empty_item(draw: st.DataObject, data: dict[str, Any]) -> None:
+    item = draw_item(draw, data)
+    if item is not None:
+        item.clear()
+
+
+def drop_items(draw: st.DataObject, data: dict[str, Any]) -> None:
+    for name in ("evidence_alignment", "reasoning_chain"):
+        keep = draw.draw(st.lists(st.booleans(), min_size=len(data[name]), max_size=len(data[name])))
+        data[name] = [item for item, is_kept in zip(data[name], keep, strict=True) if is_kept]
+
+
+INSIDE = [drop_field, drop_item_field, empty_text, shorten_explanation, empty_item]
+
+
+@settings(max_examples=500, deadline=None)
+@given(OUTPUTS, st.sampled_from(INSIDE), st.data())
+def test_published_rubric_no_removal_inside_the_items_pays(data, mutate, draw):
+    less = copy.deepcopy(data)
+    mutate(draw, less)
+    assert part(less, PROCESS_WEIGHTS) <= part(data, PROCESS_WEIGHTS) + 1e-12
+
+
+@settings(max_examples=800, deadline=None)
+@given(OUTPUTS, st.sampled_from([*INSIDE, drop_items]), st.data())
+def test_grounded_preset_no_removal_at_all_pays(data, mutate, draw):
+    less = copy.deepcopy(data)
+    mutate(draw, less)
+    assert part(less, GROUNDED_WEIGHTS) <= part(data, GROUNDED_WEIGHTS) + 1e-12
+
+
+@settings(max_examples=300, deadline=None)
+@given(OUTPUTS, st.data())
+def test_published_rubric_leaving_out_an_item_at_or_above_the_mean_does_not_pay(data, draw):
+    """The mutations for which the published means do hold: an item that is not below the mean of its list."""
+    for name, component in (("evidence_alignment", "alignment"), ("reasoning_chain", "chain")):
+        worth = [score_output(output_of(data | {name: [item]}), NEGATIVE).components[component] for item in data[name]]
+        if worth:
+            best = draw.draw(st.sampled_from([i for i, value in enumerate(worth) if value == max(worth)]))
+            less = data | {name: [item for index, item in enumerate(data[name]) if index != best]}
+            assert part(less, PROCESS_WEIGHTS) <= part(data, PROCESS_WEIGHTS) + 1e-12
+
+
+def test_known_exploit_of_the_published_rubric_hiding_the_weak_item_pays():
+    """A weak second alignment costs .15 of reward, so a policy learns to say less; the grounded preset pays for both."""
+    strong = aligned("12 countries", "8 different nations", "mismatch")
+    weak = aligned("500 participants", "", "match")
+    both, hidden = output(evidence_alignment=[strong, weak]), output(evidence_alignment=[strong])
+    assert part(hidden, PROCESS_WEIGHTS) - part(both, PROCESS_WEIGHTS) == pytest.approx(0.30 * 0.2)
+    assert part(hidden, GROUNDED_WEIGHTS) == pytest.approx(part(both, GROUNDED_WEIGHTS))
+    good = aligned("500 participants", "500 volunteers", "match")
+    assert part(output(evidence_alignment=[strong, good]), GROUNDED_WEIGHTS) > part(hidden, GROUNDED_WEIGHTS)
+
+    firm = step("12 countries", "not_supported", "8 different nations", "The number of countries is another.")
+    vague = step("500 participants", "supported", "", "same")
+    assert part(output(reasoning_chain=[firm]), PROCESS_WEIGHTS) > part(
+        output(reasoning_chain=[firm, vague]), PROCESS_WEIGHTS
+    )
+    assert part(output(reasoning_chain=[firm]), GROUNDED_WEIGHTS) == part(
+        output(reasoning_chain=[firm, vague]), GROUNDED_WEIGHTS
+    )
+
+
+def test_known_exploit_of_the_published_rubric_cutting_an_overlong_span_pays():
+    """By .03 a span at most: the rubric wants spans of up to 200 characters. So does the grounded preset."""
+    long, cut = aligned("x" * 201, "abc", "match"), aligned("x" * 200, "abc", "match")
+    gain = part(output(evidence_alignment=[cut]), PROCESS_WEIGHTS) - part(
+        output(evidence_alignment=[long]), PROCESS_WEIGHTS
+    )
+    assert gain == pytest.approx(0.03)
