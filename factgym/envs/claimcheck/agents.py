@@ -144,6 +144,7 @@ def quote_range(text: str, start: int, end: int, rules: QuoteRules) -> Iterator[
 
     A quote that is too short ("4.3") is extended by the words before it, or after it at the start of the text.
     """
+    # The sentences inside the range, in batches of the largest number; a batch too short for a quote is dropped.
     inside = [(max(a, start), min(b, end)) for a, b in passage_ranges(text) if a < end and start < b]
     step, min_chars = rules.max_quote_sentences, rules.min_quote_chars
     ranges = [(start, end)]

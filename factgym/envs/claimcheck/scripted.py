@@ -222,6 +222,7 @@ def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
     opened = parse_evidence((yield [read_call(id_) for id_ in chosen])) if chosen else []
     if is_small or not opened or brief.turns < 5:
         return CollectedEvidence(opened, ranked_ids)
+    # The second hop: words of each statement that the first reads lack, with the terms that they add (Baleen).
     queries = second_queries(brief.question, statements, opened)
     text = yield [search_call(f"{query} {names}", _RESULTS) for query in queries]
     results = [passages_of_document(brief.question, hits) for hits in _results_by_call(text)]

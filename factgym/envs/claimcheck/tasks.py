@@ -194,6 +194,8 @@ class Haystack:
     def __init__(
         self, examples: Iterable[ClaimExample], library: Callable[[Sequence[Passage]], PassageLibrary]
     ) -> None:
+        # Passages count as one by title and text; ids number them in the order of the split, so that they do not
+        # depend on the examples that are played.
         self._ids: dict[tuple[str, str], str] = {}
         passages: list[Passage] = []
         for example in examples:

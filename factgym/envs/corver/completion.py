@@ -70,8 +70,9 @@ def completion_credits(
         start, end = scored.sentence.start, scored.sentence.end
         span_start, span_end = (min(max(offset - shift, 0), length) for offset in (start, end))
         spans.append(SpanCredit(message, span_start, span_end, float(value) * ((end - start) / score.chars)))
-    rest = rubric.total(score.components, score.gates) - math.fsum(span.value for span in spans)
-    spans.append(SpanCredit(message, 0, length, rest))
+    # The format and the judge belong to no sentence: their part is on the whole message.
+    remainder = rubric.total(score.components, score.gates) - math.fsum(span.value for span in spans)
+    spans.append(SpanCredit(message, 0, length, remainder))
     return tuple(span for span in spans if span.value)
 
 

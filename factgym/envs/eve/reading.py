@@ -48,27 +48,14 @@ _KINDS = (
 _DESCRIPTION = re.compile(r"\b[Tt]he ([a-z]+) (?=[A-Z])|\b(town|city|village|province|state|country) of (?=[A-Z])")
 """A common noun before a name ("the novel Ulysses"), which a text about the name need not repeat."""
 _THESAURUS = (
-    "born birth birthplace",
-    "wrote written write writer author manuscript",
-    "published publish publisher brought print",
-    "founded founder found established establish foundation",
-    "headquarters based seat",
-    "taught teach teacher learned pupil",
-    "study studied attended attend students",
-    "awarded received receive won winner prize given",
-    "sponsor pays paid",
-    "patron endowed gift",
-    "surveyed surveyor chart survey",
-    "situated located lies lie campus home",
-    "population inhabitants people",
-    "long length",
-    "deep depth",
-    "capital governed",
-    "directed director",
-    "composed composer",
-    "died death",
+    "born birth birthplace", "wrote written write writer author manuscript",
+    "published publish publisher brought print", "founded founder found established establish foundation",
+    "headquarters based seat", "taught teach teacher learned pupil", "study studied attended attend students",
+    "awarded received receive won winner prize given", "sponsor pays paid", "patron endowed gift",
+    "surveyed surveyor chart survey", "situated located lies lie campus home", "population inhabitants people",
+    "long length", "deep depth", "capital governed", "directed director", "composed composer", "died death",
     "married wife husband spouse",
-)
+)  # fmt: skip
 """Words that questions and encyclopedias use for the same thing; each counts as the first of its group."""
 _IMPLIED_WORDS = {"date": ("year", "date", "when", "month", "day"), "number": ("number", "many", "much")}
 """Question words that a sentence with a date or a number answers without saying them."""
@@ -240,13 +227,13 @@ def _choices(text: str) -> tuple[str, ...]:
 def read_passage(title: str, text: str) -> tuple[Sentence, ...]:
     """Analyse the sentences of a passage."""
     title_stems = frozenset(_stems(title))
-    named = entities(text, title)
+    entity_spans = entities(text, title)
     result = []
     for start, end in sentences(text):
         words = _stems(text[start:end])
         inside = tuple(
             Entity(text[a:b], kind, frozenset(_stems(text[a:b])), len(_WORD.findall(text[start:a])))
-            for a, b, kind in named
+            for a, b, kind in entity_spans
             if start <= a and b <= end
         )
         implied = (stem(word) for entity in inside for word in _IMPLIED_WORDS.get(entity.kind, ()))
@@ -295,16 +282,19 @@ class _SentenceGraph:
                     yield Chain((*chain.sentences, sentence), (*chain.links, link), covered, score)
 
 
-def find_chains(question: Question, read: Sequence[Sentence], given: bool = False) -> list[Chain]:
+def find_chains(question: Question, read: Sequence[Sentence], is_given: bool = False) -> list[Chain]:
     """Return the chains that cover most of the question, best first, by a beam search over their length.
 
-    given: the sentences came with the question as evidence for it, so that one without overlap counts too.
+    is_given: the sentences came with the question as evidence for it, so that one without overlap counts too.
     """
+    # Invariant: each level holds at most _BEAM_WIDTH chains of one length. A chain is extended only by a sentence that
+    # mentions a new name of its last one and covers more of the question, and each further sentence costs _LINK_COST
+    # more than the one before, so that a short chain wins over a long one of the same coverage.
     graph = _SentenceGraph(question, read)
     level = _best(
         Chain((sentence,), (), overlap, graph.coverage(overlap))
         for sentence, overlap in graph.overlaps
-        if overlap or given
+        if overlap or is_given
     )
     chains = list(level)
     for _ in range(_MAX_CHAIN - 1):
@@ -367,6 +357,6 @@ def _gap_overlap(blank: tuple[tuple[str, ...], tuple[str, ...]], sentence: Sente
     first, size = entity.position, len(_WORD.findall(entity.text))
     preceding = sentence.words[max(0, first - len(before)) : max(0, first)]
     following = sentence.words[first + size : first + size + len(after)]
-    same = sum(a == b for a, b in zip(reversed(before), reversed(preceding), strict=False))
-    same += sum(a == b for a, b in zip(after, following, strict=False))
-    return same / max(1, len(before) + len(after))
+    matches = sum(a == b for a, b in zip(reversed(before), reversed(preceding), strict=False))
+    matches += sum(a == b for a, b in zip(after, following, strict=False))
+    return matches / max(1, len(before) + len(after))

@@ -156,6 +156,8 @@ def search(
 def fit_results(retrieved: Sequence[tuple[str, Sequence[Passage]]], max_tokens: int) -> tuple[SearchResult, ...]:
     """Return the results of each query, cut to `max_tokens` together."""
     several = len(retrieved) > 1
+    # Fair division: every query may use an equal share; tokens that short results leave over go to the long ones in
+    # order. Invariant: the parts never sum to more than max_tokens, except that a cut part keeps its frame.
     results = [
         SearchResult(
             query, tuple(Snippet(passage.id, passage.title, neutralise(passage.text)) for passage in passages)
@@ -175,6 +177,7 @@ def fit_results(retrieved: Sequence[tuple[str, Sequence[Passage]]], max_tokens: 
 
 def _cut_result(result: SearchResult, budget: int, several: bool) -> SearchResult:
     """Return the part of a result that fits into `budget` tokens; at least the beginning of the first passage."""
+    # Greedy from the best passage on: whole passages while they fit, then the beginning of the next one.
     budget -= _CUT_MARK_TOKENS + (count_tokens(_query_line(result.query)) + 3 if several else 0)
     snippets: list[Snippet] = []
     for snippet in result.snippets:

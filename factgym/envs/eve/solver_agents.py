@@ -16,6 +16,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
@@ -112,13 +113,9 @@ class ExtractiveSolver:
         """Return the next search, or the answer with its evidence."""
         prompt = parse_solver_prompt(messages)
         question = read_question(prompt.question)
-        if prompt.evidence is not None:
-            sentences_in_view = list(read_passage("", prompt.evidence))
-        else:
-            passages = dict.fromkeys((title, text) for _, title, text in prompt.results)
-            sentences_in_view = [sentence for title, text in passages for sentence in read_passage(title, text)]
         is_given = prompt.evidence is not None
-        chains = find_chains(question, sentences_in_view, is_given)
+        passages = tuple(dict.fromkeys((title, text) for _, title, text in prompt.results))
+        chains = read_chains(prompt.question, (("", prompt.evidence or ""),) if is_given else passages, is_given)
         queries = next_queries(question, chains, messages) if can_search(prompt, tools) else []
         if queries:
             return search_call(queries)
@@ -139,6 +136,16 @@ class ExtractiveSolver:
         last = drawn.chain.sentences[-1]
         alternatives = tuple(candidate.answer for candidate in candidates if candidate is not drawn)
         return Extraction(question.text, drawn.answer, last.text, last.passage, alternatives)
+
+
+@lru_cache(maxsize=512)
+def read_chains(question: str, passages: tuple[tuple[str, str], ...], is_given: bool) -> Sequence[Chain]:
+    """Return the chains of a question through (title, text) passages.
+
+    Cached: the n rollouts of a question differ in their seeds, which matter only when the answer is drawn.
+    """
+    read = [sentence for title, text in passages for sentence in read_passage(title, text)]
+    return find_chains(read_question(question), read, is_given)
 
 
 def next_queries(question: Question, chains: Sequence[Chain], messages: Sequence[Message]) -> list[str]:

@@ -251,6 +251,8 @@ class SolverRollouts:
                     limits.prepared.add(id(policy))
 
     async def _cached_answer(self, request: _Request) -> Entry:
+        # The key holds all that an answer depends on. The gold is part of it only where the policy sees it: a script may
+        # look at its environment, and a log-probability is of the answer itself.
         policy = request.policy
         identity = {key: value for key, value in policy.describe().items() if key != _TRANSIENT_DETAIL}
         gold_matters = policy.policy is None or request.protocol.startswith("logprob")

@@ -103,6 +103,7 @@ def split_claim(claim: str) -> list[str]:
 
 def _clauses(claim: str) -> Iterator[str]:
     """Yield the clauses, short ones joined to the next, long ones cut at spaces."""
+    # Invariant: no clause covers claim[start:] yet; a joint too near to either end of it is passed over.
     start = 0
     for joint in [*_JOINT.finditer(claim), None]:
         end = len(claim) if joint is None else joint.start()
