@@ -31,10 +31,11 @@ from factgym.generators.base import GeneratedSequence
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
 from factgym.generators.perturbations.entities import find_parties
-from factgym.generators.perturbations.grammar import capitalise, strip_full_stop
+from factgym.generators.perturbations.grammar import strip_full_stop
+from factgym.generators.perturbations.lexicon import word_set
 from factgym.generators.perturbations.operator import Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
-from factgym.generators.synthetic.grammar import listed
+from factgym.generators.synthetic.grammar import capitalise
 
 WINDOW = 12
 PASSAGES = 16
@@ -194,15 +195,7 @@ _QUESTIONS = (
 )
 _MAX_HEADING_CHARS = 70
 _HEADING_NUMBER = re.compile(r"(?:[A-Z]|[IVX]{1,5}|\d{1,2}(?:\.\d{1,2}){0,3})[.):]* (?=[A-Z“])")
-_NOT_A_MATTER = frozenset(
-    listed(
-        "must shall will may can not any all such other provided under without within upon make made each between"
-        " including agreement section hereunder party parties either both only also more most than them these"
-        " those about after before would could should used uses using being during through where which while"
-        " because there here into very time days order case cases information following right rights terms you're"
-        " we'll you'll they're reasonable respect required"
-    )
-)
+_NOT_A_MATTER = word_set("no_matter")
 
 
 def compose_question(title: str, passage_title: str, sentence: str, rng: random.Random) -> str:

@@ -38,6 +38,7 @@ from factgym.datasets.averitec import (
 from factgym.datasets.evidence import ClaimKey, Evidence, EvidenceCorpus, evidence_id, host_of
 from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import stem
+from factgym.generators.synthetic.grammar import capitalise
 
 SPLITS: Mapping[str, int] = MappingProxyType({"dev": 500, "train": 1200, "test": 500})
 """Split -> its default size; the first is the default split."""
@@ -53,20 +54,6 @@ _STATEMENTS = (1, 1, 2, 2, 3)
 _BOOLEAN_RATE = 0.3
 """Share of the reported statements whose gold question is a yes-or-no question."""
 
-_OPENINGS = (
-    "The figures were published on a weekday morning.",
-    "Officials presented their findings to the press.",
-    "A summary was handed to reporters.",
-    "The release drew little attention at first.",
-    "Several local papers picked up the news.",
-)
-_CLOSINGS = (
-    "The method has not changed since the previous edition.",
-    "Further details are to follow later.",
-    "The full tables are available on request.",
-    "A spokesman declined to comment.",
-    "Earlier editions can be found in the archive.",
-)
 _BECAUSE = {
     SUPPORTED: "is reported as claimed",
     REFUTED: "is reported with another value",
@@ -161,7 +148,7 @@ class _Statement:
 
     def fill(self, template: str, value: str = "", agency: str = "", year: int | None = None) -> str:
         """Fill a template of the topic with this statement's words."""
-        return _capitalize(template.format(s=self.subject, v=value, y=self.year if year is None else year, a=agency))
+        return capitalise(template.format(s=self.subject, v=value, y=self.year if year is None else year, a=agency))
 
 
 def generate_check(split: str, seed: int, index: int) -> CheckWithEvidence:
@@ -193,7 +180,7 @@ def generate_check(split: str, seed: int, index: int) -> CheckWithEvidence:
     check = FactCheck(
         id=f"made-{split}-{index:05d}",
         claim_id=index,
-        claim=f"{_capitalize(claim)}.",
+        claim=f"{capitalise(claim)}.",
         label=label,
         justification=" ".join(f"That {statement.claim_text} {_BECAUSE[decided]}." for statement, decided in labelled),
         questions=tuple(questions),
@@ -204,10 +191,6 @@ def generate_check(split: str, seed: int, index: int) -> CheckWithEvidence:
     )
     rng.shuffle(reporter.evidence)
     return CheckWithEvidence(check, tuple(reporter.evidence))
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 class _Reporter:
@@ -274,7 +257,10 @@ class _Reporter:
         day = first + dt.timedelta(days=rng.randrange(days))
         host = f"{stem('hosts', 0, rng.randrange(400)).lower()}-news.example"
         url = f"https://www.{host}/{day:%Y/%m/%d}/{rng.randrange(10**6):06d}"
-        passage = " ".join([*rng.sample(_OPENINGS, rng.randrange(2)), text, *rng.sample(_CLOSINGS, rng.randrange(2))])
+        opening, closing = (
+            rng.sample(word_table("fact_checks")[key], rng.randrange(2)) for key in ("openings", "closings")
+        )
+        passage = " ".join([*opening, text, *closing])
         self.evidence.append(Evidence(evidence_id(url, passage), host_of(url), passage, url, day))
         if not self._agencies:
             self._renew_agencies()

@@ -28,7 +28,7 @@ from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.multihop import Evidence, Triple
 from factgym.generators.base import GeneratedSplit, word_table
 from factgym.generators.invented_names import Names
-from factgym.generators.synthetic.grammar import MONTHS
+from factgym.generators.synthetic.grammar import MONTHS, capitalise
 
 SPLITS: Mapping[str, int] = MappingProxyType({"train": 400, "validation": 100, "test": 100})
 """Split -> its default size. Splits have different entities: each uses its own third of all invented words."""
@@ -310,9 +310,9 @@ class GeneratedTriples(GeneratedSplit[Triple]):
         document_id = f"w{digest.hexdigest()}"
         order: list[Fact | None] = [*entity.stated, None]
         rng.shuffle(order)
-        text = _capitalize(rng.choice(entity.kind.leads).format(s=entity.name))
+        text = capitalise(rng.choice(entity.kind.leads).format(s=entity.name))
         for fact in order:
-            sentence = _capitalize(fact.statement) if fact else rng.choice(entity.kind.fillers)
+            sentence = capitalise(fact.statement) if fact else rng.choice(entity.kind.fillers)
             start = len(text) + 1
             text = f"{text} {sentence}"
             if fact:
@@ -361,7 +361,3 @@ def _answers(fact: Fact) -> tuple[str, ...]:
     first, _, last = value.partition(" ")
     aliases = {"person": (last,), "river": (last, f"{last} River"), "prize": (first,), "lake": (last,)}
     return (value, *aliases.get(fact.relation.target, ()))
-
-
-def _capitalize(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -22,6 +22,7 @@ from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.questions import Question
 from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import Names
+from factgym.generators.synthetic.grammar import capitalise
 
 SPLITS: Mapping[str, int] = MappingProxyType({"train": 2000, "validation": 400, "test": 400, "ood": 400})
 """Split -> its default size, which is its largest as well."""
@@ -90,7 +91,7 @@ class Fact:
     def statement(self, form: int = 0) -> str:
         """Return the fact as a sentence, in one of its relation's forms."""
         forms = self.relation.statements
-        return _capitalize(forms[form % len(forms)].format(s=self.subject, o=self.object))
+        return capitalise(forms[form % len(forms)].format(s=self.subject, o=self.object))
 
     def question(self, form: int = 0) -> str:
         """Return a question for the object, in one of its relation's forms."""
@@ -280,10 +281,6 @@ def _articles(subject: Subject, rng: random.Random) -> Iterator[str]:
         remaining -= leads
         sentences = []
         for _ in range(leads):
-            sentences.append(_capitalize(rng.choice(subject.kind.leads).format(s=subject.name, **values)))
+            sentences.append(capitalise(rng.choice(subject.kind.leads).format(s=subject.name, **values)))
             sentences.append(rng.choice(subject.kind.fillers))
         yield " ".join(sentences)
-
-
-def _capitalize(text: str) -> str:
-    return text[0].upper() + text[1:]

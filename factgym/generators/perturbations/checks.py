@@ -71,7 +71,13 @@ def fluency_faults(text: str, original: str = "") -> list[str]:
         faults.append("sentence case")
     if _final_mark(text) != _final_mark(original):
         faults.append("final punctuation")
-    return faults + [f"name in lower case {word!r}" for word in _lowered_names(text, original)]
+    # Words that the original writes with a capital inside a run of names, and the text in lower case.
+    runs = re.findall(r"(?<![\w'’])([A-Z][\w'’-]+) (?=[A-Z][a-z])", original)
+    names = {word for word in runs if word.lower() not in _NOT_NAMES}
+    names |= set(re.findall(r"(?<=[a-z,] )[A-Z][\w'’-]+", original))
+    new = set(_WORD.findall(text)) - set(_WORD.findall(original))
+    lowered = sorted(word for word in names if word.lower() in new and word not in text)
+    return faults + [f"name in lower case {word!r}" for word in lowered]
 
 
 def _surface_faults(text: str) -> list[str]:
@@ -102,15 +108,6 @@ def _article_agrees(text: str, match: re.Match[str]) -> bool:
 def _final_mark(text: str) -> str:
     mark = text.rstrip()[-1:]
     return mark if mark in ".?!" else ""
-
-
-def _lowered_names(text: str, original: str) -> list[str]:
-    """Words that the original writes with a capital inside a run of names, and the text small."""
-    runs = re.findall(r"(?<![\w'’])([A-Z][\w'’-]+) (?=[A-Z][a-z])", original)
-    words = {word for word in runs if word.lower() not in _NOT_NAMES}
-    words |= set(re.findall(r"(?<=[a-z,] )[A-Z][\w'’-]+", original))
-    small = set(_WORD.findall(text)) - set(_WORD.findall(original))
-    return sorted(word for word in words if word.lower() in small and word not in text)
 
 
 def changed_faults(text: str, original: str) -> list[str]:
@@ -237,9 +234,9 @@ def number_faults(change: _Change) -> list[str]:
     if Counter(filter(_is_number, change.removed)) == Counter(filter(_is_number, change.added)):
         return ["no number changed"]
     spelling = ("a", "an", "st", "nd", "rd", "th")
-    other = [word for word in change.removed + change.added if not _is_number(word) and word not in spelling]
-    if other:
-        return [f"more than numbers changed: {other[0]!r}"]
+    extra = [word for word in change.removed + change.added if not _is_number(word) and word not in spelling]
+    if extra:
+        return [f"more than numbers changed: {extra[0]!r}"]
     mentioned = [word for word in change.added if change.mentions_any([word])]
     return [f"the source has the new number {mentioned[0]!r}"] if mentioned else []
 
@@ -249,9 +246,9 @@ def time_faults(change: _Change) -> list[str]:
     if not any(word[0].isdigit() for word in change.added):
         return ["no time changed"]
     words = change.removed + change.added
-    other = [word for word in words if not word[0].isdigit() and word.lower() not in _TIME_WORDS]
-    if other:
-        return [f"more than a time changed: {other[0]!r}"]
+    extra = [word for word in words if not word[0].isdigit() and word.lower() not in _TIME_WORDS]
+    if extra:
+        return [f"more than a time changed: {extra[0]!r}"]
     decade = re.search(r"\b(\d{3})0s\b", change.text)
     years = re.findall(r"\b(\d{3})\d\b", change.original)
     if decade and decade[0] not in change.original and decade[1] in years:
@@ -266,8 +263,8 @@ def negation_faults(change: _Change) -> list[str]:
         return ["too much changed for one turn of meaning"]
     if not change.keeps_polarity:
         words = change.removed + change.added
-        rest = [word for word in words if _fold_token(word) not in _NEGATORS | _SUPPORT]
-        return [] if len(rest) <= 2 else [f"more than a negation changed: {rest[0]!r}"]
+        extra = [word for word in words if _fold_token(word) not in _NEGATORS | _SUPPORT]
+        return [] if len(extra) <= 2 else [f"more than a negation changed: {extra[0]!r}"]
     pairs = list(zip(map(str.lower, change.removed), map(str.lower, change.added), strict=False))
     pairs = [pair for pair in pairs if pair not in (("a", "an"), ("an", "a"))]
     same_length = len(change.removed) == len(change.added)
@@ -279,17 +276,14 @@ def negation_faults(change: _Change) -> list[str]:
 def _are_opposites(first: str, second: str) -> bool:
     if _NEGATING_PREFIX.sub("", first) == second or _NEGATING_PREFIX.sub("", second) == first:
         return True
-    forms, others = {first, _positive_degree(first)}, {second, _positive_degree(second)}
-    return any((forms & a and others & b) or (forms & b and others & a) for a, b in _OPPOSITES)
+    firsts, seconds = _degree_forms(first), _degree_forms(second)
+    return any((firsts & a and seconds & b) or (firsts & b and seconds & a) for a, b in _OPPOSITES)
 
 
-def _positive_degree(word: str) -> str:
-    """A comparative or superlative without its ending ("biggest" gives "big")."""
-    for ending in ("est", "er"):
-        stem = word.removesuffix(ending)
-        if stem != word:
-            return _DEGREE_STEMS.get(stem, stem)
-    return word
+def _degree_forms(word: str) -> set[str]:
+    """The word, and a comparative or superlative without its ending ("biggest" gives "big")."""
+    stem = word.removesuffix("est") if word.endswith("est") else word.removesuffix("er")
+    return {word, stem if stem == word else _DEGREE_STEMS.get(stem, stem)}
 
 
 def scope_faults(change: _Change) -> list[str]:

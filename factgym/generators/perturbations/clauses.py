@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from factgym.corpora.markdown import LOST_TEXT
 from factgym.corpora.sentences import sentences
-from factgym.generators.perturbations.grammar import capitalise, strip_full_stop
-from factgym.generators.perturbations.lexicon import word_list
+from factgym.generators.perturbations.grammar import strip_full_stop
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
+from factgym.generators.synthetic.grammar import capitalise, word_list
 
 # Marks of list items and clause numbers, which are no part of a sentence.
 _ITEM = re.compile(r"- |\d{1,3}[.)] |\(?[a-zA-Z]{1,4}[.)] |[•*·–] ")

@@ -15,9 +15,8 @@ from typing import cast
 from factgym.datasets.claims import Status
 from factgym.generators.perturbations.additions import ADDITION, CAUSE, IRRELEVANT
 from factgym.generators.perturbations.clauses import CONDITION, EXCEPTION
-from factgym.generators.perturbations.dates import DATE, FREQUENCY, VERSION
 from factgym.generators.perturbations.entities import PARTY
-from factgym.generators.perturbations.numbers import AMOUNT, NUMBER
+from factgym.generators.perturbations.numbers import AMOUNT, DATE, FREQUENCY, NUMBER, VERSION
 from factgym.generators.perturbations.operator import NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import POLARITY
 from factgym.generators.perturbations.scope import MODALITY, SCOPE

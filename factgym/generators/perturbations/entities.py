@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 
+from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import agree_article, contains_words, in_main_clause
 from factgym.generators.perturbations.names import Name, gender_in, gender_of
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
@@ -51,16 +52,9 @@ _SHARED = re.compile(
 )
 _MAX_PARTIES = 6
 _MIN_ACTS = 3
-_ROLES = (
-    "supervisor, manager, team lead, immediate supervisor; timekeeper; human resources specialist, HR specialist, HR"
-    " representative, human resources; contracting officer; recruiter, hiring manager; account owner, site owner,"
-    " account owners; support team, customer support; legal team, legal department; security team; travel team; travel"
-    " agency; facilitator; administrator, administrators; licensee; licensor; franchisee; franchisor; supplier,"
-    " vendor; distributor; landlord; tenant; borrower; lender; sponsor; advertiser; copyright holder, copyright owner;"
-    " alleged infringer; seller; buyer, purchaser; onboarding team, talent team"
-)
-"""Groups of roles; those of one group may be synonyms."""
-_ROLE_GROUP = {role: number for number, roles in enumerate(_ROLES.split("; ")) for role in roles.split(", ")}
+_ROLE_GROUP = {
+    role: number for number, roles in enumerate(word_table("english")["roles"]) for role in roles.split(", ")
+}
 _ROLE_NAMES = "|".join(sorted(_ROLE_GROUP, key=lambda role: (-len(role), role)))
 _ROLE = re.compile(
     rf"\b(?P<article>[Tt]he|[Yy]our|[Oo]ur) (?P<role>{_ROLE_NAMES})\b"
@@ -70,7 +64,7 @@ _YOUR_DUTY = re.compile(r"You (?:are|alone are) (?P<duty>(?:solely |fully )?resp
 
 
 def find_parties(sentences: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Pairs of actors that a document keeps apart, the most active first, among its six most active names.
+    """Return pairs of actors that a document keeps apart, the most active first, among its six most active names.
 
     Two names are apart where at least two sentences that define neither mention both.
     """
@@ -97,14 +91,14 @@ def swap_named_party(statement: Statement) -> Edit | None:
     for match in _ACTS.finditer(sentence):
         old = match["name"]
         act = " ".join(sentence[match.end("name") :].split()[:4])
-        others = [second if old == first else first for first, second in statement.parties if old in (first, second)]
-        others = [
-            name for name in others if not contains_words(sentence, name) and not statement.mentions(f"{name} {act}")
+        rivals = [second if old == first else first for first, second in statement.parties if old in (first, second)]
+        rivals = [
+            name for name in rivals if not contains_words(sentence, name) and not statement.mentions(f"{name} {act}")
         ]
-        if not others or sentence.count(old) > 1 or not _ONE_WAY.match(sentence, match.end("name")):
+        if not rivals or sentence.count(old) > 1 or not _ONE_WAY.match(sentence, match.end("name")):
             continue
         if in_main_clause(sentence[: match.start("name")]):
-            new = statement.rng.choice(others)
+            new = statement.rng.choice(rivals)
             return Edit(*match.span("name"), new, reason=f"The document says this of {old}, not of {new}.")
     return None
 
@@ -119,17 +113,14 @@ def swap_role(statement: Statement) -> Edit | None:
     old = match["role"]
     if not in_main_clause(sentence[: match.start()]):
         return None
-    named = [
-        role
-        for article in ("the", "your")
-        for role in _ROLE_GROUP
-        if _ROLE_GROUP[role] != _ROLE_GROUP[old] and f"{article} {role}" in statement.source
-    ]
     roles = [
         role
-        for role in dict.fromkeys(named)
+        for article in ("the", "your")
+        for role, group in _ROLE_GROUP.items()
+        if group != _ROLE_GROUP[old] and f"{article} {role}" in statement.source
         if role.endswith("s") == old.endswith("s") and not contains_words(sentence, role)
     ]
+    roles = list(dict.fromkeys(roles))
     if not roles:
         return None
     new = statement.rng.choice(roles)
@@ -197,8 +188,8 @@ def _swappable_kind(statement: Statement, name: Name) -> str:
     if quoted or (_TITLE_MARK.search(before) and before.count('"') % 2):
         return ""
     # A word of the name elsewhere in the claim: the swap would leave half of the name behind.
-    rest = (statement.lead + text).replace(name.text, " ", 1)
-    if any(re.search(rf"\b{re.escape(word[0])}", rest) for word in _LONG_WORD.finditer(name.text)):
+    remainder = (statement.lead + text).replace(name.text, " ", 1)
+    if any(re.search(rf"\b{re.escape(word[0])}", remainder) for word in _LONG_WORD.finditer(name.text)):
         return ""
     if text.count(name.text) != 1 or name.text in statement.lead or before.endswith("-"):
         return ""

@@ -73,18 +73,13 @@ _CONSONANT_SOUND = re.compile(r"[eE]u|[oO]ne\b|[oO]nce")
 
 
 def protected_spans(sentence: str) -> list[Span]:
-    """Spans whose numbers name something (a section, an address, a phone number) instead of counting it."""
+    """Return the spans whose numbers name something (a section, an address, a phone number) instead of counting it."""
     return [match.span() for match in _PROTECTED.finditer(sentence)]
 
 
-def overlaps(span: Span, others: list[Span]) -> bool:
-    """Whether `span` shares a character with any other."""
-    return any(start < span[1] and span[0] < end for start, end in others)
-
-
-def capitalise(text: str) -> str:
-    """Return the text with its first letter in upper case."""
-    return text[:1].upper() + text[1:]
+def overlaps(span: Span, spans: list[Span]) -> bool:
+    """Return whether `span` shares a character with any of the spans."""
+    return any(start < span[1] and span[0] < end for start, end in spans)
 
 
 def strip_full_stop(sentence: str) -> str:
@@ -100,24 +95,19 @@ def split_final_stop(text: str) -> tuple[str, str]:
 
 
 def contains_words(text: str, words: str) -> bool:
-    """Whether `words` occur in `text` as whole words, ignoring case."""
+    """Return whether `words` occur in `text` as whole words, ignoring case."""
     return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.I) is not None
 
 
 def in_main_clause(before: str) -> bool:
-    """Whether the word after `before` belongs to the main clause: no subordinating word since the last comma."""
+    """Return whether the word after `before` is in the main clause: no subordinating word since the last comma."""
     comma = max(before.rfind(mark) for mark in ",;")
     return _SUBORDINATE.search(before, comma + 1) is None
 
 
-def is_tokenised(text: str) -> bool:
-    """Whether the text is written in tokens, with a space before its commas and full stop."""
-    return re.search(r"\w [.,](?:\s|$)", text) is not None
-
-
 def comma_of(text: str) -> str:
-    """The comma in the style of the text: " ," in tokenised text."""
-    return " ," if is_tokenised(text) else ","
+    """Return the comma in the style of the text: " ," in tokenised text, where a space precedes commas and full stops."""
+    return " ," if re.search(r"\w [.,](?:\s|$)", text) else ","
 
 
 def agree_article(before: str, word: str) -> str:
@@ -158,17 +148,17 @@ def split_claim(claim: str) -> ClaimParts:
     cut = 0
     for match in _QUESTION_END.finditer(text):
         cut = match.end()
-    lead, rest = text[:cut], text[cut:]
-    first = _WORD.match(rest)
-    opens_as_question = first and not cut and first[0].lower() in _QUESTION_WORDS and not rest.endswith(".")
-    if rest.endswith(("?", '?"', "?'")) or opens_as_question or _ASKS.search(rest):
-        return ClaimParts(lead, rest, "question")
-    asserts = (not lead or _ANSWER_OPENS.match(rest)) and main_verb(rest)
-    return ClaimParts(lead, rest, "statement" if asserts else "fragment")
+    lead, answer = text[:cut], text[cut:]
+    first = _WORD.match(answer)
+    opens_as_question = first and not cut and first[0].lower() in _QUESTION_WORDS and not answer.endswith(".")
+    if answer.endswith(("?", '?"', "?'")) or opens_as_question or _ASKS.search(answer):
+        return ClaimParts(lead, answer, "question")
+    asserts = (not lead or _ANSWER_OPENS.match(answer)) and main_verb(answer)
+    return ClaimParts(lead, answer, "statement" if asserts else "fragment")
 
 
 def main_verb(text: str) -> Verb | None:
-    """The first finite verb of the main clause, or None where it is uncertain.
+    """Return the first finite verb of the main clause, or None where it is uncertain.
 
     An auxiliary decides at once. Without one, exactly one word of the main clause has to be a known verb form in a
     position where it cannot be a noun or participle.
@@ -244,8 +234,8 @@ def lowercase_opening(text: str, names: list[Span], source: str) -> str | None:
 
 def prepend_phrase(text: str, phrase: str, names: list[Span], source: str) -> str | None:
     """Return the statement after an opening phrase and a comma; see `lowercase_opening`."""
-    rest = lowercase_opening(text, names, source)
-    return None if rest is None else f"{phrase}{comma_of(text)} {rest}"
+    lowered = lowercase_opening(text, names, source)
+    return None if lowered is None else f"{phrase}{comma_of(text)} {lowered}"
 
 
 def append_phrase(text: str, phrase: str) -> str | None:

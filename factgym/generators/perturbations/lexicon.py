@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from factgym.generators.base import word_table
-from factgym.generators.synthetic.grammar import MONTHS, listed, participle, third_person
-
-
-def word_list(name: str) -> tuple[str, ...]:
-    """Return a list of words of the table "english", in order."""
-    return listed(word_table("english")[name])
+from factgym.generators.synthetic.grammar import MONTHS, listed, participle, third_person, word_list, word_map
 
 
 def word_set(name: str) -> frozenset[str]:
@@ -22,7 +17,7 @@ FUNCTION_WORDS = word_set("function_words")
 VERBS = word_list("verbs")
 PARTICIPLES = word_set("participles")
 AMBIGUOUS_VERBS = word_set("ambiguous_verbs")
-_IRREGULAR_PAST = dict(pair.split(":") for pair in word_list("irregular_past"))
+_IRREGULAR_PAST = word_map("irregular_past")
 PAST = {verb: _IRREGULAR_PAST.get(verb) or participle(verb) for verb in VERBS}
 THIRD = {verb: third_person(verb) for verb in VERBS}
 BASE_OF_PAST = {past: verb for verb, past in sorted(PAST.items()) if past != verb} | {"found": "find"}

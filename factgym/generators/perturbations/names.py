@@ -50,7 +50,7 @@ _PERSON_AFTER = re.compile(
     r"| \((?:born|\d{1,2} \w+ \d{4}|\w+ \d{1,2}, \d{4})"
 )
 _ORG_LAST = word_set("organisations")
-_THING_WORDS = word_set("things")
+_NOT_PERSONS = _ORG_LAST | word_set("things")
 _KIND_OF = (
     dict.fromkeys(COUNTRIES, "country")
     | dict.fromkeys(STATES, "state")
@@ -85,41 +85,36 @@ class Name:
 
 
 def find_names(text: str, source: str = "") -> list[Name]:
-    """The names in `text`, in order. source: other text that shows how a word is written inside a sentence."""
+    """Return the names in `text`, in order. source: other text that shows how a word is written in a sentence."""
     names = []
     for match in _RUN.finditer(text):
         start, end = match.span()
         before = text[:start].rstrip(" " + _OPENING_MARKS)
         if not before or before[-1] in ".?!:\n":
             start = _skip_opening_word(match[0], start, source)
-        run = _trim_run(text[start:end]) if start < end else ""
+        words = text[start:end].split(" ")
+        while words and (words[-1] in CALENDAR or words[-1].islower()):
+            words.pop()
+        run = " ".join(words)
+        run = run[:-2] if run.endswith(("'s", "’s")) else run
         if run and run not in CALENDAR and run.lower() not in FUNCTION_WORDS and len(run) > 1:
             names.append(Name(start, start + len(run), run))
     return names
 
 
-def _trim_run(run: str) -> str:
-    """Return a run of capitals without closing months, weekdays, particles and possessive."""
-    words = run.split(" ")
-    while words and (words[-1] in CALENDAR or words[-1].islower()):
-        words.pop()
-    run = " ".join(words)
-    return run[:-2] if run.endswith(("'s", "’s")) else run
-
-
 def _skip_opening_word(run: str, start: int, source: str) -> int:
-    """The start of the name in a run of capitals that opens a sentence; the run's end when there is none.
+    """Return the start of the name in a run of capitals that opens a sentence; the run's end when there is none.
 
     The first word belongs to the name unless it is ordinary: a function word, a month, or a word that the source also
     writes small.
     """
-    word, _, rest = run.partition(" ")
+    word, _, following = run.partition(" ")
     if word.lower() not in FUNCTION_WORDS and word not in CALENDAR:
         small = re.search(rf"(?<![\w-]){re.escape(word.lower())}(?![\w-])", source) is not None
-        proper = (word if rest else word.rstrip("s")) in _KIND_OF or (
+        proper = (word if following else word.rstrip("s")) in _KIND_OF or (
             not small and re.search(rf"[\w,;)] {re.escape(word)}(?![\w-])", source) is not None
         )
-        if proper or (rest[:1].isupper() and not small):
+        if proper or (following[:1].isupper() and not small):
             return start
     words = run.split(" ")
     first = 1
@@ -144,7 +139,7 @@ def gender_in(text: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def kind_alone(name: str) -> str:
-    """The kind that the name itself shows: a gazetteer's, "org" with its last word, "person", or ""."""
+    """Return the kind that the name itself shows: a gazetteer's, "org" with its last word, "person", or ""."""
     if name in _KIND_OF:
         return _KIND_OF[name]
     words = name.split(" ")
@@ -157,11 +152,11 @@ def _is_person_shape(words: list[str]) -> bool:
     """Whether the words could be a person's name: two or three with capitals, none of a thing or a place."""
     plain = all(re.fullmatch(r"[^\W\d_][\w’'.-]*", word) and word[0].isupper() for word in words)
     plain = plain and not any(word.lower() in FUNCTION_WORDS or "'s" in word or "’s" in word for word in words)
-    other = any(word in _THING_WORDS or word in _ORG_LAST or word in _KIND_OF or word.isupper() for word in words[1:])
-    return len(words) in (2, 3) and plain and not other
+    impersonal = any(word in _NOT_PERSONS or word in _KIND_OF or word.isupper() for word in words[1:])
+    return len(words) in (2, 3) and plain and not impersonal
 
 
-def _person_here(text: str, name: Name) -> bool:
+def _reads_as_person(text: str, name: Name) -> bool:
     """Whether the words around a name show that it is a person's."""
     before, after = text[max(0, name.start - 40) : name.start], text[name.end : name.end + 60]
     evidence = _PERSON_BEFORE.search(before) or _PERSON_AFTER.match(after)
@@ -174,7 +169,7 @@ class Kinds:
     def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
         """texts: pairs of a claim and its source."""
         self._persons = {
-            name.text for claim, source in texts for name in find_names(claim, source) if _person_here(claim, name)
+            name.text for claim, source in texts for name in find_names(claim, source) if _reads_as_person(claim, name)
         }
 
     def is_seen(self, name: str) -> bool:
@@ -186,7 +181,7 @@ class Kinds:
         kind = kind_alone(name)
         if kind:
             return kind
-        person = name in self._persons or (span is not None and _person_here(text, Name(*span, name)))
+        person = name in self._persons or (span is not None and _reads_as_person(text, Name(*span, name)))
         return "person" if person and not _TITLED.match(name) else ""
 
 
@@ -223,8 +218,8 @@ class Pool:
         for item in self.items:
             for name in find_names(item.claim, item.source):
                 kind = self.kinds.of(name.text)
-                sure = kind != "person" or self.kinds.is_seen(name.text)
-                if kind and sure and kind not in GAZETTEER and not _TREEBANK_TAGS.search(name.text):
+                certain = kind != "person" or self.kinds.is_seen(name.text)
+                if kind and certain and kind not in GAZETTEER and not _TREEBANK_TAGS.search(name.text):
                     by_kind.setdefault(kind, set()).add(name.text)
         return dict(GAZETTEER) | {kind: tuple(sorted(names)) for kind, names in by_kind.items()}
 

@@ -1,4 +1,4 @@
-"""Numbers: durations, counts, percentages and amounts of money in documents, and any number of a probed claim.
+"""Numbers and dates: quantities, money, dates, rates and versions in documents, any number or date of a probed claim.
 
 The new value is one that people would write (30 days, not 37), in the style of the old one ("thirty (30) days" changes
 in both positions), absent from the source, and never one that follows from the old: a deadline of 30 days is not a
@@ -7,13 +7,15 @@ deadline of 14, while a floor of 5 implies a floor of 3, so floors go up and cei
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.generators.perturbations.grammar import MONTH, Span, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.grammar import listed, number_words
+from factgym.generators.synthetic.grammar import MONTHS, capitalise, listed, number_words
 
 _ONES = [number_words(value) for value in range(20)]
 _TENS = [number_words(value) for value in range(20, 100, 10)]
@@ -33,7 +35,7 @@ def parse_number(words: str) -> int:
 
 
 def ordinal_suffix(rank: int) -> str:
-    """The suffix of an ordinal in figures: "st", "nd", "rd" or "th"."""
+    """Return the suffix of an ordinal in figures: "st", "nd", "rd" or "th"."""
     return "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
 
 
@@ -129,13 +131,6 @@ def _direction(sentence: str, match: re.Match[str]) -> int | None:
     return None if _REPORTED.search(clause) else sign
 
 
-def _round_values(old: int) -> list[int]:
-    """Values near `old` that are as round as it is."""
-    step = max((size for size in _ROUND_STEPS if old % size == 0), default=1)
-    step = step // 2 if step == old and step % 2 == 0 else step
-    return sorted({round(old * factor / step) * step for factor in _FACTORS} - {0, 1, old})
-
-
 def _new_values(old: int, unit: str, direction: int) -> list[int]:
     """Usual values of a unit (any unit: "") within a factor of three of `old` and in the given direction."""
     singular = unit.lower().removesuffix("s")
@@ -144,7 +139,10 @@ def _new_values(old: int, unit: str, direction: int) -> list[int]:
     elif singular in ("percent", "%"):
         values = list(_PERCENT_VALUES)
     else:
-        values = _round_values(old)
+        # Values near the old one that are as round as it is.
+        step = max((size for size in _ROUND_STEPS if old % size == 0), default=1)
+        step = step // 2 if step == old and step % 2 == 0 else step
+        values = sorted({round(old * factor / step) * step for factor in _FACTORS} - {0, 1, old})
     near = [new for new in values if old / 3 <= new <= old * 3 and new != old and new not in _AWKWARD]
     return [new for new in near if (new - old) * direction >= 0]
 
@@ -169,23 +167,22 @@ def _is_single(match: re.Match[str]) -> bool:
 
 def _format_quantity(match: re.Match[str], value: int) -> str:
     """Return the quantity with a new value, in the style of the old one."""
-    word, both = match["word"], match["both"]
-    unit = f"{match['unit']}s" if _is_single(match) else match["unit"]
+    word = match["word"]
     number = f"{value:,}" if "," in (match["digits"] or "") else str(value)
     if word:
-        number = spell_number(value) + (f" ({value})" if both else "")
+        number = spell_number(value) + (f" ({value})" if match["both"] else "")
         number = number.capitalize() if word[0].isupper() else number
-    return f"{number}{match['gap']}{match['middle']}{unit}"
+    return f"{number}{match['gap']}{match['middle']}{match['unit']}{'s' if _is_single(match) else ''}"
 
 
-def _usable_matches(pattern: re.Pattern[str], sentence: str, taken: list[Span]) -> list[re.Match[str]]:
-    """Numbers outside the taken spans that are no part of a range, of an "even if" or of an adjective."""
+def _usable_matches(pattern: re.Pattern[str], sentence: str, protected: list[Span]) -> list[re.Match[str]]:
+    """Numbers outside the protected spans that are no part of a range, of an "even if" or of an adjective."""
     usable = []
     for match in pattern.finditer(sentence):
         before, after = sentence[: match.start()], sentence[match.end() :]
         ranged = _RANGE_BEFORE.search(before[-45:]) or _RANGE_AFTER.match(after) or _EVEN.search(before)
         adjective = pattern is _QUANTITY and _is_single(match) and not _PLURAL_MAY_FOLLOW.match(after)
-        if not ranged and not adjective and not overlaps(match.span(), taken):
+        if not ranged and not adjective and not overlaps(match.span(), protected):
             usable.append(match)
     return usable
 
@@ -193,8 +190,8 @@ def _usable_matches(pattern: re.Pattern[str], sentence: str, taken: list[Span]) 
 def change_quantity(statement: Statement) -> Edit | NoEdit:
     """Change one duration, count or percentage of a document's sentence."""
     sentence, rng = statement.text, statement.rng
-    taken = protected_spans(sentence) + [match.span() for match in _FIXED.finditer(sentence)]
-    matches = _usable_matches(_QUANTITY, sentence, taken)
+    protected = protected_spans(sentence) + [match.span() for match in _FIXED.finditer(sentence)]
+    matches = _usable_matches(_QUANTITY, sentence, protected)
     rng.shuffle(matches)
     for match in matches:
         unit = match["unit"]
@@ -317,14 +314,14 @@ def change_number(statement: Statement) -> Edit | NoEdit:
 
 def _find_numbers(statement: Statement) -> list[_Number]:
     text = statement.text
-    taken = protected_spans(text)
+    claimed = protected_spans(text)
     numbers: list[_Number] = []
     for kind, pattern in _NUMBER_KINDS:
         for match in pattern.finditer(text):
             groups = [name for name in match.groupdict() if match[name] and name not in ("before", "sign")]
             start, end = match.span(groups[-1])
-            if not overlaps((start, end), taken):
-                taken.append((start, end))
+            if not overlaps((start, end), claimed):
+                claimed.append((start, end))
                 if _is_changeable(statement, kind, start, end):
                     numbers.append(_Number(start, end, kind, text[start:end]))
     return numbers
@@ -384,16 +381,16 @@ def ordinal_choices(statement: Statement, number: _Number) -> list[str]:
     """Ranks near the old one with the same suffix, which is not part of the number's span."""
     rank = int(number.text)
     near = [rank + shift for shift in (-4, -3, -2, -1, 1, 2, 3, 4, 5, 10) if rank + shift > 1]
-    return [str(other) for other in near if ordinal_suffix(other) == ordinal_suffix(rank)]
+    return [str(new) for new in near if ordinal_suffix(new) == ordinal_suffix(rank)]
 
 
 def year_choices(statement: Statement, number: _Number) -> list[str]:
     """Years near the old one that keep the order of the claim's years."""
     old = int(number.text)
     claim = statement.lead + statement.text
-    others = [int(year) for year in re.findall(r"(?<!\d)(?:1\d{3}|20[0-2]\d)(?!\d)", claim) if int(year) != old]
-    low = max((year for year in others if year < old), default=0)
-    high = min((year for year in others if year > old), default=LATEST_YEAR + 1)
+    years = [int(year) for year in re.findall(r"(?<!\d)(?:1\d{3}|20[0-2]\d)(?!\d)", claim)]
+    low = max((year for year in years if year < old), default=0)
+    high = min((year for year in years if year > old), default=LATEST_YEAR + 1)
     near = [old + shift for shift in (-17, -13, -9, -7, -6, -4, -3, -2, 2, 3, 4, 6, 7, 9, 13, 17)]
     return [str(year) for year in near if low < year < high and year >= 1000]
 
@@ -408,9 +405,9 @@ def day_choices(statement: Statement, number: _Number) -> list[str]:
     """Other days of the month; with a suffix in the text, days of the same suffix."""
     day = int(number.text)
     if statement.text[number.end : number.end + 2] not in ("st", "nd", "rd", "th"):
-        return [str(other) for other in range(1, 29) if other != day]
+        return [str(new) for new in range(1, 29) if new != day]
     days = range(4, 21) if 4 <= day <= 20 else range(1, 29)
-    return [str(other) for other in days if other != day and ordinal_suffix(other) == ordinal_suffix(day)]
+    return [str(new) for new in days if new != day and ordinal_suffix(new) == ordinal_suffix(day)]
 
 
 def figure_choices(statement: Statement, number: _Number) -> list[str]:
@@ -419,22 +416,22 @@ def figure_choices(statement: Statement, number: _Number) -> list[str]:
     A bounded number is left alone where the source has another number within a factor of ten on that side.
     """
     before, after = statement.text[: number.start].rstrip("$€£ ") + " ", statement.text[number.end :]
-    whole, _, decimals = number.text.replace(",", "").partition(".")
-    old = float(f"{whole}.{decimals or 0}")
+    integer, _, decimals = number.text.replace(",", "").partition(".")
+    old = float(f"{integer}.{decimals or 0}")
     if old < 2 and not decimals:
         return []
     sign = 1 if _AT_LEAST.search(before) else -1 if _AT_MOST.search(before) else 0
     ceiling = 100.0 if _CEILING_UNITS.match(after) and old <= 100 else float("inf")
     if sign:
         numerals = (match[0].replace(",", "") for match in _NUMERAL.finditer(statement.source) if len(match[0]) < 16)
-        if any(old < other <= 10 * old or old > other >= old / 10 for other in map(float, numerals)):
+        if any(old / 10 <= value <= 10 * old and value != old for value in map(float, numerals)):
             return []
     if decimals:
         values = [round(old * factor, len(decimals)) for factor in (0.6, 0.8, 1.3, 1.6, 2.1)]
     elif old <= 12:
         values = [old + shift for shift in (-3, -2, -1, 1, 2, 3, 4)]
     else:
-        step = 10 ** (len(whole) - len(whole.rstrip("0")))
+        step = 10 ** (len(integer) - len(integer.rstrip("0")))
         values = [float(round(old * factor / step) * step) for factor in (0.5, 0.7, 0.8, 1.2, 1.4, 1.7, 2.0)]
     values = [new for new in values if 1 < new < ceiling and new != old and (new - old) * sign >= 0]
     comma = "," if "," in number.text else ""
@@ -452,3 +449,136 @@ _CHOICES: dict[str, Callable[[Statement, _Number], list[str]]] = {
 }
 
 CLAIM_NUMBER = Operator("number", ("numerical_exaggeration", "temporal_shift"), change_number)
+
+
+# Calendar dates, frequencies and version numbers of documents' sentences; decades of claims.
+
+_DATE = re.compile(
+    rf"\b(?<!day )(?<!day, )(?:(?P<month>{MONTH}) (?P<day>\d{{1,2}})(?P<nth>st|nd|rd"
+    rf"|th)?(?:(?P<comma>,? )(?P<year>(?:19|20)\d\d))?(?!\d)|(?P<day2>\d{{1,2}}) (?P<month2>{MONTH}) (?P<year2>(?:19"
+    rf"|20)\d\d)|(?P<month3>{MONTH}) (?P<year3>(?:19|20)\d\d)"
+    r"|(?<=\b(?:in|by) )(?P<year4>(?:19|20)\d\d)|(?<=\b(?:since|until|after) )(?P<year5>(?:19|20)\d\d))(?![\w/–-]"
+    r"| [A-Z(]| \w+s\b)"
+)
+_RATES = ("day", "week", "month", "quarter", "year")
+_ADVERBS = ("daily", "weekly", "monthly", "quarterly", "annually")
+_FREQUENCY = re.compile(
+    r"(?<!-)\b(?P<adverb>daily|weekly|monthly|quarterly|annually)\b|\b(?P<each>per|each) (?P<rate>day|week|month"
+    r"|quarter|year)\b"
+)
+# Rates that are part of a quantity: "40 hours per week".
+_RATE_FIXED = re.compile(
+    r"\b(?:hours|days|times|once|weeks) (?:per|each|every) \w+|\bof (?:each|every) \w+|\) per \w+|-(?:daily|weekly)"
+    r"|\bbi-?\w+ly"
+)
+_VERSION = re.compile(
+    r"\b(?P<name>[Vv]ersion|v\.?|TLS|SSL|HTTP|OAuth|WCAG|GPL|PCI DSS|Release"
+    r"|Revision) ?(?P<number>v?\d{1,2}(?:\.\d{1,2}){0,2})\b(?!\.\d)"
+)
+# The date of a claim, after a verb of an event; `_NO_EVENT` are words that make it more than one event.
+_CLAIM_DATE = re.compile(
+    rf"\b(?P<word>[Oo]n|[Ii]n) (?:(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)? ?,? "
+    rf"|\d{{1,2}} (?:{MONTH}) ?,? )?(?P<year>1[5-9]\d\d|20[01]\d)"
+    r"(?![\w%]|[-–/]|[.,]\d| [A-Z(]|,? ?(?:and|or) \d)"
+)
+_EVENT = re.compile(r"\b(?:born|died|won|wrote|began|[a-z]+ed|built|made|met|led|sold|took)\b(?: [\w'’&.,-]+){0,7} $")
+_NO_EVENT = re.compile(
+    r"\b(?:not|no|never|nothing|currently|longer|yet|already|only|first|last|still|until|every|each|all)\b|n['’]t\b",
+    re.I,
+)
+
+
+def _shift_date(match: re.Match[str], rng: random.Random) -> str:
+    """Return another date in the same style: of a bare year another year, else the same year."""
+    year = match["year4"] or match["year5"]
+    if year:
+        return str(int(year) + rng.choice((-3, -2, -1, 1, 2, 3)))
+    month = match["month"] or match["month2"] or match["month3"]
+    months = [candidate for candidate in MONTHS if candidate not in (month, "May")]
+    if match["month3"]:
+        return f"{rng.choice(months)} {match['year3']}"
+    day = int(match["day"] or match["day2"])
+    if rng.random() < 0.5:
+        month, day = rng.choice(months), min(day, 28)
+    else:
+        day = rng.choice([candidate for candidate in (1, 5, 10, 12, 15, 20, 25, 28) if candidate != day])
+    if match["day2"]:
+        return f"{day} {month} {match['year2']}"
+    suffix = ordinal_suffix(day) if match["nth"] else ""
+    return f"{month} {day}{suffix}" + (f"{match['comma']}{match['year']}" if match["year"] else "")
+
+
+def change_date(statement: Statement) -> Edit | NoEdit:
+    """Change the month, the day or (of a bare year) the year of one date."""
+    matches = [match for match in _DATE.finditer(statement.text) if statement.text.count(match[0]) == 1]
+    statement.rng.shuffle(matches)
+    for match in matches:
+        date = _shift_date(match, statement.rng)
+        if not statement.mentions(date):
+            return Edit(*match.span(), date)
+    return NoEdit()
+
+
+def change_frequency(statement: Statement) -> Edit | NoEdit:
+    """Change how often something happens: "annually" to "monthly", "per month" to "per week"."""
+    fixed = [match.span() for match in _RATE_FIXED.finditer(statement.text)]
+    matches = [match for match in _FREQUENCY.finditer(statement.text) if not overlaps(match.span(), fixed)]
+    if len(matches) != 1:
+        return NoEdit()
+    match = matches[0]
+    if match["adverb"]:
+        options = [adverb for adverb in _ADVERBS[:-1] if adverb != match["adverb"]]
+    else:
+        options = [f"{match['each']} {rate}" for rate in _RATES if rate != match["rate"]]
+    options = [option for option in options if not statement.mentions(option)]
+    if not options:
+        return NoEdit("no_donor")
+    new = statement.rng.choice(options)
+    return Edit(*match.span(), capitalise(new) if match.start() == 0 else new)
+
+
+def change_version(statement: Statement) -> Edit | NoEdit:
+    """Name another version than the document's."""
+    text = statement.text
+    protected = [span for span in protected_spans(text) if not _VERSION.search(text[slice(*span)])]
+    matches = [match for match in _VERSION.finditer(text) if not overlaps(match.span(), protected)]
+    if len(matches) != 1:
+        return NoEdit()
+    match = matches[0]
+    head, dot, last = match["number"].rpartition(".")
+    number = int(last.lstrip("v"))
+    number = statement.rng.choice([value for value in (number + 1, number + 2, number - 1) if value > 0])
+    new = f"{match['name']} {head}{dot}{number}"
+    return NoEdit("no_donor") if statement.mentions(new) else Edit(*match.span(), new)
+
+
+def change_decade(statement: Statement) -> Edit | NoEdit:
+    """Replace the date of a claim's only event by its decade, which keeps the label, or by another one."""
+    text = statement.text
+    matches = [match for match in _CLAIM_DATE.finditer(text) if text[: match.start()].count('"') % 2 == 0]
+    if len(matches) != 1 or len(re.findall(r"\d{4}", text)) != 1:
+        return NoEdit("no_site", "no single date with a year")
+    match = matches[0]
+    opens_past = match.start() == 0 and statement.verb is not None and statement.verb.tense == "past"
+    if _NO_EVENT.search(text) or not (opens_past or _EVENT.search(text[: match.start()])):
+        return NoEdit("no_site", "the date is not that of one event")
+    if statement.keeps and statement.label != ATTRIBUTABLE:
+        return NoEdit("no_site", "the decade of a false date can be true")
+    decade = int(match["year"]) // 10 * 10
+    if decade % 100 == 0 and (decade < 1850 or decade in (1900, 2000)):
+        return NoEdit("no_site", "the decade has no clear name")
+    decades = [decade]
+    if not statement.keeps:
+        shifted = [decade + shift for shift in (-30, -20, -10, 10, 20)]
+        decades = [new for new in shifted if new <= 2010 and new % 100 and not statement.mentions(f"{new}s")]
+    if not decades:
+        return NoEdit("no_donor", "the source names the other decades")
+    new = f"{'In' if match['word'] in ('On', 'In') else 'in'} the {statement.rng.choice(decades)}s"
+    variant, error_type = ("decade", None) if statement.keeps else ("wrong_decade", "temporal_shift")
+    return Edit(*match.span(), new, variant=variant, error_type=error_type)
+
+
+DATE = Operator("date", ("contradicted",), change_date, _DATE)
+FREQUENCY = Operator("frequency", ("contradicted",), change_frequency, _FREQUENCY)
+VERSION = Operator("version", ("contradicted",), change_version, _VERSION)
+DECADE = Operator("decade", ("temporal_shift", None), change_decade)

@@ -19,11 +19,10 @@ from factgym.core.errors import ConfigError, did_you_mean
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim, Label
 from factgym.generators.perturbations.additions import BORROWED_FACT, DETAIL, PRESUPPOSITION
 from factgym.generators.perturbations.checks import aim_faults, changed_faults, fluency_faults
-from factgym.generators.perturbations.dates import DECADE
 from factgym.generators.perturbations.entities import ENTITY
 from factgym.generators.perturbations.grammar import split_claim
 from factgym.generators.perturbations.names import Pool
-from factgym.generators.perturbations.numbers import CLAIM_NUMBER
+from factgym.generators.perturbations.numbers import CLAIM_NUMBER, DECADE
 from factgym.generators.perturbations.operator import NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATION
 from factgym.generators.perturbations.rewording import REWORDING

@@ -14,16 +14,15 @@ from collections.abc import Callable
 from factgym.generators.perturbations.clauses import find_condition
 from factgym.generators.perturbations.grammar import (
     MONTH,
-    capitalise,
     comma_of,
     lowercase_opening,
     split_final_stop,
     strip_full_stop,
 )
-from factgym.generators.perturbations.lexicon import PARTICIPLES
+from factgym.generators.perturbations.lexicon import PARTICIPLES, word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
-from factgym.generators.synthetic.grammar import listed
+from factgym.generators.synthetic.grammar import capitalise
 
 _CONNECTIVE = re.compile(
     r"(?:However|Moreover|Furthermore|In addition|Additionally|Also|Of course|Accordingly|Nevertheless"
@@ -112,21 +111,13 @@ _LOWERABLE = re.compile(
     r"|Subject|Participants|Generally|Usually|Sometimes|Notwithstanding)(?=[ ,’'])"
 )
 _LEAD_INS = (
-    "According to {title}, ",
-    "As stated in {title}, ",
-    "Under {title}, ",
-    "Per {title}, ",
+    *("According to {title}, ", "As stated in {title}, ", "Under {title}, ", "Per {title}, "),
     "In {title}, it says that ",
 )
 _TAILS = ("according to {title}", "as stated in {title}")
 _LEAD_SHARE = 0.75
 _NO_LEAD = re.compile(r"(?:According to|Under|Per|As|In all cases)\b")
-_TITLE_NOUNS = frozenset(
-    listed(
-        "policy policies agreement terms notice guide guidelines statement code plan contract handbook overview faq"
-        " conduct service"
-    )
-)
+_TITLE_NOUNS = word_set("title_nouns")
 _NOT_A_NAME = ("the ", "a ", "an ", "how ", "what ", "who", "why ", "requesting ", "your ", "our ")
 _REWRITE_COUNTS = (0, 1, 1, 2, 2, 3)
 # An opening phrase that can move to the end, where the main sentence has no clause of its own.
@@ -198,24 +189,16 @@ def _rewrite_once(text: str, rng: random.Random) -> str:
 
 def move_clause(sentence: str) -> str | None:
     """Move the if-clause or the opening phrase to the other end of the sentence; None where that is not safe."""
-    moved = _move_condition(sentence)
-    if moved:
-        return moved
+    clause = find_condition(strip_full_stop(sentence))
+    if clause and clause.word in ("if", "unless") and "," not in clause.text:
+        if clause.leading and "," not in clause.main:
+            return f"{clause.main} {clause.word} {clause.text}."
+        if not clause.leading and _LOWERABLE.match(clause.main):
+            return f"{clause.word.capitalize()} {clause.text}, {clause.main[0].lower()}{clause.main[1:]}."
     match = _OPENING_PHRASE.match(sentence)
     if match is None or _HAS_CLAUSE.search(match["main"]):
         return None
     return f"{capitalise(match['main'])} {match['phrase'][0].lower()}{match['phrase'][1:]}."
-
-
-def _move_condition(sentence: str) -> str | None:
-    clause = find_condition(strip_full_stop(sentence))
-    if clause is None or clause.word not in ("if", "unless") or "," in clause.text:
-        return None
-    if clause.leading:
-        return None if "," in clause.main else f"{clause.main} {clause.word} {clause.text}."
-    if not _LOWERABLE.match(clause.main):
-        return None
-    return f"{clause.word.capitalize()} {clause.text}, {clause.main[0].lower()}{clause.main[1:]}."
 
 
 def name_source(sentence: str, title: str, rng: random.Random) -> str:
@@ -250,10 +233,10 @@ def to_passive(statement: Statement) -> str | None:
     head, stop = split_final_stop(statement.text)
     if verb is None or agent is None or verb.word not in PARTICIPLES or len(statement.names) != 2:
         return None
-    thing = statement.names[1]
-    if thing.start != verb.end + 1 or thing.end != len(head):
+    patient = statement.names[1]
+    if patient.start != verb.end + 1 or patient.end != len(head):
         return None
-    return f"{thing.text} was {verb.word} by {agent.text}{stop}"
+    return f"{patient.text} was {verb.word} by {agent.text}{stop}"
 
 
 def front_time(statement: Statement) -> str | None:
@@ -267,8 +250,8 @@ def front_time(statement: Statement) -> str | None:
         return None
     if re.search(r"\b(?:and|that|who|which|when|from|between|until|since)\b", main):
         return None
-    rest = lowercase_opening(main, statement.name_spans, statement.source)
-    return None if rest is None else f"{capitalise(match['phrase'])}{comma_of(statement.text)} {rest}{stop}"
+    lowered = lowercase_opening(main, statement.name_spans, statement.source)
+    return None if lowered is None else f"{capitalise(match['phrase'])}{comma_of(statement.text)} {lowered}{stop}"
 
 
 def replace_synonym(statement: Statement) -> str | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from factgym.generators.perturbations.grammar import capitalise, contains_words, in_main_clause
+from factgym.generators.perturbations.grammar import contains_words, in_main_clause
 from factgym.generators.perturbations.lexicon import word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
-from factgym.generators.synthetic.grammar import listed
+from factgym.generators.synthetic.grammar import capitalise, listed
 
 # Restrictions to part of the cases, of the things, and of the time.
 _OPENING = re.compile(

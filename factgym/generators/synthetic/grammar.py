@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from factgym.generators.base import word_table
 from factgym.generators.synthetic.facts import Action, Concept, Date, Phrase, Quantity, Term
 
 OPEN, CLOSE = "\x01", "\x02"
@@ -96,46 +97,28 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_PAST = {
-    "become": "become", "begin": "begun", "bring": "brought", "build": "built", "buy": "bought", "choose": "chosen",
-    "come": "come", "cut": "cut", "draw": "drawn", "drive": "driven", "feed": "fed", "find": "found", "forgo": "forgone",
-    "get": "got", "give": "given", "go": "gone", "hang": "hung", "hold": "held", "keep": "kept", "lay": "laid",
-    "lead": "led", "leave": "left", "lend": "lent", "let": "let", "make": "made", "meet": "met", "obtain": "obtained",
-    "overrun": "overrun", "pay": "paid", "put": "put", "read": "read", "ride": "ridden", "run": "run", "see": "seen",
-    "sell": "sold", "send": "sent", "set": "set", "show": "shown", "shut": "shut", "sit": "sat", "speak": "spoken",
-    "spend": "spent", "take": "taken", "teach": "taught", "tell": "told", "undergo": "undergone", "withhold": "withheld",
-    "undertake": "undertaken", "wear": "worn", "withdraw": "withdrawn", "write": "written", "rebuild": "rebuilt",
-    "sublet": "sublet", "reset": "reset", "rewrite": "rewritten", "drink": "drunk", "fly": "flown", "grow": "grown",
-    "throw": "thrown", "beat": "beaten", "bleed": "bled", "break": "broken", "cast": "cast", "deal": "dealt",
-    "eat": "eaten", "fall": "fallen", "light": "lit", "offset": "offset", "repay": "repaid", "resit": "resat", "ring": "rung",
-    "say": "said", "seek": "sought", "split": "split", "stand": "stood", "sweep": "swept", "do": "done", "have": "had", "be": "been",
-}  # fmt: skip
-_DOUBLING = frozenset(
-    listed(
-        "submit permit transfer refer log ship plan stop tag scan swap drop cancel label travel fit cut run begin"
-        " put get set omit admit occur commit control sit scrub slam split tip relabel offset resit let shut trap"
-        " trim rip strip clip unplug plug map defer deter recur reset remit beget rebut format outfit unpin sublet"
-        " equip pin ban vet bar step signal prefer spot sell-on overrun stir skip"
-    )
-)
-_NOUNS = {
-    "submit": "submission", "approve": "approval", "review": "review", "return": "return", "delete": "deletion",
-    "disclose": "disclosure", "pay": "payment", "deliver": "delivery", "inspect": "inspection", "remove": "removal",
-    "transfer": "transfer", "store": "storage", "renew": "renewal", "assign": "assignment", "register": "registration",
-    "complete": "completion", "notify": "notification", "replace": "replacement", "use": "use", "sign": "signature",
-    "destroy": "destruction", "test": "testing", "publish": "publication", "appoint": "appointment", "repair": "repair",
-    "verify": "verification", "revoke": "revocation", "erase": "erasure", "report": "reporting", "issue": "issue",
-    "encrypt": "encryption", "dispose": "disposal", "certify": "certification", "install": "installation",
-    "calibrate": "calibration", "confirm": "confirmation", "withdraw": "withdrawal", "process": "processing",
-    "prepare": "preparation", "reconcile": "reconciliation", "record": "recording", "dispatch": "dispatch",
-    "terminate": "termination", "collect": "collection", "refund": "refund", "update": "updating", "lodge": "lodging",
-    "provide": "provision", "supply": "supply", "circulate": "circulation", "acknowledge": "acknowledgement",
-}  # fmt: skip
+@cache
+def word_list(name: str) -> tuple[str, ...]:
+    """Return a list of words of the table "english", in order."""
+    return listed(word_table("english")[name])
+
+
+@cache
+def word_map(name: str) -> dict[str, str]:
+    """Return a list of "word:word" of the table "english" as a mapping."""
+    return {first: second for first, _, second in (pair.partition(":") for pair in word_list(name))}
+
+
+def capitalise(text: str) -> str:
+    """Return the text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
+
+
 _ONES = listed(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
     " seventeen eighteen nineteen"
 )
-_TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_TENS = listed("zero ten twenty thirty forty fifty sixty seventy eighty ninety")
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -146,14 +129,15 @@ MONTHS = (
 def participle(verb: str) -> str:
     """Return the past participle of a base form; a phrasal verb ("hand in") inflects its first word."""
     head, _, particle = verb.partition(" ")
-    if head in _PAST:
-        head = _PAST[head]
+    irregular = word_map("participle_of").get(head)
+    if irregular:
+        head = irregular
     elif head.endswith("e"):
         head += "d"
     elif head.endswith("y") and head[-2] not in "aeiou":
         head = head[:-1] + "ied"
     else:
-        head += (head[-1] if head in _DOUBLING else "") + "ed"
+        head += (head[-1] if head in word_list("doubling") else "") + "ed"
     return f"{head} {particle}".strip()
 
 
@@ -165,7 +149,7 @@ def gerund(verb: str) -> str:
         head = head[:-2] + "y"
     elif head.endswith("e") and not head.endswith(("ee", "oe", "ye")) and head != "be":
         head = head[:-1]
-    elif head in _DOUBLING:
+    elif head in word_list("doubling"):
         head += head[-1]
     return f"{head}ing {particle}".strip()
 
@@ -187,7 +171,7 @@ def third_person(verb: str) -> str:
 
 def noun_of(verb: str) -> str | None:
     """Return the noun of action ("submission"), or None where English has no natural one."""
-    return _NOUNS.get(verb)
+    return word_map("noun_of").get(verb)
 
 
 @cache
