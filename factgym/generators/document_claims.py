@@ -31,8 +31,7 @@ from factgym.generators.base import GeneratedSequence
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
 from factgym.generators.perturbations.entities import find_parties
-from factgym.generators.perturbations.grammar import strip_full_stop
-from factgym.generators.perturbations.lexicon import word_set
+from factgym.generators.perturbations.grammar import strip_full_stop, word_set
 from factgym.generators.perturbations.operator import Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
 from factgym.generators.synthetic.grammar import capitalise

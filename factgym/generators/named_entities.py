@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from factgym.generators.perturbations.lexicon import CALENDAR, FUNCTION_WORDS
+from factgym.generators.perturbations.grammar import CALENDAR, FUNCTION_WORDS
 from factgym.generators.synthetic.grammar import MONTHS, listed
 
 Entity = tuple[int, int, str]

@@ -13,8 +13,13 @@ import re
 from functools import lru_cache
 
 from factgym.generators.base import word_table
-from factgym.generators.perturbations.grammar import append_phrase, comma_of, prepend_phrase, strip_full_stop
-from factgym.generators.perturbations.lexicon import NO_ANCHOR
+from factgym.generators.perturbations.grammar import (
+    NO_ANCHOR,
+    append_phrase,
+    comma_of,
+    prepend_phrase,
+    strip_full_stop,
+)
 from factgym.generators.perturbations.names import kind_alone
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 

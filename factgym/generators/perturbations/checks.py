@@ -15,8 +15,7 @@ from functools import cached_property, lru_cache
 
 from factgym.corpora.text import fold, terms
 from factgym.generators.base import word_table
-from factgym.generators.perturbations.grammar import BEFORE_NAMES, contains_words
-from factgym.generators.perturbations.lexicon import word_set
+from factgym.generators.perturbations.grammar import BEFORE_NAMES, contains_words, word_set
 from factgym.generators.synthetic.grammar import listed
 
 # Fluency: grammar and punctuation faults that the surface shows.

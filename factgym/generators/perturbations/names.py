@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from factgym.datasets.attribution import AttributionClaim
-from factgym.generators.perturbations.grammar import Span, main_verb, split_claim, split_final_stop
-from factgym.generators.perturbations.lexicon import (
+from factgym.generators.perturbations.grammar import (
     CALENDAR,
     CITIES,
     COUNTRIES,
@@ -28,6 +27,10 @@ from factgym.generators.perturbations.lexicon import (
     MALE_WORDS,
     NO_ANCHOR,
     STATES,
+    Span,
+    main_verb,
+    split_claim,
+    split_final_stop,
     word_set,
 )
 

@@ -11,8 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from factgym.generators.perturbations.grammar import agree_article, contains_words, in_main_clause
-from factgym.generators.perturbations.lexicon import ANTONYMS, PAST, THIRD, word_set
+from factgym.generators.perturbations.grammar import (
+    ANTONYMS,
+    PAST,
+    THIRD,
+    agree_article,
+    contains_words,
+    in_main_clause,
+    word_set,
+)
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 
 # Negated and plain forms of duties, states and permissions.

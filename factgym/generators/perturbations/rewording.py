@@ -14,12 +14,14 @@ from collections.abc import Callable
 from factgym.generators.perturbations.clauses import find_condition
 from factgym.generators.perturbations.grammar import (
     MONTH,
+    PARTICIPLES,
     comma_of,
     lowercase_opening,
+    rewriting_rules,
     split_final_stop,
     strip_full_stop,
+    word_set,
 )
-from factgym.generators.perturbations.lexicon import PARTICIPLES, word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
 from factgym.generators.synthetic.grammar import capitalise
@@ -28,82 +30,6 @@ _CONNECTIVE = re.compile(
     r"(?:However|Moreover|Furthermore|In addition|Additionally|Also|Of course|Accordingly|Nevertheless"
     r"|For the avoidance of doubt|For clarity|In other words|On the flip-side), (?=[a-zA-Z])"
 )
-_SPELT = "ninety|sixty|forty-five|thirty|twenty|fifteen|fourteen|ten|seven|five|three|two"
-_REWRITE_RULES: tuple[tuple[str, str], ...] = (
-    (r"\b([Yy]ou|[Ww]e) must (?!not\b|be\b|also\b|always\b|only\b)", r"\1 are required to "),
-    (r"\b([Yy]ou|[Ww]e) are required to ", r"\1 must "),
-    (r"\b([Yy]ou|[Ww]e) need to ", r"\1 have to "),
-    (r"\b([Yy]ou|[Ww]e) have to ", r"\1 need to "),
-    (r"\bshall (?!mean\b|be deemed\b|not be deemed\b|include\b)", "will "),
-    (
-        r"\b([A-Z]\w+) will (?=(?:pay|provide|notify|deliver|maintain|use|keep|submit|perform|obtain|promptly|not)\b)",
-        r"\1 shall ",
-    ),
-    (r"\b([Yy]ou) may (?!not\b|also\b|be\b|have\b|need\b|want\b|wish\b|only\b)", r"\1 can "),
-    (r"\b([Ww]e) may (?!not\b)", r"\1 might "),
-    (r"\b(?:is|are) not (?:permitted|allowed) to ", "may not "),
-    (r"\b(?:is|are) entitled to (?=(?:receive|use|request|terminate)\b)", "may "),
-    (r"\bprior to\b", "before"),
-    (r"\bin the event (?:that )?(?=you|we|the|a|an|either|any)", "if "),
-    (r"\bin order to\b", "to"),
-    (r"\bpursuant to\b", "under"),
-    (r"\bwith (?:respect|regard) to\b", "regarding"),
-    (r"\bin accordance with\b", "according to"),
-    (r"\bincluding,? (?:but not limited to|without limitation),? ", "including "),
-    (r"\bat least (?=\d|\w+ \()", "no less than "),
-    (r"\bno less than (?=\d|\w+ \()", "at least "),
-    (r"\bno later than\b", "not later than"),
-    (rf"(?<![\w-])(?:{_SPELT}) \((\d{{1,2}})\)", r"\1"),
-    (r"\bwithin (\d{1,3} (?:business |calendar )?days) after\b", r"no later than \1 after"),
-    (r"\bfor the purpose of (?=[a-z]+ing\b)", "for "),
-    (r"\bin connection with\b", "in relation to"),
-    (r"\bregarding\b", "about"),
-    (r"\bcannot\b", "can't"),
-    (r"\bcan['’]t\b", "cannot"),
-    (r"\b([Dd])o not\b", r"\1on't"),
-    (r"\b([Dd])on['’]t\b", r"\1o not"),
-    (r"\bdoes not\b", "doesn't"),
-    (r"\bdoesn['’]t\b", "does not"),
-    (r"\bwill not\b", "won't"),
-    (r"\bwon['’]t\b", "will not"),
-    (r"\b([Ww]e|[Yy]ou)['’]ll\b", r"\1 will"),
-    (r"\b([Ww]e|[Yy]ou)['’]re\b", r"\1 are"),
-    (r"\b([Ww]e|[Yy]ou)['’]ve\b", r"\1 have"),
-    (r"\b([Ww]e|[Yy]ou) will\b(?! not)", r"\1'll"),
-    (r"\b([Ww]e|[Yy]ou) are(?= [a-z])", r"\1're"),
-    (r"\bobtain\b", "get"),
-    (r"\butili[sz]e\b", "use"),
-    (r"\bcommence\b", "begin"),
-    (r"\bsubsequent to\b", "after"),
-    (r"\bvia\b", "through"),
-    (r"\bassist you\b", "help you"),
-    (r"\bupon request\b", "on request"),
-    (r"\bprior written\b", "advance written"),
-    (r"\bsuch as\b", "like"),
-    (r"\badditional (?=[a-z]+s\b)", "further "),
-    (r"\breceive\b", "get"),
-    (r"\bassist (?=in|with)\b", "help "),
-    (r"\bterminate (?=this|the|your|any)\b", "end "),
-    (r"\bnotify\b", "inform"),
-    (r"\bto purchase\b", "to buy"),
-    (r"\bsubmit (?=an?\b|the\b|your\b)", "send in "),
-    (r"\bapproximately\b", "about"),
-    (r"\bwhether or not\b", "whether"),
-    (r"\buntil such time as\b", "until"),
-    (r"\bupon receipt of\b", "on receiving"),
-    (r"\bthe majority of(?= (?:the|your|our|their|its))\b", "most of"),
-    (r"(?<!is )(?<!are )(?<!be )\bdue to\b", "because of"),
-    (r"\b(?:is|are) able to\b", "can"),
-    (r"\b(?:is|are) required to\b", "must"),
-    (r"\b([Yy]ou|[Ww]e) have the right to (?=[a-z]+ )", r"\1 are entitled to "),
-    (r"(?<!just )(?<!not )\bas well as\b(?! (?:\w+ )?(?:can|do|does|did|is|are|the average))", "and"),
-    (r"\ball of (?=the|our|your|their|its)\b", "all "),
-    (r"\bcurrently\b", "at present"),
-    (r"\bobligations under\b", "duties under"),
-    (r"\bensure that\b", "make sure that"),
-    (r"\bin addition to\b", "besides"),
-)
-_REWRITES = tuple((re.compile(pattern), new) for pattern, new in _REWRITE_RULES)
 # First words that may be written small after an opening phrase.
 _LOWERABLE = re.compile(
     r"(?:The|A|An|If|You|We|All|Any|In|For|Each|Your|Our|No|Every|When|Unless|To|At|On|Under|Upon|During|Before|After"
@@ -128,28 +54,6 @@ _OPENING_PHRASE = re.compile(
 _HAS_CLAUSE = re.compile(
     r"\b(?:before|after|during|until|upon|when|if|unless|because|so that|in order)\b|\bto (?:do so|avoid)\b"
 )
-_SYNONYM_RULES: tuple[tuple[str, str], ...] = (
-    (r"\blocated in\b", "situated in"),
-    (r"\bapproximately\b", "about"),
-    (r"\bbegan (?=(?:in|on|at|as|with|to)\b)", "started "),
-    (r"\bstarted (?=(?:in|on|at|as|with|to)\b)", "began "),
-    (r"\bpassed away\b", "died"),
-    (r"\bcreated by\b", "made by"),
-    (r"\b(?:an? )?movie\b", "film"),
-    (r"\bnumerous\b", "many"),
-    (r"\bpurchased\b(?= (?:the|an?|his|her|its|their)\b)", "bought"),
-    (r"\battempted to\b", "tried to"),
-    (r"\bin order to\b", "to"),
-    (r"\bprior to\b", "before"),
-    (r"\bis a resident of\b", "lives in"),
-    (r"\breceived\b(?= an?\b)", "got"),
-    (r"\bfounded in\b", "established in"),
-    (r"\bestablished in\b", "founded in"),
-    (r"\btelevision\b(?= (?:series|show))", "TV"),
-    (r"\bTV\b(?= (?:series|show))", "television"),
-    (r"\bassisted\b", "helped"),
-)  # fmt: skip
-_SYNONYMS = tuple((re.compile(pattern), new) for pattern, new in _SYNONYM_RULES)
 _END_TIME = re.compile(
     rf" (?P<phrase>(?:in (?:(?:{MONTH}) )?(?:1\d{{3}}|20[0-2]\d)|on (?:{MONTH}) \d{{1,2}}, \d{{4}}))$"
 )
@@ -180,7 +84,7 @@ def reword(sentence: str, span: str, rng: random.Random) -> str:
 
 
 def _rewrite_once(text: str, rng: random.Random) -> str:
-    fitting = [(pattern, new) for pattern, new in _REWRITES if pattern.search(text)]
+    fitting = [(pattern, new) for pattern, new in rewriting_rules("rewrites") if pattern.search(text)]
     if not fitting:
         return text
     pattern, new = rng.choice(fitting)
@@ -258,7 +162,7 @@ def replace_synonym(statement: Statement) -> str | None:
     """Replace a word outside names by a synonym."""
     fitting = [
         (match, new)
-        for pattern, new in _SYNONYMS
+        for pattern, new in rewriting_rules("synonyms")
         if (match := pattern.search(statement.text))
         and not any(start <= match.start() < end for start, end in statement.name_spans)
     ]

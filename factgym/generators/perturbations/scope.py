@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from factgym.generators.perturbations.grammar import contains_words, in_main_clause
-from factgym.generators.perturbations.lexicon import word_set
+from factgym.generators.perturbations.grammar import contains_words, in_main_clause, rewriting_rules, word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
 from factgym.generators.synthetic.grammar import capitalise, listed
@@ -160,23 +159,7 @@ SCOPE = Operator(
 )
 MODALITY = Operator("modality", ("overclaim",), strengthen_rule, re.compile(r"\bmay [a-z]"), _WEAKER)
 
-_WIDER_RULES: tuple[tuple[str, str], ...] = (
-    (r"\b[Aa]lmost all\b", "all"),
-    (r"\b[Nn]early all\b", "all"),
-    (r"\b[Mm]any (?:of the )?(?=[a-z]+s\b)", "all "),
-    (r"\b[Ss]ome (?=[a-z]+s\b)", "all "),
-    (r"\b[Ss]ome of the (?=[a-z]+s\b)", "all of the "),
-    (r"\b[Mm]ost of the (?=[a-z]+s\b)", "all of the "),
-    (r"^Most (?=(?:people|[a-z]+(?<!u)s)\b)", "all "),
-    (r"\b[Ss]ome (?=people\b)", "all "),
-    (r"\b[Mm]any (?=people\b)", "all "),
-    (r"\b(?:usually|often|sometimes|generally|typically|frequently|commonly|occasionally|rarely)\b", "always"),
-    (r"\b(?:may|might|can|could) (?=(?:cause|lead|help|result|increase|reduce|affect|occur)\b)", "will always "),
-    (r"\b(?:mainly|mostly|largely|primarily|partly|partially|predominantly)\b", "exclusively"),
-    (r"\b(?:somewhat|fairly|relatively|slightly|quite)\b", "extremely"),
-)  # fmt: skip
 _INFLATION = "scope_inflation"
-_WIDER = tuple((re.compile(pattern), new) for pattern, new in _WIDER_RULES)
 # "is a …" and the nouns of which there is never only one.
 _KIND_OF_THING = re.compile(r"\b(?P<be>is|was) (?P<article>an?) (?P<next>[A-Za-z][\w'-]*)(?= )")
 _NOT_UNIQUE = word_set("not_unique")
@@ -186,7 +169,8 @@ _UNIQUE = ("the only", "the first", "the most famous", "the best-known")
 def widen_claim(statement: Statement) -> Edit | NoEdit:
     """Replace a word that limits a claim by one that does not."""
     text = statement.text
-    matches = [] if NEGATIVE.search(text) else [(pattern.search(text), new) for pattern, new in _WIDER]
+    rules = () if NEGATIVE.search(text) else rewriting_rules("widening")
+    matches = [(pattern.search(text), new) for pattern, new in rules]
     edits = [
         Edit(*match.span(), capitalise(new) if match.start() == 0 else new, variant="qualifier", error_type=_INFLATION)
         for match, new in matches
