@@ -14,7 +14,7 @@ from factgym.generators.multihop_world import world
 from factgym.generators.named_entities import entities
 
 
-def found(text: str, title: str = "") -> list[tuple[str, str]]:
+def named(text: str, title: str = "") -> list[tuple[str, str]]:
     return [(text[start:end], kind) for start, end, kind in entities(text, title)]
 
 
@@ -39,43 +39,43 @@ def found(text: str, title: str = "") -> list[tuple[str, str]]:
     ],
 )
 def test_examples(text: str, expected: list[tuple[str, str]]) -> None:
-    assert found(text) == expected
+    assert named(text) == expected
 
 
-def test_a_title_is_a_name_wherever_it_stands() -> None:
+def test_every_occurrence_of_a_title_is_a_name() -> None:
     text = "My Favourite Fabric premiered in 2018. Fabrication of My Favourite Fabric took a year."
-    assert found(text, "My Favourite Fabric (film)") == [
+    assert named(text, "My Favourite Fabric (film)") == [
         ("My Favourite Fabric", "name"),
         ("2018", "date"),
         ("My Favourite Fabric", "name"),
     ]
-    assert found("The 7 Habits sold well.", "The 7 Habits") == [("The 7 Habits", "name")]
-    assert found("A is a letter.", "A") == []
+    assert named("The 7 Habits sold well.", "The 7 Habits") == [("The 7 Habits", "name")]
+    assert named("A is a letter.", "A") == []
 
 
-def answered(triple: Triple, names: bool) -> tuple[int, int]:
-    """Whether an answer stands in the evidence, and whether it is an entity there."""
-    for one in triple.evidence:
-        answer = next((answer for answer in triple.answers if answer in one.text), None)
+def answer_counts(triple: Triple) -> tuple[int, int]:
+    """Whether the evidence holds an answer, and whether it is an entity there, as 0 or 1."""
+    for evidence in triple.evidence:
+        answer = next((answer for answer in triple.answers if answer in evidence.text), None)
         if answer is not None:
-            return 1, int((answer in [text for text, _ in found(one.text, one.document)]) == names)
+            return 1, int(answer in [text for text, _ in named(evidence.text, evidence.document)])
     return 0, 0
 
 
-@pytest.mark.parametrize("benchmark, least", [("hotpotqa", 0.66), ("2wikimultihopqa", 0.75)])
+@pytest.mark.parametrize("benchmark, share", [("hotpotqa", 0.66), ("2wikimultihopqa", 0.75)])
 def test_most_answers_of_real_questions_are_entities_of_their_evidence(
-    data_dir: Path, benchmark: str, least: float
+    data_dir: Path, benchmark: str, share: float
 ) -> None:
-    counts = [answered(triple, True) for triple in read_triples(benchmark, data_dir)]
+    counts = [answer_counts(triple) for triple in read_triples(benchmark, data_dir)]
     present, hit = (sum(column) for column in zip(*counts, strict=True))
     assert present > 100
-    assert hit / present > least
+    assert hit / present > share
 
 
 def test_every_answer_of_a_world_is_an_entity_of_its_last_evidence() -> None:
     for split in ("train", "test"):
         for triple in world(3, 200, split)[1]:
-            assert triple.answer in [text for text, _ in found(triple.evidence[-1].text)]
+            assert triple.answer in [text for text, _ in named(triple.evidence[-1].text)]
 
 
 def check_shape(text: str, title: str = "") -> None:
@@ -88,7 +88,7 @@ def check_shape(text: str, title: str = "") -> None:
         end = stop
 
 
-def test_stretches_of_real_passages_are_disjoint_and_in_order(data_dir: Path) -> None:
+def test_spans_in_real_passages_are_disjoint_and_in_order(data_dir: Path) -> None:
     for passage in read_passages(data_dir / "hotpotqa" / "hotpot_distractor_sample_migres.json"):
         check_shape(passage.text, passage.title)
 
@@ -98,7 +98,7 @@ def test_stretches_of_real_passages_are_disjoint_and_in_order(data_dir: Path) ->
     st.text(st.sampled_from("Ab c.D'’1,2 \n-\"(é\0东½Mayof$%—\u0301") | st.characters(), max_size=80),
     st.text(max_size=6),
 )
-def test_any_text_has_disjoint_stretches(text: str, title: str) -> None:
+def test_any_text_has_disjoint_spans(text: str, title: str) -> None:
     check_shape(text, title)
 
 
