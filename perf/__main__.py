@@ -29,7 +29,7 @@ def main() -> int:
     """Run a measurement; 2 with a message for a wrong name or arguments that factgym refuses."""
     name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("-h", "--help"):
-        listed = "\n".join(f"  {known:14} {summary}" for known, summary in NAMES.items())
+        listed = "\n".join(f"  {command:14} {summary}" for command, summary in NAMES.items())
         sys.stdout.write(f"usage: python -m perf NAME [OPTIONS]\n\n{listed}\n")
         return 0
     if name not in NAMES:

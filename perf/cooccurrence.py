@@ -109,25 +109,25 @@ def _measure(plan: Plan, text: Text, folder: Path) -> Iterator[str]:
     seconds = _build_ours(plan, draw, folder, path)
     with_peer = plan.peer and find_spec("infini_gram") is not None
     peer_seconds = _build_theirs(plan, draw, peer_path) if with_peer else None
-    ours = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=1, preload=False)
-    theirs = InfinigramCounter(peer_path, max_frequency=CAP, load_to_ram=not plan.mapped) if with_peer else None
-    if not 0.9 < ours.tokens / plan.tokens < 1.1:
-        raise ConfigError(f"{folder} holds an index of {ours.tokens:,} tokens: name another folder with --keep")
-    yield f"{ours.tokens:,} tokens"
-    yield from _sizes(ours, path, seconds, theirs, peer_seconds)
+    index = open_index(path, engine="numba" if find_spec("numba") else "numpy", threads=1, preload=False)
+    peer_index = InfinigramCounter(peer_path, max_frequency=CAP, load_to_ram=not plan.mapped) if with_peer else None
+    if not 0.9 < index.tokens / plan.tokens < 1.1:
+        raise ConfigError(f"{folder} holds an index of {index.tokens:,} tokens: name another folder with --keep")
+    yield f"{index.tokens:,} tokens"
+    yield from _sizes(index, path, seconds, peer_index, peer_seconds)
     queries = _queries(draw, plan.queries)
 
     def warm_up() -> None:
         for file in (path, *(peer_path.glob("*.0") if with_peer and plan.mapped else ())):
             _warm(file)
         if not plan.mapped:
-            ours.preload()
+            index.preload()
 
-    yield from _latencies(ours, theirs, queries, _CLOCKS[plan.clock], warm_up)
+    yield from _latencies(index, peer_index, queries, _CLOCKS[plan.clock], warm_up)
     warm_up()
-    yield from _batches(path, ours, theirs, queries)
+    yield from _batches(path, index, peer_index, queries)
     yield from _first_query(path, queries)
-    if plan.peer and theirs is None:
+    if plan.peer and peer_index is None:
         yield "  infini-gram: not measured; it needs the extra infini-gram"
 
 
@@ -161,13 +161,17 @@ def _build_theirs(plan: Plan, draw: Draw, path: Path) -> float | None:
 
 
 def _sizes(
-    ours: CooccurrenceIndex, path: Path, seconds: float | None, theirs: InfinigramCounter | None, peer: float | None
+    index: CooccurrenceIndex,
+    path: Path,
+    seconds: float | None,
+    peer_index: InfinigramCounter | None,
+    peer: float | None,
 ) -> Iterator[str]:
-    size = path.stat().st_size / ours.tokens
-    yield f"  ours         {size:5.2f} bytes a token   {_rate(ours.tokens, seconds)} from text"
-    if theirs is not None:
-        other = theirs.shards.bytes / theirs.tokens
-        yield f"  infini-gram  {other:5.2f} bytes a token   {_rate(theirs.tokens, peer)} from tokens   {other / size:.2f} × ours"
+    size = path.stat().st_size / index.tokens
+    yield f"  ours         {size:5.2f} bytes a token   {_rate(index.tokens, seconds)} from text"
+    if peer_index is not None:
+        peer_size = peer_index.shards.bytes / peer_index.tokens
+        yield f"  infini-gram  {peer_size:5.2f} bytes a token   {_rate(peer_index.tokens, peer)} from tokens   {peer_size / size:.2f} × ours"
 
 
 def _rate(tokens: int, seconds: float | None) -> str:
@@ -212,8 +216,8 @@ def _warm(file: Path) -> None:
 
 
 def _latencies(
-    ours: CooccurrenceIndex,
-    theirs: InfinigramCounter | None,
+    index: CooccurrenceIndex,
+    peer_index: InfinigramCounter | None,
     queries: Queries,
     clock: Clock,
     warm_up: Callable[[], None],
@@ -221,9 +225,9 @@ def _latencies(
     yield "  occurrences of each word   words   ours p50 / p95 ms     infini-gram p50 / p95 ms    ratios      n   equal of exact"
     for (band, size), (warm, measured) in queries.items():
         warm_up()
-        our_rows = _ask(ours, warm, measured, clock, float("inf"))
-        their_rows = [] if theirs is None else _ask(theirs, warm, measured, clock, _MAX_SECONDS)
-        exact = [theirs.is_exact(query) for query in measured[: len(their_rows)]] if theirs is not None else []
+        our_rows = _ask(index, warm, measured, clock, float("inf"))
+        their_rows = [] if peer_index is None else _ask(peer_index, warm, measured, clock, _MAX_SECONDS)
+        exact = [peer_index.is_exact(query) for query in measured[: len(their_rows)]] if peer_index is not None else []
         yield _row(band, size, our_rows[: len(their_rows) or None], their_rows, exact)
 
 
@@ -255,17 +259,17 @@ def _ask(
 
 
 def _row(
-    band: int, size: int, ours: Sequence[Measurement], theirs: Sequence[Measurement], exact: Sequence[bool]
+    band: int, size: int, rows: Sequence[Measurement], peer_rows: Sequence[Measurement], exact: Sequence[bool]
 ) -> str:
     low, high = BANDS[band]
     label = f"{low:,} – {high:,}" if high < 1 << 40 else f"over {low:,}"
-    our_times, their_times = [row.milliseconds for row in ours], [row.milliseconds for row in theirs]
+    our_times, their_times = [row.milliseconds for row in rows], [row.milliseconds for row in peer_rows]
     line = f"  {label:25} {size:6}   {_percentile(our_times, 50):9.4f} / {_percentile(our_times, 95):9.4f}"
-    if not theirs:
+    if not peer_rows:
         return line
     ratios = f"{_percentile(their_times, 50) / _percentile(our_times, 50):5.0f} / {_percentile(their_times, 95) / _percentile(our_times, 95):4.0f} ×"
-    equal = [row.result == peer.result for row, peer, is_exact in zip(ours, theirs, exact, strict=True) if is_exact]
-    agreement = f"{len(theirs):4}   {sum(equal)} of {len(equal)}"
+    equal = [row.result == peer.result for row, peer, is_exact in zip(rows, peer_rows, exact, strict=True) if is_exact]
+    agreement = f"{len(peer_rows):4}   {sum(equal)} of {len(equal)}"
     return (
         f"{line}   {_percentile(their_times, 50):9.2f} / {_percentile(their_times, 95):9.2f}     {ratios} {agreement}"
     )
@@ -277,7 +281,7 @@ def _percentile(values: Sequence[float], percent: int) -> float:
 
 
 def _batches(
-    path: Path, single: CooccurrenceIndex, theirs: InfinigramCounter | None, queries: Queries
+    path: Path, single: CooccurrenceIndex, peer_index: InfinigramCounter | None, queries: Queries
 ) -> Iterator[str]:
     """Queries a second of `count_many`, over every band and number of words, on one thread and on double."""
     rng = random.Random(1)
@@ -289,11 +293,11 @@ def _batches(
     seconds = [statistics.median(_seconds(index, batch) for _ in range(3)) for index in (single, double)]
     rates = [len(batch) / spent for spent in seconds]
     yield f"  count_many of {len(batch):,}: {rates[0]:,.0f} queries/s on one thread, {rates[1]:,.0f} on two, {rates[1] / rates[0]:.2f} ×"
-    if theirs is not None:
+    if peer_index is not None:
         some = batch[:_PEER_BATCH]
-        alone = len(some) / _seconds(theirs, some)
-        theirs.threads = 2
-        rates = [alone, len(some) / _seconds(theirs, some)]
+        alone = len(some) / _seconds(peer_index, some)
+        peer_index.threads = 2
+        rates = [alone, len(some) / _seconds(peer_index, some)]
         yield f"  infini-gram, {len(some):,}: {rates[0]:,.0f} queries/s, {rates[1]:,.0f} with two at a time"
 
 

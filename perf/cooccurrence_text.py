@@ -89,8 +89,8 @@ class Draw:
     def rows(self) -> Iterator[NDArray[np.int64]]:
         """Numbers of the sentences of each document, shape (sentences of a document,)."""
         rng = np.random.default_rng(self.seed)
-        for begin in range(0, self.documents, _BATCH):
-            count = min(_BATCH, self.documents - begin)
+        for first in range(0, self.documents, _BATCH):
+            count = min(_BATCH, self.documents - first)
             yield from np.searchsorted(self._chances, rng.random((count, _DOCUMENT_SENTENCES)))
 
     def write(self, file: Path) -> None:

@@ -122,8 +122,8 @@ def measure_corver(plan: Plan) -> Iterator[str]:
     with _single_core():
         for number, batch in enumerate(batches):
             fresh = counter if plan.index is None else _counter(plan.index, sentences)
-            grouped, other = _batch(sentences, -1 - number, _POOL), _batch(sentences, _OTHER_SEEDS + number)
-            rates = _rates(batch, grouped, other, counter, fresh)
+            grouped, second_batch = _batch(sentences, -1 - number, _POOL), _batch(sentences, _OTHER_SEEDS + number)
+            rates = _rates(batch, grouped, second_batch, counter, fresh)
             for name, rate in (
                 rates.items() if number else ()
             ):  # the first one warms up what is mapped at its first use
@@ -234,7 +234,7 @@ def _count_sentences(batch: Batch, counter: CooccurrenceIndex) -> object:
 def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) -> dict[str, Rate]:
     """Seconds of each stage by itself, and of the whole. fresh: a counter that knows no word yet."""
     first = _seconds(lambda: _reward(batch, fresh))
-    whole = _seconds(lambda: _reward(batch, counter))
+    reward_seconds = _seconds(lambda: _reward(batch, counter))
     extractor = RuleExtractor()
     texts = [sentence.text for text in batch.texts for sentence in split_sentences(text)]
     triplets = extractor.extract_first(texts)
@@ -242,7 +242,7 @@ def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) 
     scores = score_many(batch.texts, batch.aliases, counter, extractor)
     return {
         "first batch": first,
-        "whole reward": whole,
+        "whole reward": reward_seconds,
         "whole, again": _seconds(lambda: _reward(batch, counter)),
         "whole, exact": _seconds(lambda: _reward(batch, counter, DEFAULT_RULES)),
         "split": _seconds(lambda: [split_sentences(text) for text in batch.texts]),
@@ -254,10 +254,10 @@ def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) 
 
 
 def _rates(
-    batch: Batch, grouped: Batch, other: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex
+    batch: Batch, grouped: Batch, second_batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex
 ) -> dict[str, Rate]:
     """Sentences a second of each row. other: a batch for the row of the sentences alone."""
-    seconds = {"sentences, new": (other.sentences, _sentence_part(other, counter))}
+    seconds = {"sentences, new": (second_batch.sentences, _sentence_part(second_batch, counter))}
     seconds |= {name: (batch.sentences, spent) for name, spent in _stages(batch, counter, fresh).items()}
     seconds["whole, groups"] = grouped.sentences, _seconds(lambda: _reward(grouped, counter))
     return {

@@ -54,20 +54,20 @@ def measure_env(env_id: str, episodes: int, repeats: int) -> list[str]:
     for task in tasks:
         env.tasks[task]
     made = time.perf_counter() - start
-    ours: list[float] = []
+    rates: list[float] = []
     policy: list[float] = []
     peer: list[float] = []
     steps = 0
     for _ in range(repeats):
         seconds, steps, acting = _play(env, agent, tasks)
-        ours.append(steps / (seconds - acting))
+        rates.append(steps / (seconds - acting))
         policy.append(steps / seconds)
         peer.append(_cartpole(max(steps, 20_000)))
     shares = _where(env, agent, tasks)
-    rate, base = statistics.median(ours), statistics.median(peer)
+    rate, base = statistics.median(rates), statistics.median(peer)
     return [
         f"{env_id}: {len(tasks)} episodes of {steps / len(tasks):.1f} steps, {repeats} repeats, one core, median [min – max]",
-        f"  environment steps/s            {rate:10,.0f}  [{min(ours):,.0f} – {max(ours):,.0f}]   {1e6 / rate:.1f} µs a step",
+        f"  environment steps/s            {rate:10,.0f}  [{min(rates):,.0f} – {max(rates):,.0f}]   {1e6 / rate:.1f} µs a step",
         f"  with the oracle's own time     {statistics.median(policy):10,.0f}  [{min(policy):,.0f} – {max(policy):,.0f}]",
         f"  CartPole-v1 steps/s            {base:10,.0f}  [{min(peer):,.0f} – {max(peer):,.0f}]   {1e6 / base:.1f} µs a step",
         f"  one of our steps costs         {base / rate:10.1f}  CartPole steps",
@@ -122,8 +122,8 @@ def _where(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int]) -> list[tu
             run_policy(env, _TimedPolicy(agent.start(env, 0), spent))
         total = time.perf_counter() - start
     shares = [(name, seconds / total) for name, seconds in spent.items()]
-    rest = 1.0 - sum(share for _, share in shares)
-    return sorted([*shares, ("messages, records, rendering", rest)], key=lambda one: -one[1])
+    remainder = 1.0 - sum(share for _, share in shares)
+    return sorted([*shares, ("messages, records, rendering", remainder)], key=lambda share: -share[1])
 
 
 class _TimedPolicy:
@@ -144,12 +144,12 @@ def _resolve(target: str) -> Callable[..., Any]:
     parts = target.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         try:
-            found: Any = importlib.import_module(".".join(parts[:cut]))
+            resolved: Any = importlib.import_module(".".join(parts[:cut]))
         except ModuleNotFoundError:
             continue
         for name in parts[cut:]:
-            found = getattr(found, name)
-        return found  # type: ignore[no-any-return]
+            resolved = getattr(resolved, name)
+        return resolved  # type: ignore[no-any-return]
     raise LookupError(target)
 
 

@@ -95,8 +95,8 @@ def measure_meteor(repeats: int, pairs: Sequence[tuple[str, str]] | None = None)
         ),
     }
     has_peer = _nltk_is_ready()
-    for name, (ours, theirs, count) in jobs.items():
-        lines += _measure_job(name, ours, theirs if has_peer else None, count, repeats)
+    for name, (own_job, peer_job, count) in jobs.items():
+        lines += _measure_job(name, own_job, peer_job if has_peer else None, count, repeats)
     return lines if has_peer else [*lines, "  NLTK: not measured; it needs pip install nltk, and WordNet on NLTK_DATA"]
 
 
@@ -146,7 +146,7 @@ def _nltk_is_ready() -> bool:
     return True
 
 
-def _measure_job(name: str, ours: Job, theirs: Job | None, count: int, repeats: int) -> list[str]:
+def _measure_job(name: str, own_job: Job, peer_job: Job | None, count: int, repeats: int) -> list[str]:
     times: dict[str, list[float]] = {}
 
     def measure(row: str, job: Job) -> None:
@@ -154,23 +154,23 @@ def _measure_job(name: str, ours: Job, theirs: Job | None, count: int, repeats: 
         job()
         times.setdefault(row, []).append((time.thread_time() - start) / count * 1e6)
 
-    ours()
+    own_job()
     for _ in range(repeats):
         clear_caches()
-        measure("ours, cold", ours)
-        measure("ours, warm", ours)
-        if theirs:
+        measure("ours, cold", own_job)
+        measure("ours, warm", own_job)
+        if peer_job:
             # The synsets that NLTK's reader of WordNet has read.
             import_module("nltk.corpus").wordnet._synset_offset_cache.clear()
-            measure("NLTK, cold", theirs)
-            measure("NLTK, warm", theirs)
+            measure("NLTK, cold", peer_job)
+            measure("NLTK, warm", peer_job)
     medians = {row: statistics.median(values) for row, values in times.items()}
     lines = []
     for row, values in sorted(times.items(), key=lambda item: item[0].startswith("NLTK")):
         line = f"  {f'{name}, {row}':20} {medians[row]:10,.1f}  [{min(values):,.1f} – {max(values):,.1f}]"
-        if theirs and row.startswith("ours"):
+        if peer_job and row.startswith("ours"):
             line += f"   {medians[row.replace('ours', 'NLTK')] / medians[row]:.1f} × as many as NLTK"
-        if theirs and row == "ours, cold":
+        if peer_job and row == "ours, cold":
             line += f", {medians['NLTK, warm'] / medians[row]:.1f} × as NLTK warm"
         lines.append(line)
     return lines

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
 def measure_seva_reward(repeats: int) -> list[str]:
     """Lines of a report: calls a second by what is called, median and range over the repeats."""
     items = make_items(_TEXTS)
-    bare = [one[0][one[0].index("{") : one[0].rindex("}") + 1] for one in items]
+    bare = [item[0][item[0].index("{") : item[0].rindex("}") + 1] for item in items]
     rows: dict[str, Callable[[], object]] = {
         "json.loads alone": lambda: [json.loads(text) for text in bare],
         "process reward": lambda: [reward_of(text, gold, PROCESS) for text, gold, _, _ in items],
@@ -59,7 +59,7 @@ def measure_seva_reward(repeats: int) -> list[str]:
     return [
         f"SEVA rewards a second, one core: {len(items):,} outputs of {length:.0f} characters on average, "
         f"{len(rates['process reward'])} repeats, median [min – max]",
-        *(_line(name, found) for name, found in rates.items()),
+        *(_line(name, values) for name, values in rates.items()),
     ]
 
 
@@ -117,6 +117,6 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.thread_time() - start
 
 
-def _line(name: str, found: Sequence[float]) -> str:
-    median = statistics.median(found)
-    return f"  {name:32} {median:10,.0f}  [{min(found):,.0f} – {max(found):,.0f}]   {1e6 / median:.1f} µs"
+def _line(name: str, values: Sequence[float]) -> str:
+    median = statistics.median(values)
+    return f"  {name:32} {median:10,.0f}  [{min(values):,.0f} – {max(values):,.0f}]   {1e6 / median:.1f} µs"

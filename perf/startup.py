@@ -35,8 +35,8 @@ def measure_startup(env_id: str, repeats: int) -> list[str]:
             seconds[name].append(_run(program))
     base = statistics.median(seconds["interpreter"])
     lines = [f"fresh processes, median of {repeats} [min – max], interpreter's {base:.3f} s included"]
-    for name, found in seconds.items():
-        lines.append(f"  {name:44} {statistics.median(found):7.3f} s  [{min(found):.3f} – {max(found):.3f}]")
+    for name, runs in seconds.items():
+        lines.append(f"  {name:44} {statistics.median(runs):7.3f} s  [{min(runs):.3f} – {max(runs):.3f}]")
     return lines
 
 

@@ -34,8 +34,10 @@ def measure_statistics(repeats: int) -> list[str]:
     from scipy import stats
 
     golds, first, second = _items()
-    gold, earlier, said = (np.array([_LABELS.index(one) for one in column]) for column in (golds, first, second))
-    right = (gold == said).astype(float)
+    gold, earlier, predicted = (
+        np.array([_LABELS.index(label) for label in column]) for column in (golds, first, second)
+    )
+    right = (gold == predicted).astype(float)
     values = np.random.default_rng(1).beta(4, 1, ITEMS)
 
     def peer(data: tuple[Any, ...], statistic: Callable[..., Any]) -> None:
@@ -49,22 +51,22 @@ def measure_statistics(repeats: int) -> list[str]:
         ("mean of 1,590 different numbers, ours", lambda: bca_mean(values.tolist())),
         ("mean of 1,590 different numbers, SciPy", lambda: peer((values,), np.mean)),
         ("macro-F1, ours", lambda: bca_score(golds, second)),
-        ("macro-F1, SciPy", lambda: peer((gold, said), _macro_f1)),
+        ("macro-F1, SciPy", lambda: peer((gold, predicted), _macro_f1)),
         ("difference in macro-F1, ours", lambda: paired_bca(golds, first, second)),
-        ("difference in macro-F1, SciPy", lambda: peer((gold, earlier, said), _macro_f1_gain)),
+        ("difference in macro-F1, SciPy", lambda: peer((gold, earlier, predicted), _macro_f1_gain)),
         ("mean over 530 clusters of 3, ours", lambda: bca_mean(values.tolist(), clusters=_clusters())),
     ]
-    taken: dict[str, list[float]] = {name: [] for name, _ in ways}
+    durations: dict[str, list[float]] = {name: [] for name, _ in ways}
     for _ in range(repeats):
         for name, run in ways:
             start = time.perf_counter()
             run()
-            taken[name].append(time.perf_counter() - start)
+            durations[name].append(time.perf_counter() - start)
     return [
         f"BCa intervals of {ITEMS:,} items, {RESAMPLES:,} resamples, {repeats} repeats, median [min – max] seconds",
         *(
-            f"  {name:40} {statistics.median(one):8.3f}  [{min(one):.3f} – {max(one):.3f}]"
-            for name, one in taken.items()
+            f"  {name:40} {statistics.median(times):8.3f}  [{min(times):.3f} – {max(times):.3f}]"
+            for name, times in durations.items()
         ),
     ]
 
@@ -77,22 +79,22 @@ def _items() -> tuple[list[str], list[str], list[str]]:
     """Gold labels and two classifiers' predictions, with the error rates of the paper's SFT and GRPO models."""
     rng = np.random.default_rng(0)
     gold = rng.random(ITEMS) < 0.5
-    golds = [_LABELS[int(one)] for one in gold]
+    golds = [_LABELS[int(label)] for label in gold]
     predictions = []
     for false_positive, false_negative in ((0.318, 0.385), (0.359, 0.254)):
         wrong = rng.random(ITEMS) < np.where(gold, false_negative, false_positive)
-        predictions.append([_LABELS[int(one)] for one in gold ^ wrong])
+        predictions.append([_LABELS[int(label)] for label in gold ^ wrong])
     return golds, predictions[0], predictions[1]
 
 
-def _macro_f1(gold: Any, said: Any, axis: int = -1) -> Any:
+def _macro_f1(gold: Any, predicted: Any, axis: int = -1) -> Any:
     """The mean of the two labels' F1, along `axis`."""
     scores = []
     for label in (0, 1):
-        right = ((gold == label) & (said == label)).sum(axis)
-        scores.append(2 * right / ((gold == label).sum(axis) + (said == label).sum(axis)))
+        right = ((gold == label) & (predicted == label)).sum(axis)
+        scores.append(2 * right / ((gold == label).sum(axis) + (predicted == label).sum(axis)))
     return (scores[0] + scores[1]) / 2
 
 
-def _macro_f1_gain(gold: Any, earlier: Any, said: Any, axis: int = -1) -> Any:
-    return _macro_f1(gold, said, axis) - _macro_f1(gold, earlier, axis)
+def _macro_f1_gain(gold: Any, earlier: Any, predicted: Any, axis: int = -1) -> Any:
+    return _macro_f1(gold, predicted, axis) - _macro_f1(gold, earlier, axis)
