@@ -63,7 +63,6 @@ FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
         "factgym/agents/rollout",
         "factgym/agents/runs",
         "factgym/agents/script_server",
-        "factgym/cli",
     ]
 )
 """Folders in which `UNCLEAR_NAMES` are still bound. To shrink, never to grow."""

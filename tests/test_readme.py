@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import run_factgym
 from served import ADDRESS, served
 
 from factgym.cli.docs import pages
@@ -31,7 +32,7 @@ def run(args: list[str], folder: Path, **env: str) -> subprocess.CompletedProces
 def factgym(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line)
     assert words[0] == "factgym"
-    return run([sys.executable, "-m", "factgym", *words[1:]], folder, **env)
+    return run_factgym(words[1:], folder, env={**os.environ, **env})
 
 
 @pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code.splitlines()[0])

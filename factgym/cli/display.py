@@ -140,10 +140,10 @@ def run_displayed(
 
         try:
             return run(on_start), None
-        except (KeyboardInterrupt, asyncio.CancelledError) as stop:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             if display.progress is None:
                 raise typer.Exit(130) from None
-            return None, stop
+            return None, KeyboardInterrupt()
         except FactgymError as stop:
             if display.progress is None or isinstance(stop, ConfigError):
                 raise

@@ -136,10 +136,10 @@ def seva(
     console.print(render_evolution(report))
     try:
         write_bytes(chart, evolution_chart(report).encode("utf-8"))
-        shown = str(chart)
+        chart_note = str(chart)
     except MissingExtraError as error:
-        shown = str(error)
-    console.print(f"Numbers: {table}\nChart:   {shown}", markup=False, soft_wrap=True)
+        chart_note = str(error)
+    console.print(f"Numbers: {table}\nChart:   {chart_note}", markup=False, soft_wrap=True)
 
 
 @evolve_app.command("eve")

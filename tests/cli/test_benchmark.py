@@ -36,22 +36,22 @@ def call(*args: str) -> str:
 
 
 def error(*args: str) -> str:
-    with pytest.raises(FactgymError) as found:
+    with pytest.raises(FactgymError) as raised:
         call(*args)
-    return str(found.value)
+    return str(raised.value)
 
 
 def test_it_plays_prints_and_writes(tmp_path):
-    said = call("seva", *SMALL, "--agent", "nli", "--agent", "random", "--out", "mine")
+    output = call("seva", *SMALL, "--agent", "nli", "--agent", "random", "--out", "mine")
     for part in ("generated: 20 claims", "nli", "random", "F1", "format", "says NA", "random against nli", "McNemar"):
-        assert part in said
-    assert "Played on generated claims alone" in said
-    assert f"Page: {Path('mine', 'report.html')}" in said
-    found = evaluate_run(tmp_path / "mine" / "generated" / "nli").scores["macro_f1"].value
-    assert found is not None
-    assert f"{100 * found:.1f}" in said
+        assert part in output
+    assert "Played on generated claims alone" in output
+    assert f"Page: {Path('mine', 'report.html')}" in output
+    score = evaluate_run(tmp_path / "mine" / "generated" / "nli").scores["macro_f1"].value
+    assert score is not None
+    assert f"{100 * score:.1f}" in output
     numbers = json.loads((tmp_path / "mine" / "report.json").read_text("utf-8"))
-    assert [one["agent"] for one in numbers] == ["nli", "random"]
+    assert [row["agent"] for row in numbers] == ["nli", "random"]
 
 
 def test_the_same_command_goes_on_and_another_is_refused(tmp_path):
@@ -68,7 +68,7 @@ def test_the_same_command_goes_on_and_another_is_refused(tmp_path):
 
 
 def test_the_papers_tables(tmp_path):
-    said = call("seva", *SMALL, "--agent", "nli", "--paper")
+    output = call("seva", *SMALL, "--agent", "nli", "--paper")
     for part in (
         "Table 1 ",
         "Table 14",
@@ -80,17 +80,17 @@ def test_the_papers_tables(tmp_path):
         "✓",
         "✗",
     ):
-        assert part in said
-    assert "not a reproduction" in said
-    assert all(len(line.rstrip()) <= 80 for line in said.splitlines() if not line.startswith("Page:"))
+        assert part in output
+    assert "not a reproduction" in output
+    assert all(len(line.rstrip()) <= 80 for line in output.splitlines() if not line.startswith("Page:"))
 
 
 def test_runs_are_reported_on_and_compared(tmp_path):
     call("seva", *SMALL, "--agent", "nli", "--agent", "random", "--out", "mine")
     runs = [str(tmp_path / "mine" / "generated" / name) for name in ("nli", "random")]
-    said = call("seva", "--run", runs[0], "--run", runs[1])
+    output = call("seva", "--run", runs[0], "--run", runs[1])
     for part in ("False positives by writing style", "Calibration: ECE", "balanced acc.", "random against nli"):
-        assert part in said
+        assert part in output
     assert (tmp_path / "mine" / "generated" / "nli" / "seva.html").is_file()
     assert "leave out --agent" in error("seva", "--run", runs[0], "--agent", "nli")
 
@@ -98,12 +98,12 @@ def test_runs_are_reported_on_and_compared(tmp_path):
 def test_runs_of_different_tasks_are_refused(tmp_path):
     call("seva", *SMALL, "--agent", "nli", "--out", "a")
     call("seva", *SMALL, "--agent", "nli", "--out", "b", "--seed", "3")
-    said = error("seva", "--run", "a/generated/nli", "--run", "b/generated/nli")
-    assert "seed 0 against 3" in said
+    output = error("seva", "--run", "a/generated/nli", "--run", "b/generated/nli")
+    assert "seed 0 against 3" in output
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         (("sevaa",), "Did you mean 'seva'"),
         (("seva", "--only", "fevr"), "Did you mean 'fever'"),
@@ -114,8 +114,8 @@ def test_runs_of_different_tasks_are_refused(tmp_path):
         (("seva", "--agent-set", "oops"), "KEY=VALUE"),
     ],
 )
-def test_bad_input_names_the_fix(args, says):
-    assert says in error(*args)
+def test_bad_input_names_the_fix(args, message):
+    assert message in error(*args)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -132,7 +132,7 @@ def test_an_interrupt_says_how_to_go_on(name, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "says"),
+    ("name", "setting", "message"),
     [
         ("seva", "annotated=a.jsonl", "seva has no setting 'annotated'"),
         ("corver", "predictions=x.json", "Its own: annotated"),
@@ -141,8 +141,8 @@ def test_an_interrupt_says_how_to_go_on(name, monkeypatch: pytest.MonkeyPatch):
         ("claimcheck", "rewrd=v2", "Did you mean 'reward'"),
     ],
 )
-def test_an_unknown_setting_is_refused_and_the_others_are_named(name, setting, says):
-    assert says in error(name, "-n", "1", "--set", setting)
+def test_an_unknown_setting_is_refused_and_the_others_are_named(name, setting, message):
+    assert message in error(name, "-n", "1", "--set", setting)
 
 
 def test_the_registry_names_every_benchmark_in_its_error():

@@ -9,17 +9,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import run_factgym
 from timeless import timeless
 
 from factgym.core.registry import list_envs
 
 
 def factgym(*args: str, cwd: Path, text: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if key != "FACTGYM_DATA"}
+    clean = {key: value for key, value in os.environ.items() if key != "FACTGYM_DATA"} | {"COLUMNS": "100"}
+    if not env:
+        return run_factgym(args, cwd, text=text or "", env=clean)
+    command = [sys.executable, "-m", "factgym", *args]
     return subprocess.run(
-        [sys.executable, "-m", "factgym", *args],
-        cwd=cwd, capture_output=True, text=True, input=text, timeout=300, env={**clean, "COLUMNS": "100", **env}, check=False,
-    )  # fmt: skip
+        command, cwd=cwd, capture_output=True, text=True, input=text, timeout=300, env={**clean, **env}, check=False
+    )
 
 
 def one_line_error(done: subprocess.CompletedProcess[str]) -> str:
@@ -121,7 +124,7 @@ def test_eval_plays_groups_and_continues_a_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         (("eval", "claimcheck-multihopp"), "Did you mean 'claimcheck-multihop'?"),
         (("info", "nothing-like-it"), "factgym.list_envs()"),
@@ -143,8 +146,8 @@ def test_eval_plays_groups_and_continues_a_run(tmp_path):
         (("eval", "claimcheck", "--prices", "nowhere.toml"), "nowhere.toml"),
     ],
 )
-def test_bad_input_is_one_line_that_names_the_fix(tmp_path, args, says):
-    assert says in one_line_error(factgym(*args, cwd=tmp_path))
+def test_bad_input_is_one_line_that_names_the_fix(tmp_path, args, message):
+    assert message in one_line_error(factgym(*args, cwd=tmp_path))
 
 
 def test_a_broken_document_line_is_named(tmp_path):
@@ -152,9 +155,9 @@ def test_a_broken_document_line_is_named(tmp_path):
     lines[16] = '{"id": "17", "text": '
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "policies.jsonl").write_text("\n".join(lines), "utf-8")
-    said = one_line_error(factgym("eval", "claimcheck-docs", "--path", "docs", cwd=tmp_path))
-    assert "policies.jsonl" in said
-    assert "line 17" in said
+    error = one_line_error(factgym("eval", "claimcheck-docs", "--path", "docs", cwd=tmp_path))
+    assert "policies.jsonl" in error
+    assert "line 17" in error
 
 
 def test_a_broken_episode_line_is_named(tmp_path):

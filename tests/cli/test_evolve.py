@@ -32,27 +32,27 @@ def evolve(*args: str) -> str:
 
 
 def test_arms_side_by_side(tmp_path: Path) -> None:
-    shown = evolve(*SMALL, "--arms", "random,weakness,mix", "--out", "out")
+    output = evolve(*SMALL, "--arms", "random,weakness,mix", "--out", "out")
     for name in ("seed", "weakness 2", "random 2", "mix 2"):
-        assert f"\n{name} " in shown
-    assert max(len(line) for line in shown.splitlines()) <= 80
-    assert "NOT judged by a model" in shown.replace("\n", " ")
+        assert f"\n{name} " in output
+    assert max(len(line) for line in output.splitlines()) <= 80
+    assert "NOT judged by a model" in output.replace("\n", " ")
     data = json.loads((tmp_path / "out" / "rounds.json").read_text())
     assert [row["arm"] for row in data["rounds"]] == ["", "weakness", "weakness", "random", "random", "mix", "mix"]
     if importlib.util.find_spec("matplotlib"):
         ET.parse(tmp_path / "out" / "rounds.svg")
     again = evolve(*SMALL, "--arms", "random,weakness,mix", "--out", "out", "--resume")
     assert "verifying" not in again
-    assert again[again.index("Macro-F1") :] == shown[shown.index("Macro-F1") :]
+    assert again[again.index("Macro-F1") :] == output[output.index("Macro-F1") :]
 
 
 def test_one_control_alone(tmp_path: Path) -> None:
-    shown = evolve(*SMALL, "--probes", "random", "--out", "out")
-    assert "\nrandom 2 " in shown
-    assert "At most as many" not in shown
+    output = evolve(*SMALL, "--probes", "random", "--out", "out")
+    assert "\nrandom 2 " in output
+    assert "At most as many" not in output
     evolve(*SMALL, "--mix", "generated-ood=3,generated-train=1/2", "--out", "mixed")
-    found = json.loads((tmp_path / "mixed" / "mix" / "round-1" / "manifest.json").read_text())
-    assert found["arm"]["shares"] == {"generated-ood": "3", "generated-train": "1/2"}
+    manifest = json.loads((tmp_path / "mixed" / "mix" / "round-1" / "manifest.json").read_text())
+    assert manifest["arm"]["shares"] == {"generated-ood": "3", "generated-train": "1/2"}
 
 
 def test_a_command_and_a_schedule(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_command_and_a_schedule(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--budget", "many"), "--budget takes a number"),
         (("--budget", ""), "--budget takes a number"),
@@ -93,8 +93,8 @@ def test_a_command_and_a_schedule(tmp_path: Path) -> None:
         (("--judge", "oracle"), "nothing can be learned"),
     ],
 )
-def test_what_cannot_be_is_said(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    with pytest.raises(FactgymError, match=f"(?is){said}"):
+def test_what_cannot_be_is_said(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    with pytest.raises(FactgymError, match=f"(?is){message}"):
         CliRunner().invoke(evolve_app, ["seva", *args, "--out", "out"], catch_exceptions=False)
     assert not list((tmp_path / "out").rglob("metrics.json"))
 
@@ -102,13 +102,13 @@ def test_what_cannot_be_is_said(args: tuple[str, ...], said: str, tmp_path: Path
 def test_there_is_room_for_other_systems() -> None:
     app = typer.Typer()
     app.add_typer(evolve_app, name="evolve")
-    shown = CliRunner().invoke(app, ["evolve", "--help"], env={"COLUMNS": "200"})
-    assert "seva" in shown.output
+    output = CliRunner().invoke(app, ["evolve", "--help"], env={"COLUMNS": "200"})
+    assert "seva" in output.output
     assert CliRunner().invoke(app, ["evolve", "seva", "--help"]).exit_code == 0
 
 
 def test_a_whole_loop_on_real_data(data_dir: Path, tmp_path: Path) -> None:
-    shown = evolve(
+    output = evolve(
         "--path",
         str(data_dir),
         "--size",
@@ -122,7 +122,7 @@ def test_a_whole_loop_on_real_data(data_dir: Path, tmp_path: Path) -> None:
         "--out",
         "out",
     )
-    assert all(name in shown for name in ("clearfacts", "fever", "truthfulqa", "halueval"))
+    assert all(name in output for name in ("clearfacts", "fever", "truthfulqa", "halueval"))
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["settings"]["source"] == "anli"
     assert str(data_dir) not in (tmp_path / "out" / "manifest.json").read_text()

@@ -39,15 +39,15 @@ def load(path: str) -> Any:
 
 
 def test_both_phases_and_their_summary() -> None:
-    shown = evolve(*SMALL, "--out", "out", "--trainer", "check")
+    output = evolve(*SMALL, "--out", "out", "--trainer", "check")
     for title in ("Phase A: the proposer", "Data set", "Phase B: the solver"):
-        assert f"\n{title}" in shown
-    assert max(len(line) for line in shown.splitlines()) <= 80
-    assert "rollouts from 5 held-out passages" in shown
-    assert "The solver is a script" in shown.replace("\n", " ")
+        assert f"\n{title}" in output
+    assert max(len(line) for line in output.splitlines()) <= 80
+    assert "rollouts from 5 held-out passages" in output
+    assert "The solver is a script" in output.replace("\n", " ")
     again = evolve(*SMALL, "--out", "out", "--trainer", "check", "--resume")
     assert "episodes\n" not in again
-    assert again[again.index("Phase A") :] == shown[shown.index("Phase A") :]
+    assert again[again.index("Phase A") :] == output[output.index("Phase A") :]
     longer = evolve(*SMALL, "--out", "out", "--trainer", "check", "--resume", "--solver-iterations", "3")
     assert len(load("out/summary.json")["solver"]) == 3
     assert "solver 3: 8 episodes" in longer
@@ -57,8 +57,8 @@ def test_both_phases_and_their_summary() -> None:
 def test_phase_a_alone_with_other_drawing_and_rewards() -> None:
     pytest.importorskip("sklearn", reason="needs the extra 'selector'")
     args = ("--draw", "selector", "--selector-set", "clusters=3", "--hops", "0:1", "--reward", "dr-zero")
-    shown = evolve(*SMALL, *args, "--solver-iterations", "0", "--out", "out")
-    assert "Phase B" not in shown
+    output = evolve(*SMALL, *args, "--solver-iterations", "0", "--out", "out")
+    assert "Phase B" not in output
     assert load("out/manifest.json")["settings"]["selector"] == {"clusters": 3}
     metrics = load("out/proposer/iteration-1/metrics.json")
     assert set(metrics["hops"]) == {"2"}
@@ -79,8 +79,8 @@ def test_passages_of_ones_own_and_a_solver_from_a_file(tmp_path: Path) -> None:
     args = ("--passages", "passages.jsonl", "--solver", "mine.py:Never", "--solver-set", "said=nobody")
     evolve(*SMALL, *args, "--out", "out")
     summary = load("out/summary.json")
-    assert [one["solved"] for one in summary["proposer"]] == [0, 0]
-    assert [one["em"] for one in summary["solver"]] == [0, 0]
+    assert [iteration["solved"] for iteration in summary["proposer"]] == [0, 0]
+    assert [iteration["em"] for iteration in summary["solver"]] == [0, 0]
     manifest = load("out/manifest.json")
     assert manifest["fingerprints"]["passages"] == 40
     assert manifest["settings"]["source"] == "passages"
@@ -108,9 +108,9 @@ def test_view_shows_the_evolution_and_its_data_set() -> None:
     assert call("view", "out").strip() == "out/index.html"
     page = Path("out/index.html").read_text("ascii")
     assert "The solver is a script" in page
-    for place in ("proposer/iteration-2/rollouts", "data", "data/rollouts", "solver/iteration-1/rollouts"):
-        assert f'href="{place}/index.html"' in page
-        assert Path("out", place, "index.html").stat().st_size > 10_000
+    for run in ("proposer/iteration-2/rollouts", "data", "data/rollouts", "solver/iteration-1/rollouts"):
+        assert f'href="{run}/index.html"' in page
+        assert Path("out", run, "index.html").stat().st_size > 10_000
     iteration = "out/proposer/iteration-1"
     assert call("view", iteration).strip() == f"{iteration}/rollouts/index.html"
     assert call("view", "out/data/triples.jsonl", "--out", "rows.html").strip() == "rows.html"
@@ -118,7 +118,7 @@ def test_view_shows_the_evolution_and_its_data_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--hops", "many"), "--hops takes weights"),
         (("--hops", "0:0"), "hop_weights"),
@@ -133,9 +133,9 @@ def test_view_shows_the_evolution_and_its_data_set() -> None:
         (("--passages", "one.jsonl"), "1 documents leaves"),
     ],
 )
-def test_what_cannot_be_is_said(args: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_is_said(args: tuple[str, ...], message: str) -> None:
     Path("one.jsonl").write_text('{"id": "1", "contents": "A town\\nThe town lies on a river."}\n')
-    with pytest.raises(FactgymError, match=said):
+    with pytest.raises(FactgymError, match=message):
         evolve(*SMALL, *args, "--out", "out")
     assert not list(Path("out").rglob("metrics.json"))
 
@@ -144,9 +144,9 @@ def test_over_real_passages(data_dir: Path) -> None:
     passages = data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json"
     small = ("--batch", "16", "--prompts", "8", "--samples", "2", "--rows", "8", "--iterations", "1")
     evolve("--passages", str(passages), *small, "--out", "out")
-    found = load("out/summary.json")
+    summary = load("out/summary.json")
     assert load("out/manifest.json")["fingerprints"]["passages"] == 6119
-    assert found["proposer"][0]["valid"] > 0.8
-    assert found["data"]["rows"] >= 8
-    assert found["data"]["V"] > 0
-    assert found["solver"][0]["em"] > 0.2
+    assert summary["proposer"][0]["valid"] > 0.8
+    assert summary["data"]["rows"] >= 8
+    assert summary["data"]["V"] > 0
+    assert summary["solver"][0]["em"] > 0.2

@@ -50,14 +50,14 @@ def summary(folder: str = "zone") -> dict[str, Any]:
 
 
 def test_it_samples_prints_the_buckets_and_writes():
-    said = call(*SMALL, "--anchors", "2")
-    found = summary()
-    assert found["pool"] == 40
-    assert found["anchors"] == 2
-    row = next(line for line in said.splitlines() if line.startswith("forgetful.py"))
-    counts = [found[name] for name in ("never", "between", "always", "retained")]
-    assert row.split()[1:5] == [str(one) for one in counts]
-    assert f"{100 * found['share']:.1f} %" in row
+    output = call(*SMALL, "--anchors", "2")
+    result = summary()
+    assert result["pool"] == 40
+    assert result["anchors"] == 2
+    row = next(line for line in output.splitlines() if line.startswith("forgetful.py"))
+    counts = [result[name] for name in ("never", "between", "always", "retained")]
+    assert row.split()[1:5] == [str(n) for n in counts]
+    assert f"{100 * result['share']:.1f} %" in row
     for part in (
         "n_c = 0",
         "1–3",
@@ -66,11 +66,11 @@ def test_it_samples_prints_the_buckets_and_writes():
         "kept: 1 ≤ n_c ≤ 3, and 2 anchors",
         "all samples are right",
     ):
-        assert part in said
-    kept = Path("zone", "kept.jsonl").read_text("utf-8").splitlines()
-    assert len(kept) == found["retained"] + 2 == len(Path("zone", "tasks.txt").read_text("utf-8").splitlines())
-    assert f"{len(kept)} questions in {Path('zone', 'kept.jsonl')}" in said
-    assert all(len(line.rstrip()) <= 80 for line in said.splitlines() if not line.startswith(("Kept", "Samples")))
+        assert part in output
+    retained = Path("zone", "kept.jsonl").read_text("utf-8").splitlines()
+    assert len(retained) == result["retained"] + 2 == len(Path("zone", "tasks.txt").read_text("utf-8").splitlines())
+    assert f"{len(retained)} questions in {Path('zone', 'kept.jsonl')}" in output
+    assert all(len(line.rstrip()) <= 80 for line in output.splitlines() if not line.startswith(("Kept", "Samples")))
 
 
 def test_the_training_prompt_is_what_is_asked_with():
@@ -90,20 +90,20 @@ def test_another_zone_needs_no_samples():
 
 
 def test_errors_are_reported_and_retried():
-    said = call(*SMALL, "--agent-set", "fail=0.2", "--max-errors", "0")
-    assert "without all 4 scored samples" in said
-    assert "--resume plays them again" in " ".join(said.split())
+    output = call(*SMALL, "--agent-set", "fail=0.2", "--max-errors", "0")
+    assert "without all 4 scored samples" in output
+    assert "--resume plays them again" in " ".join(output.split())
     short = summary()["short"]
     assert short
-    assert all(one["scored"] + one["errors"] == 4 for one in short.values())
+    assert all(sample["scored"] + sample["errors"] == 4 for sample in short.values())
     assert summary()["pool"] == 40 - len(short)
 
 
 def test_only_some_tasks_and_only_as_many():
     call(*SMALL)
-    kept = summary()["retained"]
+    retained = summary()["retained"]
     call("corver-qa", "--agent", POLICY, "-G", "4", "--set", "size=40", "--tasks", "zone/tasks.txt", "--out", "again")
-    assert summary("again")["pool"] == kept
+    assert summary("again")["pool"] == retained
     call(*SMALL[:-1], "few", "-n", "5")
     assert summary("few")["pool"] == 5
 
@@ -118,7 +118,7 @@ def test_a_model_samples_as_the_papers_filter():
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         (("--keep", "3"), "LOW:HIGH"),
         (("--keep", "3:1"), "no range"),
@@ -131,8 +131,8 @@ def test_a_model_samples_as_the_papers_filter():
         (("--ray", "auto", "--tasks", "t.txt"), "leave out --ray"),
     ],
 )
-def test_bad_input_names_the_fix(args: tuple[str, ...], says: str):
-    with pytest.raises(FactgymError, match=says):
+def test_bad_input_names_the_fix(args: tuple[str, ...], message: str):
+    with pytest.raises(FactgymError, match=message):
         call(*SMALL, *args)
 
 
@@ -142,9 +142,9 @@ def test_an_unknown_player_has_a_hint():
 
 
 def test_a_dead_server_says_how_to_go_on_and_what_is_known():
-    with pytest.raises(FactgymError, match=r"errors in a row.*continue with --resume") as found:
+    with pytest.raises(FactgymError, match=r"errors in a row.*continue with --resume") as raised:
         call(*SMALL, "--agent-set", "fail=1.0", "--max-errors", "5")
-    assert isinstance(found.value.__cause__, RunAbortedError)
+    assert isinstance(raised.value.__cause__, RunAbortedError)
     assert not Path("zone", "kept.jsonl").exists()
     call(*SMALL[:-1], "fine")
 
@@ -175,8 +175,8 @@ def test_sigterm_ends_it_as_ctrl_c_does(tmp_path: Path):
     while process.poll() is None and not (file.exists() and file.stat().st_size):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    said, errors = process.communicate()
+    output, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert "continue with --resume" in " ".join(said.split())
+    assert "continue with --resume" in " ".join(output.split())
     assert not (tmp_path / "zone" / "kept.jsonl").exists()
     assert file.read_bytes().endswith(b"\n")

@@ -37,12 +37,12 @@ def evolution(out: Path, settings: EvolveSettings | None = None, **parts: Any) -
 
 def digests(folder: Path) -> dict[str, str]:
     """File -> a hash of what it holds; of episodes, without the seconds they took and in the order of tasks and samples."""
-    found = {}
+    hashes = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != ".lock":
             data = _episodes(path) if path.name == "episodes.jsonl" else path.read_bytes()
-            found[str(path.relative_to(folder))] = hashlib.sha256(data).hexdigest()
-    return found
+            hashes[str(path.relative_to(folder))] = hashlib.sha256(data).hexdigest()
+    return hashes
 
 
 def _episodes(path: Path) -> bytes:

@@ -33,21 +33,21 @@ def group(task, right, of, **more):
 
 def pool(counts, of):
     """Questions q0, q1, … with these numbers of right samples, episodes in an order of their own."""
-    episodes = [one for i, right in enumerate(counts) for one in group(f"q{i}", right, of)]
+    episodes = [sample for i, right in enumerate(counts) for sample in group(f"q{i}", right, of)]
     random.Random(1).shuffle(episodes)
     return episodes
 
 
 def test_the_zone_is_what_is_right_sometimes():
     counts = [0, 1, 15, 16, 7, 16, 0, 0]
-    found = select(pool(counts, 16))
-    assert list(found.retained) == ["q1", "q2", "q4"]
-    assert set(found.retained.values()) == {"learning"}
-    assert (found.buckets.never, found.buckets.between, found.buckets.always) == (3, 3, 2)
-    assert (found.buckets.pool, found.buckets.retained, found.buckets.share) == (8, 3, 0.375)
-    assert found.buckets.histogram == tuple(counts.count(c) for c in range(17))
-    assert found.buckets.solved == pytest.approx(sum(counts) / (16 * 8))
-    assert not found.notes
+    result = select(pool(counts, 16))
+    assert list(result.retained) == ["q1", "q2", "q4"]
+    assert set(result.retained.values()) == {"learning"}
+    assert (result.buckets.never, result.buckets.between, result.buckets.always) == (3, 3, 2)
+    assert (result.buckets.pool, result.buckets.retained, result.buckets.share) == (8, 3, 0.375)
+    assert result.buckets.histogram == tuple(counts.count(c) for c in range(17))
+    assert result.buckets.solved == pytest.approx(sum(counts) / (16 * 8))
+    assert not result.notes
 
 
 def test_table_11_adds_up_as_the_paper_prints_it():
@@ -56,15 +56,15 @@ def test_table_11_adds_up_as_the_paper_prints_it():
         (2463, 5172, 2045, 9680, 53.4),
         (6515, 4329, 2716, 13560, 31.9),
     ):
-        found = Buckets((never, between, *([0] * 14), always), between)
-        assert found.pool == pool_size
-        assert round(100 * found.share, 1) == share
+        result = Buckets((never, between, *([0] * 14), always), between)
+        assert result.pool == pool_size
+        assert round(100 * result.share, 1) == share
 
 
-@pytest.mark.parametrize(("keep", "kept"), [("0:4", 5), ("1:4", 4), ("2:2", 1), ("0:0", 1), ("4:4", 1)])
-def test_other_ranges(keep, kept):
-    found = select(pool([0, 1, 2, 3, 4], 4), DifficultyBand.parse(keep, samples=4))
-    assert len(found.retained) == kept == found.buckets.retained
+@pytest.mark.parametrize(("keep", "retained"), [("0:4", 5), ("1:4", 4), ("2:2", 1), ("0:0", 1), ("4:4", 1)])
+def test_other_ranges(keep, retained):
+    result = select(pool([0, 1, 2, 3, 4], 4), DifficultyBand.parse(keep, samples=4))
+    assert len(result.retained) == retained == result.buckets.retained
 
 
 def test_anchors_are_drawn_by_the_seed_and_nest():
@@ -72,11 +72,11 @@ def test_anchors_are_drawn_by_the_seed_and_nest():
     drawn = {}
     for anchors in (3, 10):
         for seed in (0, 1):
-            found = select(pool(counts, 4), DifficultyBand(samples=4, anchors=anchors, seed=seed))
-            drawn[anchors, seed] = {task for task, kind in found.retained.items() if kind == "anchor"}
-            assert len(drawn[anchors, seed]) == anchors == found.buckets.anchors
-            assert found.buckets.retained == 5
-            assert list(found.retained) == sorted(found.retained, key=lambda one: int(one[1:]))
+            result = select(pool(counts, 4), DifficultyBand(samples=4, anchors=anchors, seed=seed))
+            drawn[anchors, seed] = {task for task, kind in result.retained.items() if kind == "anchor"}
+            assert len(drawn[anchors, seed]) == anchors == result.buckets.anchors
+            assert result.buckets.retained == 5
+            assert list(result.retained) == sorted(result.retained, key=lambda task: int(task[1:]))
     assert drawn[3, 0] < drawn[10, 0]
     assert drawn[10, 0] != drawn[10, 1]
     # Another question in the pool does not change which of these is drawn before which.
@@ -85,19 +85,21 @@ def test_anchors_are_drawn_by_the_seed_and_nest():
 
 
 def test_fewer_anchors_than_asked_for_are_said():
-    found = select(pool([4, 2], 4), DifficultyBand(samples=4, anchors=3))
-    assert found.buckets.anchors == 1
-    assert found.notes == ("Only 1 of 3 anchors: no more questions are always right.",)
+    result = select(pool([4, 2], 4), DifficultyBand(samples=4, anchors=3))
+    assert result.buckets.anchors == 1
+    assert result.notes == ("Only 1 of 3 anchors: no more questions are always right.",)
 
 
 def test_a_fault_is_never_a_wrong_answer():
     fault = {"cause": "rate_limit", "message": "busy"}
     episodes = [*group("q0", 4, 4), *group("q1", 3, 3), episode("q1", False, 3, error=fault), *group("q2", 1, 2)]
-    found = select(episodes, DifficultyBand(samples=4))
-    assert found.buckets.always == 1
-    assert found.buckets.incomplete == 2
-    assert not found.retained
-    assert [(one.task, one.scored, one.correct, one.errors) for one in found.incomplete] == [
+    result = select(episodes, DifficultyBand(samples=4))
+    assert result.buckets.always == 1
+    assert result.buckets.incomplete == 2
+    assert not result.retained
+    assert [
+        (incomplete.task, incomplete.scored, incomplete.correct, incomplete.errors) for incomplete in result.incomplete
+    ] == [
         ("q1", 3, 3, 1),
         ("q2", 2, 1, 0),
     ]
@@ -105,9 +107,9 @@ def test_a_fault_is_never_a_wrong_answer():
 
 def test_what_is_not_scored_is_said():
     episodes = [*group("q0", 1, 2), episode("q1", True), episode("q1", True, 1, status="unscored")]
-    found = select(episodes, DifficultyBand(samples=2))
-    assert found.buckets.incomplete == 1
-    assert found.notes == ("1 samples were played but not scored: nobody knows whether they are right.",)
+    result = select(episodes, DifficultyBand(samples=2))
+    assert result.buckets.incomplete == 1
+    assert result.notes == ("1 samples were played but not scored: nobody knows whether they are right.",)
 
 
 def test_more_samples_than_a_group_has_are_refused():
@@ -164,7 +166,7 @@ def test_a_rule_says_nothing_of_what_was_not_scored():
 
 
 @pytest.mark.parametrize(
-    ("rule", "says"),
+    ("rule", "message"),
     [
         ("reward", "from where on"),
         ("a b", "no rule"),
@@ -173,8 +175,8 @@ def test_a_rule_says_nothing_of_what_was_not_scored():
         ("x>=nan", "no number"),
     ],
 )
-def test_rules_that_are_none(rule, says):
-    with pytest.raises(ConfigError, match=says):
+def test_rules_that_are_none(rule, message):
+    with pytest.raises(ConfigError, match=message):
         find_rule(rule)
 
 
@@ -196,8 +198,8 @@ def test_ranges_that_are_none(keep):
 
 def test_what_was_kept_is_written_so_that_it_can_be_read_again(tmp_path):
     episodes = [*pool([0, 3, 4], 4), *group("q7", 1, 2)]
-    zone = DifficultyBand(samples=4, anchors=1)
-    write_selection(select(episodes, zone), episodes, tmp_path, env="corver-qa")
+    band = DifficultyBand(samples=4, anchors=1)
+    write_selection(select(episodes, band), episodes, tmp_path, env="corver-qa")
     rows = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text("utf-8").splitlines()]
     assert [row["id"] for row in rows] == ["q1", "q2"]
     assert rows[0] == {
@@ -212,29 +214,29 @@ def test_what_was_kept_is_written_so_that_it_can_be_read_again(tmp_path):
     }
     assert rows[1]["kept_as"] == "anchor"
     assert read_tasks(tmp_path / "tasks.txt") == read_tasks(tmp_path / "kept.jsonl") == ["q1", "q2"]
-    said = json.loads((tmp_path / "filter.json").read_text("utf-8"))
-    assert said["env"] == "corver-qa"
-    assert said["complete"] is False
-    assert said["short"] == {"q7": {"scored": 2, "errors": 0, "unscored": 0}}
-    assert said["zone"] == {"samples": 4, "low": 1, "high": 3, "anchors": 1, "seed": 0}
-    assert said["histogram"] == [1, 0, 0, 1, 1]
+    summary = json.loads((tmp_path / "filter.json").read_text("utf-8"))
+    assert summary["env"] == "corver-qa"
+    assert summary["complete"] is False
+    assert summary["short"] == {"q7": {"scored": 2, "errors": 0, "unscored": 0}}
+    assert summary["zone"] == {"samples": 4, "low": 1, "high": 3, "anchors": 1, "seed": 0}
+    assert summary["histogram"] == [1, 0, 0, 1, 1]
 
 
 def test_hostile_questions_stay_on_their_line(tmp_path):
     rows = group("q0", 1, 2)
-    for one in rows:
-        one["task_view"] = {"question": "a\u2028b\x85c\nd \ud800", "gold": {"answers": None}}
+    for row in rows:
+        row["task_view"] = {"question": "a\u2028b\x85c\nd \ud800", "gold": {"answers": None}}
     write_selection(select(rows, DifficultyBand(samples=2)), rows, tmp_path)
     (line,) = (tmp_path / "kept.jsonl").read_text("utf-8").splitlines()
     assert json.loads(line)["question"] == "a\u2028b\x85c\nd \ufffd"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("", "names no task"), ('{"id": 3}', 'line 1: an "id"'), ("{", "line 1: no valid")]
+    ("text", "message"), [("", "names no task"), ('{"id": 3}', 'line 1: an "id"'), ("{", "line 1: no valid")]
 )
-def test_bad_lists_of_tasks_name_the_line(tmp_path, text, says):
+def test_bad_lists_of_tasks_name_the_line(tmp_path, text, message):
     (tmp_path / "t.txt").write_text(text, "utf-8")
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(DataError, match=message):
         read_tasks(tmp_path / "t.txt")
     with pytest.raises(DataError, match="cannot be read"):
         read_tasks(tmp_path / "missing.txt")
@@ -249,7 +251,7 @@ def test_a_part_of_the_tasks_plays_like_the_whole():
     whole = factgym.make("claimcheck-multihop")
     ids = [whole.tasks[i].id for i in (7, 3, 11)]
     part = only(factgym.make("claimcheck-multihop"), ids)
-    assert [one.id for one in (part.tasks[i] for i in range(len(part.tasks)))] == ids
+    assert [task.id for task in (part.tasks[i] for i in range(len(part.tasks)))] == ids
     assert part.reset(options={"task": ids[1]})[0] == whole.reset(options={"task": 3})[0]
     assert part.episode.index == 1
     assert part.tasks.fingerprint() != whole.tasks.fingerprint()
@@ -261,14 +263,14 @@ def test_a_part_of_the_tasks_plays_like_the_whole():
         part.reset(options={"task": whole.tasks[0].id})
     with pytest.raises(IndexError):
         part.tasks[3]
-    for bad, says in (([], "no task is chosen"), ([ids[0], ids[0]], "chosen twice"), (["nope"], "nope")):
-        with pytest.raises(ConfigError, match=says):
+    for bad, message in (([], "no task is chosen"), ([ids[0], ids[0]], "chosen twice"), (["nope"], "nope")):
+        with pytest.raises(ConfigError, match=message):
             only(factgym.make("claimcheck-multihop"), bad)
 
 
 def test_the_buckets_of_a_random_pool_are_a_plain_count():
     rng = random.Random(4)
     counts = [rng.randint(0, 8) for _ in range(200)]
-    found = select(pool(counts, 8), DifficultyBand(samples=8))
-    assert dict(enumerate(found.buckets.histogram)) == {c: Counter(counts)[c] for c in range(9)}
-    assert len(found.retained) == sum(0 < one < 8 for one in counts)
+    result = select(pool(counts, 8), DifficultyBand(samples=8))
+    assert dict(enumerate(result.buckets.histogram)) == {c: Counter(counts)[c] for c in range(9)}
+    assert len(result.retained) == sum(0 < count < 8 for count in counts)

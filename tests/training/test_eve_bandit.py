@@ -37,8 +37,8 @@ def test_a_batch_is_a_softmax_of_standardised_scores(state: list[tuple[int, floa
     if deviation < 1e-9:
         expected = [1 / len(scores)] * len(scores)
     else:
-        weights = [math.exp(one / deviation - max(scores) / deviation) for one in scores]
-        expected = [one / sum(weights) for one in weights]
+        weights = [math.exp(score / deviation - max(scores) / deviation) for score in scores]
+        expected = [score / sum(weights) for score in weights]
     assert arms.probabilities() == pytest.approx(expected, abs=1e-6)
     assert arms.probabilities().sum() == pytest.approx(1.0)
 
@@ -71,7 +71,7 @@ def test_a_split_divides_what_the_parents_had(state: list[tuple[int, float]], da
     parents = data.draw(st.lists(st.integers(0, len(state) - 1), min_size=1, max_size=20))
     children = arms.split(parents)
     for parent, (pulls, reward) in enumerate(state):
-        own = [i for i, one in enumerate(parents) if one == parent]
+        own = [i for i, origin in enumerate(parents) if origin == parent]
         if not own:
             continue
         assert sum(children.rewards[own]) == pytest.approx(reward)
@@ -91,9 +91,9 @@ def test_feedback_is_equation_33_before_the_update(
         for arm, reward in rows
     ]
     pulled, rewards = [arm for arm, _ in rows], [reward for _, reward in rows]
-    found = arm_rewards(arms, pulled, rewards, utility=utility)
-    assert found == pytest.approx(expected)
-    after = arms.updated(pulled, found)
+    result = arm_rewards(arms, pulled, rewards, utility=utility)
+    assert result == pytest.approx(expected)
+    after = arms.updated(pulled, result)
     assert after.pulls.tolist() == [n + pulled.count(i) for i, (n, _) in enumerate(state)]
     assert after.rewards.sum() == pytest.approx(arms.rewards.sum() + sum(expected))
     assert arms.pulls.tolist() == [n for n, _ in state]
@@ -131,8 +131,8 @@ def test_the_runs_reward_lies_in_its_range() -> None:
 @given(STATES)
 def test_arms_survive_json(state: list[tuple[int, float]]) -> None:
     arms = arms_of(state)
-    found = Arms.from_dict(json.loads(json.dumps(arms.to_dict())))
-    assert (found.pulls.tolist(), found.rewards.tolist()) == (arms.pulls.tolist(), arms.rewards.tolist())
+    result = Arms.from_dict(json.loads(json.dumps(arms.to_dict())))
+    assert (result.pulls.tolist(), result.rewards.tolist()) == (arms.pulls.tolist(), arms.rewards.tolist())
 
 
 @pytest.mark.parametrize(

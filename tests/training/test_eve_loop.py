@@ -83,8 +83,8 @@ def test_the_two_shards_are_kept_apart(whole: Path) -> None:
         assert {row["hops"] for row in drawn} <= {1, 2, 3, 4}
     sources = {row["meta"]["source"] for row in lines(whole / "data" / "triples.jsonl")}
     assert sources <= set(passages.prompts()) <= set(passages.held_out)
-    one, other = (lines(folder / "draw.jsonl") for folder in iterations(whole, "proposer"))
-    assert one != other
+    first, other = (lines(folder / "draw.jsonl") for folder in iterations(whole, "proposer"))
+    assert first != other
 
 
 def test_hop_counts_are_drawn_in_the_ratio_of_the_weights() -> None:
@@ -96,7 +96,9 @@ def test_hop_counts_are_drawn_in_the_ratio_of_the_weights() -> None:
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_trainer_is_handed_the_episodes_and_their_advantages(whole: Path, phase: str) -> None:
     for number, folder in enumerate(iterations(whole, phase), 1):
-        episodes = {(one["task"], one["sample"]): one for one in read_run(folder / "rollouts").episodes()}
+        episodes = {
+            (episode["task"], episode["sample"]): episode for episode in read_run(folder / "rollouts").episodes()
+        }
         rows = lines(folder / "train.jsonl")
         assert [(row["task"], row["sample"]) for row in rows] == sorted(
             episodes, key=lambda key: (episodes[key]["index"], key[1])
@@ -105,12 +107,12 @@ def test_a_trainer_is_handed_the_episodes_and_their_advantages(whole: Path, phas
             episode = episodes[row["task"], row["sample"]]
             reward = episode["reward"]
             assert row["messages"] == episode["messages"]
-            assert row["actions"] == [i for i, one in enumerate(episode["messages"]) if one["role"] == "assistant"]
+            assert row["actions"] == [i for i, entry in enumerate(episode["messages"]) if entry["role"] == "assistant"]
             assert (row["reward"], row["components"]) == (reward["total"], reward["components"])
             assert row["hops"] == reward["metrics"]["hops"]
             assert (row["phase"], row["iteration"]) == (phase, number)
-            for place, start, end, _ in row["spans"]:
-                assert 0 <= start <= end <= len(message_text(row["messages"][place]))
+            for index, start, end, _ in row["spans"]:
+                assert 0 <= start <= end <= len(message_text(row["messages"][index]))
             # Credits on the messages are all of the reward.
             assert sum(span[3] for span in row["spans"]) == pytest.approx(row["reward"], abs=1e-6)
         groups = defaultdict(list)
@@ -128,7 +130,10 @@ def test_a_trainer_is_handed_the_episodes_and_their_advantages(whole: Path, phas
 
 def test_every_row_of_the_data_set_can_be_checked(whole: Path) -> None:
     corpus = evolution(whole).passages.corpus
-    rollouts = {f"{one['task']}#{one['sample']}": one for one in read_run(whole / "data" / "rollouts").episodes()}
+    rollouts = {
+        f"{episode['task']}#{episode['sample']}": episode
+        for episode in read_run(whole / "data" / "rollouts").episodes()
+    }
     rows, dropped = lines(whole / "data" / "triples.jsonl"), lines(whole / "data" / "dropped.jsonl")
     assert rows
     assert {row["id"] for row in rows} | {row["id"] for row in dropped} == set(rollouts)
@@ -147,25 +152,27 @@ def test_every_row_of_the_data_set_can_be_checked(whole: Path) -> None:
     assert len({(row["question"], row["answer"], row["evidence"][0]["text"]) for row in rows}) == len(rows)
     documents = {row["id"]: row["text"] for row in lines(whole / "data" / "documents.jsonl")}
     assert all(documents[row["evidence"][0]["document"]] for row in rows)
-    assert [one.id for one in read_triples("triples", whole / "data" / "triples.jsonl")] == [row["id"] for row in rows]
+    assert [triple.id for triple in read_triples("triples", whole / "data" / "triples.jsonl")] == [
+        row["id"] for row in rows
+    ]
 
 
 def test_a_leak_that_the_published_test_does_not_see_is_no_row(whole: Path, tmp_path: Path) -> None:
     episodes = list(read_run(whole / "data" / "rollouts").episodes())
-    kept = {row["id"] for row in lines(whole / "data" / "triples.jsonl")}
-    for one in episodes:
-        one["reward"]["metrics"]["leak"] = True
-    found = write_triples(tmp_path, episodes, evolution(whole).passages.corpus, None)
-    assert found["rows"] == 0
+    retained = {row["id"] for row in lines(whole / "data" / "triples.jsonl")}
+    for episode in episodes:
+        episode["reward"]["metrics"]["leak"] = True
+    metrics = write_triples(tmp_path, episodes, evolution(whole).passages.corpus, None)
+    assert metrics["rows"] == 0
     reasons = {row["id"]: row["reason"] for row in lines(tmp_path / "dropped.jsonl")}
-    assert {reasons[name] for name in kept} == {"the question holds every word of its answer"}
+    assert {reasons[name] for name in retained} == {"the question holds every word of its answer"}
 
 
 def test_rows_below_the_least_value_are_left_out(whole: Path, tmp_path: Path) -> None:
     evolution(tmp_path, small(min_value=0.5)).run(ITERATIONS, 0)
-    kept = {row["id"]: row["V"] for row in lines(tmp_path / "data" / "triples.jsonl")}
+    retained = {row["id"]: row["V"] for row in lines(tmp_path / "data" / "triples.jsonl")}
     every = {row["id"]: row["V"] for row in lines(whole / "data" / "triples.jsonl")}
-    assert kept == {name: value for name, value in every.items() if value >= 0.5}
+    assert retained == {name: value for name, value in every.items() if value >= 0.5}
     assert not (tmp_path / "solver").exists()
 
 
@@ -188,7 +195,9 @@ def test_phase_b_plays_every_row_once_before_one_comes_again(total: int, batch: 
 def test_a_finished_evolution_is_not_touched_again(whole: Path) -> None:
     def times() -> dict[Path, int]:
         skipped = (".lock", "summary.json")
-        return {one: one.stat().st_mtime_ns for one in whole.rglob("*") if one.is_file() and one.name not in skipped}
+        return {
+            path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file() and path.name not in skipped
+        }
 
     before, summary = times(), load(whole / "summary.json")
     evolution(whole).run(ITERATIONS, ITERATIONS, resume=True)
@@ -222,7 +231,7 @@ def test_another_evolution_in_the_folder_is_refused(whole: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"held_out": 1.0}, "held_out should be less than 1, not 1.0"),
         ({"draw": "random"}, "draw should be 'uniform' or 'selector', not 'random'"),
@@ -232,8 +241,8 @@ def test_another_evolution_in_the_folder_is_refused(whole: Path) -> None:
         ({"min_value": 2.0}, "min_value should be at most 1"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         small(**changes)
 
 
@@ -269,18 +278,18 @@ def test_a_fault_of_the_infrastructure_is_never_a_score(tmp_path: Path) -> None:
         of(Away()).run(1, 1)
     folder = tmp_path / "solver" / "iteration-1"
     assert not (folder / "train.jsonl").exists()
-    finished = sum(one["error"] is None for one in read_run(folder / "rollouts").episodes())
+    finished = sum(episode["error"] is None for episode in read_run(folder / "rollouts").episodes())
     assert 0 < finished < small().rows * small().group
     of(Rote()).run(1, 1, resume=True)
-    found = load(folder / "metrics.json")
-    assert found["episodes"] == small().rows * small().group
-    assert (found["em"], found["flat"]) == (0, 1)
+    metrics = load(folder / "metrics.json")
+    assert metrics["episodes"] == small().rows * small().group
+    assert (metrics["em"], metrics["flat"]) == (0, 1)
 
 
 def test_without_a_valid_row_phase_b_has_nothing_to_play(tmp_path: Path) -> None:
     own = evolution(tmp_path, proposer=Learner("proposer", lambda: agent_from_model("rote", Rote())))
     with pytest.raises(ConfigError, match="the proposer wrote no valid row"):
         own.run(1, 1)
-    found = load(tmp_path / "summary.json")
-    assert (found["proposer"][0]["valid"], found["proposer"][0]["V"]) == (0, None)
-    assert (found["data"]["rows"], found["data"]["V"], found["solver"]) == (0, None, [])
+    metrics = load(tmp_path / "summary.json")
+    assert (metrics["proposer"][0]["valid"], metrics["proposer"][0]["V"]) == (0, None)
+    assert (metrics["data"]["rows"], metrics["data"]["V"], metrics["solver"]) == (0, None, [])

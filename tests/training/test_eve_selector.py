@@ -37,18 +37,18 @@ def ids_of(vectors: np.ndarray) -> list[str]:
 
 def rows_of(choices: list[Choice], start: int = 0) -> list[dict[str, object]]:
     return [
-        {"question": f"Which thing is it, number {start + i}?", "answer": "x", **one._asdict()}
-        for i, one in enumerate(choices)
+        {"question": f"Which thing is it, number {start + i}?", "answer": "x", **choice._asdict()}
+        for i, choice in enumerate(choices)
     ]
 
 
 def played(selector: Selector, rounds: int, count: int) -> list[Choice]:
-    found: list[Choice] = []
+    drawn: list[Choice] = []
     for _ in range(rounds):
         choices = selector.draw(count)
-        selector.feedback(rows_of(choices, len(found)), 0.6)
-        found += choices
-    return found
+        selector.feedback(rows_of(choices, len(drawn)), 0.6)
+        drawn += choices
+    return drawn
 
 
 def entropy(topics: np.ndarray) -> float:
@@ -63,11 +63,11 @@ def test_more_topics_than_uniform_sampling(growth: float) -> None:
     for seed in range(12):
         vectors, topics = topical(seed)
         selector = Selector(vectors, ids_of(vectors), settings=SelectorSettings(growth=growth), seed=seed)
-        drawn = topics[[int(one.document[1:]) for one in played(selector, 6, 20)]]
+        drawn = topics[[int(choice.document[1:]) for choice in played(selector, 6, 20)]]
         rng = np.random.default_rng(100 + seed)
         uniform = [rng.choice(topics, len(drawn)) for _ in range(20)]
-        gains.append(len(set(drawn)) - np.mean([len(set(one)) for one in uniform]))
-        spreads.append(entropy(drawn) - np.mean([entropy(one) for one in uniform]))
+        gains.append(len(set(drawn)) - np.mean([len(set(sample)) for sample in uniform]))
+        spreads.append(entropy(drawn) - np.mean([entropy(sample) for sample in uniform]))
     assert np.mean(gains) > 1.5
     assert np.mean(np.array(gains) > 0) >= 0.75
     assert np.mean(np.array(spreads) > 0) >= 0.9
@@ -77,7 +77,7 @@ def test_more_topics_than_uniform_sampling(growth: float) -> None:
 def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
     vectors, _ = topical(0, 400)
     made = [Selector(vectors, ids_of(vectors), settings=SelectorSettings(growth=1.5), seed=s) for s in (3, 3, 4)]
-    first, second, other = (played(one, 4, 12) for one in made)
+    first, second, other = (played(selector, 4, 12) for selector in made)
     assert first == second
     assert first != other
     np.random.seed(0)
@@ -133,7 +133,7 @@ def test_clusters_grow_by_the_schedule_and_inherit() -> None:
         before, old = selector.arms, selector.clusters
         choices = selector.draw(10)
         earned = selector.feedback(rows_of(choices), 0.5)
-        updated = before.updated([one.cluster for one in choices], earned.clusters)
+        updated = before.updated([choice.cluster for choice in choices], earned.clusters)
         sizes.append(len(selector.clusters))
         if len(selector.clusters) == len(old):
             assert selector.arms.rewards == pytest.approx(updated.rewards)
@@ -146,8 +146,8 @@ def test_clusters_grow_by_the_schedule_and_inherit() -> None:
         expected = updated.split(nearest)
         assert selector.arms.rewards == pytest.approx(expected.rewards)
         assert selector.arms.pulls.tolist() == expected.pulls.tolist()
-        kept = sum(updated.rewards[j] for j in set(nearest))
-        assert selector.arms.rewards.sum() == pytest.approx(kept)
+        retained = sum(updated.rewards[j] for j in set(nearest))
+        assert selector.arms.rewards.sum() == pytest.approx(retained)
     assert sizes == [6 + math.floor(0.75 * t) for t in range(6)]
 
 
@@ -156,7 +156,7 @@ def test_no_more_clusters_than_documents() -> None:
     selector = Selector(vectors, ["a", "b", "c"], settings=SelectorSettings(clusters=10, growth=5.0))
     played(selector, 3, 4)
     assert len(selector.clusters) == 3
-    assert {one.document for one in selector.draw(60)} == {"a", "b", "c"}
+    assert {choice.document for choice in selector.draw(60)} == {"a", "b", "c"}
 
 
 def test_a_document_is_drawn_by_its_distance_and_its_uses() -> None:
@@ -167,7 +167,7 @@ def test_a_document_is_drawn_by_its_distance_and_its_uses() -> None:
     distances = selector.clusters.distances
     state = selector.state()
     pairs = [
-        tuple(one.document for one in Selector.restored({**state, "seed": seed}, vectors, ids).draw(2))
+        tuple(choice.document for choice in Selector.restored({**state, "seed": seed}, vectors, ids).draw(2))
         for seed in range(4_000)
     ]
     first = [pairs.count((a, b)) / len(pairs) for a in ids for b in ids]
@@ -178,17 +178,19 @@ def test_a_document_is_drawn_by_its_distance_and_its_uses() -> None:
     assert first == pytest.approx(exact, abs=0.025)
     used = [Selector.restored({**state, "seed": s, "used": {"d": 5}}, vectors, ids).draw(1)[0] for s in range(3_000)]
     weights = distances / np.array([1, 1, 1, 6])
-    assert sum(one.document == "d" for one in used) / 3_000 == pytest.approx(weights[3] / weights.sum(), abs=0.03)
-    many = [one.document for one in selector.draw(4_000)]
+    assert sum(choice.document == "d" for choice in used) / 3_000 == pytest.approx(
+        weights[3] / weights.sum(), abs=0.03
+    )
+    many = [choice.document for choice in selector.draw(4_000)]
     # The uses of a document grow by δ / (1 + u): in the long run they are as the square root of δ.
     roots = np.sqrt(distances)
-    assert [many.count(one) / 4_000 for one in ids] == pytest.approx(roots / roots.sum(), abs=0.02)
+    assert [many.count(document) / 4_000 for document in ids] == pytest.approx(roots / roots.sum(), abs=0.02)
 
 
 def test_documents_that_are_all_alike_are_drawn_uniformly() -> None:
     selector = Selector(np.ones((5, 3), dtype=np.float32), list("abcde"), settings=SelectorSettings(clusters=1))
-    drawn = [one.document for one in selector.draw(500)]
-    assert min(drawn.count(one) for one in "abcde") > 60
+    drawn = [choice.document for choice in selector.draw(500)]
+    assert min(drawn.count(document) for document in "abcde") > 60
 
 
 def test_an_empty_cluster_falls_back_to_the_whole_corpus() -> None:
@@ -197,10 +199,10 @@ def test_an_empty_cluster_falls_back_to_the_whole_corpus() -> None:
     far = np.vstack([vectors.mean(axis=0), np.full(vectors.shape[1], 1e3)]).astype(np.float64)
     state = {**selector.state(), "centroids": far.tolist()}
     emptied = Selector.restored(state, vectors, ids_of(vectors))
-    assert [len(one) for one in emptied.clusters.members] == [60, 0]
+    assert [len(rows) for rows in emptied.clusters.members] == [60, 0]
     drawn = emptied.draw(200)
-    assert {one.cluster for one in drawn} == {0, 1}
-    assert len({one.document for one in drawn if one.cluster == 1}) > 30
+    assert {choice.cluster for choice in drawn} == {0, 1}
+    assert len({choice.document for choice in drawn if choice.cluster == 1}) > 30
 
 
 def test_choices_carry_the_types_of_the_second_bandit() -> None:
@@ -208,7 +210,7 @@ def test_choices_carry_the_types_of_the_second_bandit() -> None:
     settings = SelectorSettings(task_types=("factual", "causal"))
     selector = Selector(vectors, ids_of(vectors), settings=settings)
     choices = selector.draw(50)
-    assert {one.task_type for one in choices} == {"factual", "causal"}
+    assert {choice.task_type for choice in choices} == {"factual", "causal"}
     rows = [{**row, "task_type": "factual"} for row in rows_of(choices)]
     earned = selector.feedback(rows, 1.0)
     assert selector.type_arms.pulls.tolist() == [51, 1]
@@ -269,14 +271,14 @@ def test_settings_are_checked() -> None:
 
 def test_labels_follow_from_the_centroids() -> None:
     vectors, _ = topical(4, 500)
-    found = cluster(vectors, 12, seed=1)
-    brute = [min(range(12), key=lambda j: math.dist(one, found.centroids[j])) for one in vectors.tolist()]
-    assert found.labels.tolist() == brute
-    distances = [math.dist(one, found.centroids[j]) for one, j in zip(vectors.tolist(), brute, strict=True)]
-    assert found.distances == pytest.approx(distances, abs=1e-6)
-    assert sorted(row for rows in found.members for row in rows) == list(range(500))
-    assert all((found.labels[rows] == k).all() for k, rows in enumerate(found.members))
-    assert isinstance(Clusters.of(vectors, found.centroids).labels[0], np.int64)
+    clusters = cluster(vectors, 12, seed=1)
+    brute = [min(range(12), key=lambda j: math.dist(vector, clusters.centroids[j])) for vector in vectors.tolist()]
+    assert clusters.labels.tolist() == brute
+    distances = [math.dist(vector, clusters.centroids[j]) for vector, j in zip(vectors.tolist(), brute, strict=True)]
+    assert clusters.distances == pytest.approx(distances, abs=1e-6)
+    assert sorted(row for rows in clusters.members for row in rows) == list(range(500))
+    assert all((clusters.labels[rows] == k).all() for k, rows in enumerate(clusters.members))
+    assert isinstance(Clusters.of(vectors, clusters.centroids).labels[0], np.int64)
 
 
 def test_memory_mapped_vectors_cluster_as_those_in_memory(tmp_path: Path) -> None:
@@ -316,7 +318,7 @@ def test_a_generated_world_can_be_selected_from() -> None:
     corpus, _ = world(0, 60, "train")
     selector = Selector(corpus_embeddings(corpus), corpus.ids, seed=1)
     choices = selector.draw(30)
-    assert len({one.document for one in choices}) > 20
+    assert len({choice.document for choice in choices}) > 20
     clusters = dict(zip(corpus.ids, selector.clusters.labels.tolist(), strict=True))
     assert all(clusters[choice.document] == choice.cluster for choice in choices)
 
@@ -342,14 +344,14 @@ def test_more_clusters_than_different_documents() -> None:
     vectors = np.array([[0.0, 0.0], [1.0, 1.0]] * 30)
     selector = Selector(vectors, ids_of(vectors), settings=SelectorSettings(clusters=8, growth=2.0))
     assert len(selector.clusters) == 8
-    assert len({one.document for one in played(selector, 3, 40)}) > 40
+    assert len({choice.document for choice in played(selector, 3, 40)}) > 40
 
 
 @pytest.mark.data
 def test_real_passages_fall_into_topics(data_dir: Path) -> None:
     """2Wiki's passages: the clusters hold more of each document's nearest neighbours than chance would."""
     passages = json.loads((data_dir / "2wikimultihopqa/2wikimultihopqa_corpus.json").read_text("utf-8"))[:1_500]
-    vectors = text_embeddings([f"{one['title']}\n{one['text']}" for one in passages])
+    vectors = text_embeddings([f"{passage['title']}\n{passage['text']}" for passage in passages])
     selector = Selector(vectors, [str(i) for i in range(len(passages))], seed=0)
     alike = vectors @ vectors.T
     np.fill_diagonal(alike, -1)

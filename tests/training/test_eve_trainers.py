@@ -76,8 +76,8 @@ def test_what_a_trainer_makes_plays_the_next_iteration(tmp_path: Path) -> None:
     for before, folder in itertools.pairwise(folders):
         made = load(before / "trained.json")["model"]
         assert load(folder / "manifest.json")["learner"] == made
-        said = {one["reward"]["metrics"]["answer"] for one in read_run(folder / "rollouts").episodes()}
-        assert said == {made["answer"]}
+        answers = {episode["reward"]["metrics"]["answer"] for episode in read_run(folder / "rollouts").episodes()}
+        assert answers == {made["answer"]}
     for iterations in (1, 2, 3):  # each call opens what the one before left
         own(tmp_path / "often").run(1, iterations, resume=True)
     assert digests(tmp_path / "often") == digests(tmp_path / "once")
@@ -90,7 +90,7 @@ def row(**changes: Any) -> Row:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([row(actions=[])], "line 1: the policy wrote no message"),
         ([row(), row(actions=[0])], "line 2: message 0 is not the policy's"),
@@ -102,11 +102,11 @@ def row(**changes: Any) -> Row:
     ],
 )
 def test_the_checking_trainer_refuses_rows_that_nothing_can_learn_from(
-    rows: list[Row], said: str, tmp_path: Path
+    rows: list[Row], message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "train.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
-    with pytest.raises(DataError, match=said):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=message):
         Checked().train(Silent(), open_dataset(path), tmp_path, 0)
     path.write_text(json.dumps(row()) + "\n")
     model = Silent()
@@ -138,8 +138,8 @@ class Silent:
 @pytest.mark.parametrize("trainer", ["none", "check"])
 def test_a_learner_is_closed_before_training_and_at_the_end(trainer: str, tmp_path: Path) -> None:
     Silent.opened = Silent.closed = 0
-    found = find_trainer(trainer, {}, EVE_TRAINERS)
-    solver = Learner("solver", lambda: agent_from_model("silent", Silent()), found)
+    optimiser = find_trainer(trainer, {}, EVE_TRAINERS)
+    solver = Learner("solver", lambda: agent_from_model("silent", Silent()), optimiser)
     evolution(tmp_path, solver=solver).run(1, 2)
     assert Silent.opened == (1 if trainer == "none" else 3)
     assert Silent.closed == Silent.opened + 1  # one was opened for the manifest alone, and not prepared
@@ -163,25 +163,25 @@ def test_the_selector_draws_before_and_is_told_after(tmp_path: Path) -> None:
     own = evolution(tmp_path, small(draw="selector", selector=options))
     own.run(3, 0)
     passages = own.passages
-    vectors = corpus_embeddings(passages.corpus.get(one) for one in passages.training)
+    vectors = corpus_embeddings(passages.corpus.get(document) for document in passages.training)
     settings = SelectorSettings(**options)  # type: ignore[arg-type]
     expected = Selector(vectors, passages.training, settings=settings, seed=derive(0, "selector"))
     for number in (1, 2, 3):
         folder = tmp_path / "proposer" / f"iteration-{number}"
         choices = expected.draw(small().batch)
         drawn = [json.loads(line) for line in (folder / "draw.jsonl").read_text().splitlines()]
-        assert [(one["document"], one["cluster"], one["task_type"]) for one in drawn] == choices
-        episodes = sorted(read_run(folder / "rollouts").episodes(), key=lambda one: one["index"])
-        facts = [one["reward"]["metrics"] for one in episodes]
-        assert [one["task_type"] for one in facts] == [one.task_type for one in choices]
-        told = [
-            {**one, "cluster": choice.cluster, "task_type": choice.task_type}
-            for one, choice in zip(facts, choices, strict=True)
-            if one["valid"]
+        assert [(row["document"], row["cluster"], row["task_type"]) for row in drawn] == choices
+        episodes = sorted(read_run(folder / "rollouts").episodes(), key=lambda episode: episode["index"])
+        facts = [episode["reward"]["metrics"] for episode in episodes]
+        assert [fact["task_type"] for fact in facts] == [choice.task_type for choice in choices]
+        rows = [
+            {**fact, "cluster": choice.cluster, "task_type": choice.task_type}
+            for fact, choice in zip(facts, choices, strict=True)
+            if fact["valid"]
         ]
-        rewards = [one["reward"]["total"] for one in episodes]
-        solved = [one["k"] / one["n"] for one in facts if one["valid"]]
+        rewards = [episode["reward"]["total"] for episode in episodes]
+        solved = [fact["k"] / fact["n"] for fact in facts if fact["valid"]]
         score = run_reward(sum(rewards) / len(rewards), sum(solved) / len(solved))
         assert load(folder / "metrics.json")["selector"]["run_score"] == pytest.approx(score, abs=1e-5)
-        expected.feedback(told, load(folder / "metrics.json")["selector"]["run_score"])
+        expected.feedback(rows, load(folder / "metrics.json")["selector"]["run_score"])
         assert load(folder / "selector.json") == json.loads(json.dumps(expected.state()))

@@ -30,11 +30,11 @@ def test_the_papers_example_of_three_times_the_budget() -> None:
     """Entity substitution at 42 % gets about three times what fabrication at 78 % gets (section 2.5)."""
     accuracy = dict.fromkeys(ERROR_TYPES, Fraction(60, 100))
     accuracy |= {"entity_substitution": Fraction(42, 100), "fabrication": Fraction(78, 100)}
-    found = ceiling_allocation(weakness_weights(accuracy), 1122)
+    counts = ceiling_allocation(weakness_weights(accuracy), 1122)
     assert weakness_weights(accuracy)["entity_substitution"] / weakness_weights(accuracy)["fabrication"] == Fraction(
         58, 22
     )
-    assert 2.5 < found["entity_substitution"] / found["fabrication"] < 3
+    assert 2.5 < counts["entity_substitution"] / counts["fabrication"] < 3
 
 
 def test_a_ceiling_of_floats_would_be_one_too_many() -> None:
@@ -62,11 +62,11 @@ def test_against_a_twin_in_whole_numbers(counts: list[list[int]], budget: int) -
     if not total:
         weakness, total = [1] * len(weakness), len(weakness)
     expected = []
-    for one in weakness:
-        n = budget * one // total
-        while n * total < budget * one:
+    for weak in weakness:
+        n = budget * weak // total
+        while n * total < budget * weak:
             n += 1
-        assert n == 0 or (n - 1) * total < budget * one
+        assert n == 0 or (n - 1) * total < budget * weak
         expected.append(n)
     assert list(ceiling_allocation(weakness_weights(accuracy), budget).values()) == expected
 
@@ -79,30 +79,30 @@ def test_the_total_exceeds_the_budget_by_less_than_six(counts: list[list[int]], 
     }
     weights = weakness_weights(accuracy)
     assert sum(weights.values()) == 1
-    found = ceiling_allocation(weights, budget)
-    assert budget <= sum(found.values()) < budget + 6
+    allocation = ceiling_allocation(weights, budget)
+    assert budget <= sum(allocation.values()) < budget + 6
     for name, weight in weights.items():
-        assert 0 <= found[name] - weight * budget < 1
-        assert (found[name] == 0) == (weight == 0)
+        assert 0 <= allocation[name] - weight * budget < 1
+        assert (allocation[name] == 0) == (weight == 0)
     ordered = sorted(ERROR_TYPES, key=lambda name: accuracy[name])
-    assert [found[name] for name in ordered] == sorted(found.values(), reverse=True)
+    assert [allocation[name] for name in ordered] == sorted(allocation.values(), reverse=True)
 
 
 def test_the_control_has_the_same_total_and_no_favourite() -> None:
-    found = random_allocation(60_000, seed=3)
-    assert sum(found.values()) == 60_000
-    assert list(found) == list(ERROR_TYPES)
+    allocation = random_allocation(60_000, seed=3)
+    assert sum(allocation.values()) == 60_000
+    assert list(allocation) == list(ERROR_TYPES)
     # Five standard deviations of a multinomial cell.
-    assert all(abs(n - 10_000) < 5 * (60_000 * 5 / 36) ** 0.5 for n in found.values())
+    assert all(abs(n - 10_000) < 5 * (60_000 * 5 / 36) ** 0.5 for n in allocation.values())
     assert random_allocation(205, 1) == random_allocation(205, 1) != random_allocation(205, 2)
 
 
 @given(st.integers(0, 500), st.lists(st.fractions(0, 10), min_size=1, max_size=6).filter(any))
 def test_shares_add_up_and_stay_within_one(total: int, shares: list[Fraction]) -> None:
     named = {str(at): value for at, value in enumerate(shares)}
-    found = split_by_share(total, named)
-    assert sum(found.values()) == total
-    assert all(abs(found[name] - total * value / sum(shares)) < 1 for name, value in named.items())
+    allocation = split_by_share(total, named)
+    assert sum(allocation.values()) == total
+    assert all(abs(allocation[name] - total * value / sum(shares)) < 1 for name, value in named.items())
 
 
 def test_quotas_keep_the_count_of_each_category() -> None:

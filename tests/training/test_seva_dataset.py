@@ -40,9 +40,9 @@ def made(items: list[AttributionClaim], count: int = 6) -> list[Probe]:
 
 def test_every_target_earns_what_can_be_earned(data_dir: Path) -> None:
     items = list(read_benchmark("anli", data_dir))[:150]
-    examples = [*seed_examples(items[:60]), *(example_of(one) for one in made(items))]
+    examples = [*seed_examples(items[:60]), *(example_of(probe) for probe in made(items))]
     assert len(examples) > 80
-    assert {one.item.error_type for one in examples} >= set(ERROR_TYPES) - {"scope_inflation"}
+    assert {example.item.error_type for example in examples} >= set(ERROR_TYPES) - {"scope_inflation"}
     for example, line in zip(examples, chat_lines(examples), strict=True):
         output = read_output(line["messages"][-1]["content"])
         gold = SevaGold(example.item.label, example.item.error_type)
@@ -69,7 +69,7 @@ def test_the_prompt_is_the_environments(tmp_path: Path) -> None:
     assert ruled["messages"][0]["content"].endswith("\n\nRULES")
     dataset = write_dataset(tmp_path / "train.jsonl", seed_examples(items))
     assert dataset.lines == 8 == len(list(dataset.rows()))
-    assert [row["label"] for row in dataset.rows()] == [one.label for one in items]
+    assert [row["label"] for row in dataset.rows()] == [item.label for item in items]
     assert [messages[-1]["role"] for messages in dataset.conversations()] == ["assistant"] * 8
 
 
@@ -89,13 +89,13 @@ def test_changed_words_are_where_the_texts_differ() -> None:
 
 def test_the_changed_words_are_what_the_verdict_points_at() -> None:
     items = list(SyntheticAttribution("train", size=80))
-    for one in probes_by_rules(items, "negation_flip", 5, 1, Pool(items)):
-        example = example_of(one)
+    for probe in probes_by_rules(items, "negation_flip", 5, 1, Pool(items)):
+        example = example_of(probe)
         wrong = example.item.meta["span"]
         assert wrong
-        assert wrong in one.claim
-        said = json.loads(next(iter(chat_lines([example])))["messages"][-1]["content"])
-        bad = [entry for entry in said["evidence_alignment"] if entry["status"] != "match"]
+        assert wrong in probe.claim
+        verdict = json.loads(next(iter(chat_lines([example])))["messages"][-1]["content"])
+        bad = [entry for entry in verdict["evidence_alignment"] if entry["status"] != "match"]
         assert len(bad) == 1
         assert set(wrong.split()) & set(bad[0]["claim_span"].split())
 
@@ -112,12 +112,12 @@ def test_replay_makes_the_labels_even_as_far_as_there_are_claims() -> None:
 def test_replay_is_drawn_by_its_seed_and_keeps_the_order() -> None:
     pool = seed_examples(SyntheticAttribution("train", size=60))
     probes = [Example(AttributionClaim(f"p{at}", "c", "s", "Not Attributable"), "probe") for at in range(10)]
-    one = draw_replay(probes, pool, 10, 1)
-    assert one == draw_replay(probes, pool, 10, 1) != draw_replay(probes, pool, 10, 2)
-    assert {example.origin for example in one} == {"replay"}
-    assert [example.negative for example in one] == [False] * 10
-    places = [[two.item.id for two in pool].index(example.item.id) for example in one]
-    assert places == sorted(places)
+    replay = draw_replay(probes, pool, 10, 1)
+    assert replay == draw_replay(probes, pool, 10, 1) != draw_replay(probes, pool, 10, 2)
+    assert {example.origin for example in replay} == {"replay"}
+    assert [example.negative for example in replay] == [False] * 10
+    indices = [[two.item.id for two in pool].index(example.item.id) for example in replay]
+    assert indices == sorted(indices)
     as_they_come = Counter(example.negative for example in draw_replay(probes, pool, 60, 1, balance=False))
     assert as_they_come == {True: 30, False: 30}
     assert draw_replay(probes, [*probes, *pool[:1]], 5, 1, balance=False) == [
@@ -129,22 +129,22 @@ def test_probes_read_back_as_they_were(tmp_path: Path) -> None:
     from factgym.agents.runs.files import write_lines
 
     items = list(SyntheticAttribution("train", size=60))
-    found = made(items, 3)
-    write_lines(tmp_path / "probes.jsonl", ProbeBatch(probes=[(one, "x") for one in found]).rows())
-    assert read_probes(tmp_path / "probes.jsonl") == found
+    probes = made(items, 3)
+    write_lines(tmp_path / "probes.jsonl", ProbeBatch(probes=[(probe, "x") for probe in probes]).rows())
+    assert read_probes(tmp_path / "probes.jsonl") == probes
 
 
 def test_no_source_is_in_two_parts_and_labels_are_in_proportion(data_dir: Path) -> None:
     for name in ("fever", "halueval", "truthfulqa", "clearfacts"):
         claims = list(read_benchmark(name, data_dir))
         parts = split_claims(claims, 0)
-        assert sorted(place for part in SHARES for place in parts[part]) == list(range(len(claims)))
-        sources = {part: {claims[place].source for place in parts[part]} for part in SHARES}
+        assert sorted(index for part in SHARES for index in parts[part]) == list(range(len(claims)))
+        sources = {part: {claims[index].source for index in parts[part]} for part in SHARES}
         assert not sources["test"] & (sources["reflect"] | sources["material"])
         assert not sources["reflect"] & sources["material"]
-        share = sum(one.label == "Attributable" for one in claims) / len(claims)
+        share = sum(claim.label == "Attributable" for claim in claims) / len(claims)
         for part in SHARES:
-            own = [claims[place].label == "Attributable" for place in parts[part]]
+            own = [claims[index].label == "Attributable" for index in parts[part]]
             assert abs(len(own) / len(claims) - float(SHARES[part])) < 0.04
             assert abs(sum(own) / len(own) - share) < 0.08
         assert parts != split_claims(claims, 1)

@@ -63,23 +63,25 @@ def test_every_round_leaves_its_artefacts(whole: Path) -> None:
 def test_the_allocation_is_the_algorithms(whole: Path) -> None:
     for number in range(1, ROUNDS + 1):
         folder = whole / "weakness" / f"round-{number}"
-        found = load(folder / "allocation.json")
+        measured = load(folder / "allocation.json")
         categories = load(folder / "profile.json")["categories"]
         weak = {
-            name: Fraction(one["seen"] - one["right"], one["seen"]) if one["seen"] else Fraction(1, 2)
-            for name, one in categories.items()
+            name: Fraction(counts["seen"] - counts["right"], counts["seen"]) if counts["seen"] else Fraction(1, 2)
+            for name, counts in categories.items()
         }
         for name, value in weak.items():
-            exact = value / sum(weak.values()) * found["budget"]
-            assert 0 <= found["counts"][name] - exact < 1
+            exact = value / sum(weak.values()) * measured["budget"]
+            assert 0 <= measured["counts"][name] - exact < 1
         probes = load(folder / "probes.json")
-        assert probes["asked"] == found["total"] == sum(found["counts"].values())
-        assert probes["made"] == probes["asked"] - sum(sum(one.values()) for one in probes["shortfall"].values())
+        assert probes["asked"] == measured["total"] == sum(measured["counts"].values())
+        assert probes["made"] == probes["asked"] - sum(sum(counts.values()) for counts in probes["shortfall"].values())
 
 
 def test_the_profile_is_of_the_verifier_before_and_not_of_the_measured_claims(whole: Path) -> None:
     own = evolution(whole)
-    seen = sum(one["seen"] for one in load(whole / "weakness" / "round-1" / "profile.json")["categories"].values())
+    seen = sum(
+        counts["seen"] for counts in load(whole / "weakness" / "round-1" / "profile.json")["categories"].values()
+    )
     reflect = sum(len(benchmark.indices["reflect"]) for benchmark in own.benchmarks)
     assert 0 < seen <= reflect
     metrics = load(whole / "weakness" / "round-1" / "metrics.json")
@@ -90,8 +92,8 @@ def test_the_profile_is_of_the_verifier_before_and_not_of_the_measured_claims(wh
     for arm in ARMS:
         for number in (2, 3):
             for row in open_dataset(whole / arm / f"round-{number}" / "train.jsonl").rows():
-                shown = row["messages"][1]["content"].removeprefix("<document>\n").partition("\n</document>")[0]
-                assert shown not in sources
+                source = row["messages"][1]["content"].removeprefix("<document>\n").partition("\n</document>")[0]
+                assert source not in sources
         rules = (whole / arm / "round-1" / "rules.md").read_text("utf-8")
         assert not [task.claim for task in tasks if task.claim in rules]
 
@@ -117,7 +119,7 @@ def test_the_controls_have_the_same_budget(whole: Path) -> None:
 def test_round_one_changes_no_parameter_and_later_rounds_do(whole: Path) -> None:
     seed = load(whole / "round-0" / "trained.json")["model"]["weights_sha256"]
     manifests = [load(whole / "weakness" / f"round-{number}" / "manifest.json") for number in (1, 2, 3)]
-    assert [one["verifier"]["weights_sha256"] for one in manifests][:2] == [seed, seed]
+    assert [manifest["verifier"]["weights_sha256"] for manifest in manifests][:2] == [seed, seed]
     assert manifests[2]["verifier"]["weights_sha256"] != seed
     run = load(whole / "weakness" / "round-1" / "verify" / "generated-ood" / "manifest.json")
     assert len(run["agent_details"]["rules_sha256"]) == 64
@@ -172,8 +174,8 @@ def test_stopped_between_any_two_files_and_continued_it_is_the_same(tmp_path: Pa
 
 def test_the_seed_decides(whole: Path, tmp_path: Path) -> None:
     evolution(tmp_path, small(seed=1)).run(["weakness"], 1)
-    one, other = (load(folder / "weakness" / "round-1" / "manifest.json") for folder in (whole, tmp_path))
-    assert one["seeds"] != other["seeds"]
+    first, other = (load(folder / "weakness" / "round-1" / "manifest.json") for folder in (whole, tmp_path))
+    assert first["seeds"] != other["seeds"]
     assert digests(tmp_path)["weakness/round-1/probes.jsonl"] != digests(whole)["weakness/round-1/probes.jsonl"]
 
 
@@ -187,7 +189,7 @@ def test_another_evolution_in_the_folder_is_refused(whole: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"benchmarks": ("fevr",)}, "did you mean 'fever'"),
         ({"benchmarks": ()}, "needs a benchmark"),
@@ -196,8 +198,8 @@ def test_another_evolution_in_the_folder_is_refused(whole: Path) -> None:
         ({"replay": -1.0}, "replay should be at least 0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=f"(?i){said}"):
+def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"(?i){message}"):
         small(**changes)
 
 
@@ -236,9 +238,9 @@ def test_a_fault_of_the_infrastructure_is_never_measured(tmp_path: Path) -> None
         own.run(["weakness"], 1)
     assert not (tmp_path / "round-0" / "metrics.json").exists()
     other.run(["weakness"], 1, resume=True)
-    found = load(tmp_path / "round-0" / "metrics.json")["benchmarks"]["generated-validation"]
-    assert found["n"] == len(found["said"]) == len(found["tasks"])
-    assert None not in found["said"]
+    measured = load(tmp_path / "round-0" / "metrics.json")["benchmarks"]["generated-validation"]
+    assert measured["n"] == len(measured["said"]) == len(measured["tasks"])
+    assert None not in measured["said"]
 
 
 class Proposing:
@@ -300,7 +302,7 @@ def test_on_real_data(data_dir: Path, tmp_path: Path) -> None:
     for arm in ARMS:
         metrics = load(tmp_path / arm / "round-3" / "metrics.json")
         assert set(metrics["benchmarks"]) == set(own.benchmarks)
-        assert all(one["format_ok"] > 0.9 for one in metrics["benchmarks"].values())
+        assert all(scores["format_ok"] > 0.9 for scores in metrics["benchmarks"].values())
         assert metrics["probes"]["kept"] >= 20
     report = load(tmp_path / "weakness" / "round-1" / "probes.json")
     assert report["cross_check"]["judge"]["stand_in"]

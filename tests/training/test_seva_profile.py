@@ -61,28 +61,28 @@ def test_a_known_error_is_binned_by_the_gold(env: Any) -> None:
 
 
 def test_who_is_always_right_has_no_weakness(env: Any) -> None:
-    found = profile_of(played(env, "oracle"))
-    assert set(found.accuracy.values()) == {1}
-    assert set(weakness_weights(found.accuracy).values()) == {Fraction(1, 6)}
+    profile = profile_of(played(env, "oracle"))
+    assert set(profile.accuracy.values()) == {1}
+    assert set(weakness_weights(profile.accuracy).values()) == {Fraction(1, 6)}
 
 
 def test_a_false_alarm_is_binned_by_what_was_named(env: Any) -> None:
     episodes = played(env, "always-not")
     named = Counter(
-        one["reward"]["metrics"]["error_type"]
-        for one in episodes
-        if one["reward"]["metrics"]["gold_verdict"] == "Attributable"
+        episode["reward"]["metrics"]["error_type"]
+        for episode in episodes
+        if episode["reward"]["metrics"]["gold_verdict"] == "Attributable"
     )
-    found = profile_of(episodes)
-    wrong = {name: found.episodes[name] - found.correct[name] for name in ERROR_TYPES}
+    profile = profile_of(episodes)
+    wrong = {name: profile.episodes[name] - profile.correct[name] for name in ERROR_TYPES}
     assert wrong == {name: named[name] for name in ERROR_TYPES}
-    assert found.unbinned == 0
+    assert profile.unbinned == 0
 
 
 def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed_one_where_rules_see_it() -> None:
-    def episode(gold: str, said: str | None, named: str | None) -> dict[str, Any]:
+    def episode(gold: str, verdict: str | None, named: str | None) -> dict[str, Any]:
         text = "<document>\nIt sold 12 cars in May.\n</document>\n\nClaim to check: It sold 90 cars in May."
-        metrics = {"gold_verdict": gold, "verdict": said, "gold_error_type": None, "error_type": named}
+        metrics = {"gold_verdict": gold, "verdict": verdict, "gold_error_type": None, "error_type": named}
         reward = {"status": "scored", "total": 0.0, "metrics": metrics}
         return {"error": None, "reward": reward, "messages": [{"role": "user", "content": text}]}
 
@@ -93,7 +93,7 @@ def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed
         seen.append((claim, source))
         return "temporal_shift"
 
-    found = profile_of(
+    profile = profile_of(
         [
             episode(no, no, "negation_flip"),
             episode(no, no, None),
@@ -107,19 +107,19 @@ def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed
         classify=classify,
     )
     assert seen == [("It sold 90 cars in May.", "It sold 12 cars in May.")] * 3
-    assert (found.episodes["negation_flip"], found.correct["negation_flip"]) == (2, 1)
-    assert (found.episodes["temporal_shift"], found.correct["temporal_shift"]) == (3, 1)
-    assert (found.unbinned, found.unread) == (2, 2)
+    assert (profile.episodes["negation_flip"], profile.correct["negation_flip"]) == (2, 1)
+    assert (profile.episodes["temporal_shift"], profile.correct["temporal_shift"]) == (3, 1)
+    assert (profile.unbinned, profile.unread) == (2, 2)
     by_rules = profile_of([episode(no, yes, None)])
     assert by_rules.episodes["numerical_exaggeration"] == 1  # 90 against 12
 
 
 def test_an_empty_bin_has_the_prior() -> None:
-    found = Profile({"negation_flip": 4}, {"negation_flip": 3}, Fraction(1, 5))
-    assert found.accuracy["negation_flip"] == Fraction(3, 4)
-    assert {found.accuracy[name] for name in ERROR_TYPES if name != "negation_flip"} == {Fraction(1, 5)}
-    again = Profile.from_dict(json.loads(json.dumps(found.to_dict())))
-    assert again.accuracy == found.accuracy
+    profile = Profile({"negation_flip": 4}, {"negation_flip": 3}, Fraction(1, 5))
+    assert profile.accuracy["negation_flip"] == Fraction(3, 4)
+    assert {profile.accuracy[name] for name in ERROR_TYPES if name != "negation_flip"} == {Fraction(1, 5)}
+    again = Profile.from_dict(json.loads(json.dumps(profile.to_dict())))
+    assert again.accuracy == profile.accuracy
     with pytest.raises(DataError, match="no weakness profile"):
         Profile.from_dict({"categories": {}})
 
@@ -130,11 +130,15 @@ def test_rules_name_the_weak_categories_weakest_first(env: Any) -> None:
     failures = failures_of(episodes)
     text = write_rules(profile, weakness_weights(profile.accuracy), failures)
     order = sorted(failures, key=lambda name: profile.accuracy[name])
-    places = [text.index(f"- {name} (right in {profile.correct[name]} of {profile.episodes[name]})") for name in order]
+    indices = [
+        text.index(f"- {name} (right in {profile.correct[name]} of {profile.episodes[name]})") for name in order
+    ]
     assert [profile.accuracy[name] for name in order] == sorted(profile.accuracy[name] for name in order)
-    assert len(places) == len(order) >= 3
+    assert len(indices) == len(order) >= 3
     assert (
-        text.count("<example ") == text.count("</example>") == sum(min(2, len(found)) for found in failures.values())
+        text.count("<example ")
+        == text.count("</example>")
+        == sum(min(2, len(profile)) for profile in failures.values())
     )
     assert write_rules(profile, weakness_weights(profile.accuracy), {}) == ""
 
@@ -152,11 +156,11 @@ def test_a_hostile_claim_stays_material() -> None:
         "error_type": "fabrication",
         "gold_error_type": None,
     }
-    said = f"<document>\n{HOSTILE.replace('</document>', '')}\n</document>\n\nClaim to check: {HOSTILE}"
+    verdict = f"<document>\n{HOSTILE.replace('</document>', '')}\n</document>\n\nClaim to check: {HOSTILE}"
     episode = {
         "error": None,
         "reward": {"status": "scored", "total": 0.0, "metrics": metrics},
-        "messages": [{"role": "user", "content": said}],
+        "messages": [{"role": "user", "content": verdict}],
     }
     failures = failures_of([episode])
     profile = profile_of([episode])
@@ -169,14 +173,14 @@ def test_the_record_shows_what_a_verifier_with_rules_was_sent(env: Any) -> None:
     import asyncio
 
     model = WithRules(find_model("features"), "RULES: mind the numbers.")
-    found, _ = asyncio.run(play(env, agent_from_model("ruled", model), Job(0)))
-    validate(found)
-    turn = found["turns"][0]
-    sent = [*found["messages"], *found["other_messages"]]
+    profile, _ = asyncio.run(play(env, agent_from_model("ruled", model), Job(0)))
+    validate(profile)
+    turn = profile["turns"][0]
+    sent = [*profile["messages"], *profile["other_messages"]]
     first = sent[turn["sent"][0]]
     assert first["role"] == "system"
-    assert first["content"] == f"{found['messages'][0]['content']}\n\nRULES: mind the numbers."
-    assert "RULES" not in found["messages"][0]["content"]
+    assert first["content"] == f"{profile['messages'][0]['content']}\n\nRULES: mind the numbers."
+    assert "RULES" not in profile["messages"][0]["content"]
     assert model.describe()["rules_sha256"] != WithRules(model.model, "others").describe()["rules_sha256"]
 
 

@@ -66,8 +66,8 @@ def test_a_trainer_of_ones_own_from_a_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
     evolution(out, own, start=lambda: find_model("nli"), trainer=trainer).run(["weakness"], 2)
     assert trainer.trained == 1  # type: ignore[attr-defined]
-    said = load(out / "weakness" / "round-2" / "metrics.json")["benchmarks"]["generated-ood"]["said"]
-    assert set(said) == {"Not Attributable"}  # without replay, probes teach one label
+    message = load(out / "weakness" / "round-2" / "metrics.json")["benchmarks"]["generated-ood"]["said"]
+    assert set(message) == {"Not Attributable"}  # without replay, probes teach one label
     evolution(out, own, start=lambda: find_model("nli"), trainer=trainer).run(["weakness"], 3, resume=True)
     assert trainer.trained == 2  # type: ignore[attr-defined]
     profile = load(out / "weakness" / "round-3" / "profile.json")
@@ -118,16 +118,16 @@ def test_a_command_as_a_trainer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "timeout", "said"),
+    ("code", "timeout", "message"),
     [
         ("raise SystemExit('no room left')", None, "exit code 1.*no room left"),
         ("import time; time.sleep(60)", 0.3, "more than 0.3 seconds"),
         ("import pathlib, sys; pathlib.Path(sys.argv[1], 'agent.txt').write_text('oracle')", None, "names no model"),
     ],
 )
-def test_a_command_that_fails_says_how(code: str, timeout: float | None, said: str, tmp_path: Path) -> None:
+def test_a_command_that_fails_says_how(code: str, timeout: float | None, message: str, tmp_path: Path) -> None:
     trainer = find_trainer("command", {"command": [sys.executable, "-c", code, "{out}"], "timeout": timeout})
-    with pytest.raises(FactgymError, match=f"(?s){said}"):
+    with pytest.raises(FactgymError, match=f"(?s){message}"):
         evolution(tmp_path, small(warm_up=20), trainer=trainer).run(["weakness"], 1)
     assert not (tmp_path / "round-0" / "trained.json").exists()
 
