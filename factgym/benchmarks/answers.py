@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from factgym.agents.runs.read import Run, read_run
+from factgym.benchmarks.formats import count
 from factgym.benchmarks.records import has_fault, is_scored, members
 from factgym.benchmarks.statistics.bootstrap import bca_mean
 from factgym.benchmarks.statistics.intervals import (
@@ -172,6 +173,12 @@ def benchmark_average(scores: Sequence[Any], shares: Iterable[str], means: Itera
     return {name: macro_interval([getattr(score, name) for score in scores]) for name in shares} | {
         name: mean_of([getattr(score, name) for score in scores]) for name in means
     }
+
+
+def exclusion_notes(errors: int, unscored: int = 0) -> list[str]:
+    """Return notes on the episodes that no score counts."""
+    notes = [f"{count(errors, 'infrastructure error')} left out of all scores."] if errors else []
+    return [*notes, f"{count(unscored, 'episode')} not scored."] if unscored else notes
 
 
 def resampling_note(*scores: Any) -> list[str]:

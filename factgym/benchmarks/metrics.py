@@ -63,7 +63,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """One surface and its measures, the one that stands for it first."""
+    """One surface and its measures, the main one first."""
 
     name: str
     measures: tuple[Measure, ...]

@@ -51,7 +51,7 @@ def _with_coverage(row: AuditRow, value: float) -> AuditRow:
     return replace(row, components={**row.components, "coverage": Estimate(value, value, value, 50)})
 
 
-def test_the_hole_is_what_a_verdict_without_evidence_is_paid() -> None:
+def test_the_hole_is_the_reward_of_a_verdict_without_evidence() -> None:
     coverage = {"oracle": 1.0, "reader": 0.8, "overlap": 0.5, "label-only": 0.1, "always-partially-supported": 0.8}
     rows = [_with_coverage(row, coverage[row.agent]) for row in ROWS]
     result = [ungrounded(rows, reward) for reward in ("r0", "v2")]
@@ -71,7 +71,7 @@ def test_overlapping_intervals_pass_with_a_warning() -> None:
     assert "raise -n" in " ".join(_print(rows, "v2").split())
 
 
-def test_a_paired_margin_is_said_instead() -> None:
+def test_a_paired_margin_is_printed_instead_of_the_overlap() -> None:
     rows = [*ROWS, _row("close", "exploiter", 0.0, 0.58)]
     for low, doubt in ((0.01, False), (-0.01, True)):
         text = " ".join(_print(rows, "v2", {"close": Estimate(0.02, low, 0.03, 50)}).split())
@@ -84,7 +84,7 @@ def test_the_weakest_honest_baseline_is_the_bar_and_stays_under_the_oracle() -> 
     assert "reaches the oracle" in judge([_row("o", "oracle", 1, 0.6), *ROWS[1:]], "v2").breaches[0]
 
 
-def test_what_cannot_be_judged_is_refused() -> None:
+def test_rows_without_roles_or_scores_are_refused() -> None:
     with pytest.raises(ConfigError, match="role 'exploiter'"):
         judge(ROWS[:3], "v2")
     with pytest.raises(ConfigError, match=r"not scored under 'v3'\. Did you mean 'v2'"):

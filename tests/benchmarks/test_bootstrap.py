@@ -396,7 +396,7 @@ def test_many_labels_need_little_memory() -> None:
     assert result.low is not None and result.high is not None and result.low < (result.value or 0) < result.high
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     for values in ([0.1, float("nan")], [0.1, float("inf")]):
         with pytest.raises(ValueError, match="NaN or infinite"):
             bca_mean(values)

@@ -185,7 +185,7 @@ def words(svg: str) -> list[str]:
     return ["".join(element.itertext()) for element in ET.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_a_reliability_chart_stands_alone_and_is_deterministic() -> None:
+def test_a_reliability_chart_is_self_contained_and_deterministic() -> None:
     pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
     result = reliability([0.1, 0.3, 0.9, 0.95, 0.99], [False, True, True, True, False])
     svg = charts.reliability_chart(result, HOSTILE)

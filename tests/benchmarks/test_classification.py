@@ -229,7 +229,7 @@ def test_difference_of_two_shares_against_statsmodels(n: int, m: int, data: Any)
     assert (result.low, result.high) == pytest.approx([float(end) for end in expected], abs=1e-9)
 
 
-def test_negative_bias_of_a_verifier_that_says_no_too_often() -> None:
+def test_negative_bias_of_a_verifier_that_rejects_too_often() -> None:
     rng = np.random.default_rng(9)
     golds = [A if item else N for item in rng.random(1590) < 0.5]
     predictions = [N if gold == N or flip else A for gold, flip in zip(golds, rng.random(1590) < 0.2, strict=True)]
@@ -356,7 +356,7 @@ def test_copying_counts_content_words_once() -> None:
 
 @settings(deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80))
-def test_styles_stand_any_text(claim: str, source: str) -> None:
+def test_styles_accept_any_text(claim: str, source: str) -> None:
     result = style_of(claim, source)
     assert 0 <= result.copied <= 1
     assert style_of(claim, claim).copied == 1

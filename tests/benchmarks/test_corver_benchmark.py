@@ -142,7 +142,7 @@ def test_the_authors_own_files_play_and_have_the_papers_sizes(data_dir, tmp_path
     assert any(column.name.endswith("†") for column in first.columns), "25 questions are not the paper's number"
 
 
-def test_popqa_of_the_authors_has_no_page_views_and_that_is_said(data_dir, tmp_path):
+def test_popqa_of_the_authors_has_no_page_views_and_a_note(data_dir, tmp_path):
     (item,) = QUESTIONS(data_dir / "corver_official" / "popqa_test.json")
     result = play(tmp_path, "refuse", n=10, data=item.path)
     assert any("without page views" in note for note in result.notes)
@@ -168,7 +168,7 @@ def test_missing_data_names_the_fix(path, only, expected_text, tmp_path, monkeyp
         QUESTIONS(path, only)
 
 
-def test_a_file_of_ones_own(tmp_path):
+def test_a_users_own_file(tmp_path):
     file = tmp_path / "mine.jsonl"
     file.write_text('{"question": "Who?", "answers": ["Ada Lovelace"]}\n', "utf-8")
     (item,) = QUESTIONS(file)
@@ -181,7 +181,7 @@ def test_a_file_of_ones_own(tmp_path):
         QUESTIONS(file, ["synthetic"])
 
 
-def test_runs_that_are_there_are_read_compared_and_stand_in_the_papers_tables(tmp_path):
+def test_recorded_runs_are_compared_and_enter_the_papers_tables(tmp_path):
     raw = write_run(tmp_path / "raw", random_episodes(60, 1, (0.3, 0.4, 0.3)), agent="model")
     trained = write_run(tmp_path / "trained", random_episodes(60, 2, (0.6, 0.3, 0.1)), agent="model")
     result = read(raw, trained, out=tmp_path / "out", paper=True)
@@ -277,7 +277,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_page_shows_what_was_found(tmp_path):
+def test_the_page_shows_the_results(tmp_path):
     raw = write_run(tmp_path / "raw", random_episodes(80, 1, (0.3, 0.4, 0.3)), agent="raw")
     trained = write_run(tmp_path / "trained", random_episodes(80, 2, (0.6, 0.3, 0.1)), agent="trained")
     result = BENCHMARK.run(Request(runs=(raw, trained), out=tmp_path / "out", paper=True))
@@ -303,7 +303,7 @@ def test_foreign_names_are_escaped(tmp_path):
     assert "[U+202E]" in page
 
 
-def test_the_curve_is_a_picture_that_stands_alone():
+def test_the_curve_is_a_self_contained_image():
     pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
     custom = calibrate([(0, False), (3, True), (7, True), (50, True)])
     svg = calibration_chart([(HOSTILE, custom)])
@@ -397,7 +397,7 @@ def test_the_tables_print_in_eighty_columns(tables):
     assert not [line for line in lines if "…" in line]
 
 
-def test_every_fact_is_internally_what_the_tables_say():
+def test_the_facts_are_consistent():
     result = facts("table1")["rows"]
     assert len({(item["model"], item["method"]) for item in result}) == 24
     raw = {item["model"]: item["accuracy"] for item in facts("table15")["rows"] if item["variant"] == "Raw"}
@@ -413,7 +413,7 @@ def test_every_fact_is_internally_what_the_tables_say():
         assert [item["na"][i] for item in qwen] == [row["raw"], row["trained"]]
 
 
-def test_ours_stand_beside_theirs_and_are_labelled(tmp_path):
+def test_our_rows_are_beside_the_published_ones_and_labelled(tmp_path):
     run = write_run(tmp_path / "run", random_episodes(80, 1, (0.5, 0.3, 0.2)), agent="mine")
     second = write_run(tmp_path / "other", random_episodes(80, 2, (0.6, 0.3, 0.1)), agent="trained")
     made = write_run(

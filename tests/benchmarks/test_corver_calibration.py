@@ -79,14 +79,14 @@ def test_the_chance_of_the_higher_count_is_scipys():
     assert auc([(3, True)]) is None
 
 
-def test_order_does_not_matter_and_missing_counts_are_said():
+def test_order_does_not_matter_and_missing_counts_are_reported():
     pairs = [*table_13(), (None, True), (None, False)]
     result = calibrate(pairs)
     assert result.skipped == 2
     assert calibrate(pairs[::-1]).to_dict() == result.to_dict()
 
 
-def test_a_curve_that_falls_is_said_to_fall_and_empty_buckets_are_passed_over():
+def test_a_falling_curve_is_not_monotone_and_empty_buckets_are_skipped():
     result = calibrate([(0, True), (0, True), (7, False), (7, True), (30, True)])
     assert not result.monotone
     assert [jump.at for jump in result.jumps] == [5, 20]

@@ -140,7 +140,7 @@ def test_the_proxy_of_the_calibration_pairs_every_sentence_with_its_answer(made,
     assert report.proxy.buckets[0].correct == sum(good for item, good in pairs if item == 0)
 
 
-def test_a_label_says_what_a_run_is(tmp_path):
+def test_a_label_describes_a_run(tmp_path):
     run = read_run(write_run(tmp_path / "x", [episode("q-0"), episode("q-0", sample=1)]))
     result = label_of(run)
     assert result.questions() == "popqa test, n = 1 × 2"
@@ -215,7 +215,7 @@ def test_a_run_of_another_environment_is_refused(tmp_path):
         evaluate_runs(write_run(tmp_path, [row]))
 
 
-def test_hostile_records_stand(tmp_path):
+def test_hostile_records_are_read(tmp_path):
     row = episode("q-0")
     row["reward"]["metrics"] |= {
         "counts": ["x", None, -3, 1e400, True, [1]],
@@ -309,7 +309,7 @@ def test_samples_are_clustered_by_question(tmp_path):
     assert (wide.low, wide.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
 
 
-def test_what_cannot_be_compared(tmp_path):
+def test_reports_without_common_questions_are_refused(tmp_path):
     item = evaluate_runs(write_run(tmp_path / "a", [episode("q-0")]))
     second = evaluate_runs(write_run(tmp_path / "b", [episode("q-1")]))
     with pytest.raises(ConfigError, match="share no answer"):
@@ -319,7 +319,7 @@ def test_what_cannot_be_compared(tmp_path):
         compare(item, changed)
 
 
-def test_what_differs_is_said(tmp_path):
+def test_differences_of_the_runs_are_noted(tmp_path):
     item = evaluate_runs(write_run(tmp_path / "a", [episode("q-0"), episode("q-1")]))
     second = evaluate_runs(write_run(tmp_path / "b", [episode("q-0")], config={"prompt": "eval-trained"}))
     result = compare(item, second)

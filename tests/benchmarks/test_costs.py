@@ -99,14 +99,14 @@ def test_a_model_without_a_price_leaves_only_a_partial_sum() -> None:
     assert result.unpriced == {"unheard-of": 10}
 
 
-def test_what_no_turn_accounts_for_is_paid_as_well() -> None:
+def test_tokens_beyond_those_of_the_turns_are_paid() -> None:
     """A reply whose turn was never finished is in the episode's usage only."""
     usage = {"prompt_tokens": 300, "completion_tokens": 40, "requests": 2}
     result = _usage(_episode("a", [_turn(100, 10, "large")], usage=usage), model="small").money
     assert result is not None and result.total == pytest.approx(300 * 2.5e-6 + 40 * 1e-5, abs=1e-12)
 
 
-def test_an_episode_without_counts_is_said_and_not_guessed() -> None:
+def test_an_episode_without_counts_is_reported_and_not_guessed() -> None:
     silent = {**_episode("b", [{**_turn(0, 0), "completion": {}}]), "usage": {"requests": 3}}
     result = _usage(_episode("a", [_turn(100, 10)]), silent)
     assert result.tokens["prompt_tokens"].per_episode.n == 1
@@ -251,7 +251,7 @@ def test_unusable_files_are_refused(tmp_path: Path, name: str, data: bytes, mess
         read_prices(tmp_path / name)
 
 
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read the price table .*none\.toml"):
         read_prices(tmp_path / "none.toml")
 
@@ -272,7 +272,7 @@ def test_costs_agree_with_exact_fractions(
     assert result == pytest.approx(float(exact / 10**6), rel=1e-12, abs=1e-9)
 
 
-def test_what_is_not_counted_has_no_cost() -> None:
+def test_missing_counts_have_no_cost() -> None:
     price = Price(1.0, 1.0)
     assert cost({}, price) is None
     assert cost({"prompt_tokens": 5}, price) is None

@@ -114,7 +114,7 @@ def test_a_judge_is_asked_once_a_span_and_its_failures_are_left_out(tmp_path):
     assert any("1 answer that the judge could not judge" in note for note in result.notes)
 
 
-def test_the_stand_in_says_that_it_is_one(tmp_path):
+def test_the_stand_in_names_itself(tmp_path):
     run, _ = random_run(tmp_path, 5, 0)
     assert "NOT judged by a model" in evaluate_runs(run).judge
 
@@ -132,7 +132,7 @@ def test_questions_without_gold_evidence_say_so(tmp_path):
     assert any("No gold evidence on nq" in note for note in result.notes)
 
 
-def test_what_is_no_run_of_the_solver_is_refused(tmp_path):
+def test_runs_of_other_environments_are_refused(tmp_path):
     strange = episode("hotpotqa-0")
     del strange["reward"]["metrics"]["em"]
     with pytest.raises(DataError, match="hotpotqa-0"):
@@ -160,7 +160,7 @@ def test_hostile_records_break_nothing(tmp_path):
     assert (result.em.value, result.presence.value, result.searches.value, result.f1.value) == (1.0, 0.0, None, None)
 
 
-def test_the_tables_fit_eighty_columns_and_mark_what_the_paper_says(tmp_path):
+def test_the_tables_fit_eighty_columns_and_mark_the_papers_statements(tmp_path):
     item, _ = random_run(tmp_path / "a", 20, 1, "nq")
     second, _ = random_run(tmp_path / "b", 20, 2, "2wikimultihopqa")
     outcome = BENCHMARK.run(Request(runs=(item, second), out=tmp_path / "out", paper=True))
@@ -196,7 +196,7 @@ class Strict:
 """
 
 
-def test_a_judge_of_ones_own_judges_at_the_command_line(tmp_path):
+def test_a_users_own_judge_at_the_command_line(tmp_path):
     (tmp_path / "judge.py").write_text(JUDGE, "utf-8")
     spans = ("The capital is Paris.", "It rained in Rome.", "")
     run = write_run(tmp_path / "run", [episode(f"hotpotqa-{i}", evidence=item) for i, item in enumerate(spans)])

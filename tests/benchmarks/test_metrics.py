@@ -92,7 +92,7 @@ def test_malformed_actions_are_counted_over_turns() -> None:
         (_turn(None, ("read", None)), False),
     ],
 )
-def test_what_counts_as_malformed(turn: Json, expected: bool) -> None:
+def test_malformed_turns(turn: Json, expected: bool) -> None:
     assert is_malformed(turn) is expected
 
 
@@ -170,7 +170,7 @@ def test_copies_of_an_episode_make_nothing_more_certain() -> None:
     assert (once.accuracy, once.recall, once.macro_recall) == (tenfold.accuracy, tenfold.recall, tenfold.macro_recall)
 
 
-def test_memory_does_not_grow_with_what_an_episode_holds() -> None:
+def test_memory_does_not_grow_with_the_size_of_episodes() -> None:
     def fat() -> Iterator[Json]:
         for i in range(200):
             text = str(i) * 100_000

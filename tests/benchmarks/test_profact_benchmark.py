@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.datasets.averitec import LABELS, FactChecks, read_fact_checks
 from factgym.rewards.profact.meteor import match_texts
 from factgym.rewards.profact.stages import CUTOFFS
-from factgym.rewards.profact.tokens import nltk_tokens, sentences, treebank_tokens
+from factgym.rewards.profact.tokens import nltk_tokens, sentences, treebank_tokens, word_tokens
 
 Json = dict[str, Any]
 
@@ -78,7 +79,7 @@ def predictions(folder: Path, *rows: Json, name: str = "mine.json") -> Path:
 
 
 class TestPredictions:
-    def test_what_is_missing_counts_as_nothing_and_is_said(self, tmp_path):
+    def test_missing_predictions_count_as_zero_and_are_noted(self, tmp_path):
         file = predictions(tmp_path, prediction(0, LABELS[0]), prediction(2, LABELS[2]))
         report = evaluate_predictions(file, checks(tmp_path))
         assert (report.n, report.missing) == (4, 2)
@@ -128,7 +129,7 @@ class TestPredictions:
             ({"claim_id": 0, "questions": [{"question": "Who?"}]}, "'questions' is not as in AVeriTeC's files"),
         ],
     )
-    def test_what_is_no_prediction_is_named(self, tmp_path, row, message):
+    def test_invalid_predictions_are_named(self, tmp_path, row, message):
         with pytest.raises(DataError, match=r"mine\.json entry 1: .*") as error:
             read_predictions(predictions(tmp_path, row))
         assert message in str(error.value)
@@ -262,7 +263,7 @@ class TestBenchmark:
         play(out, "workflow", n=8)
         assert (out / GENERATED / "workflow" / "episodes.jsonl").read_bytes() == before
 
-    def test_what_ours_is_on_is_said(self, small):
+    def test_our_rows_name_their_data(self, small):
         text = written(small[0])
         assert "oracle" in text
         assert "generated claims, on which no score of the paper is" in " ".join(text.split())
@@ -309,7 +310,7 @@ class TestBenchmark:
         assert "AVeriTeC score > 0.25" in done.output
         assert "mine, 5 questions" in " ".join(done.output.split())
 
-    def test_the_command_names_what_is_missing(self, tmp_path):
+    def test_the_command_names_missing_data(self, tmp_path):
         file = predictions(tmp_path, prediction(0, LABELS[0]))
         with pytest.raises(ConfigError, match="scored against gold claims"):
             read(settings={"predictions": str(file)})
@@ -322,7 +323,7 @@ class TestPaper:
             for row in result["rows"]:
                 assert all(len(value) == len(result["llms"]) for key, value in row.items() if key != "method")
 
-    def test_both_tables_have_theirs_and_ours(self, small):
+    def test_both_tables_have_published_and_own_rows(self, small):
         reports = {result.agent: result.report for result in small[0].results.results}
         first, second = paper_tables(reports)
         assert len(first.rows) == 5 * 4 + 2
@@ -345,7 +346,7 @@ class TestOptions:
             (["seva", "--set", "predictions=dev.json"], "seva has no setting"),
         ],
     )
-    def test_what_does_not_go_together_is_said(self, options, message, tmp_path, monkeypatch):
+    def test_conflicting_options_are_refused(self, options, message, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         done = CliRunner().invoke(app, ["benchmark", *options])
         assert done.exit_code != 0
@@ -369,14 +370,23 @@ def punkt_tokens(text: str) -> list[str]:
     return [token for part in parts for token in treebank_tokens(part)]
 
 
-def evaluated(case: str, data_dir: Path, tmp_path: Path, **options: Any) -> ProFactReport:
-    folder = data_dir / "averitec"
-    predictions = cases(folder)[case]
-    file = tmp_path / f"{case}.json"
-    file.write_text(json.dumps(predictions), "utf-8")
-    checks = read_fact_checks(folder, "dev")
-    few = checks if len(predictions) > FEW else checks[:FEW]
-    return evaluate_predictions(file, few, limit=5 if case.endswith("_five") else 10, **options)
+Evaluate = Callable[..., ProFactReport]
+
+
+@pytest.fixture(scope="module")
+def evaluated(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Evaluate:
+    """A function from a case and a tokenizer to its report; each is computed once."""
+    folder, files = data_dir / "averitec", tmp_path_factory.mktemp("cases")
+    predictions_by_case, checks = cases(folder), read_fact_checks(folder, "dev")
+
+    @cache
+    def evaluate(case: str, tokenize: Callable[[str], list[str]] = word_tokens) -> ProFactReport:
+        predictions, file = predictions_by_case[case], files / f"{case}.json"
+        file.write_text(json.dumps(predictions), "utf-8")
+        claims = checks if len(predictions) > FEW else checks[:FEW]
+        return evaluate_predictions(file, claims, limit=5 if case.endswith("_five") else 10, tokenize=tokenize)
+
+    return evaluate
 
 
 def numbers(report: ProFactReport) -> dict[str, float | None]:
@@ -396,17 +406,17 @@ def close(scores: Mapping[str, float | None], expected: Mapping[str, float]) -> 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_official_numbers(case: str, data_dir: Path, tmp_path: Path) -> None:
-    close(numbers(evaluated(case, data_dir, tmp_path, tokenize=punkt_tokens)), GOLDEN["cases"][case])
+def test_the_official_numbers(case: str, evaluated: Evaluate) -> None:
+    close(numbers(evaluated(case, punkt_tokens)), GOLDEN["cases"][case])
 
 
-def test_with_the_rule_instead_of_punkt_the_scores_are_nearly_the_same(data_dir: Path, tmp_path: Path) -> None:
-    result, expected = numbers(evaluated("hero_8b", data_dir, tmp_path)), GOLDEN["cases"]["hero_8b"]
+def test_with_the_rule_instead_of_punkt_the_scores_are_nearly_the_same(evaluated: Evaluate) -> None:
+    result, expected = numbers(evaluated("hero_8b")), GOLDEN["cases"]["hero_8b"]
     for name in expected:
         assert result[name] == pytest.approx(expected[name], abs=1e-5 if name in ("question", "qa") else 1e-9), name
 
 
-def test_with_nltk_and_its_model_the_scores_are_the_official_ones(data_dir: Path, tmp_path: Path) -> None:
+def test_with_nltk_and_its_model_the_scores_are_the_official_ones(evaluated: Evaluate) -> None:
     nltk = pytest.importorskip("nltk", reason="needs NLTK: pip install 'factgym[nltk]'")
     if not nltk.__version__.startswith("3.10."):
         pytest.skip("the golden numbers are of NLTK 3.10, which cuts words otherwise than earlier versions")
@@ -414,15 +424,15 @@ def test_with_nltk_and_its_model_the_scores_are_the_official_ones(data_dir: Path
         tokenize = nltk_tokens()
     except (ConfigError, MissingExtraError):
         pytest.skip("needs NLTK's model of sentences: python -m nltk.downloader punkt_tab")
-    close(numbers(evaluated("hero_8b", data_dir, tmp_path, tokenize=tokenize)), GOLDEN["cases"]["hero_8b"])
+    close(numbers(evaluated("hero_8b", tokenize)), GOLDEN["cases"]["hero_8b"])
 
 
-def test_hero_has_the_accuracy_that_its_authors_publish(data_dir: Path, tmp_path: Path) -> None:
-    report = evaluated("hero_8b", data_dir, tmp_path)
+def test_hero_has_the_accuracy_that_its_authors_publish(evaluated: Evaluate) -> None:
+    report = evaluated("hero_8b")
     assert report.accuracy.value == 0.702
     assert [report.labels[label].gold for label in LABELS] == [122, 305, 35, 38]
 
 
-def test_cut_to_five_questions_hero_has_the_papers_qa_score(data_dir: Path, tmp_path: Path) -> None:
-    result = numbers(evaluated("hero_8b_five", data_dir, tmp_path, tokenize=punkt_tokens))
+def test_cut_to_five_questions_hero_has_the_papers_qa_score(evaluated: Evaluate) -> None:
+    result = numbers(evaluated("hero_8b_five", punkt_tokens))
     assert [round(100 * (result[name] or 0), 2) for name in ("question", "qa")] == [44.33, 30.54]

@@ -146,7 +146,7 @@ def test_outside_is_cut_and_nothing_is_nothing() -> None:
     assert len(empty.bins) == 10
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     for item in (math.nan, math.inf):
         with pytest.raises(ValueError, match="of item 1"):
             reliability([0.5, item], [True, True])

@@ -153,7 +153,7 @@ def test_nothing_is_played_before_every_agent_is_known(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_of_ones_own(tmp_path):
+def test_a_users_own_file(tmp_path):
     claims_file(tmp_path / "data", "fever", 20)
     result = data_sets(tmp_path / "data", ["fever"])
     more = {"only": ("fever",), "data": tmp_path / "data", "n": None}
@@ -198,8 +198,10 @@ GOLDEN = {
 
 @pytest.mark.parametrize(("name", "agent"), GOLDEN)
 def test_golden_numbers_on_real_data(data_dir, tmp_path, name, agent):
-    outcome = run(tmp_path, agent, "oracle", n=None, only=(name,), data=data_dir)
-    result, oracle = (result.report for result in outcome.results.results)
+    result, oracle = (
+        run(tmp_path / script, script, n=n, only=(name,), data=data_dir).results.results[0].report
+        for script, n in ((agent, None), ("oracle", 100))
+    )
     f1, accuracy = GOLDEN[name, agent]
     assert result.scores["macro_f1"].value == pytest.approx(f1)
     assert result.scores["accuracy"].value == pytest.approx(accuracy)

@@ -73,7 +73,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_every_number_stands_in_its_section_of_the_paper(paper, name):
+def test_every_number_is_in_its_section_of_the_paper(paper, name):
     start, end = SECTIONS[name]
     at = paper.index(start)
     # Digits that the conversion splits by braces, commas or signs are joined before they are looked for.
@@ -95,7 +95,7 @@ def test_the_facts_are_the_keys_that_are_read():
     assert {*SECTIONS, "table13", "table19", "table20"} == set(tomllib.loads(text))
 
 
-def test_tables_say_what_kind_they_are(tables):
+def test_tables_name_their_kind(tables):
     assert {kind for _, kind in tables} == set(KINDS)
     for (_, kind), table in tables.items():
         if kind in ("simulated", "theirs"):
@@ -103,12 +103,12 @@ def test_tables_say_what_kind_they_are(tables):
         assert table.to_dict()["rows"]
 
 
-def test_the_landscape_is_theirs(tables):
+def test_the_landscape_agrees_with_the_paper(tables):
     table = tables["Table 1", "computed"]
     assert [item.agrees for item in table.rows] == [True] * 4
 
 
-def test_the_range_says_where_the_formula_ends(tables):
+def test_the_range_ends_at_the_limits_of_the_formula(tables):
     table = tables["Table 14", "computed"]
     assert row(table, "everything perfect").cells[1:] == ("1.00", "1.00", "1.15", "1.28")
     assert row(table, "everything perfect").agrees is False
@@ -148,7 +148,7 @@ def test_figure_6_by_equation_2(tables):
     assert row(tables["Figure 6", "computed"], "process").cells[1:3] == ("-1.36", "+1.52")
 
 
-def test_every_alias_and_category_is_read_as_theirs(tables):
+def test_every_alias_and_category_is_read_as_in_the_paper(tables):
     assert len(tables["Table 13", "computed"].rows) == 10
     assert all(item.agrees for item in tables["Table 13", "computed"].rows)
     assert [item.cells[1] for item in tables["Table 20", "computed"].rows] == [

@@ -260,7 +260,7 @@ def test_exchanging_the_runs_changes_the_sign_alone(two):
         ({"version": 2, "k": 9}, "version 1 against 2; k 1 against 9"),
     ],
 )
-def test_runs_of_other_tasks_are_refused_and_the_difference_is_said(tmp_path, changes, expected_text):
+def test_runs_of_other_tasks_are_refused_with_the_difference(tmp_path, changes, expected_text):
     made = [episode(name) for name in "abc"]
     runs = [write_run(tmp_path / "a", made), write_run(tmp_path / "b", made, **changes)]
     with pytest.raises(ConfigError) as error:
@@ -284,7 +284,7 @@ def test_manifests_that_lie_are_found_out(tmp_path):
         compare(runs[0], strange)
 
 
-def test_what_only_one_run_has_is_left_out_and_said(tmp_path):
+def test_episodes_of_a_single_run_are_left_out_with_a_note(tmp_path):
     made = [episode(name, verdict=NEGATIVE if name < "c" else POSITIVE) for name in "abcdef"]
     failed = [episode("a", error={"cause": "server", "message": "gone"}), *made[1:]]
     result = compare(write_run(tmp_path / "a", made), write_run(tmp_path / "b", failed, prompts={"system": "q"}))

@@ -62,6 +62,6 @@ def test_numbers_of_tokens(text, tokens):
 
 
 @pytest.mark.parametrize("text", ["", "M", "0", "-5M", "5 M", "1e6"])
-def test_what_is_no_number_of_tokens(text):
+def test_invalid_numbers_of_tokens(text):
     with pytest.raises(ConfigError):
         parse_tokens(text)

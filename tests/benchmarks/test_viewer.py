@@ -244,7 +244,7 @@ def test_any_json_in_a_record_is_shown_not_refused(
         json.dumps([row_of(episode), detail_of(episode)])
 
 
-def test_a_row_says_what_happened() -> None:
+def test_the_state_of_a_row() -> None:
     def state(**more: Any) -> Any:
         return dict(zip(COLUMNS, row_of({**fake_runs.episode(1), **more}), strict=True))["state"]
 
@@ -264,7 +264,7 @@ def _row(episode: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(COLUMNS, row_of(episode), strict=True))
 
 
-def test_a_row_says_what_it_took_and_what_ended_it() -> None:
+def test_a_row_has_its_usage_and_its_cause_of_failure() -> None:
     episode = fake_runs.episode(1, sample=3)
     usage = episode["usage"]
     row = _row(episode)
@@ -294,7 +294,7 @@ def test_the_reply_as_it_came_is_shown_where_it_differs(raw: Any, message: dict[
     assert made_of(message, {"completion": {"raw": raw}}).get("received", "") == received
 
 
-def test_how_a_reply_came_about_holds_what_is_known() -> None:
+def test_how_a_reply_came_about_leaves_out_missing_values() -> None:
     completion = {
         "model": "m",
         "finish_reason": "length",
@@ -315,7 +315,7 @@ def test_how_a_reply_came_about_holds_what_is_known() -> None:
     assert made_of({"content": "x"}, {"completion": None, "sent": None}) == {}
 
 
-def test_the_overview_says_what_the_run_took_and_shows_its_groups(tmp_path: Path) -> None:
+def test_the_overview_has_the_usage_and_the_groups(tmp_path: Path) -> None:
     prices = PriceTable("USD", {"Qwen/Qwen3-8B": Price(0.1, 0.4)})
     run = fake_runs.write_run(tmp_path, [episode for i in range(20) for episode in fake_runs.group(i, 4)])
     output = " ".join(" ".join(_Page(write_page(run, prices=prices).read_text()).text).split())
@@ -407,7 +407,7 @@ def test_an_unreadable_message_is_shown_whole() -> None:
     assert (step["text"], step["error"]) == (content, "invalid_json")
 
 
-def test_a_torn_run_says_so_on_the_page(tmp_path: Path) -> None:
+def test_a_truncated_run_has_a_note_on_the_page(tmp_path: Path) -> None:
     run = fake_runs.write_run(tmp_path, [fake_runs.episode(i) for i in range(3)])
     path = run / "episodes.jsonl"
     path.write_bytes(path.read_bytes()[:-50])
@@ -581,7 +581,7 @@ def test_the_rows_of_a_data_set_are_shown_in_their_passages(tmp_path: Path) -> N
     assert write_page(tmp_path / "set" / "triples.jsonl", tmp_path / "other.html").read_text("ascii") == page
 
 
-def test_a_row_without_its_passage_says_so(tmp_path: Path) -> None:
+def test_a_row_without_its_passage_has_a_note(tmp_path: Path) -> None:
     rows = read_dataset(_data_set(tmp_path / "set", documents=False))
     assert any("1 span of 1 cannot be shown in place" in note for note in rows.notes)
     assert "cannot be shown in place" in write_page(tmp_path / "set").read_text("ascii")

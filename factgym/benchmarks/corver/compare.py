@@ -217,7 +217,7 @@ class Decomposition:
 
 
 def decompose(raw: CorverReport, trained: CorverReport) -> tuple[Decomposition, ...]:
-    """One row for each benchmark that both answer. Raises ConfigError as `compare` does.
+    """Return a row for each benchmark that both answer. Raises ConfigError as `compare` does.
 
     The intervals are Wilson's over answers; where questions were sampled several times they are too narrow.
     """

@@ -67,13 +67,13 @@ def own_name(name: str, detail: str = "") -> str:
 
 
 def _other_benchmarks(reports: Reports) -> list[str]:
-    """Benchmarks that were played and are none of the paper's."""
+    """Return the benchmarks that were played and are none of the paper's."""
     printed = facts("benchmarks")["columns"]
     return list(dict.fromkeys(name for report in reports for name in report.scores if name not in printed))
 
 
 def _benchmark_titles(reports: Reports) -> list[str]:
-    """The heads of the benchmarks' columns, † where the questions played are not as many as the paper's."""
+    """Return the heads of the benchmarks' columns, † where the questions played are not as many as the paper's."""
     printed = facts("benchmarks")
     heads = []
     for name, title, questions in zip(printed["columns"], printed["titles"], printed["questions"], strict=True):
@@ -88,7 +88,7 @@ def _cells(report: CorverReport, reports: Reports, value: Callable[[BenchmarkSco
 
 
 def _score_rows(reports: Reports, value: Callable[[BenchmarkScores], Estimate], average: str) -> Iterator[Row]:
-    """Ours by benchmark; the average stands only beside all of the paper's benchmarks."""
+    """Yield our rows by benchmark; an average only where all of the paper's benchmarks were played."""
     for report in reports:
         complete = set(facts("benchmarks")["columns"]) <= set(report.scores)
         mean = hundred(report.average[average]) if complete else ABSENT

@@ -510,6 +510,6 @@ def score(benchmark: str, rows: Sequence[Answer]) -> BenchmarkScores:
 
 
 def run_key(run: Run) -> tuple[Any, str]:
-    """Return what identifies the agent of a run, and its benchmark."""
+    """Return the identity of a run's agent, and the run's benchmark."""
     label = label_of(run)
     return (label.agent, label.variant, label.env), f"{label.source} {label.split}"

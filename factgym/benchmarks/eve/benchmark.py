@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from factgym.agents.judges import Judge
-from factgym.benchmarks.answers import distinct_names, manifest_text
+from factgym.benchmarks.answers import distinct_names, exclusion_notes, manifest_text
 from factgym.benchmarks.benchmark import Benchmark, DataSet, Evaluation, Outcome, QuestionSets, Request
 from factgym.benchmarks.eve.report import ENV, EveReport, evaluate_runs, named_judge, question_source
 from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval
@@ -135,10 +135,7 @@ def evaluate(evaluation: Evaluation) -> Outcome:
             "--set corpus=FILE."
         )
     notes += evaluation.notes("", {("oracle", "exploiter"): _ORACLE_NOTE})
-    by_name = []
-    for report in reports:
-        excluded = [f"{count(report.errors, 'infrastructure error')} left out of all scores."] if report.errors else []
-        by_name.append((report.name, [*excluded, *report.notes]))
+    by_name = ((report.name, [*exclusion_notes(report.errors), *report.notes]) for report in reports)
     notes += notes_by_name(by_name, len(reports))
     return Outcome(
         results=EveResults(tuple(reports), tables),

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import field_validator
 
-from factgym.benchmarks.answers import distinct_names
+from factgym.benchmarks.answers import distinct_names, exclusion_notes
 from factgym.benchmarks.benchmark import (
     AgentResult,
     Benchmark,
@@ -199,13 +199,7 @@ def _sections(results: Sequence[AgentResult[ProFactReport]], title: str, *, deta
 
 
 def _report_notes(report: ProFactReport) -> list[str]:
-    """The report's notes, and the episodes that were left out of its scores."""
-    excluded = []
-    if report.errors:
-        excluded.append(f"{count(report.errors, 'infrastructure error')} left out of all scores.")
-    if report.unscored:
-        excluded.append(f"{count(report.unscored, 'episode')} not scored.")
-    return [*excluded, *report.notes]
+    return [*exclusion_notes(report.errors, report.unscored), *report.notes]
 
 
 def _details(result: AgentResult[ProFactReport], *, folded: bool) -> Section:

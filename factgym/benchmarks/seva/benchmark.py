@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from factgym.benchmarks.answers import exclusion_notes
 from factgym.benchmarks.benchmark import (
     AgentResult,
     Benchmark,
@@ -201,11 +202,7 @@ def _details(result: AgentResult[SevaReport], *, detailed: bool) -> Section:
     report = result.report
     heading = f"{report.env}, agent {report.agent}: {count(report.n, 'episode')} of {count(report.tasks, 'claim')}"
     parts: list[Part] = [Note(heading, fine=True)]
-    if report.errors:
-        parts.append(Note(f"{count(report.errors, 'infrastructure error')} left out of all scores."))
-    if report.unscored:
-        parts.append(Note(f"{count(report.unscored, 'episode')} not scored."))
-    parts += [Note(note) for note in report.notes]
+    parts += [Note(note) for note in (*exclusion_notes(report.errors, report.unscored), *report.notes)]
     scores = {SCORES[name]: score for name, score in report.scores.items()}
     structure = {STRUCTURE[name]: score for name, score in report.structure.items()}
     parts += [

@@ -1,4 +1,4 @@
-"""How a claim is written beside its source: does a verifier mistake another wording for another meaning?
+"""Wording of a claim beside its source, to audit whether a verifier mistakes another wording for another meaning.
 
 A verifier that rejects whatever it cannot find word for word punishes those who paraphrase (SEVA, section 4.2 and its
 ethics statement ask for such an audit). Five dimensions, each with a few groups, from the text alone: English word
@@ -81,9 +81,9 @@ def style_of(claim: str, source: str) -> Style:
     )
 
 
-def _is_passive(words: list[str], at: int) -> bool:
-    """Whether a participle follows the form of "be" at `at`, with at most two adverbs between."""
-    for word in words[at + 1 : at + 4]:
+def _is_passive(words: list[str], index: int) -> bool:
+    """Return whether a participle follows the form of "be" at `index`, with at most two adverbs between."""
+    for word in words[index + 1 : index + 4]:
         if word in _IRREGULAR or (word.endswith("ed") and len(word) > 3 and word not in _NO_PARTICIPLES):
             return True
         if word not in _BETWEEN and not word.endswith("ly") and word not in _BE:
@@ -91,22 +91,12 @@ def _is_passive(words: list[str], at: int) -> bool:
     return False
 
 
-def _copying(style: Style) -> str:
-    if style.copied >= COPY:
-        return "copy"
-    return "paraphrase" if style.copied < PARAPHRASE else "mixed"
-
-
-def _length(style: Style) -> str:
-    if style.words <= SHORT:
-        return "short"
-    return "long" if style.words >= LONG else "medium"
-
-
 STYLES: Mapping[str, Callable[[Style], str]] = MappingProxyType(
     {
-        "copying": _copying,
-        "length": _length,
+        "copying": lambda style: (
+            "copy" if style.copied >= COPY else "paraphrase" if style.copied < PARAPHRASE else "mixed"
+        ),
+        "length": lambda style: "short" if style.words <= SHORT else "long" if style.words >= LONG else "medium",
         "hedging": lambda style: "hedged" if style.hedged else "plain",
         "numbers": lambda style: "numbers" if style.numbers else "no numbers",
         "voice": lambda style: "passive" if style.passive else "active",
