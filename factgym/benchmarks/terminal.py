@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderableType
     from rich.measure import Measurement
     from rich.segment import Segment
-    from rich.table import Table as RichTable
 
 NOTE_CHARS = 600
 
@@ -44,48 +43,28 @@ class Meter:
         return Measurement(self.width, self.width)
 
 
-def plain_table(title: str) -> RichTable:
-    """Return a table without frames, its title to the left; rows keep together at eighty columns."""
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    return RichTable(
-        title=Text(title, style="bold") if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        header_style="dim",
-        show_edge=False,
-    )
-
-
-def number_columns(table: RichTable, *names: str) -> None:
-    """Add right-aligned columns that never wrap."""
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-
-
-def add(table: RichTable, *cells: RenderableType, end_section: bool = False) -> None:
-    """Add a row whose strings are plain text, never console markup."""
-    from rich.text import Text
-
-    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells), end_section=end_section)
-
-
 def render_table(table: Table) -> Group:
     """Return one table with its notes; ✓ where our number is the paper's to the digits printed, ✗ where it is not."""
+    from rich import box
     from rich.console import Group
     from rich.padding import Padding
+    from rich.table import Table as RichTable
     from rich.text import Text
 
     parts: list[RenderableType] = []
     if table.kind is not None:
         heading = Text.assemble((f"\n{table.source}", "bold"), f"  {table.title}", (f"\n{KINDS[table.kind]}", "dim"))
         parts.append(heading)
-    grid = plain_table("" if table.kind is not None or not table.title else f"\n{table.title}")
-    grid.show_header = table.header
+    grid = RichTable(
+        title=Text(f"\n{table.title}", style="bold") if table.kind is None and table.title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        header_style="dim",
+        show_edge=False,
+        show_header=table.header,
+    )
     indices = [i for i, column in enumerate(table.columns) if not column.page_only]
     for i in indices:
         column = table.columns[i]
@@ -109,7 +88,7 @@ def render_table(table: Table) -> Group:
                 cells.append(Text(_padded(cell.text, limit), cell.style))
             else:
                 cells.append(Text(_padded(cell, limit)))
-        add(grid, *cells, *([marks[row.agrees]] if table.marked else []), end_section=row.ends_group)
+        grid.add_row(*cells, *([marks[row.agrees]] if table.marked else []), end_section=row.ends_group)
     notes = [Padding(Text(printable(note, NOTE_CHARS), "dim"), (0, 0, 0, 2)) for note in table.notes]
     return Group(*parts, grid, *notes)
 
