@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import recorded_runs
+from recorded_runs import recorded
 
 Json = dict[str, Any]
 LABELS = ("good", "bad", "na")
@@ -57,63 +59,10 @@ def episode(
     return recorded("corver-qa", task, sample, total, components, metrics, view, error)
 
 
-def recorded(
-    env: str, task: str, sample: int, total: float, components: Json, metrics: Json, view: Json, error: Json | None
-) -> Json:
-    """The record of one episode that was scored, or ended by a fault."""
-    reward = {
-        "total": total,
-        "status": "scored",
-        "components": components,
-        "weights": {},
-        "gates": {},
-        "spans": [],
-        "metrics": metrics,
-        "error": None,
-    }
-    return {
-        "schema": 1,
-        "env": env,
-        "version": 1,
-        "task": task,
-        "index": int(task.rpartition("-")[2]),
-        "sample": sample,
-        "attempt": 1,
-        "agent": "made-up",
-        "messages": [],
-        "turns": [],
-        "reward": None if error else reward,
-        "stop": "error" if error else "submitted",
-        "error": error,
-        "task_view": view,
-    }
-
-
-def manifest(**changes: Any) -> Json:
-    config = {"source": "popqa", "split": "test", "reward": "reference", "prompt": "eval", "counter": "wiki.cooc"}
-    result: Json = {
-        "env": "corver-qa",
-        "version": 1,
-        "agent": "made-up",
-        "n": 3,
-        "k": 1,
-        "seed": 0,
-        "config": {**config, **changes.pop("config", {})},
-        "factgym": "0.1.0",
-        "fingerprints": {"tasks": "abc"},
-        "prompts": {"eval": "p"},
-    }
-    return result | changes
-
-
-def write_run(folder: Path, episodes: Sequence[Json], **changes: Any) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(item) + "\n" for item in episodes)
-    (folder / "episodes.jsonl").write_text(lines, "utf-8")
-    tasks = {item["task"] for item in episodes}
-    values = {"n": len(tasks), "k": max(1, len(episodes) // max(1, len(tasks)))}
-    (folder / "manifest.json").write_text(json.dumps(manifest(**(values | changes))), "utf-8")
-    return folder
+def write_run(folder: Path, episodes: Sequence[Json], *, config: Json | None = None, **changes: Any) -> Path:
+    base = {"source": "popqa", "split": "test", "reward": "reference", "prompt": "eval", "counter": "wiki.cooc"}
+    members = {"env": "corver-qa", "prompts": {"eval": "p"}, "config": {**base, **(config or {})}}
+    return recorded_runs.write_run(folder, episodes, **(members | changes))
 
 
 def random_episodes(n: int, seed: int, weights: tuple[float, float, float], *, benchmark: str = "popqa") -> list[Json]:

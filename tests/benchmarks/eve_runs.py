@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corver_runs import recorded
-from corver_runs import write_run as write_corver_run
+import recorded_runs
+from recorded_runs import recorded
 
 Json = dict[str, Any]
 
@@ -44,4 +44,4 @@ def episode(
 
 
 def write_run(folder: Path, episodes: Sequence[Json], *, source: str = "hotpotqa", agent: str = "made-up") -> Path:
-    return write_corver_run(folder, episodes, env="eve-solver", agent=agent, config={"source": source})
+    return recorded_runs.write_run(folder, episodes, "eve-solver", agent=agent, config={"source": source})

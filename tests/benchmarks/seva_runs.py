@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import recorded_runs
+from recorded_runs import recorded
 
 from factgym.rewards.seva.output import ERROR_TYPES, LABELS
 
@@ -47,56 +49,13 @@ def episode(
     }
     values = {"format": 1.0, "alignment": 0.9, "chain": 0.8, "label": float(gold == verdict), "diagnosis": 1.0}
     values |= {"calibration": 0.1, "calibration_proper": 0.1, "grounded_alignment": 0.7, "grounded_chain": 0.6}
-    reward = {
-        "total": 0.5,
-        "status": "scored",
-        "components": (dict.fromkeys(values, 0.0) if not parsed else values) | (components or {}),
-        "weights": {},
-        "gates": {},
-        "spans": [],
-        "metrics": metrics,
-        "error": None,
-    }
-    return {
-        "schema": 1,
-        "env": "seva",
-        "version": 1,
-        "task": task,
-        "index": 0,
-        "sample": sample,
-        "agent": "made-up",
-        "messages": [],
-        "turns": [],
-        "reward": None if error else reward,
-        "stop": "error" if error else "submitted",
-        "error": error,
-        "task_view": {"question": "?", "answer": claim, "passages": [{"id": "source", "title": "t", "text": source}]},
-    }
-
-
-def manifest(**changes: Any) -> Json:
-    result: Json = {
-        "env": "seva",
-        "version": 1,
-        "agent": "made-up",
-        "n": 3,
-        "k": 1,
-        "seed": 0,
-        "factgym": "0.1.0",
-        "fingerprints": {"tasks": "abc"},
-        "prompts": {"system": "p"},
-    }
-    return result | changes
+    scores = (dict.fromkeys(values, 0.0) if not parsed else values) | (components or {})
+    view = {"question": "?", "answer": claim, "passages": [{"id": "source", "title": "t", "text": source}]}
+    return recorded("seva", task, sample, 0.5, scores, metrics, view, error)
 
 
 def write_run(folder: Path, episodes: Sequence[Json], **changes: Any) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(item) + "\n" for item in episodes)
-    (folder / "episodes.jsonl").write_text(lines, "utf-8")
-    tasks = {item["task"] for item in episodes}
-    values = {"n": len(tasks), "k": max(1, len(episodes) // max(1, len(tasks)))}
-    (folder / "manifest.json").write_text(json.dumps(manifest(**(values | changes))), "utf-8")
-    return folder
+    return recorded_runs.write_run(folder, episodes, **({"env": "seva", "prompts": {"system": "p"}} | changes))
 
 
 def random_episodes(n: int, seed: int = 0, *, missing: float = 0.1, accuracy: float = 0.7) -> list[Json]:
