@@ -32,7 +32,7 @@ class _Replies:
     """In the place of the model's client: a server's answers, one by one."""
 
     def __init__(self) -> None:
-        self.left: Iterator[Any] = iter(())
+        self.remaining: Iterator[Any] = iter(())
 
     async def __aenter__(self) -> Self:
         return self
@@ -42,7 +42,7 @@ class _Replies:
 
     async def post(self, path: str, *, cast_to: Any, body: dict[str, Any]) -> Any:
         """The next answer."""
-        return next(self.left)
+        return next(self.remaining)
 
 
 class _State:
@@ -85,7 +85,7 @@ def verifiers(env_id: str) -> Integration:
             made[recorded.task] = FactTask(FactData(env=env_id, task=recorded.task, max_turns=0)), answers
         task, answers = made[recorded.task]
         trace: Any = _Trace()
-        replies.left = iter(answers)
+        replies.remaining = iter(answers)
         await task.setup(trace, nothing)
         await harness.launch(ctx, trace, nothing, "http://127.0.0.1/v1", "", {}, task.data)
         await task.finalize(trace, nothing)

@@ -83,17 +83,17 @@ def record(env: Env[Any], episodes: int) -> list[Recorded]:
     Raises ConfigError where it says texts: integrations are measured on calls, which all of them hand on.
     """
     agent = find_scripted_agent(env.env_spec.id, "oracle")
-    found = []
+    recorded = []
     for index in range(min(episodes, len(env.tasks))):
         env.reset(options={"task": index})
         policy = agent.start(env, 0)
-        said: list[Message] = []
+        messages: list[Message] = []
         while env.episode.stop is None:
             action = policy.act(env.policy_prompt(), env.available_tools())
-            said.extend(_calls(env, action))
+            messages.extend(_calls(env, action))
             env.step(action)
-        found.append(Recorded(env.tasks[index].id, tuple(said)))
-    return found
+        recorded.append(Recorded(env.tasks[index].id, tuple(messages)))
+    return recorded
 
 
 def _calls(env: Env[Any], action: Any) -> Iterator[Message]:
@@ -119,21 +119,21 @@ def called(name: str, arguments: Mapping[str, Any]) -> Message:
 def hermes(message: Message | Mapping[str, Any]) -> str:
     """A message's calls as models write them in Hermes' form."""
     return "\n".join(
-        f'<tool_call>\n{{"name": "{one["name"]}", "arguments": {one["arguments"]}}}\n</tool_call>'
-        for one in (call["function"] for call in message.get("tool_calls") or [])
+        f'<tool_call>\n{{"name": "{call["name"]}", "arguments": {call["arguments"]}}}\n</tool_call>'
+        for call in (call["function"] for call in message.get("tool_calls") or [])
     )
 
 
 def sequentially(play: Callable[[Recorded], float]) -> Play:
     """What plays many, from what plays one."""
-    return lambda recorded: [play(one) for one in recorded]
+    return lambda recorded: [play(episode) for episode in recorded]
 
 
 def awaited_sequentially(play: Callable[[Recorded], Awaitable[float]]) -> Play:
     """What plays many, from a coroutine function that plays one."""
 
     async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
-        return [await play(one) for one in recorded]
+        return [await play(episode) for episode in recorded]
 
     return all_of_them
 
@@ -156,8 +156,8 @@ def measure_integration(
     recorded = record(env, episodes)
     integration = open_integration(env_id)
     write = integration.written or (lambda message: message)
-    actions = {one.task: [write(message) for message in one.messages] for one in recorded}
-    alone_way = sequentially(lambda one: play_alone(env, one, actions[one.task]))
+    actions = {episode.task: [write(message) for message in episode.messages] for episode in recorded}
+    alone_way = sequentially(lambda episode: play_alone(env, episode, actions[episode.task]))
     ways = _Ways(
         name, [alone_way, integration.play, *([integration.by_hand] if integration.by_hand else [])], integration.ready
     )
@@ -185,7 +185,7 @@ def _report(
     """spent: seconds of an episode, alone, through the integration and by hand. framework: in the whole of it, 0 without."""
     alone, through, *by_hand = spent
     base = by_hand[0] if by_hand else alone
-    turns = sum(len(one.messages) for one in recorded) / len(recorded)
+    turns = sum(len(episode.messages) for episode in recorded) / len(recorded)
     parts = [f"the environment alone {_ms(alone)}"]
     if by_hand:
         parts.append(f"{integration.hand} {_ms(base)}")
@@ -229,16 +229,16 @@ async def _measured(ways: _Ways, recorded: Sequence[Recorded], repeats: int) -> 
     """
     few = [recorded[start : start + _FEW] for start in range(0, len(recorded), _FEW)]
     rounds = [[await _round(ways, some, repeat) for some in few] for repeat in range(repeats + 1)][1:]
-    alone = _medians([[spent[0] for spent in one] for one in rounds])
+    alone = _medians([[spent[0] for spent in times] for times in rounds])
     more = [
-        _medians([[spent[way] - spent[0] for spent in one] for one in rounds]) for way in range(1, len(ways.plays))
+        _medians([[spent[way] - spent[0] for spent in times] for times in rounds]) for way in range(1, len(ways.plays))
     ]
-    return [seconds / len(recorded) for seconds in (alone, *(alone + one for one in more))]
+    return [seconds / len(recorded) for seconds in (alone, *(alone + overhead for overhead in more))]
 
 
 def _medians(rounds: Sequence[Sequence[float]]) -> float:
     """The sum over the few of the medians over the rounds."""
-    return float(sum(statistics.median(one) for one in zip(*rounds, strict=True)))
+    return float(sum(statistics.median(times) for times in zip(*rounds, strict=True)))
 
 
 async def _round(ways: _Ways, some: Sequence[Recorded], repeat: int) -> list[float]:
@@ -250,9 +250,9 @@ async def _round(ways: _Ways, some: Sequence[Recorded], repeat: int) -> list[flo
     for way in order[::-1] if repeat // size % 2 else order:
         ways.ready(some)
         spent[way], paid[way] = await _timed(ways.plays[way], some)
-    for theirs in paid:
-        if theirs != paid[0]:
-            raise UnequalError(f"{ways.name} pays other rewards than reset and step do: {theirs[:3]} {paid[0][:3]}")
+    for rewards in paid:
+        if rewards != paid[0]:
+            raise UnequalError(f"{ways.name} pays other rewards than reset and step do: {rewards[:3]} {paid[0][:3]}")
     return spent
 
 

@@ -21,21 +21,21 @@ def integration(env_id: str) -> Integration:
     """The solver's episode and the scorer. Raises MissingExtraError where Inspect is not installed."""
     import factgym.integrations.inspect  # noqa: F401 - says what is missing
 
-    given = _Given(env_id)
+    samples = _Samples(env_id)
 
     def whole(recorded: Sequence[Recorded]) -> list[float]:
         """`inspect eval` itself, its log included."""
-        return _evaluated(env_id, {one.task: given.to(one)[1] for one in recorded})
+        return _evaluated(env_id, {episode.task: samples.to(episode)[1] for episode in recorded})
 
     return Integration(
-        awaited_sequentially(_through(given)),
-        by_hand=awaited_sequentially(_by_hand(given, env_id)),
-        ready=given.ready,
+        awaited_sequentially(_through(samples)),
+        by_hand=awaited_sequentially(_by_hand(samples, env_id)),
+        ready=samples.ready,
         run=whole,
     )
 
 
-class _Given:
+class _Samples:
     """What Inspect makes, whatever plays: a sample's messages and state, and the model's replies, parsed once for all."""
 
     def __init__(self, env_id: str) -> None:
@@ -56,7 +56,7 @@ class _Given:
 
     def ready(self, recorded: Sequence[Recorded]) -> None:
         """Make the state of a sample of its own for each, as Inspect does before it calls a solver."""
-        self._ready = {one.task: self._sample(one) for one in recorded}
+        self._ready = {episode.task: self._sample(episode) for episode in recorded}
 
     def sample(self, recorded: Recorded) -> tuple[Any, Any]:
         """The state of the sample, and the model."""
@@ -79,23 +79,26 @@ def _output(message: Message) -> Any:
     from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelOutput, ModelUsage
     from inspect_ai.tool import ToolCall
 
-    said = [call["function"] for call in message.get("tool_calls") or []]
-    calls = [ToolCall(id="call_0", function=one["name"], arguments=json.loads(one["arguments"])) for one in said]
-    own = ChatMessageAssistant(content=message["content"] or "", tool_calls=calls or None)
+    functions = [call["function"] for call in message.get("tool_calls") or []]
+    calls = [
+        ToolCall(id="call_0", function=function["name"], arguments=json.loads(function["arguments"]))
+        for function in functions
+    ]
+    reply = ChatMessageAssistant(content=message["content"] or "", tool_calls=calls or None)
     # Usage is said, else Inspect counts tokens with a tokenizer that it downloads.
     usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-    choice = ChatCompletionChoice(message=own, stop_reason="tool_calls")
+    choice = ChatCompletionChoice(message=reply, stop_reason="tool_calls")
     return ModelOutput(model="recorded", usage=usage, choices=[choice])
 
 
-def _through(given: _Given) -> Episode:
+def _through(samples: _Samples) -> Episode:
     from factgym.integrations.inspect import REWARD, ToolInfos, metric_names, play_sample, score_of
 
-    session, infos = given.session, ToolInfos()
+    session, infos = samples.session, ToolInfos()
     names = metric_names(session)
 
     async def episode(recorded: Recorded) -> float:
-        state, ask = given.sample(recorded)
+        state, ask = samples.sample(recorded)
         await play_sample(session, state, ask, infos)
         value: Any = score_of(state.store, names).value
         return float(value[REWARD])
@@ -103,7 +106,7 @@ def _through(given: _Given) -> Episode:
     return episode
 
 
-def _by_hand(given: _Given, env_id: str) -> Episode:
+def _by_hand(samples: _Samples, env_id: str) -> Episode:
     """The least of a solver and a scorer in Inspect's types that work: no line of the integration's.
 
     No settings, limits or faults, no stages, texts, several calls or malformed ones; nothing in the log but the score.
@@ -117,16 +120,16 @@ def _by_hand(given: _Given, env_id: str) -> Episode:
     tools = [tool_info(schema) for schema in env.all_tools()]
 
     async def episode(recorded: Recorded) -> float:
-        state, ask = given.sample(recorded)
+        state, ask = samples.sample(recorded)
         env.reset(options={"task": recorded.task})
         while env.episode.stop is None:
             state.output = await ask(state.messages, tools)
-            said = state.output.message
-            state.messages.append(said)
-            (call,) = said.tool_calls
+            reply = state.output.message
+            state.messages.append(reply)
+            (call,) = reply.tool_calls
             function = {"name": call.function, "arguments": json.dumps(call.arguments)}
             calls = [{"id": call.id, "type": "function", "function": function}]
-            _, _, _, _, info = env.step({"role": "assistant", "content": said.text, "tool_calls": calls})
+            _, _, _, _, info = env.step({"role": "assistant", "content": reply.text, "tool_calls": calls})
             text = info["messages"][0]["content"]
             state.messages.append(ChatMessageTool(content=text, tool_call_id=call.id, function=call.function))
         state.completed = True
@@ -146,11 +149,11 @@ def _evaluated(env_id: str, outputs: Mapping[str, Sequence[Any]]) -> list[float]
 
     from factgym.integrations.inspect import REWARD, task_of
 
-    left = {task: iter(said) for task, said in outputs.items()}
+    remaining = {task: iter(replies) for task, replies in outputs.items()}
 
     def answer(*_: Any) -> Any:
         state: Any = sample_state()
-        return next(left[state.metadata["task"]])
+        return next(remaining[state.metadata["task"]])
 
     model = get_model("mockllm/model", custom_outputs=answer, memoize=False)
     with TemporaryDirectory() as folder:
@@ -159,4 +162,4 @@ def _evaluated(env_id: str, outputs: Mapping[str, Sequence[Any]]) -> list[float]
         )
         if log.status != "success" or log.samples is None:
             raise FactgymError(f"inspect eval failed: {log.error}")
-        return [float(one.scores["episode_reward"].value[REWARD]) for one in log.samples if one.scores]
+        return [float(sample.scores["episode_reward"].value[REWARD]) for sample in log.samples if sample.scores]

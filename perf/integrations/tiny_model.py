@@ -56,33 +56,35 @@ def tokenizer(texts: Sequence[str], template: str, vocabulary: int = _VOCABULARY
     )
     core.train_from_iterator(texts, trainer)
     core.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in _MARKS])
-    found: Any = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=END, pad_token=PAD, padding_side="left")
-    found.chat_template = template
-    return found
+    tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=END, pad_token=PAD, padding_side="left")
+    tokenizer.chat_template = template
+    return tokenizer
 
 
 def texts_of(env: Env[Any]) -> list[str]:
     """All that is said in the first episodes, as the oracle plays them."""
-    found = []
-    for one in record(env, _READ):
-        env.reset(options={"task": one.task})
-        for message in one.messages:
+    texts = []
+    for episode in record(env, _READ):
+        env.reset(options={"task": episode.task})
+        for message in episode.messages:
             env.step(message)
-        found += [message["content"] or "" for message in env.episode.messages]
-    return found
+        texts += [message["content"] or "" for message in env.episode.messages]
+    return texts
 
 
-def sampled(tokenizer: Any, one: Recorded) -> list[list[int]]:
+def sampled(tokenizer: Any, episode: Recorded) -> list[list[int]]:
     """The ids of an episode's messages, each with the token that ends it."""
-    return [tokenizer(f"{hermes(message)}{END}", add_special_tokens=False)["input_ids"] for message in one.messages]
+    return [
+        tokenizer(f"{hermes(message)}{END}", add_special_tokens=False)["input_ids"] for message in episode.messages
+    ]
 
 
-def model(known: Any, size: int = 16) -> Any:
+def model(tokenizer: Any, size: int = 16) -> Any:
     """A causal model of one layer with random weights, for the tokenizer."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
-        vocab_size=len(known),
+        vocab_size=len(tokenizer),
         hidden_size=size,
         intermediate_size=size,
         num_hidden_layers=1,
@@ -91,8 +93,8 @@ def model(known: Any, size: int = 16) -> Any:
         head_dim=8,
         max_position_embeddings=1_000_000,
         tie_word_embeddings=True,
-        eos_token_id=known.eos_token_id,
-        pad_token_id=known.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,
     )
     return Qwen3ForCausalLM(config)

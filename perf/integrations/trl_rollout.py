@@ -43,7 +43,7 @@ class _Batches:
         self.env_id, self.env = env_id, make(env_id)
         template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text("utf-8")
         self._tokenizer = tokenizer(texts_of(self.env), template)
-        self._known: dict[str, tuple[list[list[int]], dict[str, Any]]] = {}
+        self._rows: dict[str, tuple[list[list[int]], dict[str, Any]]] = {}
         self._made: dict[str, list[int]] = {}
         self._seen: set[tuple[Any, str]] = set()
         self._folder = tempfile.TemporaryDirectory()
@@ -77,28 +77,30 @@ class _Batches:
 
     def _played(self, trainer: Any, some: Sequence[Recorded], more: list[list[int]]) -> list[float]:
         """more: what is said after the end of an episode, for which TRL's own loop has no signal: an empty message."""
-        given = [self._known.get(one.task) or self._known.setdefault(one.task, self._row(one)) for one in some]
-        trainer.scripts = [ids + more for ids, _ in given]
+        prepared = [
+            self._rows.get(episode.task) or self._rows.setdefault(episode.task, self._row(episode)) for episode in some
+        ]
+        trainer.scripts = [ids + more for ids, _ in prepared]
         trainer.num_generations = len(some)
-        found = trainer._generate_and_score_completions([row for _, row in given])
-        for one, ids, kept in zip(some, found["completion_ids"], found["completion_mask"], strict=True):
-            if (trainer, one.task) not in self._seen:
-                self._seen.add((trainer, one.task))
-                self._compare(one.task, ids[kept.bool()].tolist())
+        batch = trainer._generate_and_score_completions([row for _, row in prepared])
+        for episode, ids, mask in zip(some, batch["completion_ids"], batch["completion_mask"], strict=True):
+            if (trainer, episode.task) not in self._seen:
+                self._seen.add((trainer, episode.task))
+                self._compare(episode.task, ids[mask.bool()].tolist())
         return [environment.get_reward() for environment in trainer.environments]
 
     def _compare(self, task: str, ids: list[int]) -> None:
         """Raises UnequalError where the two make other tokens; TRL's own loop appends the last answer, too."""
-        known = self._made.setdefault(task, ids)
-        length = min(len(known), len(ids))
-        if known[:length] != ids[:length]:
+        previous = self._made.setdefault(task, ids)
+        length = min(len(previous), len(ids))
+        if previous[:length] != ids[:length]:
             raise UnequalError(f"TRL's own loop and the integration's make other tokens of {task}")
 
-    def _row(self, one: Recorded) -> tuple[list[list[int]], dict[str, Any]]:
+    def _row(self, episode: Recorded) -> tuple[list[list[int]], dict[str, Any]]:
         from factgym.integrations.session import rows
 
-        (row,) = rows(self.env_id, limit=1, start=self.env.tasks.index_of(one.task))
-        return sampled(self._tokenizer, one), row
+        (row,) = rows(self.env_id, limit=1, start=self.env.tasks.index_of(episode.task))
+        return sampled(self._tokenizer, episode), row
 
 
 class _Scripted:
@@ -107,9 +109,9 @@ class _Scripted:
     scripts: list[list[list[int]]]
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        said = [script.pop(0) for script in self.scripts if script]
-        assert len(said) == len(prompt_ids), "as many as are asked for"
-        return said, None
+        token_ids = [script.pop(0) for script in self.scripts if script]
+        assert len(token_ids) == len(prompt_ids), "as many as are asked for"
+        return token_ids, None
 
 
 def _environment(env_id: str) -> type[Any]:

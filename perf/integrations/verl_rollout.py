@@ -32,21 +32,23 @@ def integration(env_id: str) -> Integration:
         rollouts = _Rollouts(env_id)
     env = rollouts.env
 
-    async def ours(one: Recorded) -> float:
-        output = await rollouts.run(one, rollouts.loop("factgym"))
+    async def through_integration(episode: Recorded) -> float:
+        output = await rollouts.run(episode, rollouts.loop("factgym"))
         return float(output.reward_score)
 
-    async def by_hand(one: Recorded) -> float:
-        env.reset(options={"task": one.task})
+    async def by_hand(episode: Recorded) -> float:
+        env.reset(options={"task": episode.task})
         loop = rollouts.loop("tool_agent", rollouts.tools)
         loop.tool_schemas = rollouts.schemas  # verl's type for schemas keeps less, and prompts would be shorter
         # Its loop has no signal for an episode's end: it stops before the last call, which then costs it no tokens.
-        loop.max_assistant_turns = len(one.messages)
-        await rollouts.run(one, loop)
-        return float(env.step(one.messages[-1])[1])
+        loop.max_assistant_turns = len(episode.messages)
+        await rollouts.run(episode, loop)
+        return float(env.step(episode.messages[-1])[1])
 
     return Integration(
-        awaited_sequentially(ours), by_hand=awaited_sequentially(by_hand), hand="verl's own loop with tools by hand"
+        awaited_sequentially(through_integration),
+        by_hand=awaited_sequentially(by_hand),
+        hand="verl's own loop with tools by hand",
     )
 
 
@@ -57,10 +59,12 @@ class _Client:
         from verl.workers.rollout.replica import TokenOutput
 
         self._output = TokenOutput
-        self.left: Any = iter(())
+        self.remaining: Any = iter(())
 
     async def generate(self, request_id: str, *, prompt_ids: list[int], **_: Any) -> Any:
-        return self._output(token_ids=next(self.left, []), extra_fields={"min_global_steps": 0, "max_global_steps": 0})
+        return self._output(
+            token_ids=next(self.remaining, []), extra_fields={"min_global_steps": 0, "max_global_steps": 0}
+        )
 
 
 class _Rollouts:
@@ -75,7 +79,7 @@ class _Rollouts:
         self.tools = ToolListWrap(_tools(self.env))
         self._client = _Client()
         self._tokenizer = tokenizer(texts_of(self.env), CHATML)
-        self._known: dict[str, tuple[list[list[int]], dict[str, Any]]] = {}
+        self._rows: dict[str, tuple[list[list[int]], dict[str, Any]]] = {}
         self._made: dict[str, list[int]] = {}
         config = _composed(env_id)
         self._given = {
@@ -95,26 +99,26 @@ class _Rollouts:
 
         return hydra.utils.instantiate(config=_agent_loop_registry[name], tools=tools, **self._given)
 
-    async def run(self, one: Recorded, loop: Any) -> Any:
+    async def run(self, episode: Recorded, loop: Any) -> Any:
         """What a loop makes of an episode. Raises UnequalError where the other loop made other tokens."""
-        sampled_ids, row = self._known.get(one.task) or self._known.setdefault(one.task, self._row(one))
-        self._client.left = iter(sampled_ids)
+        sampled_ids, row = self._rows.get(episode.task) or self._rows.setdefault(episode.task, self._row(episode))
+        self._client.remaining = iter(sampled_ids)
         output = await loop.run({"temperature": 1.0}, **row)
         if isinstance(output, list):
             raise ConfigError(
                 f"{self.env.env_spec.id} is several rows of verl's an episode, which its own loop cannot make: "
                 f"take --env {ENV}"
             )
-        if self._made.setdefault(one.task, output.response_ids) != output.response_ids:
-            raise UnequalError(f"verl's own loop and the integration's make other tokens of {one.task}")
+        if self._made.setdefault(episode.task, output.response_ids) != output.response_ids:
+            raise UnequalError(f"verl's own loop and the integration's make other tokens of {episode.task}")
         return output
 
-    def _row(self, one: Recorded) -> tuple[list[list[int]], dict[str, Any]]:
+    def _row(self, episode: Recorded) -> tuple[list[list[int]], dict[str, Any]]:
         from factgym.integrations.verl.rows import table
 
         env = self.env
-        (row,) = table(env.env_spec.id, limit=1, start=env.tasks.index_of(one.task)).to_pylist()
-        return sampled(self._tokenizer, one), {**row, "raw_prompt": row["prompt"]}
+        (row,) = table(env.env_spec.id, limit=1, start=env.tasks.index_of(episode.task)).to_pylist()
+        return sampled(self._tokenizer, episode), {**row, "raw_prompt": row["prompt"]}
 
 
 def _tools(env: Env[Any]) -> list[Any]:
