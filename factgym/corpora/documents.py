@@ -112,7 +112,17 @@ def scan_folder(
         if isinstance(text, Skipped):
             skipped.append(text)
             continue
-        new_drafts = [draft for draft in _drafts(name, text) if draft.blocks]
+        if name.lower().endswith(".jsonl"):
+            new_drafts = list(_jsonl_drafts(name, text))
+        else:
+            is_markdown = PurePosixPath(name).suffix.lower() in _MARKDOWN
+            title, blocks = read_markdown(text) if is_markdown else read_plain(text)
+            # A file name of several words is a better title than the first line of a plain text.
+            if not title or (not is_markdown and len(title_from_name(name).split()) > 2):
+                title = title_from_name(name)
+            title = title[:MAX_TITLE_CHARS]
+            new_drafts = [_Draft(title, title, tuple(_name_words(name)), tuple(blocks))]
+        new_drafts = [draft for draft in new_drafts if draft.blocks]
         drafts += new_drafts
         if not new_drafts:
             skipped.append(Skipped(name, "it holds no text"))
@@ -160,21 +170,6 @@ def _file_text(root: Path, name: str, max_bytes: int) -> str | Skipped:
         return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         return Skipped(name, f"not UTF-8 at byte {error.start}: convert it to UTF-8")
-
-
-def _drafts(name: str, text: str) -> Iterator[_Draft]:
-    suffix = PurePosixPath(name).suffix.lower()
-    if suffix == ".jsonl":
-        yield from _jsonl_drafts(name, text)
-        return
-    if suffix in _MARKDOWN:
-        title, blocks = read_markdown(text)
-    else:
-        title, blocks = read_plain(text)
-        # A file name of several words is a better title than the first line of a plain text.
-        title = "" if len(title_from_name(name).split()) > 2 else title
-    title = title[:MAX_TITLE_CHARS] or title_from_name(name)
-    yield _Draft(title, title, tuple(_name_words(name)), tuple(blocks))
 
 
 def _jsonl_drafts(name: str, text: str) -> Iterator[_Draft]:

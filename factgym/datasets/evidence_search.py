@@ -144,7 +144,12 @@ class EvidenceSearch(Immutable):
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over the store's fingerprint, scope, index and options; builds nothing."""
-        options = {key: _json_option(value) for key, value in self._options.items()}
+        # JSON scalars as they are, an encoder by its name, other objects by their type.
+        options: dict[str, Any] = {}
+        for key, value in self._options.items():
+            name = getattr(value, "name", None)
+            type_name = name if isinstance(name, str) else f"{type(value).__module__}.{type(value).__qualname__}"
+            options[key] = value if value is None or isinstance(value, bool | int | float | str) else type_name
         settings = {"scope": self._effective_scope, "index": self.index, **options}
         return index_fingerprint("averitec-search", settings, [self.store.fingerprint()])
 
@@ -185,14 +190,6 @@ class EvidenceSearch(Immutable):
         return self._build(EvidenceCorpus(passages))
 
 
-def _json_option(value: Any) -> Any:
-    """Return an option for a manifest: JSON scalars as they are, an encoder by its name, others by their type."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    name = getattr(value, "name", None)
-    return name if isinstance(name, str) else f"{type(value).__module__}.{type(value).__qualname__}"
-
-
 # Indexes on disk.
 
 
@@ -217,11 +214,12 @@ class CachedBm25(Bm25sIndex):
             self._engine = bm25s.BM25.load(str(folder), mmap=True, load_vocab=False)
             self._vocabulary = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
         elif self._engine is not None:
-            _write_folder(folder, self._write)
 
-    def _write(self, folder: Path) -> None:
-        self._engine.save(str(folder), show_progress=False)
-        (folder / _WORDS).write_text(json.dumps(self._vocabulary), encoding="utf-8")
+            def write(part: Path) -> None:
+                self._engine.save(str(part), show_progress=False)
+                (part / _WORDS).write_text(json.dumps(self._vocabulary), encoding="utf-8")
+
+            _write_folder(folder, write)
 
 
 def dense_index(corpus: EvidenceCorpus, cache_dir: Path | None, encoder: Any = None, **options: Any) -> Index:

@@ -117,8 +117,12 @@ def read_part(task: PartTask) -> PartResult:
         segments, documents = segments + 1, documents + finished["documents"]
         tokens += finished["tokens"]
     bad = BadRecords()
-    texts = itertools.islice(_texts(task, bad), documents, None)
-    for inverted in _inverted_segments(texts, task):
+    texts: Iterable[str] = task.texts
+    if task.source is not None:
+        read: Any = task.source.read
+        records = read(task.part, bad) if hasattr(task.source, "bad") else read(task.part)
+        texts = (text for _, text in records)
+    for inverted in _inverted_segments(itertools.islice(texts, documents, None), task):
         _write_segment(segment_path(task.folder, task.number, segments), inverted)
         segments, documents = segments + 1, documents + len(inverted.separators)
         tokens += inverted.length - len(inverted.separators)
@@ -126,14 +130,6 @@ def read_part(task: PartTask) -> PartResult:
     with atomic_write(result_path) as file:
         file.write(json.dumps(result._asdict()).encode())
     return result
-
-
-def _texts(task: PartTask, bad: BadRecords) -> Iterator[str]:
-    if task.source is None:
-        return iter(task.texts)
-    read: Any = task.source.read
-    documents = read(task.part, bad) if hasattr(task.source, "bad") else read(task.part)
-    return (text for _, text in documents)
 
 
 def _inverted_segments(texts: Iterator[str], task: PartTask) -> Iterator[InvertedDocuments]:

@@ -20,7 +20,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
@@ -260,15 +259,13 @@ class _LineNumbers:
     """Line numbers in the file, of lines numbered from 1 in a byte range; counts the lines before it when needed."""
 
     def __init__(self, file: Path, byte_range: ByteRange) -> None:
-        self._file, self._range = file, byte_range
-
-    @cached_property
-    def _before(self) -> int:
-        before = ByteRange(0, self._range.start, "")
-        return 0 if self._range.at_start else sum(1 for _ in read_lines(self._file, "", before, 1 << 62))
+        self._file, self._before = file, ByteRange(0, byte_range.start, "")
+        self._offset = 0 if byte_range.at_start else -1
 
     def absolute(self, number: int) -> int:
-        return self._before + number
+        if self._offset < 0:
+            self._offset = sum(1 for _ in read_lines(self._file, "", self._before, 1 << 62))
+        return self._offset + number
 
 
 def _default_id(name: str, byte_range: ByteRange, number: int) -> str:

@@ -129,23 +129,20 @@ class _Vocabulary:
         """Make room for the words of a document of this size."""
         count = int(self.used[0])
         while 2 * (count + (document_bytes + 1) // 2) > len(self.slots):
-            self._double_slots()
+            # Rehash into twice the slots by linear probing, all words with a free slot at a time.
+            size = 2 * len(self.slots)
+            self.hashes = np.concatenate([self.hashes, np.zeros_like(self.hashes)])
+            self.ends = np.concatenate([self.ends, np.zeros(len(self.ends) - 1, np.int64)])
+            self.slots = np.zeros(size, np.int64)
+            pending = np.arange(1, count + 1)
+            probes = (self.hashes[:count] >> np.uint64(20)).astype(np.int64) & (size - 1)
+            while len(pending):
+                free = self.slots[probes] == 0
+                self.slots[probes[free]] = pending[free]
+                collided = self.slots[probes] != pending
+                pending, probes = pending[collided], (probes[collided] + 1) & (size - 1)
         while int(self.ends[count]) + document_bytes > len(self.spelling):
             self.spelling = np.concatenate([self.spelling, np.zeros_like(self.spelling)])
-
-    def _double_slots(self) -> None:
-        """Rehash into twice the slots by linear probing, all words with a free slot at a time."""
-        count, size = int(self.used[0]), 2 * len(self.slots)
-        self.hashes = np.concatenate([self.hashes, np.zeros_like(self.hashes)])
-        self.ends = np.concatenate([self.ends, np.zeros(len(self.ends) - 1, np.int64)])
-        self.slots = np.zeros(size, np.int64)
-        pending = np.arange(1, count + 1)
-        probes = (self.hashes[:count] >> np.uint64(20)).astype(np.int64) & (size - 1)
-        while len(pending):
-            free = self.slots[probes] == 0
-            self.slots[probes[free]] = pending[free]
-            collided = self.slots[probes] != pending
-            pending, probes = pending[collided], (probes[collided] + 1) & (size - 1)
 
     def words(self) -> list[bytes]:
         """The words by id."""
