@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -42,22 +42,31 @@ def passage_terms(passage: Passage) -> list[str]:
 
 
 class _Bm25Base(Immutable):
-    """Parameters and fingerprint, which the two engines share because their scores are the same."""
+    """Parameters, search and fingerprint, which all engines share."""
 
     __slots__ = ("_corpus", "_ids", "b", "k1")
+    kind: ClassVar[str] = "bm25"
+    """In fingerprints: one for both engines whose scores are the same."""
 
     def __init__(self, passages: Iterable[Passage], k1: float, b: float) -> None:
         if k1 < 0 or not 0 <= b <= 1:
             raise ConfigError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}")
         self._corpus = Corpus.of(passages)
         self._ids = self._corpus.ids
-        self.k1 = k1
-        self.b = b
+        self.k1, self.b = k1, b
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return at most `k` hits per query, best first; see the module for the score and the order of ties."""
+        check_request(queries, k)
+        return [self._search(query_terms(query), k) for query in queries]
 
     def fingerprint(self) -> str:
-        """SHA-256 in hex; equal for both engines over the same corpus and parameters."""
+        """SHA-256 in hex over corpus, parameters and analyser."""
         settings = {"k1": self.k1, "b": self.b, "analyser": ANALYSER}
-        return index_fingerprint("bm25", settings, [self._corpus.fingerprint()])
+        return index_fingerprint(self.kind, settings, [self._corpus.fingerprint()])
+
+    def _search(self, words: list[str], k: int) -> list[Hit]:
+        raise NotImplementedError
 
 
 class SmallBM25(_Bm25Base):
@@ -81,11 +90,6 @@ class SmallBM25(_Bm25Base):
         self._lengths = lengths
         self._average = sum(lengths) / len(lengths) if lengths else 0.0
         self._weights: dict[str, list[tuple[int, float]]] = {}
-
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first; see the module for the score and the order of ties."""
-        check_request(queries, k)
-        return [self._search(query_terms(query), k) for query in queries]
 
     def idf(self, term: str) -> float:
         """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
@@ -139,11 +143,6 @@ class Bm25sIndex(_Bm25Base):
             self._engine = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy")
             self._engine.index((rows, vocabulary), create_empty_token=False, show_progress=False)
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first; see the module for the score and the order of ties."""
-        check_request(queries, k)
-        return [self._search(query_terms(query), k) for query in queries]
-
     def idf(self, term: str) -> float:
         """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
         column = self._vocabulary.get(term)
@@ -177,7 +176,7 @@ def _top(scores: NDArray[np.float64], k: int) -> list[int]:
     return [int(i) for i in candidates[order]]
 
 
-class RankBm25Index(Immutable):
+class RankBm25Index(_Bm25Base):
     """`rank_bm25.BM25Okapi` over the same terms, for comparison with published results that used it.
 
     Its idf is Robertson's with a floor, so scores and rankings differ from the other two engines, and a score may be
@@ -185,28 +184,17 @@ class RankBm25Index(Immutable):
     `MissingExtraError` without the extra "rank-bm25".
     """
 
-    __slots__ = ("_corpus", "_engine", "_ids", "b", "k1")
+    __slots__ = ("_engine",)
+    kind = "rank-bm25"
 
     def __init__(self, passages: Iterable[Passage], *, k1: float = K1, b: float = B) -> None:
+        super().__init__(passages, k1, b)
         try:
             from rank_bm25 import BM25Okapi
         except ImportError as error:
             raise MissingExtraError("index='rank-bm25'", "rank-bm25") from error
-        self._corpus = Corpus.of(passages)
-        self._ids = self._corpus.ids
-        self.k1, self.b = k1, b
         rows = [passage_terms(passage) for passage in self._corpus]
         self._engine: Any = BM25Okapi(rows, k1=k1, b=b) if any(rows) else None
-
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first, ties in corpus order."""
-        check_request(queries, k)
-        return [self._search(query_terms(query), k) for query in queries]
-
-    def fingerprint(self) -> str:
-        """SHA-256 in hex over corpus, parameters and analyser."""
-        settings = {"k1": self.k1, "b": self.b, "analyser": ANALYSER}
-        return index_fingerprint("rank-bm25", settings, [self._corpus.fingerprint()])
 
     def _search(self, words: list[str], k: int) -> list[Hit]:
         if self._engine is None:

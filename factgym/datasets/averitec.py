@@ -3,7 +3,7 @@
 The four labels are those of ProFact's "Task Definition". Texts of questions and answers are as in the file, white space
 included, since the official scores are computed on them. A claim's text and its label must be right, or the error names
 file and record; everything else may be missing or of a wrong type, is then left empty, and is counted: see `COUNTED`. The
-strategies of the fact-checkers and the cached copy of the claim itself are left out. No data is part of the package.
+strategies of the fact-checkers and the cached copy of the claim itself are left out. The data are CC BY-NC 4.0 and no part of the package.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
 from factgym.corpora.rows import Row, Values, read_rows
-from factgym.datasets.base import DataSet, Records, label_lookup
-
-AVERITEC = DataSet("averitec", "CC BY-NC 4.0", {split: (f"averitec/{split}.json",) for split in ("dev", "train")})
+from factgym.datasets.base import Records, label_lookup
 
 Label = Literal["Supported", "Refuted", "Not Enough Evidence", "Conflicting Evidence/Cherrypicking"]
 LABELS: tuple[Label, ...] = get_args(Label)
