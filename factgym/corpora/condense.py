@@ -1,9 +1,9 @@
 """Sentence-level condensation: of a passage, only the sentences that answer the query.
 
 Condensed retrieval after Baleen (Khattab et al., NeurIPS 2021), with term overlap in place of its trained
-sentence selector: sentences that share terms with the query are selected, best first, as long as they fit. Of a passage
-that matches by its title alone the first sentences are shown. A snippet helps to decide which passage to read; evidence is quoted
-from the passage, and a cut is always marked with `…`.
+sentence selector: sentences that share terms with the query are selected, best first, as long as they fit. Of a
+passage that matches by its title alone the first sentences are shown. A snippet helps to decide which passage to read;
+evidence is quoted from the passage, and a cut is always marked with `…`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Documents of a user's folder: Markdown, text and JSONL files, cut into passages of bounded length.
 
 Files are turned into blocks (`factgym.corpora.markdown`, `factgym.corpora.plain_text`); blocks become passages, cut
-between paragraphs, else between sentences, else between words. A passage keeps one paragraph, list item (`- …`, `1. …`) or table row per line. ClaimCheck
-quotes evidence by the sentence ("Building The Benchmark"), so a passage never cuts a sentence that fits in it.
+between paragraphs, else between sentences, else between words. A passage keeps one paragraph, list item (`- …`, `1. …`)
+or table row per line. ClaimCheck quotes evidence by the sentence ("Building The Benchmark"), so a passage never cuts a
+sentence that fits in it.
 
 Files that cannot be read are never dropped in silence: `scan_folder` reports them in `skipped`, and a broken JSONL line
 is an error that names the line, since a person means every record of such a file. Files are read in the sorted order of

@@ -3,7 +3,8 @@
 The four labels are those of ProFact's "Task Definition". Texts of questions and answers are as in the file, white space
 included, since the official scores are computed on them. A claim's text and its label must be right, or the error names
 file and record; everything else may be missing or of a wrong type, is then left empty, and is counted: see `COUNTED`. The
-strategies of the fact-checkers and the cached copy of the claim itself are left out. The data are CC BY-NC 4.0 and no part of the package.
+strategies of the fact-checkers and the cached copy of the claim itself are left out. The data are CC BY-NC 4.0 and no
+part of the package.
 """
 
 from __future__ import annotations

@@ -273,7 +273,7 @@ class ClauseIndex:
 
     def _occurrences(self, phrase: Phrase) -> Iterator[I64]:
         """Yield the positions of the first token where all tokens are adjacent: the rarest's, filtered by the others."""
-        # Intersection by the smallest list first: its positions, shifted to the phrase's start, are looked up in the others.
+        # Intersection from the smallest list: its positions, shifted to the phrase's start, are looked up in the others.
         lists = [self._store.postings(number) for number in phrase]
         rarest = min(range(len(lists)), key=lambda i: lists[i].frequency)
         yield np.empty(0, np.int64)

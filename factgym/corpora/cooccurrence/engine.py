@@ -1,7 +1,8 @@
 """Query engines: the counting rules in NumPy, and the choice, loading and parallel execution of the compiled kernels.
 
-The package's docstring defines the semantics. Both engines give the same counts. With numba on disk and its cache warm the kernels load in most of a second, without the
-cache in several. That happens in a thread while NumPy counts, so that the first query does not wait.
+The package's docstring defines the semantics. Both engines give the same counts. With numba on disk and its cache warm
+the kernels load in most of a second, without the cache in several. That happens in a thread while NumPy counts, so that
+the first query does not wait.
 """
 
 from __future__ import annotations
