@@ -93,6 +93,7 @@ def balanced_choice(values: Sequence[T], index: int, stream: str) -> T:
 
     stream: the seed of the shuffle; each block appends its number.
     """
+    # Permuted-block randomisation: every prefix is balanced up to a block, and no block's order can be predicted.
     block, position = divmod(index, len(values))
     order = list(values)
     random.Random(f"{stream} {block}").shuffle(order)

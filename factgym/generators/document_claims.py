@@ -384,6 +384,7 @@ class _ExampleBuilder:
         claims = [frozenset(terms(text)) for text in [*texts, *(draft.claim.text for draft in drafts)]]
         claim_terms = frozenset[str]().union(*claims)
         ranked = []
+        # Hard negatives by term overlap, from a sample, below the coverage from which one could carry a claim.
         for document, passage in self.rng.sample(self.index.passages, min(_SAMPLE, len(self.index.passages))):
             decoy = self.index.terms_of(document, passage)
             far = all(coverage(claim, decoy) < MAX_DECOY_COVERAGE for claim in claims)

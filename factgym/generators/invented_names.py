@@ -37,10 +37,8 @@ _EPITHETS = listed("Crimson Silent Winter Golden Hollow Distant Burning Quiet Si
 
 
 def stem(split: str, seed: int, index: int) -> str:
-    """Return a place-like stem ("Halden") by index into a fixed permutation; all stems occur before one repeats.
-
-    The permutation is a walk in steps of 599, which has no common factor with the number of stems.
-    """
+    """Return a place-like stem ("Halden") by index into a fixed permutation; all stems occur before one repeats."""
+    # A full cycle: the step 599 is a prime that does not divide the number of stems.
     shift = random.Random(f"names {seed}").randrange(_STEMS)
     position = (index * 599 + shift + _SPLIT_SHIFT.get(split, 5) * 211) % _STEMS
     return _STEM_ONSETS[position % len(_STEM_ONSETS)] + _STEM_CODAS[position // len(_STEM_ONSETS)]

@@ -156,6 +156,7 @@ class Chain:
     @property
     def is_sound(self) -> bool:
         """Whether every hop needs a document of its own, and no document before the last one holds the answer."""
+        # No entity is visited twice (a walk without a cycle), and no two facts are stated in the same document.
         hosts = [fact.host for fact in self.facts]
         subject, answer = self.facts[0].subject, self.facts[-1].object
         visited = {subject.name, *(fact.object for fact in self.facts)}

@@ -88,7 +88,7 @@ def presuppose(statement: Statement) -> Edit | NoEdit:
     if _is_event(statement):
         phrases += [(opening, True) for opening in table["past_openings"]]
         name = statement.subject
-        if name and statement.pool.kinds.of(name.text, statement.text, name.span) == "person":
+        if name and statement.pool.kind_of(name.text, statement.text, name.span) == "person":
             phrases += [(opening, True) for opening in table["person_openings"] * 2]
     return _add_phrase(statement, phrases, "presupposition")
 
@@ -140,7 +140,7 @@ def borrow_fact(statement: Statement) -> Edit | NoEdit:
     name = statement.subject
     if name is None or statement.verb is None or statement.verb.tense == "base":
         return NoEdit("no_site", "the claim does not begin with a name and its verb")
-    kind = statement.pool.kinds.of(name.text, statement.text, name.span)
+    kind = statement.pool.kind_of(name.text, statement.text, name.span)
     fitting = [fact for fact in statement.pool.facts if fact.suits(name.text, kind)]
     for fact in statement.rng.sample(fitting, min(_MAX_FACTS, len(fitting))):
         capitalised = re.findall(r"[A-Z]\w+", fact.phrase)

@@ -169,6 +169,7 @@ class _Change:
         self.original, self.text = original, text
         self.evidence = f"{source}\n{original}"
         self.old, self.new = _TOKEN.findall(original), _TOKEN.findall(text)
+        # Ratcliff and Obershelp's matching blocks over case-folded tokens; all that is between blocks is an edit.
         matcher = SequenceMatcher(None, [*map(_fold_token, self.old)], [*map(_fold_token, self.new)], autojunk=False)
         self.edits = [(self.old[a:b], self.new[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
         self.removed = [word for old, _ in self.edits for word in old if word[0].isalnum()]

@@ -302,10 +302,9 @@ def _leading_clause(pattern: re.Pattern[str], body: str) -> Clause | None:
 
 
 def _trailing_clause(pattern: re.Pattern[str], body: str) -> Clause | None:
-    """The clause that runs to the end of the sentence, where exactly one word can open it.
-
-    The pattern is searched again from inside each match, since a clause word may occur within a clause.
-    """
+    """The clause that runs to the end of the sentence, where exactly one word can open it."""
+    # Overlapping matches: each search starts inside the clause of the previous match. A second clause word anywhere
+    # leaves open where the clause begins, so the sentence is left alone.
     matches = []
     position = 0
     while (match := pattern.search(body, position)) is not None:

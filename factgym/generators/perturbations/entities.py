@@ -195,7 +195,7 @@ def _swappable_kind(statement: Statement, name: Name) -> str:
         return ""
     if _INSIDE_NAME.match(after) and not re.match(r"['’]s? [a-z]", after):
         return ""
-    kind = statement.pool.kinds.of(name.text, text, name.span)
+    kind = statement.pool.kind_of(name.text, text, name.span)
     if kind == "person" and small_before.endswith("the "):
         return ""
     if kind == "demonym" and (after.startswith(("-", " language")) or small_before.endswith(_NOT_ADJECTIVE)):

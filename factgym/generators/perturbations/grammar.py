@@ -207,6 +207,8 @@ def main_verb(text: str) -> Verb | None:
     An auxiliary decides at once. Without one, exactly one word of the main clause has to be a known verb form in a
     position where it cannot be a noun or participle.
     """
+    # First pass: an auxiliary of the main clause. Second pass: full verbs, where a past or third person form comes
+    # first and every later candidate is a bare form, which may be an infinitive or a noun.
     for match in _WORD.finditer(text):
         word = match[0].replace("’", "'").lower()
         if word in _AUXILIARIES and match.start() and not match[0][0].isupper() and _is_main(text, match.start()):

@@ -166,28 +166,6 @@ def _reads_as_person(text: str, name: Name) -> bool:
     return evidence is not None and _is_person_shape(name.text.split(" "))
 
 
-class Kinds:
-    """Kinds of names as the texts of a data set show them: "person", "org …", a gazetteer's kind, or ""."""
-
-    def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
-        """texts: pairs of a claim and its source."""
-        self._persons = {
-            name.text for claim, source in texts for name in find_names(claim, source) if _reads_as_person(claim, name)
-        }
-
-    def is_seen(self, name: str) -> bool:
-        """Whether a text of the data set uses the name as a person's."""
-        return bool(gender_of(name)) and name in self._persons
-
-    def of(self, name: str, text: str = "", span: Span | None = None) -> str:
-        """The kind of a name, by itself, by its context in `text`, and by the data set."""
-        kind = kind_alone(name)
-        if kind:
-            return kind
-        person = name in self._persons or (span is not None and _reads_as_person(text, Name(*span, name)))
-        return "person" if person and not _TITLED.match(name) else ""
-
-
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A verb phrase, in the singular, that a claim of the pool states of its subject. gender: shown by the phrase."""
@@ -210,9 +188,22 @@ class Pool:
         self.items: Sequence[AttributionClaim] = tuple(items)
 
     @cached_property
-    def kinds(self) -> Kinds:
-        """The kinds of the names of these claims."""
-        return Kinds((item.claim, item.source) for item in self.items)
+    def _persons(self) -> frozenset[str]:
+        """Names that a claim uses as a person's."""
+        return frozenset(
+            name.text
+            for item in self.items
+            for name in find_names(item.claim, item.source)
+            if _reads_as_person(item.claim, name)
+        )
+
+    def kind_of(self, name: str, text: str = "", span: Span | None = None) -> str:
+        """Return the kind of a name, by itself, by its context in `text`, and by the other claims; "" if uncertain."""
+        kind = kind_alone(name)
+        if kind:
+            return kind
+        person = name in self._persons or (span is not None and _reads_as_person(text, Name(*span, name)))
+        return "person" if person and not _TITLED.match(name) else ""
 
     @cached_property
     def names(self) -> Mapping[str, tuple[str, ...]]:
@@ -220,8 +211,8 @@ class Pool:
         by_kind: dict[str, set[str]] = {}
         for item in self.items:
             for name in find_names(item.claim, item.source):
-                kind = self.kinds.of(name.text)
-                certain = kind != "person" or self.kinds.is_seen(name.text)
+                kind = self.kind_of(name.text)
+                certain = kind != "person" or (gender_of(name.text) and name.text in self._persons)
                 if kind and certain and kind not in GAZETTEER and not _TREEBANK_TAGS.search(name.text):
                     by_kind.setdefault(kind, set()).add(name.text)
         return dict(GAZETTEER) | {kind: tuple(sorted(names)) for kind, names in by_kind.items()}
@@ -250,7 +241,7 @@ class Pool:
             return None
         if all(kind_alone(name) or name.split(" ")[0] in NO_ANCHOR for name in inside):
             return None
-        kind = self.kinds.of(subject, text, names[0].span)
+        kind = self.kind_of(subject, text, names[0].span)
         return Fact(subject, kind, gender_in(phrase), phrase) if kind else None
 
     def fingerprint(self) -> str:

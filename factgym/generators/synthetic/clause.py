@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import attrgetter, methodcaller
 
 from factgym.generators.base import word_table
 from factgym.generators.synthetic.facts import Concept, Fact, Phrase, Quantity, Term, is_everyone
@@ -144,9 +145,10 @@ class Clause:
         assert value is not None
         return self.voice.mark(slot, self.voice.word(value))
 
-    def modal(self, name: str, plural: bool) -> str:
-        """A modal of the style, agreeing in number."""
+    def modal(self, name: str) -> str:
+        """A modal of the style, agreeing in number with the party, a passive one with the object."""
         text = self.voice.habit(name)
+        plural = self.object_plural if name.endswith("_be") else self.plural
         for verb, singular in _AGREEMENT:
             text = text.replace(f"{{{verb}}}", verb if plural else singular)
         return self.voice.mark("modality", text)
@@ -265,51 +267,37 @@ def question_clause(fact: Fact, voice: Voice, subject: str) -> str:
     return draw_frame(options, lambda name: words[name] if name in words else clause.slot(name), voice.rng)
 
 
+_CONCEPTS = {
+    "party": "party", "a": "anchor", "authority": "authority", "freq": "frequency", "freq_front": "frequency",
+    "things": "thing", "event": "thing", "subject": "thing", "x": "exception",
+}  # fmt: skip
+_PARTS = ("before", "from_a", "after_a", "over")
+_MODALS = ("must", "must_be", "may", "may_be", "should", "must_not", "must_not_be", "need_not")
 _SLOTS: dict[str, Callable[[Clause], str]] = {
-    "party": lambda clause: clause.concept("party"),
-    "a": lambda clause: clause.concept("anchor"),
-    "authority": lambda clause: clause.concept("authority"),
-    "freq": lambda clause: clause.concept("frequency"),
-    "freq_front": lambda clause: clause.concept("frequency"),
-    "things": lambda clause: clause.concept("thing"),
-    "event": lambda clause: clause.concept("thing"),
-    "subject": lambda clause: clause.concept("thing"),
-    "x": lambda clause: clause.concept("exception"),
+    **{name: methodcaller("concept", slot) for name, slot in _CONCEPTS.items()},
+    **{name: methodcaller("part", name) for name in _PARTS},
+    **{name: methodcaller("modal", name) for name in _MODALS},
+    **{name: attrgetter(name) for name in ("within", "result", "value")},
     "q": lambda clause: clause.quantity(),
-    "within": lambda clause: clause.within,
-    "before": lambda clause: clause.part("before"),
-    "from_a": lambda clause: clause.part("from_a"),
-    "after_a": lambda clause: clause.part("after_a"),
-    "over": lambda clause: clause.part("over"),
-    "result": lambda clause: clause.result,
     "date": lambda clause: clause.voice.mark("date", clause.voice.date(clause.fact.date)) if clause.fact.date else "",
     "vp": lambda clause: clause.verb_phrase(clause.phrase.verb),
     "ger": lambda clause: clause.verb_phrase(gerund(clause.phrase.verb)),
     "vp_present": lambda clause: clause.verb_phrase(clause.finite_verb),
     "vp_third": lambda clause: clause.verb_phrase(third_person(clause.phrase.verb)),
-    "obj": lambda clause: clause.object,
+    "obj": attrgetter("object"),
     "pp": lambda clause: f"{participle(clause.phrase.verb)} {clause.tail}".strip(),
     "nominal": lambda clause: f"the {noun_of(clause.phrase.verb)} of {clause.object} {clause.tail}".strip(),
     "is_o": lambda clause: "are" if clause.object_plural else "is",
     "are": lambda clause: "are" if clause.plural else "is",
     "have": lambda clause: "have" if clause.plural else "has",
     "must_do": lambda clause: "has to",
-    "must": lambda clause: clause.modal("must", clause.plural),
-    "must_be": lambda clause: clause.modal("must_be", clause.object_plural),
-    "may": lambda clause: clause.modal("may", clause.plural),
-    "may_be": lambda clause: clause.modal("may_be", clause.object_plural),
-    "should": lambda clause: clause.modal("should", clause.plural),
-    "must_not": lambda clause: clause.modal("must_not", clause.plural),
-    "must_not_be": lambda clause: clause.modal("must_not_be", clause.object_plural),
-    "need_not": lambda clause: clause.modal("need_not", clause.plural),
-    "do": lambda clause: clause.phrase.verb,
+    "do": attrgetter("phrase.verb"),
     "doing": lambda clause: gerund(clause.phrase.verb),
-    "do_present": lambda clause: clause.finite_verb,
-    "for": lambda clause: clause.phrase.tail,
-    "per": lambda clause: clause.fact.per,
-    "here": lambda clause: clause.section_name,
-    "here_obj": lambda clause: clause.section_name,
-    "value": lambda clause: clause.value,
+    "do_present": attrgetter("finite_verb"),
+    "for": attrgetter("phrase.tail"),
+    "per": attrgetter("fact.per"),
+    "here": attrgetter("section_name"),
+    "here_obj": attrgetter("section_name"),
     "term": lambda clause: clause.fact.term.name.removeprefix("the ") if clause.fact.term else "",
     "term_the": lambda clause: clause.fact.term.name if clause.fact.term else "",
     "section": lambda clause: clause.voice.habit("section"),

@@ -46,7 +46,6 @@ class Draft:
     quoted: frozenset[str] = frozenset()
     siblings: tuple[Fact, ...] = ()
     alone: bool = False
-    subtle: bool = False
 
 
 def faithful(rule: Fact, topic: Topic, book: Rulebook) -> Fact:
@@ -153,7 +152,6 @@ class Case:
             focus=frozenset(self.operator.slot.split()),
             quoted=quoted_slots(claim).union(self.operator.quoted.split()),
             alone=self.kind in ("scope", "effective"),
-            subtle=self.subtle,
         )
 
 
@@ -295,15 +293,15 @@ def strengthen_rule(case: Case) -> Fact | None:
     return replace(case.claim, modality="must", exceptional=False, only=False)
 
 
-def invent_rule(topic: Topic, rule: Fact, book: Rulebook, subtle: bool) -> Draft | None:
+def invent_rule(topic: Topic, rule: Fact, book: Rulebook) -> Draft | None:
     """Invent a further rule on the matter of `rule`; None where none is natural."""
     claim = book.extra(topic, rule)
-    return Draft(topic, rule, claim, "unsupported", "invented", WHOLE, subtle=subtle) if claim else None
+    return Draft(topic, rule, claim, "unsupported", "invented", WHOLE) if claim else None
 
 
 def invent_further_rule(case: Case) -> Draft | None:
     """State a further rule that the document does not state; see `invent_rule`."""
-    return invent_rule(case.topic, case.rule, case.book, case.subtle)
+    return invent_rule(case.topic, case.rule, case.book)
 
 
 def state_further_rule(case: Case) -> Draft | None:
@@ -311,7 +309,7 @@ def state_further_rule(case: Case) -> Draft | None:
     rule = case.book.extra(case.topic, case.rule)
     if rule is None:
         return None
-    return Draft(case.topic, rule, rule, "supported", "none", siblings=(case.rule,), subtle=case.subtle)
+    return Draft(case.topic, rule, rule, "supported", "none", siblings=(case.rule,))
 
 
 def change_further_rule(case: Case) -> Draft | None:

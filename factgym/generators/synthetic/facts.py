@@ -169,6 +169,7 @@ def judge(claim: Fact, document: Sequence[Fact]) -> Status:
     rules = [rule_in_force(fact, document) for fact in facts]
     if not rules:
         return "unsupported"
+    # The document is a closed world: the first rule that covers the claim's party decides.
     for rule in rules:
         if rule.party is None or is_everyone(rule.party) or _id(rule.party) == _id(claim.party):
             return _compare(claim, rule)

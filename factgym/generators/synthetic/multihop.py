@@ -278,7 +278,7 @@ class _Puzzle:
         sections = [rule, *bridges, *siblings]
         rng.shuffle(sections)
         if self.waived:
-            # The exception names the section of its rule by number.
+            # The exception names the section of its rule by number, which the shuffle has just decided.
             number = sections.index(rule) + 1
             label = self.setting.domain.style["reference"][0].format(n=number, a=chr(64 + number))
             reference = replace(self.waived, thing=Concept(f"section.{number}", (label,)))

@@ -103,7 +103,7 @@ def _draft_claims(setting: Setting, verdict: Verdict, topics: Sequence[Topic]) -
         carried = [draft for draft in drafts if draft.status == "supported" and draft.topic is topic]
         invented = None
         if status == "unsupported" and carried and rng.random() < 0.45:
-            invented = invent_rule(topic, carried[-1].rule, book, subtle)
+            invented = invent_rule(topic, carried[-1].rule, book)
         drafts.append(invented or draft_claim(status, topic, book, subtle))
     return drafts
 
