@@ -49,10 +49,10 @@ def _term(term: Term) -> list[str]:
 def _occurrences(stream: Sequence[str | None], clause: Sequence[Sequence[str]]) -> list[int]:
     """Where a term of the clause begins, in ascending order; a place stands once for every term that is met there."""
     return sorted(
-        place
+        position
         for term in clause
-        for place in range(len(stream) - len(term) + 1)
-        if list(stream[place : place + len(term)]) == list(term)
+        for position in range(len(stream) - len(term) + 1)
+        if list(stream[position : position + len(term)]) == list(term)
     )
 
 
@@ -70,7 +70,7 @@ def _anchors_of_stream(
     """
     stream = [token for document in documents for token in (_BREAK, *document)]
     first, *further_clauses = sorted((_occurrences(stream, clause) for clause in clauses), key=len)
-    spans = [(place, place) for place in first]
+    spans = [(position, position) for position in first]
     for places in further_clauses:
         spans = [wider for span in spans if (wider := _stretch(span, places, window)) is not None]
     return sum(_BREAK not in stream[previous : right + 1] for previous, right in spans)
@@ -79,10 +79,10 @@ def _anchors_of_stream(
 def _stretch(span: tuple[int, int], places: Sequence[int], window: int) -> tuple[int, int] | None:
     """The span with the nearest places of one more clause, None where both are too far."""
     previous, right = span
-    before = [min(previous, place) for place in places if place < right][-1:]
-    after = [max(right, place) for place in places if place >= previous][:1]
-    lefts = [place for place in before if previous - place <= window]
-    rights = [place for place in after if place - right <= window]
+    before = [min(previous, position) for position in places if position < right][-1:]
+    after = [max(right, position) for position in places if position >= previous][:1]
+    lefts = [position for position in before if previous - position <= window]
+    rights = [position for position in after if position - right <= window]
     return (min([previous, *lefts]), max([right, *rights])) if lefts or rights else None
 
 
@@ -97,18 +97,18 @@ def _anchors_of_documents(
     frequencies = [sum(len(_occurrences(document, clause)) for document in documents) for clause in clauses]
     anchor = frequencies.index(min(frequencies))
     return sum(
-        _is_met(place, [_occurrences(document, clause) for clause in clauses], window)
+        _is_met(position, [_occurrences(document, clause) for clause in clauses], window)
         for document in documents
-        for place in set(_occurrences(document, clauses[anchor]))
+        for position in set(_occurrences(document, clauses[anchor]))
     )
 
 
-def _is_met(place: int, clauses: Sequence[Sequence[int]], window: int) -> bool:
+def _is_met(position: int, clauses: Sequence[Sequence[int]], window: int) -> bool:
     """Whether some stretch of window + 1 places holds `place` and a place of every clause.
 
     The stretch may begin at the first of the chosen places, so only those and `place` itself are tried.
     """
-    begins = {place, *(item for places in clauses for item in places if place - window <= item <= place)}
+    begins = {position, *(item for places in clauses for item in places if position - window <= item <= position)}
     return any(
         all(any(span_start <= item <= span_start + window for item in places) for places in clauses)
         for span_start in begins

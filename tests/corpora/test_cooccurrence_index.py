@@ -367,12 +367,12 @@ SEMANTICS = ["infini-gram", "window"]
 @given(documents_of, queries_of, st.integers(1, 40), st.sampled_from(SEMANTICS), st.integers(1, 30))
 @settings(max_examples=120, deadline=None)
 def test_a_bounded_count_is_the_smaller_of_bound_and_count(
-    documents: list[list[str]], queries: list[list[str]], window: int, semantics: str, most: int
+    documents: list[list[str]], queries: list[list[str]], window: int, semantics: str, bound: int
 ) -> None:
     counts = [brute_count(documents, [[term.split("-")] for term in query], window, semantics) for query in queries]
     for engine_name in ("numpy", "numba") if has_numba() else ("numpy",):
         index = memory_index(map(" ".join, documents), semantics=semantics, window=window, engine=engine_name)
-        assert index.count_up_to(queries, most).tolist() == [min(count, most) for count in counts], engine_name
+        assert index.count_up_to(queries, bound).tolist() == [min(count, bound) for count in counts], engine_name
         assert index.count_many(queries).tolist() == counts, engine_name
 
 
@@ -384,8 +384,8 @@ def test_long_lists_are_read_in_growing_steps_to_the_bound(semantics: str, engin
     queries = [list(pair) for pair in itertools.combinations(words, 2)]
     counts = index.count_many(queries)
     assert counts.max() > 3000 > 700 > counts.min()
-    for most in (1, 20, 64, 700, int(np.median(counts)), int(counts.max()), 10**15):
-        assert np.array_equal(index.count_up_to(queries, most), np.minimum(counts, most)), most
+    for bound in (1, 20, 64, 700, int(np.median(counts)), int(counts.max()), 10**15):
+        assert np.array_equal(index.count_up_to(queries, bound), np.minimum(counts, bound)), bound
 
 
 def test_phrases_of_every_frequency_are_those_of_the_text(engine: str) -> None:
@@ -395,8 +395,8 @@ def test_phrases_of_every_frequency_are_those_of_the_text(engine: str) -> None:
     occurrences: dict[str, int] = {}
     for text in tokens:
         for size in (2, 3):
-            for place in range(len(text) - size + 1):
-                phrase = "-".join(text[place : place + size])
+            for position in range(len(text) - size + 1):
+                phrase = "-".join(text[position : position + size])
                 occurrences[phrase] = occurrences.get(phrase, 0) + 1
     phrases = sorted(occurrences, key=lambda phrase: -occurrences[phrase])
     chosen = [*phrases[:80], *phrases[80 :: len(phrases) // 200], "w0-w0-w0-w0", "w2999-w0", "w0-w2999", "w0-nowhere"]
@@ -427,10 +427,10 @@ def test_what_the_kernels_remember_is_forgotten_beyond_the_memory() -> None:
         index.count(["a-b-c"])
 
 
-@pytest.mark.parametrize("most", [0, -3])
-def test_a_bound_is_at_least_one(most: int) -> None:
+@pytest.mark.parametrize("bound", [0, -3])
+def test_a_bound_is_at_least_one(bound: int) -> None:
     with pytest.raises(ConfigError, match="1 or more"):
-        memory_index(["A"]).count_up_to([["A"]], most)
+        memory_index(["A"]).count_up_to([["A"]], bound)
 
 
 needs_numba = pytest.mark.skipif(not has_numba(), reason="compiled kernels need the extra counting")
@@ -476,8 +476,8 @@ def test_both_engines_count_alike_for_every_ratio_of_frequencies(semantics: str)
     terms = [*SHARES, *PAIRS]
     queries = [rng.sample(terms, rng.randrange(2, 5)) for _ in range(150)]
     queries += [list(pair) for pair in itertools.permutations(SHARES, 2)]
-    for most in (1, 20, 1 << 40):
-        assert fast.count_up_to(queries, most).tolist() == plain.count_up_to(queries, most).tolist()
+    for bound in (1, 20, 1 << 40):
+        assert fast.count_up_to(queries, bound).tolist() == plain.count_up_to(queries, bound).tolist()
 
 
 # The plain twin of the counting rules: examples worked by hand.

@@ -291,7 +291,7 @@ def test_parts_of_a_dump_in_several_bzip2_streams(tmp_path, streams):
         if streams == "of whole pages"
         else [complete[a:b].decode() for a, b in zip([0, *cuts], [*cuts, len(complete)], strict=True)]
     )
-    packed = b"".join(bz2.compress(piece.encode()) for piece in pieces)
+    packed = b"".join(bz2.compress(page.encode()) for page in pieces)
     file = tmp_path / "enwiki-20231101-pages-articles-multistream.xml.bz2"
     file.write_bytes(packed)
     expected = [(str(n + 10), text.strip()) for n, (_, _, text) in enumerate(made)]

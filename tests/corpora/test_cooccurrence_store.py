@@ -175,19 +175,22 @@ lists = st.lists(
 @settings(max_examples=100, deadline=None)
 def test_blocks_decode_to_what_was_encoded(given_lists: list[tuple[int, list[int]]]) -> None:
     positions = [np.cumsum([start, *gaps]).astype(np.uint32) for start, gaps in given_lists]
-    frequencies = np.array([len(each) for each in positions])
+    frequencies = np.array([len(section) for section in positions])
     blocks = encode(np.concatenate(positions), frequencies)
     offsets = prefix_sums(blocks.sizes.astype(np.int64))
-    begin = 0
-    for each in positions:
-        count = -(-len(each) // 64)
+    first_byte = 0
+    for section in positions:
+        count = -(-len(section) // 64)
         view = PostingList(
-            len(each), blocks.firsts[begin : begin + count], offsets[begin : begin + count + 1], blocks.data
+            len(section),
+            blocks.firsts[first_byte : first_byte + count],
+            offsets[first_byte : first_byte + count + 1],
+            blocks.data,
         )
-        assert np.array_equal(decode(view), each)
+        assert np.array_equal(decode(view), section)
         chosen = np.arange(0, count, 2)
-        assert np.array_equal(decode(view, chosen), np.concatenate([each[64 * i : 64 * i + 64] for i in chosen]))
-        begin += count
+        assert np.array_equal(decode(view, chosen), np.concatenate([section[64 * i : 64 * i + 64] for i in chosen]))
+        first_byte += count
 
 
 def test_positions_up_to_the_limit_are_kept() -> None:

@@ -293,14 +293,14 @@ def corpus_of(size: int) -> Corpus:
 
 def test_shards_divide_a_corpus_by_a_hash_of_the_id() -> None:
     corpus = corpus_of(4000)
-    training, held = shards(corpus, 0.25, seed=3)
-    assert set(training) | set(held) == set(corpus.ids) and not set(training) & set(held)
-    assert abs(len(held) / 4000 - 0.25) < 0.03
-    assert shards(corpus, 0.25, seed=3) == (training, held)
-    assert shards(corpus, 0.25, seed=4)[1] != held
+    training, held_out = shards(corpus, 0.25, seed=3)
+    assert set(training) | set(held_out) == set(corpus.ids) and not set(training) & set(held_out)
+    assert abs(len(held_out) / 4000 - 0.25) < 0.03
+    assert shards(corpus, 0.25, seed=3) == (training, held_out)
+    assert shards(corpus, 0.25, seed=4)[1] != held_out
     larger = shards(corpus_of(8000), 0.25, seed=3)[1]
-    assert set(held) == {item for item in larger if item in corpus}
-    assert set(held) < set(shards(corpus, 0.5, seed=3)[1])
+    assert set(held_out) == {item for item in larger if item in corpus}
+    assert set(held_out) < set(shards(corpus, 0.5, seed=3)[1])
 
 
 def test_shares_that_leave_a_side_empty_are_refused() -> None:
@@ -339,17 +339,17 @@ def file(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
 
 
 def test_a_stored_corpus_equals_the_file_in_memory(file: Path) -> None:
-    stored, held = read_passages(file, on_disk=True), read_passages(file)
-    assert isinstance(stored, StoredCorpus) and not isinstance(held, StoredCorpus)
-    assert len(stored) == len(held) == 6119
-    assert list(stored) == list(held) == list(stored.passages)
-    assert stored.ids == held.ids
-    assert stored.fingerprint() == held.fingerprint()
+    stored, held_out = read_passages(file, on_disk=True), read_passages(file)
+    assert isinstance(stored, StoredCorpus) and not isinstance(held_out, StoredCorpus)
+    assert len(stored) == len(held_out) == 6119
+    assert list(stored) == list(held_out) == list(stored.passages)
+    assert stored.ids == held_out.ids
+    assert stored.fingerprint() == held_out.fingerprint()
     for index in (0, 99, 100, 101, 6118, -1):
-        assert stored.passages[index] == held.passages[index]
-    assert stored.passages[98:103] == held.passages[98:103]
-    assert all(stored.get(passage.id) == passage and passage.id in stored for passage in held.passages[::97])
-    assert shards(stored, 0.2) == shards(held, 0.2)
+        assert stored.passages[index] == held_out.passages[index]
+    assert stored.passages[98:103] == held_out.passages[98:103]
+    assert all(stored.get(passage.id) == passage and passage.id in stored for passage in held_out.passages[::97])
+    assert shards(stored, 0.2) == shards(held_out, 0.2)
 
 
 def test_unknown_passages_are_refused(file: Path) -> None:
@@ -363,9 +363,9 @@ def test_unknown_passages_are_refused(file: Path) -> None:
 
 def test_an_index_ranks_both_alike(file: Path) -> None:
     queries = ["Who directed the film Forbidden Ground?", "queen of Lotharingia", "island in the Laptev Sea"]
-    stored, held = (Bm25sIndex(read_passages(file, on_disk=item)) for item in (True, False))
-    assert stored.search(queries, 5) == held.search(queries, 5)
-    assert stored.fingerprint() == held.fingerprint()
+    stored, held_out = (Bm25sIndex(read_passages(file, on_disk=item)) for item in (True, False))
+    assert stored.search(queries, 5) == held_out.search(queries, 5)
+    assert stored.fingerprint() == held_out.fingerprint()
 
 
 def test_it_pickles_as_its_path_copies_as_itself_and_is_safe_under_threads(file: Path) -> None:
@@ -398,10 +398,10 @@ def test_a_passage_in_the_file_takes_a_tiny_part_of_one_in_memory(tmp_path: Path
     tracemalloc.start()
     stored = StoredCorpus(path)
     in_file = tracemalloc.get_traced_memory()[0]
-    held = list(stored)
+    held_out = list(stored)
     in_memory = tracemalloc.get_traced_memory()[0] - in_file
     tracemalloc.stop()
-    assert len(held) == 2_000
+    assert len(held_out) == 2_000
     assert in_file < 40 * 2_000
     assert in_memory > 15 * in_file
 
