@@ -17,7 +17,7 @@ from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import jobs_of, task_order
 from factgym.agents.rollout.record import Record
-from factgym.agents.runs import EPISODES
+from factgym.agents.runs.files import EPISODES
 from factgym.agents.runs.write import RunWriter
 from factgym.core.registry import make
 

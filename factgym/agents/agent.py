@@ -6,10 +6,13 @@ only its messages and tools.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
+from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy, ScriptedAgent
 
 StartPolicy = Callable[[Any, int], Policy]
@@ -69,3 +72,114 @@ def agent_from_model(name: str, model: Model, *, threads: int = 0) -> Agent:
     """A model as an agent: it sees messages and tools only. A model's own async `prepare()` is used where it has one."""
     prepare = getattr(model, "prepare", _do_nothing)
     return Agent(name, lambda env, seed: model.start(seed), model.describe, prepare, model.close, threads, model)
+
+
+def agent_with_rules(name: str, model: Model, rules: str = "") -> Agent:
+    """The agent of a model; rules are appended to its instructions unless they are empty."""
+    threads = getattr(model, "threads", 0)  # without the attribute, a model answers at once or is async
+    return agent_from_model(name, WithRules(model, rules) if rules else model, threads=threads)
+
+
+class AgentModel:
+    """An agent that does not look at the environment, as a model."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.threads = agent.threads
+
+    def start(self, seed: int) -> Policy:
+        """The policy of one episode."""
+        return self._agent.start(None, seed)
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Any:
+        """The next message, outside of episodes."""
+        return self.start(0).act(messages, tools)
+
+    def describe(self) -> dict[str, Any]:
+        """The agent's name and description."""
+        return {"agent": self._agent.name, **self._agent.describe()}
+
+    async def prepare(self) -> None:
+        """Prepare the agent."""
+        await self._agent.prepare()
+
+    async def close(self) -> None:
+        """Close the agent."""
+        await self._agent.close()
+
+
+def model_path(model: Model) -> str:
+    """The path or name of a model, for the command of an external trainer. Empty where its description has none."""
+    path = model.describe().get("model")
+    return path if isinstance(path, str) else ""
+
+
+async def call_optional(owner: Any, name: str) -> None:
+    """Call a method that the object may have, plain or async."""
+    method = getattr(owner, name, None)
+    if callable(method):
+        result = method()
+        if inspect.isawaitable(result):
+            await result
+
+
+class WithRules:
+    """A model whose system message ends with rules. Nothing is learned: with other rules it is another verifier."""
+
+    def __init__(self, model: Model, rules: str) -> None:
+        self.model, self.rules = model, rules
+
+    def start(self, seed: int) -> Policy:
+        """The policy of one episode."""
+        return _RulesPolicy(self.model.start(seed), self.rules)
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Any:
+        """The next message, by the model's own policy."""
+        return _RulesPolicy(self.model, self.rules).act(messages, tools)
+
+    def describe(self) -> dict[str, Any]:
+        """The model, and the rules by their hash."""
+        return {**self.model.describe(), "rules_sha256": hashlib.sha256(self.rules.encode()).hexdigest()}
+
+    async def prepare(self) -> None:
+        """Prepare the model, where it has to be."""
+        await call_optional(self.model, "prepare")
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self.model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _RulesPolicy:
+    """The policy of one episode with rules. Replies record the sent messages, which the transcript does not hold."""
+
+    policy: Policy
+    rules: str
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Any:
+        sent = with_rules(messages, self.rules)
+        reply = self.policy.act(sent, tools)
+        if not inspect.isawaitable(reply):
+            return _with_sent(reply, sent)
+
+        async def wait() -> Message:
+            return _with_sent(await reply, sent)
+
+        return wait()
+
+
+def with_rules(messages: Sequence[Message], rules: str) -> list[Message]:
+    """The messages with the rules at the end of the system message, which is added where there is none."""
+    messages = list(messages)
+    if messages and messages[0]["role"] == "system":
+        messages[0] = {**messages[0], "content": f"{messages[0]['content'] or ''}\n\n{rules}".strip()}
+        return messages
+    return [{"role": "system", "content": rules}, *messages]
+
+
+def _with_sent(reply: Any, sent: list[Message]) -> Message:
+    message: dict[str, Any] = {"role": "assistant", "content": reply} if isinstance(reply, str) else dict(reply)
+    completion = message.get("completion")
+    message["completion"] = {"sent": sent, **(completion if isinstance(completion, dict) else {})}
+    return cast(Message, message)

@@ -10,7 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -70,18 +70,12 @@ class DifficultyBand:
             return cls(samples=samples, anchors=anchors, seed=seed)
         match = re.fullmatch(r"([0-9]{1,6}):([0-9]{1,6})", keep.strip())
         if match is None:
-            raise ConfigError(f"what is kept is LOW:HIGH, such as 1:{samples - 1}, not {keep!r:.80}")
+            raise ConfigError(f"the band is LOW:HIGH, such as 1:{samples - 1}, not {keep!r:.80}")
         return cls(samples=samples, low=int(match[1]), high=int(match[2]), anchors=anchors, seed=seed)
 
     def to_dict(self) -> dict[str, int]:
         """Plain JSON data."""
-        return {
-            "samples": self.samples,
-            "low": self.low,
-            "high": self.upper,
-            "anchors": self.anchors,
-            "seed": self.seed,
-        }
+        return asdict(self) | {"high": self.upper}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +125,12 @@ class Buckets:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
-        return {
-            "never": self.never,
-            "between": self.between,
-            "always": self.always,
-            "pool": self.pool,
-            "retained": self.retained,
-            "share": self.share,
-            "anchors": self.anchors,
-            "incomplete": self.incomplete,
-            "histogram": list(self.histogram),
-        }
+        names = ("never", "between", "always", "pool", "retained", "share", "anchors", "incomplete")
+        return {name: getattr(self, name) for name in names} | {"histogram": list(self.histogram)}
 
 
 Test = Callable[[Mapping[str, Any]], bool | None]
-"""From a scored reward report to correct, wrong, or None where the report does not say."""
+"""From a scored reward report to correct, wrong, or None where the report lacks the metric."""
 
 _RULE = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*(?:(>=|<=|==|=|>|<)\s*(.*?)\s*)?")
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
@@ -155,17 +140,17 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that says whether an episode is correct; name: the text it was made from, see `find_rule`."""
+    """Decides whether an episode is correct. name: the text it was made from, see `find_rule`."""
 
     name: str
     test: Test
 
     def __call__(self, episode: Mapping[str, Any]) -> bool | None:
-        """Correct or wrong; None for an episode record that was not scored or does not say."""
+        """Correct or wrong; None for an episode record that was not scored or lacks the metric."""
         reward = episode.get("reward")
         if episode.get("error") is not None or not isinstance(reward, Mapping):
             return None
-        if reward.get("status") != "scored" or _finite_number(reward.get("total")) is None:
+        if reward.get("status") != "scored" or _measured(reward.get("total")) is None:
             return None
         return self.test(reward)
 
@@ -175,7 +160,7 @@ def find_rule(text: str = "auto") -> Rule:
 
     | text | correct when |
     | --- | --- |
-    | `auto` | the report says so: `label` is "good", else `correct` is true, else the verdict is the gold one |
+    | `auto` | the report decides: `label` is "good", else `correct` is true, else the verdict is the gold one |
     | `label` | the grader's label is "good" |
     | `verdict` | the submitted verdict is the gold one |
     | `reward>=0.5` | the total is at least that; `>`, `<=`, `<` and `=` as well |
@@ -189,42 +174,40 @@ def find_rule(text: str = "auto") -> Rule:
     match = _RULE.fullmatch(text)
     if match is None:
         raise ConfigError(
-            f"{text!r:.80} is no rule of what is right: give auto, label, verdict, reward>=0.5, NAME or NAME>=VALUE"
+            f"{text!r:.80} is no rule of correctness: give auto, label, verdict, reward>=0.5, NAME or NAME>=VALUE"
         )
-    name, sign, value = match.groups()
+    name, sign, expected = match.groups()
+    if sign is None and name == "reward":
+        raise ConfigError("the reward alone is not right or wrong: give a threshold, such as reward>=0.5")
+    limit = _finite_number(expected) if sign in _COMPARISONS else None
+    if sign in _COMPARISONS and limit is None:
+        raise ConfigError(f"{text!r:.80} compares with {expected!r:.40}, which is no number")
+
     if sign is None:
-        if name == "reward":
-            raise ConfigError("the reward alone is not right or wrong: say from where on, such as reward>=0.5")
         return Rule(text, lambda reward: _flag(_metrics(reward).get(name)))
-    if sign in _COMPARISONS:
-        limit = _parse_finite(value)
-        if limit is None:
-            raise ConfigError(f"{text!r:.80} compares with {value!r:.40}, which is no number")
-        return Rule(text, _comparison(name, _COMPARISONS[sign], limit))
-    return Rule(text, _equality(name, value))
+    if limit is None:
+        return Rule(text, lambda reward: _equals(_value(reward, name), expected))
+
+    def compare(reward: Mapping[str, Any]) -> bool | None:
+        number = _measured(_value(reward, name))
+        return None if number is None else _COMPARISONS[sign](number, limit)
+
+    return Rule(text, compare)
 
 
-def _comparison(name: str, compare: Callable[[float, float], bool], limit: float) -> Test:
-    def test(reward: Mapping[str, Any]) -> bool | None:
-        number = _finite_number(_metric_or_component(reward, name))
-        return None if number is None else compare(number, limit)
+def _value(reward: Mapping[str, Any], name: str) -> Any:
+    """The total, or the metric or component of that name."""
+    components = reward.get("components")
+    values = {**(components if isinstance(components, Mapping) else {}), **_metrics(reward)}
+    return reward.get("total") if name == "reward" else values.get(name)
 
-    return test
 
-
-def _equality(name: str, expected: str) -> Test:
-    def test(reward: Mapping[str, Any]) -> bool | None:
-        value = _metric_or_component(reward, name)
-        if value is None:
-            return None
-        if (number := _finite_number(value)) is not None:
-            try:
-                return number == float(expected)
-            except ValueError:
-                return False
-        return (str(value).lower() if isinstance(value, bool) else str(value)) == expected
-
-    return test
+def _equals(value: Any, expected: str) -> bool | None:
+    if value is None:
+        return None
+    if (number := _measured(value)) is not None:
+        return number == _finite_number(expected)
+    return (str(value).lower() if isinstance(value, bool) else str(value)) == expected
 
 
 def _by_label(reward: Mapping[str, Any]) -> bool | None:
@@ -235,25 +218,16 @@ def _by_label(reward: Mapping[str, Any]) -> bool | None:
 def _by_verdict(reward: Mapping[str, Any]) -> bool | None:
     metrics = _metrics(reward)
     gold = metrics.get("gold_verdict")
-    # An episode that ended without a verdict is wrong; an environment without verdicts does not say.
+    # An episode that ended without a verdict is wrong; an environment without verdicts has no such metric.
     return metrics.get("verdict") == gold if isinstance(gold, str) and "verdict" in metrics else None
 
 
-def _auto(reward: Mapping[str, Any]) -> bool | None:
+def _by_any(reward: Mapping[str, Any]) -> bool | None:
     outcomes = (_by_label(reward), _flag(_metrics(reward).get("correct")), _by_verdict(reward))
     return next((outcome for outcome in outcomes if outcome is not None), None)
 
 
-_NAMED_TESTS: Mapping[str, Test] = MappingProxyType({"auto": _auto, "label": _by_label, "verdict": _by_verdict})
-
-
-def _metric_or_component(reward: Mapping[str, Any], name: str) -> Any:
-    if name == "reward":
-        return reward.get("total")
-    metrics, components = _metrics(reward), reward.get("components")
-    if name in metrics:
-        return metrics[name]
-    return components.get(name) if isinstance(components, Mapping) else None
+_NAMED_TESTS: Mapping[str, Test] = MappingProxyType({"auto": _by_any, "label": _by_label, "verdict": _by_verdict})
 
 
 def _metrics(reward: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -265,14 +239,14 @@ def _flag(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
+def _measured(value: Any) -> float | None:
+    return _finite_number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
 def _finite_number(value: Any) -> float | None:
-    return _parse_finite(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _parse_finite(value: Any) -> float | None:
     try:
         number = float(value)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 

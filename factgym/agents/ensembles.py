@@ -66,6 +66,7 @@ class Ensemble(ABC):
         if not 1 <= self.quorum <= self.n:
             raise ConfigError(f"quorum must be from 1 to {self.n}, the number of members, not {self.quorum}")
         self.blocking = blocking
+        self._distinct_models = list({id(model): model for model in self.models}.values())
 
     @property
     def members(self) -> tuple[Model, ...]:
@@ -78,14 +79,14 @@ class Ensemble(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The rule of choice, as JSON data."""
+        """Settings of the rule of choice, as JSON data."""
 
     def start(self, seed: int) -> Policy:
-        """The policy of one episode; member i starts with `derive(seed, "member", i)`."""
+        """The policy of one episode; the members' seeds follow from `seed` and their number."""
         return _Episode(self, [model.start(derive(seed, "member", i)) for i, model in enumerate(self.members)])
 
     async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
-        """One turn outside of any episode."""
+        """The chosen reply to a request outside of episodes, where the members have no seeds."""
         return await self.turn(cast(Sequence[Policy], self.members), messages, tools)
 
     def describe(self) -> dict[str, Any]:
@@ -95,7 +96,7 @@ class Ensemble(ABC):
 
     async def prepare(self) -> None:
         """Prepare every model that has something to prepare, once."""
-        for model in {id(model): model for model in self.models}.values():
+        for model in self._distinct_models:
             prepare = getattr(model, "prepare", None)
             if prepare is not None:
                 await prepare()
@@ -103,7 +104,7 @@ class Ensemble(ABC):
     async def close(self) -> None:
         """Close every model once, also when closing one fails; the first failure is raised."""
         failures: list[BaseException] = []
-        for model in {id(model): model for model in self.models}.values():
+        for model in self._distinct_models:
             try:
                 await model.close()
             except Exception as error:  # noqa: BLE001 - raised again below, after the others were closed
@@ -114,14 +115,25 @@ class Ensemble(ABC):
     async def turn(
         self, policies: Sequence[Policy], messages: Sequence[Message], tools: Sequence[ToolSchema]
     ) -> Message:
-        """Ask every member and return the chosen reply, its completion with the sums and the notes."""
-        outcomes = await gather_all(self._ask(policy, messages, tools) for policy in policies)
+        """Call every member and return the chosen reply, its completion with the sums and the notes."""
+
+        async def reply_or_fault(policy: Policy) -> Message | PolicyError | ContextOverflowError:
+            try:
+                return await call_policy(policy, messages, tools, self.blocking)
+            except PolicyError as error:
+                if error.fatal:
+                    raise
+                return error
+            except ContextOverflowError as error:
+                return error
+
+        outcomes = await gather_all(reply_or_fault(policy) for policy in policies)
         replies = {i: outcome for i, outcome in enumerate(outcomes) if isinstance(outcome, dict)}
         failures = [outcome for outcome in outcomes if isinstance(outcome, PolicyError)]
         working = self.n - len(failures)
         if working < self.quorum:
             counts = Counter(f"{error.cause} ({str(error)[:200]})" for error in failures)
-            causes = "; ".join(f"{count} × {text}" for text, count in counts.items())
+            causes = "; ".join(f"{number} × {text}" for text, number in counts.items())
             raise PolicyError("quorum", f"{working} of {self.n} members answered, {self.quorum} must: {causes}")
         if not replies:
             raise ContextOverflowError("the prompt fits the context of no member that answered")
@@ -133,28 +145,14 @@ class Ensemble(ABC):
             notes["failed"] = dict(sorted(Counter(error.cause for error in failures).items()))
         return _combined(replies, choice.member, notes)
 
-    async def _ask(
-        self, policy: Policy, messages: Sequence[Message], tools: Sequence[ToolSchema]
-    ) -> Message | PolicyError | ContextOverflowError:
-        try:
-            return await call_policy(policy, messages, tools, self.blocking)
-        except PolicyError as error:
-            if error.fatal:
-                raise
-            return error
-        except ContextOverflowError as error:
-            return error
 
-
+@dataclass(frozen=True, slots=True)
 class _Episode:
-    """The members of one episode."""
-
-    def __init__(self, ensemble: Ensemble, policies: Sequence[Policy]) -> None:
-        self._ensemble = ensemble
-        self._policies = policies
+    ensemble: Ensemble
+    policies: Sequence[Policy]
 
     async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
-        return await self._ensemble.turn(self._policies, messages, tools)
+        return await self.ensemble.turn(self.policies, messages, tools)
 
 
 def _combined(replies: Replies, chosen: int, notes: dict[str, Any]) -> Message:
@@ -208,16 +206,16 @@ class ActionKey:
     def __call__(self, message: Message) -> Hashable:
         """The key of a message; `MALFORMED` when it holds no well-formed call."""
         implicit = dict.fromkeys(self.verdicts, "submit") if self.implicit is None else self.implicit
-        parsed = parse_action(message, tags=self.tags, implicit=implicit)
-        calls = tuple(self._call_key(call) for call in parsed.items if isinstance(call, ToolCall))
-        return calls or MALFORMED
-
-    def _call_key(self, call: ToolCall) -> tuple[str, str]:
-        for name in self.verdicts:
-            verdict = call.arguments.get(name)
-            if isinstance(verdict, str):
-                return call.name, f"verdict {verdict.strip().casefold()}"
-        return call.name, json.dumps(call.arguments, sort_keys=True)
+        key = []
+        for call in parse_action(message, tags=self.tags, implicit=implicit).items:
+            if isinstance(call, ToolCall):
+                values = (call.arguments.get(name) for name in self.verdicts)
+                verdict = next((value for value in values if isinstance(value, str)), None)
+                if verdict is None:
+                    key.append((call.name, json.dumps(call.arguments, sort_keys=True)))
+                else:
+                    key.append((call.name, f"verdict {verdict.strip().casefold()}"))
+        return tuple(key) or MALFORMED
 
     def describe(self) -> dict[str, Any]:
         """As JSON data."""
@@ -227,7 +225,7 @@ class ActionKey:
 def count(keys: Sequence[Hashable]) -> tuple[int, int]:
     """The index in `keys` (not empty) of the first vote for the winner, and the winner's votes.
 
-    Most votes win; of equal ones the earliest that is not `MALFORMED`.
+    Plurality vote; of equal counts the earliest key that is not `MALFORMED` wins.
     """
     votes = Counter(keys)
     winner = max(votes, key=lambda key: (votes[key], key != MALFORMED))  # the first of equals, in members' order
@@ -238,21 +236,15 @@ class MajorityVote(Ensemble):
     """A model whose members vote on every action; the reply of the first member that voted for the winner is played.
 
     key: the vote of a message, `ActionKey()` by default. The completion's notes hold "members", "votes" (of the
-    winner) and "chosen". See `Ensemble` for the rest.
+    winner) and "chosen". See `Ensemble` for models, n and the options.
     """
 
     kind = "majority"
 
     def __init__(
-        self,
-        models: Model | Sequence[Model],
-        n: int | None = None,
-        *,
-        key: Key | None = None,
-        quorum: int | None = None,
-        blocking: bool = False,
+        self, models: Model | Sequence[Model], n: int | None = None, *, key: Key | None = None, **options: Any
     ) -> None:
-        super().__init__(models, n, quorum=quorum, blocking=blocking)
+        super().__init__(models, n, **options)
         self.key: Key = ActionKey() if key is None else key
 
     async def choose(self, messages: Sequence[Message], tools: Sequence[ToolSchema], replies: Replies) -> Choice:
@@ -290,14 +282,14 @@ class MeanLogprob:
 
 def step_case(messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message) -> Case:
     """The case of the rubric `next-step`: the conversation, and the reply as the step."""
-    conversation = "\n\n".join(f"{earlier['role']}: {_text_with_calls(earlier)}" for earlier in messages)
-    return {"conversation": conversation, "step": _text_with_calls(message)}
 
+    def text(message: Message) -> str:
+        functions = [call["function"] for call in message.get("tool_calls") or ()]
+        parts = [message["content"] or "", *(f"{function['name']} {function['arguments']}" for function in functions)]
+        return "\n".join(part for part in parts if part)
 
-def _text_with_calls(message: Message) -> str:
-    functions = [call["function"] for call in message.get("tool_calls") or ()]
-    parts = [message["content"] or "", *(f"{function['name']} {function['arguments']}" for function in functions)]
-    return "\n".join(part for part in parts if part)
+    conversation = "\n\n".join(f"{earlier['role']}: {text(earlier)}" for earlier in messages)
+    return {"conversation": conversation, "step": text(message)}
 
 
 class JudgeScore:
@@ -337,41 +329,34 @@ class BestOf(Ensemble):
 
     score: `MeanLogprob()` by default. The completion's notes hold "members", "chosen" and "scores" (one for each
     reply, None where it has none or an infinite one). Raises ConfigError for a score that is no number, and
-    PolicyError "unscored" when no reply could be scored. See `Ensemble` for the rest.
+    PolicyError "unscored" when no reply could be scored. See `Ensemble` for models, n and the options.
     """
 
     kind = "best-of"
 
     def __init__(
-        self,
-        models: Model | Sequence[Model],
-        n: int | None = None,
-        *,
-        score: Score | None = None,
-        quorum: int | None = None,
-        blocking: bool = False,
+        self, models: Model | Sequence[Model], n: int | None = None, *, score: Score | None = None, **options: Any
     ) -> None:
-        super().__init__(models, n, quorum=quorum, blocking=blocking)
+        super().__init__(models, n, **options)
         self.score: Score = MeanLogprob() if score is None else score
 
     async def choose(self, messages: Sequence[Message], tools: Sequence[ToolSchema], replies: Replies) -> Choice:
         """The reply with the best score."""
-        scores = await gather_all(self._score(messages, tools, reply) for reply in replies.values())
+
+        async def score_of(reply: Message) -> float | None:
+            result = self.score(messages, tools, reply)
+            score = await result if inspect.isawaitable(result) else result
+            if score is not None and (not isinstance(score, (int, float)) or math.isnan(score)):
+                raise ConfigError(f"the score of best-of-n must be a number or None, not {score!r:.80}")
+            return score
+
+        scores = await gather_all(score_of(reply) for reply in replies.values())
         scored = {member: score for member, score in zip(replies, scores, strict=True) if score is not None}
         if not scored:
             raise PolicyError("unscored", f"none of the {len(replies)} replies could be scored")
         best = max(scored, key=lambda member: scored[member])
-        finite = [score if score is not None and math.isfinite(score) else None for score in scores]
+        finite = [float(score) if score is not None and math.isfinite(score) else None for score in scores]
         return Choice(best, {"scores": finite})
-
-    async def _score(self, messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message) -> float | None:
-        result = self.score(messages, tools, message)
-        score = await result if inspect.isawaitable(result) else result
-        if score is None:
-            return None
-        if not isinstance(score, (int, float)) or math.isnan(score):
-            raise ConfigError(f"the score of best-of-n must be a number or None, not {score!r:.80}")
-        return float(score)
 
     def settings(self) -> dict[str, Any]:
         """The score."""

@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -81,105 +81,15 @@ _LONG_CLAIM, _LONG_SOURCE = 60, 400
 """Tokens from which a text counts as long."""
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A claim beside its source. answer: of a question with its answer the answer, else the claim."""
-
-    claim: Statement
-    answer: Statement
-    source: Evidence
-    nearest: tuple[Sentence, ...]
-    quantities: QuantityComparison
-
-    @property
-    def nearest_text(self) -> str:
-        return " ".join(sentence.text for sentence in self.nearest)
-
-    def unknown_share(self, keys: frozenset[str]) -> float:
-        """Return the share of keys that the source lacks."""
-        return _ratio(len(keys - self.source.keys), len(keys))
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
-def _denials_differ(pair: _Pair) -> float:
-    """Whether the claim has an odd number of denials and the nearest sentences an even one, or the reverse."""
-    return float(len(_DENIAL.findall(pair.claim.text)) % 2 != len(_DENIAL.findall(pair.nearest_text)) % 2)
-
-
-def _reverse_coverage(pair: _Pair) -> float:
-    """Return the share of the nearest sentence that the claim has."""
-    if not pair.nearest:
-        return 0.0
-    keys = pair.nearest[0].keys
-    return _ratio(len(keys.intersection(pair.claim.keys)), len(keys))
-
-
-def _content_bigrams(tokens: Sequence[Token]) -> set[tuple[str, str]]:
-    return set(pairwise(token.key for token in tokens if token.is_content))
-
-
-def _bigram_overlap(pair: _Pair) -> float:
-    """Return the share of the answer's bigrams of content words that the nearest sentences have."""
-    answer = _content_bigrams(pair.answer.tokens)
-    written = {bigram for sentence in pair.nearest for bigram in _content_bigrams(sentence.tokens)}
-    return _ratio(len(answer & written), len(answer))
-
-
-def _has_number(pair: _Pair) -> float:
-    return float(bool(pair.quantities.conflicts or pair.quantities.missing or pair.quantities.agreed))
-
-
-def _modality_contradicted(pair: _Pair) -> float:
-    if not pair.nearest:
-        return 0.0
-    conflict = modality_conflict(modality_of(pair.claim.text)[0], modality_of(pair.nearest[0].text)[0])
-    return float(conflict == "contradicted")
-
-
-def _new_match(pattern: re.Pattern[str]) -> Callable[[_Pair], float]:
-    """Return a feature: whether the answer has a match that the nearest sentences lack."""
-
-    def feature(pair: _Pair) -> float:
-        written = {match.lower() for match in pattern.findall(pair.nearest_text)}
-        return float(any(match.lower() not in written for match in pattern.findall(pair.answer.text)))
-
-    return feature
-
-
-_FEATURES: Mapping[str, Callable[[_Pair], float]] = {
-    "always": lambda pair: 1.0,
-    "covered": lambda pair: pair.source.coverage(pair.answer, pair.source.sentences),
-    "covered_near": lambda pair: pair.source.coverage(pair.claim, pair.nearest),
-    "covered_fully": lambda pair: float(pair.source.coverage(pair.answer, pair.source.sentences) > 0.99),
-    "words_in_order": _bigram_overlap,
-    "source_in_claim": _reverse_coverage,
-    "unknown_words": lambda pair: pair.unknown_share(frozenset(pair.answer.keys)),
-    "unknown_names": lambda pair: pair.unknown_share(pair.answer.names),
-    "has_unknown_name": lambda pair: float(bool(pair.answer.names - pair.source.keys)),
-    "has_number": _has_number,
-    "number_conflicts": lambda pair: float(bool(pair.quantities.conflicts)),
-    "number_missing": lambda pair: float(bool(pair.quantities.missing)),
-    "denies": lambda pair: float(_DENIAL.search(pair.answer.text) is not None),
-    "denials_differ": _denials_differ,
-    "force_contradicted": _modality_contradicted,
-    "reaches_wide": lambda pair: float(bool(universal_spans(pair.answer.text))),
-    "new_superlative": _new_match(_SUPERLATIVE),
-    "new_hedge": _new_match(_HEDGE),
-    "new_study": _new_match(_STUDY),
-    "is_question": lambda pair: float(pair.claim.text.rstrip().endswith("?")),
-    "answers_question": lambda pair: float("? " in pair.claim.text),
-    "long_claim": lambda pair: min(len(pair.claim.tokens) / _LONG_CLAIM, 1.0),
-    "long_source": lambda pair: min(
-        sum(len(sentence.tokens) for sentence in pair.source.sentences) / _LONG_SOURCE, 1.0
-    ),
-    "no_sentence": lambda pair: float(not pair.source.sentences),
-}
-
-FEATURES = tuple(_FEATURES)
-"""Names of the features, in the order in which they are computed. They are part of the file format."""
+# fmt: off
+FEATURES = (
+    "always", "covered", "covered_near", "covered_fully", "words_in_order", "source_in_claim", "unknown_words",
+    "unknown_names", "has_unknown_name", "has_number", "number_conflicts", "number_missing", "denies", "denials_differ",
+    "force_contradicted", "reaches_wide", "new_superlative", "new_hedge", "new_study", "is_question",
+    "answers_question", "long_claim", "long_source", "no_sentence",
+)
+# fmt: on
+"""Names of the features, in the order of a feature vector. They are part of the file format."""
 
 
 @dataclass(frozen=True)
@@ -197,12 +107,76 @@ def extract_features(claim: str, source: str) -> PairFeatures:
     statement = parse_statement(claim)
     answer = parse_statement(claim.rpartition("? ")[2] or claim)
     nearest = tuple(select_sentences(evidence, statement))
-    pair = _Pair(statement, answer, evidence, nearest, compare_quantities(statement, nearest))
-    values = MappingProxyType({name: feature(pair) for name, feature in _FEATURES.items()})
-    differing = (*pair.quantities.conflicts, *pair.quantities.missing)
+    quantities = compare_quantities(statement, nearest)
+    values = _feature_values(statement, answer, evidence, nearest, quantities)
+    differing = (*quantities.conflicts, *quantities.missing)
     if differing:
         return PairFeatures(values, claim[differing[0].start : differing[0].end])
     return PairFeatures(values, uncovered_span(answer, nearest) or without_full_stop(answer.text))
+
+
+def _feature_values(
+    claim: Statement,
+    answer: Statement,
+    source: Evidence,
+    nearest: Sequence[Sentence],
+    quantities: QuantityComparison,
+) -> Mapping[str, float]:
+    """The features by name. answer: of a question with its answer the answer, else the claim."""
+    written = " ".join(sentence.text for sentence in nearest)
+    first_keys = nearest[0].keys if nearest else frozenset()
+    coverage = source.coverage(answer, source.sentences)
+    unknown_names = answer.names - source.keys
+    near_bigrams = {bigram for sentence in nearest for bigram in _content_bigrams(sentence.tokens)}
+    source_length = sum(len(sentence.tokens) for sentence in source.sentences)
+    # The parity of negations: two of them in a sentence cancel out.
+    denials, written_denials = (len(_DENIAL.findall(text)) for text in (claim.text, written))
+
+    def has_new(pattern: re.Pattern[str]) -> bool:
+        """Whether the answer has a match that the nearest sentences lack."""
+        old = {match.lower() for match in pattern.findall(written)}
+        return any(match.lower() not in old for match in pattern.findall(answer.text))
+
+    def contradicts_modality(sentence: Sentence) -> bool:
+        return modality_conflict(modality_of(claim.text)[0], modality_of(sentence.text)[0]) == "contradicted"
+
+    values = {
+        "always": 1.0,
+        "covered": coverage,
+        "covered_near": source.coverage(claim, nearest),
+        "covered_fully": coverage > 0.99,
+        "words_in_order": _share(_content_bigrams(answer.tokens), near_bigrams),
+        "source_in_claim": _share(first_keys, claim.keys),
+        "unknown_words": _share(answer.keys, set(answer.keys) - source.keys),
+        "unknown_names": _share(answer.names, unknown_names),
+        "has_unknown_name": bool(unknown_names),
+        "has_number": bool(quantities.conflicts or quantities.missing or quantities.agreed),
+        "number_conflicts": bool(quantities.conflicts),
+        "number_missing": bool(quantities.missing),
+        "denies": _DENIAL.search(answer.text) is not None,
+        "denials_differ": denials % 2 != written_denials % 2,
+        "force_contradicted": bool(nearest) and contradicts_modality(nearest[0]),
+        "reaches_wide": bool(universal_spans(answer.text)),
+        "new_superlative": has_new(_SUPERLATIVE),
+        "new_hedge": has_new(_HEDGE),
+        "new_study": has_new(_STUDY),
+        "is_question": claim.text.rstrip().endswith("?"),
+        "answers_question": "? " in claim.text,
+        "long_claim": min(len(claim.tokens) / _LONG_CLAIM, 1.0),
+        "long_source": min(source_length / _LONG_SOURCE, 1.0),
+        "no_sentence": not source.sentences,
+    }
+    return MappingProxyType({name: float(values[name]) for name in FEATURES})
+
+
+def _content_bigrams(tokens: Sequence[Token]) -> set[tuple[str, str]]:
+    return set(pairwise(token.key for token in tokens if token.is_content))
+
+
+def _share(part: Iterable[object], whole: Iterable[object]) -> float:
+    """The share of `part` that is in `whole`; 0 for an empty part."""
+    members = set(part)
+    return len(members.intersection(whole)) / len(members) if members else 0.0
 
 
 # Weights
@@ -240,17 +214,14 @@ class VerifierWeights:
     def error_type(self, values: Mapping[str, float]) -> str:
         """Return the likeliest error type; of equals the first of the taxonomy, "fabrication" where all are equal."""
         scores = {
-            name: math.fsum(weights[feature] * values[feature] for feature in FEATURES)
-            for name, weights in self.errors.items()
+            name: math.fsum(self.errors[name][feature] * values[feature] for feature in FEATURES)
+            for name in ERROR_TYPES
         }
-        best = max(scores.values())
-        if all(score == best for score in scores.values()):
-            return "fabrication"
-        return next(name for name in ERROR_TYPES if scores[name] == best)
+        return "fabrication" if len(set(scores.values())) == 1 else max(scores, key=lambda name: scores[name])
 
     def rounded(self) -> VerifierWeights:
         """Return the weights as a file holds them, so that a trained model equals the same one loaded."""
-        errors = {name: _rounded(weights) for name, weights in self.errors.items()}
+        errors = {name: _rounded(self.errors[name]) for name in ERROR_TYPES}
         return VerifierWeights(_rounded(self.label), errors, self.seen)
 
     def fingerprint(self) -> str:
@@ -265,13 +236,8 @@ class VerifierWeights:
 
     def _to_dict(self) -> dict[str, Any]:
         weights = self.rounded()
-        return {
-            "kind": _KIND,
-            "version": _VERSION,
-            "seen": weights.seen,
-            "label": dict(weights.label),
-            "errors": {name: dict(weights.errors[name]) for name in ERROR_TYPES},
-        }
+        header = {"kind": _KIND, "version": _VERSION, "seen": weights.seen}
+        return {**header, "label": weights.label, "errors": weights.errors}
 
 
 def load_weights(path: Path) -> VerifierWeights:
@@ -324,8 +290,11 @@ def fine_tune(start: VerifierWeights, examples: Sequence[TrainingExample], *, pu
         return start
     from numpy import array, eye, float64
 
+    def matrix(examples: Sequence[TrainingExample]) -> NDArray[np.float64]:
+        return array([[example.values[name] for name in FEATURES] for example in examples], float64)
+
     label = fit_logistic(
-        _feature_matrix(examples),
+        matrix(examples),
         array([[0.0, 1.0] if example.negative else [1.0, 0.0] for example in examples]),
         array([[0.0] * len(FEATURES), [start.label[name] for name in FEATURES]], float64).T,
         penalty=pull,
@@ -335,7 +304,7 @@ def fine_tune(start: VerifierWeights, examples: Sequence[TrainingExample], *, pu
     typed = [example for example in examples if example.error_type in ERROR_TYPES]
     if typed:
         targets = eye(len(ERROR_TYPES))[[ERROR_TYPES.index(str(example.error_type)) for example in typed]]
-        errors = fit_logistic(_feature_matrix(typed), targets, errors, penalty=pull)
+        errors = fit_logistic(matrix(typed), targets, errors, penalty=pull)
     return VerifierWeights(
         {name: float(label[row, 1]) for row, name in enumerate(FEATURES)},
         {
@@ -344,12 +313,6 @@ def fine_tune(start: VerifierWeights, examples: Sequence[TrainingExample], *, pu
         },
         start.seen + len(examples),
     ).rounded()
-
-
-def _feature_matrix(examples: Sequence[TrainingExample]) -> NDArray[np.float64]:
-    from numpy import array, float64
-
-    return array([[example.values[name] for name in FEATURES] for example in examples], float64)
 
 
 # The policy
@@ -401,15 +364,10 @@ class FeatureVerifier:
         parts = ground_parts(brief, source_evidence(brief.source))
         if negative <= 0.5:
             return make_verdict(POSITIVE, round(1 - negative, _CONFIDENCE_DIGITS), supporting_grounds(parts))
-        signs = f"Signs: {', '.join(self._signs(features.values))}."
+        contributions = {name: self.weights.label[name] * features.values[name] for name in FEATURES}
+        positive = [name for name in FEATURES if contributions[name] > 0]
+        strongest = sorted(positive, key=lambda name: -contributions[name])[:_MAX_SIGNS]
+        signs = f"Signs: {', '.join(name.replace('_', ' ') for name in strongest)}."
         grounds = refuting_grounds(parts, features.wrong, brief.source, signs)
         error_type, fix = self.weights.error_type(features.values), fix_suggestion(brief, features.wrong)
         return make_verdict(NEGATIVE, round(negative, _CONFIDENCE_DIGITS), grounds, error_type, fix)
-
-    def _signs(self, values: Mapping[str, float]) -> list[str]:
-        """Return the features that contribute most to the negative label, the strongest first."""
-        contributions = {name: self.weights.label[name] * values[name] for name in FEATURES}
-        positive = sorted(
-            (name for name in FEATURES if contributions[name] > 0), key=lambda name: -contributions[name]
-        )
-        return [name.replace("_", " ") for name in positive[:_MAX_SIGNS]]

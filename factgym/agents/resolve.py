@@ -8,7 +8,7 @@
 | `hf:FOLDER-OR-ID` | a causal language model through transformers |
 | `path/to/file.py:Name` | a class, object or function of yours |
 | `majority:N:AGENT` | N samples of AGENT each turn; the action that most of them chose |
-| `best:N:AGENT` | N samples of AGENT each turn; the one that the model itself finds likeliest |
+| `best:N:AGENT` | N samples of AGENT each turn; the likeliest by the model itself |
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import hashlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from factgym.agents.agent import Agent, Model, agent_from_model, agent_from_script
+from factgym.agents.agent import Agent, AgentModel, Model, agent_from_model, agent_from_script, call_optional
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute, spec
@@ -31,7 +33,7 @@ _Maker = Callable[[str, dict[str, Any], str], Model]
 
 FORMS = "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, path/to/file.py:Name, majority:N:AGENT or best:N:AGENT"
 
-_MAX_REPR = 80
+_TRAINABLE_SCRIPTS = ("nli", "lexical", "random")
 
 
 def find_agent(text: str, env_id: str, settings: Mapping[str, Any] | None = None) -> Agent:
@@ -74,6 +76,24 @@ def scripted_agents(env_id: str) -> Mapping[str, ScriptedAgent]:
     return load_attribute(reference) if reference else {}
 
 
+def find_model(text: str, settings: Mapping[str, Any] | None = None) -> Model:
+    """The verifier that a text names, to be trained: an `--agent`, `features` or `features:PATH`.
+
+    Raises ConfigError for an impossible one, and for oracles and exploiters.
+    """
+    kind, _, path = text.partition(":")
+    if kind == "features":
+        from factgym.agents.feature_verifier import FeatureVerifier
+
+        if settings:
+            raise ConfigError(f"the feature verifier takes no settings ({', '.join(settings)})")
+        return FeatureVerifier.load(path) if path else FeatureVerifier()
+    agent = find_agent(text, "seva", settings)
+    if dict(agent.describe()).get("kind") == "scripted" and text not in _TRAINABLE_SCRIPTS:
+        raise ConfigError(f"{text!r} knows the answer or exploits the reward: nothing can be learned from it")
+    return AgentModel(agent)
+
+
 def honest_baseline(env_id: str) -> str:
     """The name of the environment's honest baseline. Raises ConfigError where it has none."""
     for name, agent in scripted_agents(env_id).items():
@@ -98,10 +118,10 @@ def is_model(text: str) -> bool:
 
 
 def _model(text: str, settings: dict[str, Any], env_id: str) -> Model:
-    kind, _, rest = text.partition(":")
+    kind, _, name = text.partition(":")
     if kind not in _MAKERS:
         raise ConfigError(f"an ensemble is made of models, and {text!r} is none: give {FORMS}")
-    return _MAKERS[kind](rest, settings, env_id)
+    return _MAKERS[kind](name, settings, env_id)
 
 
 def _endpoint(name: str, settings: dict[str, Any], env_id: str) -> Model:
@@ -110,13 +130,10 @@ def _endpoint(name: str, settings: dict[str, Any], env_id: str) -> Model:
     return Endpoint(name or None, **settings)
 
 
-def _server(scheme: str) -> _Maker:
-    def make(rest: str, settings: dict[str, Any], env_id: str) -> Model:
-        if "base_url" in settings:
-            raise ConfigError("an agent that is a URL takes no base_url: use openai:MODEL with it")
-        return _endpoint("", {**settings, "base_url": f"{scheme}:{rest}"}, env_id)
-
-    return make
+def _server(scheme: str, address: str, settings: dict[str, Any], env_id: str) -> Model:
+    if "base_url" in settings:
+        raise ConfigError("an agent that is a URL takes no base_url: use openai:MODEL with it")
+    return _endpoint("", {**settings, "base_url": f"{scheme}:{address}"}, env_id)
 
 
 def _local(name: str, settings: dict[str, Any], env_id: str) -> Model:
@@ -127,35 +144,26 @@ def _local(name: str, settings: dict[str, Any], env_id: str) -> Model:
     return cast(Model, LocalModel(name, **settings))
 
 
-def _majority(rest: str, settings: dict[str, Any], env_id: str) -> Model:
-    from factgym.agents.ensembles import ActionKey, MajorityVote
+def _ensemble(kind: str, text: str, settings: dict[str, Any], env_id: str) -> Model:
+    from factgym.agents.ensembles import ActionKey, BestOf, MajorityVote
 
-    count, member = _members(rest, "majority")
-    env = spec(env_id).load()
-    return MajorityVote(_model(member, settings, env_id), count, key=ActionKey(tags=env.tags, implicit=env.implicit))
-
-
-def _best(rest: str, settings: dict[str, Any], env_id: str) -> Model:
-    from factgym.agents.ensembles import BestOf
-
-    count, member = _members(rest, "best")
-    return BestOf(_model(member, {"logprobs": True, **settings}, env_id), count)
-
-
-def _members(rest: str, kind: str) -> tuple[int, str]:
-    count, _, member = rest.partition(":")
+    count, _, member = text.partition(":")
     if not count.isdecimal() or not 2 <= int(count) <= 1000 or not member:
-        raise ConfigError(f"{kind}:{rest} is not {kind}:N:AGENT with N from 2 to 1000, such as {kind}:5:openai:MODEL")
-    return int(count), member
+        raise ConfigError(f"{kind}:{text} is not {kind}:N:AGENT with N from 2 to 1000, such as {kind}:5:openai:MODEL")
+    if kind == "best":
+        return BestOf(_model(member, {"logprobs": True, **settings}, env_id), int(count))
+    env = spec(env_id).load()
+    key = ActionKey(tags=env.tags, implicit=env.implicit)
+    return MajorityVote(_model(member, settings, env_id), int(count), key=key)
 
 
 _MAKERS: Mapping[str, _Maker] = {
     "openai": _endpoint,
-    "http": _server("http"),
-    "https": _server("https"),
+    "http": partial(_server, "http"),
+    "https": partial(_server, "https"),
     "hf": _local,
-    "majority": _majority,
-    "best": _best,
+    "majority": partial(_ensemble, "majority"),
+    "best": partial(_ensemble, "best"),
 }
 
 
@@ -180,14 +188,12 @@ def object_agent(policy: Any) -> Agent:
 
     Methods and threads as in `user_agent`. Its description is empty where the object has no `describe`.
     """
-    return _policy_agent(getattr(policy, "__name__", type(policy).__name__), policy, repr(policy)[:_MAX_REPR], {})
+    return _policy_agent(getattr(policy, "__name__", type(policy).__name__), policy, repr(policy)[:80], {})
 
 
+@dataclass(frozen=True)
 class _FunctionPolicy:
-    """A plain function as a policy."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.act = function
+    act: Callable[..., Any]
 
 
 def _policy_agent(name: str, policy: Any, reference: str, details: Mapping[str, Any]) -> Agent:
@@ -208,24 +214,11 @@ def _policy_agent(name: str, policy: Any, reference: str, details: Mapping[str, 
         name,
         (lambda env, seed: start(seed)) if callable(start) else (lambda env, seed: policy),
         describe,
-        _optional_method(policy, "prepare"),
-        _optional_method(policy, "close"),
+        partial(call_optional, policy, "prepare"),
+        partial(call_optional, policy, "close"),
         threads,
         policy,
     )
-
-
-def _optional_method(policy: Any, name: str) -> Callable[[], Awaitable[None]]:
-    """A method that the object may have, plain or async."""
-
-    async def call() -> None:
-        method = getattr(policy, name, None)
-        if callable(method):
-            result = method()
-            if inspect.isawaitable(result):
-                await result
-
-    return call
 
 
 def user_object(reference: str, settings: Mapping[str, Any]) -> Any:

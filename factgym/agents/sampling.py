@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from factgym.core.errors import ConfigError
+from pydantic import Field
+
+from factgym.core.config import AtLeastOne, Settings
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import prompt
 
@@ -16,47 +16,33 @@ ToolMode = Literal["auto", "native", "text"]
 """How a policy offers tools: by the server's or template's own tool calling, as text in the prompt, or as probed."""
 
 ReasoningMode = Literal["split", "keep"]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NonEmpty = Annotated[str, Field(min_length=1)]
 
 _THINK, _END_THINK = "<think>", "</think>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class Sampling(Settings):
     """Settings of a model's reply; None leaves a setting to the model or its server.
 
-    temperature: >= 0, where 0 is greedy. top_p: in (0, 1]. top_k: >= 1. max_tokens: of one reply, reasoning included.
-    stop: strings that end a reply. logprobs: record the log-probability of each sampled token. tools: see ToolMode.
-    reasoning: "split" takes `<think>…</think>` out of the content into `reasoning_content`; "keep" leaves it.
+    temperature: 0 is greedy. max_tokens: of one reply, reasoning included. stop: strings that end a reply. logprobs:
+    record the log-probability of each sampled token. tools: see ToolMode. reasoning: "split" takes `<think>…</think>`
+    out of the content into `reasoning_content`; "keep" leaves it.
     """
 
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    max_tokens: int | None = None
-    stop: str | list[str] | None = None
+    temperature: NonNegative | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: AtLeastOne | None = None
+    max_tokens: AtLeastOne | None = None
+    stop: NonEmpty | list[NonEmpty] | None = None
     logprobs: bool = False
     tools: ToolMode = "auto"
     reasoning: ReasoningMode = "split"
-
-    def __post_init__(self) -> None:
-        fits = self.temperature is None or 0 <= self.temperature < math.inf
-        check_setting("temperature", self.temperature, fits, ">= 0")
-        check_setting("top_p", self.top_p, self.top_p is None or 0 < self.top_p <= 1, "in (0, 1]")
-        check_setting("top_k", self.top_k, self.top_k is None or self.top_k >= 1, "at least 1")
-        check_setting("max_tokens", self.max_tokens, self.max_tokens is None or self.max_tokens >= 1, "at least 1")
-        fits = all(isinstance(stop, str) and stop for stop in self.stops)
-        check_setting("stop", self.stop, fits, "a string that is not empty, or a list of such")
 
     @property
     def stops(self) -> tuple[str, ...]:
         """The stop strings; empty where there are none."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-
-
-def check_setting(name: str, value: object, fits: bool, takes: str) -> None:
-    """Raise ConfigError for a value that does not fit. takes: the values that are allowed, in words."""
-    if not fits:
-        raise ConfigError(f"{name} must be {takes}, not {value!r:.80}")
 
 
 def split_reasoning(text: str, opened: bool = False) -> tuple[str, str]:
@@ -82,14 +68,14 @@ def tools_as_text(messages: Sequence[Message], tools: Sequence[ToolSchema]) -> l
     The schemas go into the system message, and native calls and tool roles become text; the environment's own parser
     reads the calls that the model writes back.
     """
-    plain = [_as_text(message) for message in messages]
+    rewritten = [_as_text(message) for message in messages]
     if not tools:
-        return plain
+        return rewritten
     lines = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
     text = prompt("factgym.agents", "tools").replace("{tools}", lines, 1)
-    if plain and plain[0]["role"] == "system":
-        return [{"role": "system", "content": f"{plain[0]['content'] or ''}\n\n{text}"}, *plain[1:]]
-    return [{"role": "system", "content": text}, *plain]
+    if rewritten and rewritten[0]["role"] == "system":
+        return [{"role": "system", "content": f"{rewritten[0]['content'] or ''}\n\n{text}"}, *rewritten[1:]]
+    return [{"role": "system", "content": text}, *rewritten]
 
 
 def _as_text(message: Message) -> Message:

@@ -63,7 +63,7 @@ def test_a_file_can_import_what_lies_beside_it(tmp_path):
         ("hf:", {}, "needs a model"),
         ("http://localhost:1/v1", {"base_url": "http://localhost:2/v1"}, "takes no base_url"),
         ("openai:m", {"temprature": 1.0}, "Did you mean 'temperature'"),
-        ("openai:m", {"temperature": -1.0}, "temperature must be"),
+        ("openai:m", {"temperature": -1.0}, "temperature should be"),
         ("openai:m", {"temperature": "hot"}, "temperature should be a valid number"),
     ],
 )

@@ -28,8 +28,8 @@ from factgym.agents.cluster.worker import build, recipe_of
 from factgym.agents.resolve import find_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError
 from factgym.agents.rollout.jobs import Job
-from factgym.agents.runs import EPISODES
 from factgym.agents.runs.collect import collect
+from factgym.agents.runs.files import EPISODES
 from factgym.agents.runs.write import RunWriteError
 from factgym.core import registry
 from factgym.core.errors import ConfigError, MissingExtraError

@@ -359,16 +359,16 @@ class ManyModels(FaultServer):
 
 
 def test_several_models_or_none_are_an_error_that_lists_them():
-    with pytest.raises(ConfigError, match="lists a, b: say which"):
+    with pytest.raises(ConfigError, match="lists a, b: name one"):
         talk(ManyModels(reply(200, {"data": [{"id": "a"}, {"id": "b"}]})), model=None)
     for none in ({"data": []}, {"data": [{"name": 1}]}, [], "x"):
         with pytest.raises(ConfigError, match="lists no model"):
             talk(ManyModels(reply(200, none)), model=None)
-    with pytest.raises(PolicyError, match=r"say which one with model=.*no cache"):
+    with pytest.raises(PolicyError, match=r"name one with model=.*no cache"):
         talk(ManyModels(error(500, "no cache")), model=None, max_retries=0)
     with pytest.raises(PolicyError) as caught:
         talk(ManyModels(error(401, "who are you")), model=None)
-    assert caught.value.fatal and "say which" not in str(caught.value)
+    assert caught.value.fatal and "name one" not in str(caught.value)
 
 
 def test_prepare_finds_the_models_name_for_the_manifest():
@@ -459,7 +459,7 @@ def test_the_description_is_json_and_complete():
     described = Endpoint("m", "http://127.0.0.1:1/v1/", temperature=0.5, stop="x").describe()
     assert json.loads(json.dumps(described)) == described
     assert (described["kind"], described["base_url"], described["stop"]) == ("endpoint", "http://127.0.0.1:1/v1", "x")
-    missing = {name for name in EndpointSettings.__dataclass_fields__ if getattr(EndpointSettings(), name) is not None}
+    missing = {name for name in EndpointSettings.model_fields if getattr(EndpointSettings(), name) is not None}
     assert missing <= described.keys()
 
 

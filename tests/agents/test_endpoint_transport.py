@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from factgym.agents.endpoint import Endpoint
 from factgym.agents.endpoint.client import backoff
-from factgym.agents.endpoint.faults import requested_wait
+from factgym.agents.endpoint.reply import requested_wait
 from factgym.core.policy import PolicyError
 from factgym.core.seeds import derive
 

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 import factgym
 from factgym.agents.agent import Model, agent_from_model
 from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, JudgeScore, MajorityVote, MeanLogprob, count
-from factgym.agents.judges import NEXT_STEP, Judge, JudgeError, Judgement, PolicyJudge
+from factgym.agents.judges.base import Judge, JudgeError, Judgement
+from factgym.agents.judges.policy import PolicyJudge
+from factgym.agents.judges.prompt import NEXT_STEP
 from factgym.agents.resolve import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError

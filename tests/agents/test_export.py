@@ -13,8 +13,8 @@ from typing import Any
 import episode_records as made
 import pytest
 
-from factgym.agents.export import SftOptions, export_preferences, export_sft
 from factgym.agents.export.source import Form, Source, conversations
+from factgym.agents.export.training import SftOptions, export_preferences, export_sft
 from factgym.agents.runs.files import atomic_file
 from factgym.agents.sampling import split_reasoning, tools_as_text
 from factgym.core.errors import ConfigError, DataError
@@ -281,7 +281,7 @@ def test_a_file_is_never_overwritten_unasked_nor_left_half(tmp_path, base):
 
 def test_a_file_that_appears_meanwhile_stays(tmp_path):
     out = tmp_path / "out"
-    with pytest.raises(ConfigError, match="already there"), atomic_file(out, False) as file:
+    with pytest.raises(ConfigError, match="already exists"), atomic_file(out, False) as file:
         file.write(b"ours")
         out.write_text("theirs")
     assert out.read_text() == "theirs"

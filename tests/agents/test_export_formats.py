@@ -15,8 +15,8 @@ import episode_records as made
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from factgym.agents.export import PreferenceOptions, SftOptions, export_preferences, export_sft
 from factgym.agents.export.source import Form
+from factgym.agents.export.training import PreferenceOptions, SftOptions, export_preferences, export_sft
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 import episode_records as made
 import pytest
 
-from factgym.agents.export import PreferenceOptions, export_preferences
 from factgym.agents.export.source import Form
+from factgym.agents.export.training import PreferenceOptions, export_preferences
 from factgym.core.errors import ConfigError, DataError
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any
 import episode_records as made
 import pytest
 
-from factgym.agents.export import export_table
+from factgym.agents.export.table import export_table
 from factgym.core.errors import DataError, MissingExtraError
 
 Json = dict[str, Any]

@@ -20,7 +20,7 @@ import factgym
 from factgym.agents.agent import Agent
 from factgym.agents.difficulty import DifficultyBand, find_rule, select
 from factgym.agents.rollout.engine import Limits
-from factgym.agents.runs import EPISODES
+from factgym.agents.runs.files import EPISODES
 from factgym.agents.runs.read import read_run
 from factgym.core.errors import ConfigError
 from factgym.training.difficulty_filter import KEPT, SUMMARY, TASKS, filter_tasks, only, read_tasks

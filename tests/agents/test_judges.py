@@ -14,22 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.agents.ensembles import MajorityVote
-from factgym.agents.judges import (
-    EVIDENCE_SUPPORT,
-    NEXT_STEP,
-    PROBE_CHECK,
-    PROMPTS,
-    AllAgree,
-    ContainmentJudge,
-    Field,
-    JudgeError,
-    Judgement,
-    JudgePrompt,
-    LexicalCheckJudge,
-    PolicyJudge,
-    judge_from,
-    judge_note,
-)
+from factgym.agents.judges.base import AllAgree, JudgeError, Judgement, judge_note
+from factgym.agents.judges.fallback import ContainmentJudge, LexicalCheckJudge
+from factgym.agents.judges.policy import PolicyJudge, judge_from
+from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, NEXT_STEP, PROBE_CHECK, PROMPTS, Field, JudgePrompt
 from factgym.core.action import parse_action
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
@@ -155,7 +143,7 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_with_the_reason_and_is_n
     assert [one["role"] for one in last[:4:2]] == ["system", "assistant"]
     assert said in last[3]["content"]
     assert len(last) == 6
-    with pytest.raises(JudgeError, match="asked 2 times") as caught:
+    with pytest.raises(JudgeError, match="called 2 times") as caught:
         run(PolicyJudge(Scripted(reply, reply), EVIDENCE_SUPPORT, retries=1).judge(CASE))
     assert caught.value.cause == "malformed"
     assert len(caught.value.answers) == 2
@@ -418,7 +406,7 @@ def test_every_report_says_whether_a_model_judged():
     assert json.loads(json.dumps(judgement.to_dict())) == judgement.to_dict()
     with pytest.raises(ConfigError, match="Did you mean 'probe-check'"):
         judge_from(None, "probe-chek")
-    with pytest.raises(ConfigError, match="no stand-in"):
+    with pytest.raises(ConfigError, match="no fallback judge"):
         judge_from(None, NEXT_STEP.name)
 
 

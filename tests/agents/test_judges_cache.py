@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from factgym.agents.judges import EVIDENCE_SUPPORT, JudgeCache, JudgeError, JudgePrompt, PolicyJudge, judge_from
-from factgym.agents.judges.policy import FILE
+from factgym.agents.judges.base import JudgeError
+from factgym.agents.judges.policy import JudgeCache, PolicyJudge, judge_from
+from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, JudgePrompt
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.policy import PolicyError
 
+FILE = "judgements.sqlite"
 CASE = {"question": "Which river?", "answer": "Lys", "evidence": "The mill stands on the Lys."}
 
 
@@ -194,7 +196,7 @@ def test_threads_share_a_cache(tmp_path):
 
 WRITER = """
 import sys
-from factgym.agents.judges import JudgeCache
+from factgym.agents.judges.policy import JudgeCache
 folder, name = sys.argv[1:]
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
@@ -249,7 +251,7 @@ def test_the_first_entry_of_a_key_stays(tmp_path):
 
 def test_what_was_put_survives_a_killed_process(tmp_path):
     code = (
-        "import os, signal, sys\nfrom factgym.agents.judges import JudgeCache\ncache = JudgeCache(sys.argv[1])\n"
+        "import os, signal, sys\nfrom factgym.agents.judges.policy import JudgeCache\ncache = JudgeCache(sys.argv[1])\n"
         "for i in range(50):\n    cache.put(str(i), {'label': 'a'})\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.PIPE)
@@ -259,7 +261,7 @@ def test_what_was_put_survives_a_killed_process(tmp_path):
 
 def test_a_forked_process_opens_the_file_for_itself(tmp_path):
     code = (
-        "import os, sys\nfrom factgym.agents.judges import JudgeCache\ncache = JudgeCache(sys.argv[1])\n"
+        "import os, sys\nfrom factgym.agents.judges.policy import JudgeCache\ncache = JudgeCache(sys.argv[1])\n"
         "children = []\n"
         "for name in 'abc':\n"
         "    child = os.fork()\n"

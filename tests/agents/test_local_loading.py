@@ -164,9 +164,9 @@ def test_without_the_libraries_the_extra_is_named(monkeypatch: pytest.MonkeyPatc
 def test_settings_are_checked() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'batch_size'"):
         LocalModel("x", batchsize=3)
-    with pytest.raises(ConfigError, match="batch_size must be at least 1"):
+    with pytest.raises(ConfigError, match="batch_size should be at least 1"):
         LocalModel("x", batch_size=0)
     with pytest.raises(ConfigError, match="dtype should be 'auto',"):
         LocalModel("x", dtype="int8")
-    with pytest.raises(ConfigError, match="temperature must be >= 0"):
+    with pytest.raises(ConfigError, match="temperature should be at least 0"):
         LocalModel("x", temperature=-1)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factgym.agents.local.engine import NoRoomError, Prompt, Row
+from factgym.agents.local.engine import BatchMemoryError, Prompt, Row
 from factgym.agents.local.worker import Request, Worker, choose_batch
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
@@ -28,9 +28,9 @@ class FakeEngine:
     """Answers a row by its text in capitals. A text "slow" holds its batch until `gate` is set."""
 
     def __init__(
-        self, room: int = 10_000, fault: Callable[[list[str]], Exception | None] = lambda texts: None
+        self, max_rows: int = 10_000, fault: Callable[[list[str]], Exception | None] = lambda texts: None
     ) -> None:
-        self.room, self.fault = room, fault
+        self.max_rows, self.fault = max_rows, fault
         self.batches: list[list[str]] = []
         self.gate, self.running = threading.Event(), threading.Event()
         self.closed = False
@@ -52,8 +52,8 @@ class FakeEngine:
             while not self.gate.wait(0.005) and not all(row.stopped() for row in rows):
                 pass
         self.stopped_seen += [row.stopped() for row in rows]
-        if len(rows) > self.room:
-            raise NoRoomError("CUDA out of memory")
+        if len(rows) > self.max_rows:
+            raise BatchMemoryError("CUDA out of memory")
         if error := self.fault(texts):
             raise error
         return [
@@ -204,7 +204,7 @@ def test_one_model_serves_several_event_loops() -> None:
 
 
 def test_a_batch_without_room_is_halved_and_later_ones_are_smaller() -> None:
-    engine = FakeEngine(room=2)
+    engine = FakeEngine(max_rows=2)
     worker = worker_of(engine, size=8, wait=WAIT)
     requests = [ask(worker, text) for text in "abcdefgh"]
     assert [answer(one) for one in requests] == list("ABCDEFGH")
@@ -219,13 +219,13 @@ def test_a_batch_without_room_is_halved_and_later_ones_are_smaller() -> None:
 
 
 def test_one_row_without_room_is_an_error_of_its_own() -> None:
-    engine = FakeEngine(room=0)
+    engine = FakeEngine(max_rows=0)
     worker = worker_of(engine)
     with pytest.raises(PolicyError, match="no room for one reply of up to 15 tokens") as caught:
         answer(ask(worker, "hello"))
     assert caught.value.cause == "out_of_memory"
     assert not caught.value.fatal
-    engine.room = 4
+    engine.max_rows = 4
     assert answer(ask(worker, "hello")) == "HELLO"
     worker.close()
 

@@ -20,8 +20,8 @@ from factgym.agents.agent import agent_from_script
 from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError
 from factgym.agents.rollout.jobs import Job
-from factgym.agents.runs import EPISODES, MANIFEST
 from factgym.agents.runs.collect import collect, manifest_of
+from factgym.agents.runs.files import EPISODES, MANIFEST
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.write import RunWriter, last_folder
 from factgym.core.errors import ConfigError, DataError

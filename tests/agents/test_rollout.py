@@ -11,8 +11,8 @@ import factgym
 from factgym.agents.agent import Agent
 from factgym.agents.resolve import find_scripted_agent, scripted_agents
 from factgym.agents.rollout import play_episode, play_many, run_policy, task_order
-from factgym.agents.runs import EPISODES, MANIFEST
 from factgym.agents.runs.collect import manifest_of
+from factgym.agents.runs.files import EPISODES, MANIFEST
 from factgym.agents.runs.write import RunWriter, free_folder
 from factgym.core.errors import ConfigError
 

@@ -15,7 +15,7 @@ from pages import checked, printed
 from scipy.stats import binomtest
 from typer.testing import CliRunner
 
-from factgym.agents.judges import Judge, JudgeError, Judgement
+from factgym.agents.judges.base import Judge, JudgeError, Judgement
 from factgym.agents.judges.prompt import EVIDENCE_SUPPORT
 from factgym.benchmarks.benchmark import Request
 from factgym.benchmarks.eve.benchmark import BENCHMARK, paper_tables

@@ -168,7 +168,7 @@ def test_a_rule_says_nothing_of_what_was_not_scored():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("reward", "from where on"),
+        ("reward", "give a threshold"),
         ("a b", "no rule"),
         ("", "no rule"),
         ("reward>=x", "no number"),

@@ -24,7 +24,7 @@ from factgym.agents.feature_verifier import (
     fine_tune,
     load_weights,
 )
-from factgym.agents.models import find_model
+from factgym.agents.resolve import find_model
 from factgym.agents.rollout import Job
 from factgym.agents.rollout.engine import play
 from factgym.core.errors import ConfigError, DataError

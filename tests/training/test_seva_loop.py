@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from evolve_runs import digests, evolution, killed, small, stopped_after_each_file
 
-from factgym.agents.judges import judge_from
+from factgym.agents.judges.policy import judge_from
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.schema import validate
 from factgym.core.errors import ConfigError

@@ -7,7 +7,10 @@ import json
 
 import pytest
 
-from factgym.agents.judges import PROBE_CHECK, AllAgree, LexicalCheckJudge, PolicyJudge
+from factgym.agents.judges.base import AllAgree
+from factgym.agents.judges.fallback import LexicalCheckJudge
+from factgym.agents.judges.policy import PolicyJudge
+from factgym.agents.judges.prompt import PROBE_CHECK
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
 from factgym.datasets.attribution import ATTRIBUTABLE, NOT_ATTRIBUTABLE, AttributionClaim, read_benchmark

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 import factgym
-from factgym.agents.agent import agent_from_model
-from factgym.agents.models import WithRules, find_model, with_rules
-from factgym.agents.resolve import find_scripted_agent
+from factgym.agents.agent import WithRules, agent_from_model, with_rules
+from factgym.agents.resolve import find_model, find_scripted_agent
 from factgym.agents.rollout import Job, play_many
 from factgym.agents.rollout.engine import play
 from factgym.agents.runs.schema import validate

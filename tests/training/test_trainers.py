@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from evolve_runs import evolution, small
 
-from factgym.agents.models import find_model
+from factgym.agents.resolve import find_model
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.training.trainer import find_trainer, open_dataset
 

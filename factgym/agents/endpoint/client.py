@@ -16,8 +16,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from factgym.agents.endpoint.faults import Fault, fault_of_status
-from factgym.agents.endpoint.reply import Reply, read_reply
+from factgym.agents.endpoint.reply import Fault, Reply, fault_of_status, read_reply
 from factgym.agents.endpoint.settings import Address, EndpointSettings, Redactor
 from factgym.core.messages import Retry
 
@@ -90,7 +89,7 @@ class Client:
     async def _request(self, path: str, body: bytes | None) -> bytes | Fault:
         if self._closing is None:
             # asyncio finishes generators that are still open when a loop ends: connections must not outlive it.
-            self._closing = self._close_at_the_end()
+            self._closing = self._close_at_loop_end()
             await anext(self._closing)
         answer = await self._send(path, body)
         return self.redacted(answer) if isinstance(answer, Fault) else self._redactor.reply(answer)
@@ -136,7 +135,7 @@ class Client:
             return Fault("connection", f"{text}; is the server running?", again=True)
         return Fault("connection", str(chain[-1]) or type(chain[-1]).__name__, again=True)
 
-    async def _close_at_the_end(self) -> AsyncGenerator[None, None]:
+    async def _close_at_loop_end(self) -> AsyncGenerator[None, None]:
         try:
             yield
         finally:
@@ -187,7 +186,7 @@ def _bound_body(httpx: Any, limit: int = MAX_BODY) -> Callable[[Any], Awaitable[
 
     async def bound(response: Any) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx.DecodingError("the reply is compressed, which was not asked for", request=response.request)
+            raise httpx.DecodingError("the reply is compressed, against the request", request=response.request)
         length = response.headers.get("content-length", "")
         if length.isdecimal() and int(length) > limit:
             raise httpx.DecodingError(f"the reply has more than {limit:,} bytes", request=response.request)
@@ -227,7 +226,14 @@ class Exchange:
         """The model's reply. body: the request, given the `max_tokens` that fit (None: as set, 0: left out)."""
         limit: int | None = None
         while True:
-            outcome = await self._request_once(body(limit))
+            self.requests += 1
+            answer = await self._client.chat(body(limit))
+            outcome: Reply | Fault
+            if isinstance(answer, Fault):
+                outcome = answer
+            else:
+                outcome = read_reply(answer, self._settings.reasoning == "keep")
+                outcome = self._client.redacted(outcome) if isinstance(outcome, Fault) else outcome
             if isinstance(outcome, Reply):
                 if not outcome.empty:
                     return outcome
@@ -242,14 +248,6 @@ class Exchange:
                 await self._wait(outcome)
             else:
                 return self._final(outcome)
-
-    async def _request_once(self, body: bytes) -> Reply | Fault:
-        self.requests += 1
-        answer = await self._client.chat(body)
-        if isinstance(answer, Fault):
-            return answer
-        outcome = read_reply(answer, self._settings.reasoning == "keep")
-        return self._client.redacted(outcome) if isinstance(outcome, Fault) else outcome
 
     async def raw(
         self, request: Callable[[], Awaitable[bytes | Fault]], hopeless: Callable[[Fault], bool] = lambda _: False

@@ -6,20 +6,18 @@ import asyncio
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 from factgym.agents.endpoint.client import Client, Exchange
-from factgym.agents.endpoint.faults import Fault
-from factgym.agents.endpoint.reply import Reply, read_reply
+from factgym.agents.endpoint.reply import Fault, read_reply
 from factgym.agents.endpoint.request import RequestTemplate, Transcript, encode_json
 from factgym.agents.endpoint.settings import EndpointSettings, Redactor, find_address
 from factgym.agents.sampling import tools_as_text
 from factgym.core.caching import Flights
-from factgym.core.config import build_checked
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import ContextOverflowError, PolicyError
@@ -42,10 +40,6 @@ _REPLACEMENT = "\ufffd"
 """In the text of a token that holds part of a character."""
 
 
-def _unseeded_random() -> Random:
-    return Random("endpoint")
-
-
 class Endpoint:
     """A model behind an OpenAI-compatible server.
 
@@ -58,7 +52,7 @@ class Endpoint:
 
     def __init__(self, model: str | None = None, base_url: str | None = None, **settings: Any) -> None:
         self._arguments = (model, base_url, settings)
-        self.settings = build_checked(EndpointSettings, "an endpoint", settings)
+        self.settings = EndpointSettings.build("an endpoint", settings)
         self.address = find_address(base_url, self.settings.api_key_env)
         if model is not None and not model.strip():
             raise ConfigError("model must be a name, or left out where the server has one model only")
@@ -72,7 +66,8 @@ class Endpoint:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process reads the key from its own environment: keys are never pickled."""
-        return _rebuild, self._arguments
+        model, base_url, settings = self._arguments
+        return partial(Endpoint, model, base_url, **settings), ()
 
     def _template_for(self, model: str) -> RequestTemplate:
         return RequestTemplate(model, self.settings, self.address.is_openai)
@@ -95,10 +90,9 @@ class Endpoint:
 
     def describe(self) -> dict[str, Any]:
         """The model and its settings, as JSON data; never a key."""
-        probed = self.settings.tools == "auto" and self._tool_support
-        settings = {key: value for key, value in asdict(self.settings).items() if value is not None}
+        settings = self.settings.model_dump(exclude_none=True)
         data = {"kind": "endpoint", "model": self._model, "base_url": self.address.url, **settings}
-        if probed:
+        if self.settings.tools == "auto" and self._tool_support:
             data["tools_found"] = self._tool_support
         described: dict[str, Any] = json.loads(self.redactor.reply(encode_json(data)))
         return described
@@ -114,17 +108,17 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            for closed in [other for other in self._clients if other.is_closed()]:
-                del self._clients[closed]
+            for ended in [other_loop for other_loop in self._clients if other_loop.is_closed()]:
+                del self._clients[ended]
             client = self._clients[loop] = Client(self.address, self.settings, self.redactor)
         return client
 
-    def exchange(self, random: Callable[[], Random] = _unseeded_random) -> Exchange:
+    def exchange(self, random: Callable[[], Random] = lambda: Random("endpoint")) -> Exchange:
         """A new exchange. random: the source of the jitter of its waits."""
         return Exchange(self.client(), self.settings, random)
 
     async def template(self) -> RequestTemplate:
-        """The fixed parts of requests; asks for the model's name where it is not known."""
+        """The fixed parts of requests. Requests the list of models where the model was not named."""
         if self._template is None:
             outcome, _ = await self._flights.share("model", self._find_model)
             if isinstance(outcome, Fault):
@@ -135,11 +129,11 @@ class Endpoint:
     async def _find_model(self) -> RequestTemplate | Fault:
         answer = await self.exchange().raw(self.client().models)
         if isinstance(answer, Fault):
-            hint = "" if answer.cause in _UNREACHABLE else "its models cannot be listed, say which one with model=…: "
+            hint = "" if answer.cause in _UNREACHABLE else "its models cannot be listed, name one with model=…: "
             return replace(answer, message=hint + answer.message)
         names = _model_names(answer)
         if len(names) != 1:
-            raise ConfigError(f"{self.address.url} lists {_listed(names)}: say which one with model=…")
+            raise ConfigError(f"{self.address.url} lists {_listed(names)}: name one with model=…")
         self._model = names[0]
         return self._template_for(names[0])
 
@@ -154,25 +148,25 @@ class Endpoint:
         return self._tool_support
 
     async def _probe_tools(self, template: RequestTemplate, tools: bytes) -> ToolSupport | Fault:
-        """Find out whether the server takes tools natively, with a tiny question, once for each model.
+        """Probe with a tiny request whether the server takes tools natively, once for each model.
 
         A server that cannot either refuses the request, or silently leaves the tools out of the prompt: then its count
         of the prompt's tokens is the same without them. A server that takes the tools but parses no calls out of the
         text stays native: the environment reads calls in text, too.
         """
 
-        async def ask(tools: bytes | None) -> bytes | Fault:
+        async def probe(tools: bytes | None) -> bytes | Fault:
             body = template.body(_HELLO, tools, limit=1)
             return await self.exchange().raw(partial(self.client().chat, body), lambda fault: fault.about_tools)
 
-        with_tools = await ask(tools)
+        with_tools = await probe(tools)
         if isinstance(with_tools, Fault):
             if with_tools.about_tools:
                 return "text"
             if with_tools.cause != "bad_request":
                 return with_tools
-            return with_tools if isinstance(await ask(None), Fault) else "text"
-        without = await ask(None)
+            return with_tools if isinstance(await probe(None), Fault) else "text"
+        without = await probe(None)
         if isinstance(without, Fault):
             return "native"
         count = _prompt_tokens(with_tools)
@@ -238,7 +232,7 @@ class Endpoint:
             text = str(token.get("decoded_token") or "") + text
             total += float(token["logprob"])
         if completion not in text and _REPLACEMENT not in text:
-            raise PolicyError("bad_reply", f"the prompt of {url} ends in {text!r:.80}, not as it was given")
+            raise PolicyError("bad_reply", f"the prompt of {url} ends in {text!r:.80}, not in the given reply")
         if not math.isfinite(total):
             raise PolicyError("bad_reply", f"{url} gave a log-probability that is no number")
         return min(total, 0.0)
@@ -267,10 +261,6 @@ def _model_names(models: bytes) -> list[str]:
 def _listed(names: Sequence[str]) -> str:
     text = ", ".join(name[:100] for name in names[:_MAX_LISTED])
     return (text + (" and more" if len(names) > _MAX_LISTED else "")) if names else "no model"
-
-
-def _rebuild(model: str | None, base_url: str | None, settings: dict[str, Any]) -> Endpoint:
-    return Endpoint(model, base_url, **settings)
 
 
 class EndpointEpisode:
@@ -303,25 +293,21 @@ class EndpointEpisode:
         reply = await exchange.reply(lambda limit: template.body(message_bytes, tool_bytes, seed, limit))
         if isinstance(reply, Fault):
             await endpoint.give_up(reply)
-        return self._with_completion(reply, exchange, mode)
+        completion = reply.completion
+        completion["requests"] = exchange.requests
+        if exchange.retries:
+            completion["retries"] = exchange.retries
+        sent = transcript.sent(always=mode == "text")
+        if sent is not None:
+            completion["sent"] = sent
+        notes = {**completion.get("notes", {}), **exchange.notes}
+        if endpoint.settings.tools == "auto" and mode != "auto":
+            notes["tools"] = mode
+        if notes:
+            completion["notes"] = notes
+        return {**reply.message, "completion": completion}
 
     def _jitter(self) -> Random:
         if self._random is None:
             self._random = Random(derive(self._seed or 0, "retry"))
         return self._random
-
-    def _with_completion(self, reply: Reply, exchange: Exchange, mode: str) -> Message:
-        """The message with its completion record."""
-        completion = reply.completion
-        completion["requests"] = exchange.requests
-        if exchange.retries:
-            completion["retries"] = exchange.retries
-        sent = self._transcript.sent(always=mode == "text")
-        if sent is not None:
-            completion["sent"] = sent
-        notes = {**completion.get("notes", {}), **exchange.notes}
-        if self._endpoint.settings.tools == "auto" and mode != "auto":
-            notes["tools"] = mode
-        if notes:
-            completion["notes"] = notes
-        return {**reply.message, "completion": completion}

@@ -1,21 +1,154 @@
-"""One chat completion, read into a message or a fault.
+"""Answers of a server, each read into a message with its completion, or into a fault with its cause.
 
-Servers differ in small ways (arguments as objects, null ids, parts, the old `function_call`, two names for reasoning).
-The model's own words are never changed: its mistakes are answered by the environment.
+A fault is the infrastructure's (retried if that can help), the user's (a wrong key, model or setting: not retried), or
+the prompt's (it no longer fits the model). Servers word the last in many ways; the patterns are those of OpenAI, vLLM,
+SGLang, llama.cpp, TGI and Ollama. Replies differ in small ways, too (arguments as objects, null ids, parts, the old
+`function_call`, two names for reasoning). The model's own words are never changed: its mistakes are answered by the
+environment.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from json import JSONDecoder, JSONEncoder
 from typing import Any
 
-from factgym.agents.endpoint.faults import Fault, fault_of_status
 from factgym.agents.sampling import split_reasoning
 from factgym.core.messages import Completion, Message, TokenLogprob, ToolCallMessage, Usage
 from factgym.core.strict_json import Limits, StrictJsonError, clean_text, plain_json
+
+_OVERFLOW_STATUS = frozenset({400, 413, 422})
+_OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"})
+_OVERFLOW = re.compile(
+    r"maximum context length|maximum model length|maximum (?:allowed )?input length|maximum prompt length"
+    r"|longer than the model's context|exceeds? the (?:available |model'?s? )?(?:maximum )?context|context[_ ]length[_ ]exceeded"
+    r"|exceeds? the configured limit|prompt is too long|input is too long|context (?:window|size|length)\W.{0,40}exceed"
+    r"|exceeds? .{0,40}context (?:window|size|length|limit)"
+    r"|`inputs`.{0,40} must (?:have less than|be <=)|inputs? tokens \+ `?max_new_tokens",
+    re.IGNORECASE | re.DOTALL,
+)
+_N = r"(?P<%s>\d{1,9})"
+_CONTEXT, _INPUT = _N % "context", _N % "input"
+_MAX_TOKENS_TOO_LARGE = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        rf"maximum context length is {_CONTEXT} tokens and your request has {_INPUT} input tokens",
+        rf"maximum context length is {_CONTEXT} tokens.{{0,40}}your request has {_INPUT} input tokens plus",
+        rf"maximum context length is {_CONTEXT} tokens.{{0,40}}requested \d+ tokens \({_INPUT} in the messages",
+        rf"maximum context length is {_CONTEXT} tokens.{{0,40}}requested \d+ output tokens and your prompt contains (?P<least>at least )?{_INPUT} input",
+        rf"maximum context length of {_CONTEXT} tokens.{{0,60}}total of \d+ tokens: {_INPUT} tokens from the input",
+        rf"must be <= {_CONTEXT}\. Given: {_INPUT} `?inputs`? tokens",
+    )
+)
+"""Wordings for a prompt that fits, but not together with `max_tokens`."""
+
+_ABOUT_TOOLS = re.compile(r"\btool|function[ _]call", re.IGNORECASE)
+_NO_TOOLS = re.compile(r"\btools?\b.{0,60}(?:requires?|support|implement|--jinja)", re.IGNORECASE | re.DOTALL)
+_CAUSES = {401: "authentication", 403: "authentication", 404: "not_found", 402: "quota", 429: "rate_limit"}
+_RETRIED_STATUS = frozenset({408, 409, 425})
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One failed request.
+
+    cause: a code of `PolicyError`, or "overflow" where the prompt does not fit. message: the server's words. again:
+    whether a retry can help. retry_after: seconds that the server asks to wait. reply_tokens: tokens that the reply may
+    have so that the prompt fits (0: unknown, leave `max_tokens` out); None where the prompt itself is too long.
+    about_tools: the server cannot take tools.
+    """
+
+    cause: str
+    message: str
+    again: bool = False
+    fatal: bool = False
+    retry_after: float | None = None
+    reply_tokens: int | None = None
+    about_tools: bool = field(default=False, compare=False)
+
+
+def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fault:
+    """The fault of an answer that is an HTTP error. headers: names in lower case."""
+    text, codes = _read_error(body)
+    message = f"HTTP {status}: {text or 'no explanation'}"
+    if codes & _OVERFLOW_CODES or (status in _OVERFLOW_STATUS and _OVERFLOW.search(text)):
+        return Fault("overflow", message, reply_tokens=_tokens_for_reply(text))
+    if "insufficient_quota" in codes or status == 402:
+        return Fault("quota", message, fatal=True)
+    about_tools = bool(
+        (status in (400, 404, 422, 501) and _ABOUT_TOOLS.search(text)) or (status == 500 and _NO_TOOLS.search(text))
+    )
+    cause = _CAUSES.get(status, "server" if status >= 500 or status in _RETRIED_STATUS else "bad_request")
+    again = cause in ("server", "rate_limit")
+    fatal = cause in ("authentication", "not_found")
+    return Fault(cause, message, again, fatal, requested_wait(headers) if again else None, about_tools=about_tools)
+
+
+def requested_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds that `retry-after-ms` or `Retry-After` (seconds or an HTTP date) ask for; None where neither does.
+
+    now: seconds since the epoch, of the clock that a date is compared with. headers: names in lower case.
+    """
+    milliseconds = _non_negative(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get("retry-after")
+    seconds = _non_negative(text)
+    if seconds is not None or text is None:
+        return seconds
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, date.timestamp() - (time.time() if now is None else now))
+
+
+def _non_negative(text: str | None) -> float | None:
+    try:
+        value = float(text) if text is not None else math.nan
+    except ValueError:
+        return None
+    return value if 0 <= value < math.inf else None
+
+
+def _tokens_for_reply(text: str) -> int | None:
+    """Tokens that the reply may have by the server's own numbers; 0 where unknown, None where the prompt is too long."""
+    match = next(filter(None, (pattern.search(text) for pattern in _MAX_TOKENS_TOO_LARGE)), None)
+    if match is None:
+        return None
+    if match.groupdict().get("least"):
+        return 0
+    return max(0, int(match["context"]) - int(match["input"])) or None
+
+
+def _read_error(body: bytes) -> tuple[str, frozenset[str]]:
+    """The message in an error's body, and the codes and types it names; at most some thousand characters are read."""
+    text = body[:20_000].decode("utf-8", "replace").strip()
+    try:
+        data = json.loads(body) if len(body) <= 1_000_000 else None
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        if text.startswith("<"):  # proxies explain themselves in HTML
+            markup = r"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>"
+            return " ".join(re.sub(markup, " ", text, flags=re.DOTALL).split())[:1000], frozenset()
+        return text[:4000], frozenset()
+    error = data.get("error", data)
+    fields = error if isinstance(error, dict) else {"message": error}
+    message: Any = fields.get("message") or data.get("message") or data.get("detail") or data.get("error")
+    if not isinstance(message, str):
+        message = json.dumps(message or data, ensure_ascii=False)[:4000]
+    values = [source.get(key) for source in (data, fields) for key in ("code", "type", "error_type")]
+    return message[:8000], frozenset(str(value)[:100] for value in values if value)
+
 
 _RAW_LIMITS = Limits(max_chars=1_000_000, max_depth=64, max_number_chars=640)
 _RAW_HEAD = 2_000
@@ -40,58 +173,56 @@ class Reply:
     empty: bool
 
 
-class BadReplyError(Exception):
+class _BadReplyError(Exception):
     """The server's reply is no chat completion; the message says why."""
 
 
 def read_reply(body: bytes, keep_reasoning: bool = False) -> Reply | Fault:
     """Read an answer with HTTP status 200. keep_reasoning: leave `<think>` in the content."""
     try:
-        data = _json_object(body)
+        try:
+            data = _decode(body.decode("utf-8"))
+        except (ValueError, RecursionError):
+            raise _BadReplyError("the reply is not JSON") from None
+        if not isinstance(data, dict):
+            raise _BadReplyError("the reply is not a JSON object")
         error = data.get("error")
         if isinstance(error, (dict, str)) and error and not data.get("choices"):
             # Some routers send the error of the server behind them with status 200.
             status = error.get("code") if isinstance(error, dict) else None
             return fault_of_status(status if isinstance(status, int) and 400 <= status < 600 else 502, {}, body)
         return _read_completion(data, keep_reasoning)
-    except BadReplyError as bad:
+    except _BadReplyError as bad:
         return Fault("bad_reply", f"{bad}; it begins with {body[:120]!r}", again=True)
-
-
-def _json_object(body: bytes) -> dict[str, Any]:
-    try:
-        data = _decode(body.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise BadReplyError("the reply is not JSON") from None
-    if not isinstance(data, dict):
-        raise BadReplyError("the reply is not a JSON object")
-    return data
 
 
 def _read_completion(data: dict[str, Any], keep_reasoning: bool) -> Reply | Fault:
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise BadReplyError("the reply has no choices")
+        raise _BadReplyError("the reply has no choices")
     choice = choices[0]
     raw = choice.get("message")
     if not isinstance(raw, dict):
-        raise BadReplyError("the reply has no message")
+        raise _BadReplyError("the reply has no message")
     finish = _label(choice.get("finish_reason"))
     if finish in _ABORTED:
         return Fault("server", f"the server broke off its reply (finish_reason {finish!r})", again=True)
     message = _read_message(raw, keep_reasoning)
     usage = read_usage(data.get("usage"))
-    completion: Completion = {"raw": _bounded_raw(raw)}
-    if (model := _label(data.get("model"))) is not None:
-        completion["model"] = model
-    if finish is not None:
-        completion["finish_reason"] = finish
-    if usage:
-        completion["usage"] = usage
-    if tokens := read_logprobs(choice.get("logprobs")):
-        completion["logprobs"] = tokens
-    if alternatives := _read_alternatives(choice.get("logprobs")):
-        completion["notes"] = {"top_logprobs": alternatives}
+    try:
+        recorded = plain_json(raw, _RAW_LIMITS)
+    except StrictJsonError:  # too large or too deep for a record
+        recorded = clean_text(repr(raw)[:_RAW_HEAD])
+    tokens, alternatives = read_logprobs(choice.get("logprobs"))
+    optional = {
+        "model": _label(data.get("model")),
+        "finish_reason": finish,
+        "usage": usage or None,
+        "logprobs": tokens or None,
+        "notes": {"top_logprobs": alternatives} if alternatives else None,
+    }
+    completion = Completion(raw=recorded)
+    completion.update({key: value for key, value in optional.items() if value is not None})  # type: ignore[typeddict-item]
     text = (message["content"] or "").strip() or message.get("reasoning_content")
     has_content = text or message.get("tool_calls") or usage.get("completion_tokens") or finish == "content_filter"
     return Reply(message, completion, empty=not has_content)
@@ -101,16 +232,15 @@ def _label(value: Any) -> str | None:
     return clean_text(value[:_MAX_LABEL]) if isinstance(value, str) else None
 
 
-def _bounded_raw(raw: dict[str, Any]) -> Any:
-    """The server's message as it came; where it is too large or too deep for a record, its beginning as text."""
-    try:
-        return plain_json(raw, _RAW_LIMITS)
-    except StrictJsonError:
-        return clean_text(repr(raw)[:_RAW_HEAD])
-
-
 def _read_message(raw: dict[str, Any], keep_reasoning: bool) -> Message:
-    content = _read_content(raw.get("content"))
+    content: Any = raw.get("content")
+    if isinstance(content, list):
+        parts = [
+            part if isinstance(part, str) else part.get("text") for part in content if isinstance(part, (str, dict))
+        ]
+        content = "".join(text for text in parts if isinstance(text, str))
+    elif content is not None and not isinstance(content, str):
+        raise _BadReplyError("the reply's content is neither text nor a list of parts")
     refusal = raw.get("refusal")
     if content is None and isinstance(refusal, str):
         content = refusal
@@ -120,23 +250,13 @@ def _read_message(raw: dict[str, Any], keep_reasoning: bool) -> Message:
         thought, content = split_reasoning(content)
         reasoning = "\n".join(part for part in (reasoning, thought) if part)
     message: Message = {"role": "assistant", "content": content}
-    calls = _read_calls(raw)
-    if calls:
+    if calls := _read_calls(raw):
         message["tool_calls"] = calls
     elif content is None:
         message["content"] = ""
     if reasoning:
         message["reasoning_content"] = reasoning
     return message
-
-
-def _read_content(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if not isinstance(value, list):
-        raise BadReplyError("the reply's content is neither text nor a list of parts")
-    texts = [part if isinstance(part, str) else part.get("text") for part in value if isinstance(part, (str, dict))]
-    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _read_calls(raw: dict[str, Any]) -> list[ToolCallMessage]:
@@ -146,7 +266,7 @@ def _read_calls(raw: dict[str, Any]) -> list[ToolCallMessage]:
         function = raw.get("function_call")  # the API before tools
         calls = [{"function": function}] if isinstance(function, dict) else []
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise BadReplyError("the reply's tool_calls are not a list of calls")
+        raise _BadReplyError("the reply's tool_calls are not a list of calls")
     used_ids: set[str] = set()
     messages: list[ToolCallMessage] = []
     for number, call in enumerate(calls[:_MAX_CALLS]):
@@ -160,8 +280,8 @@ def _read_calls(raw: dict[str, Any]) -> list[ToolCallMessage]:
         while call_id in used_ids:
             call_id = f"{call_id}_{number}"
         used_ids.add(call_id)
-        named = {"name": name if isinstance(name, str) else "", "arguments": text}
-        messages.append({"id": call_id, "type": "function", "function": named})  # type: ignore[typeddict-item]
+        called: Any = {"name": name if isinstance(name, str) else "", "arguments": text}
+        messages.append({"id": call_id, "type": "function", "function": called})
     return messages
 
 
@@ -170,42 +290,32 @@ def read_usage(value: Any) -> Usage:
     if not isinstance(value, Mapping):
         return {}
     written, prompt = value.get("completion_tokens_details"), value.get("prompt_tokens_details")
-    reasoning, cached = value.get("reasoning_tokens"), None
-    if isinstance(written, Mapping):
-        reasoning = written.get("reasoning_tokens")
-    if isinstance(prompt, Mapping):
-        cached = prompt.get("cached_tokens")
     counts = {
         "prompt_tokens": value.get("prompt_tokens"),
         "completion_tokens": value.get("completion_tokens"),
-        "reasoning_tokens": reasoning,
-        "cached_tokens": cached,
+        "reasoning_tokens": (written if isinstance(written, Mapping) else value).get("reasoning_tokens"),
+        "cached_tokens": prompt.get("cached_tokens") if isinstance(prompt, Mapping) else None,
     }
     return {key: count for key, count in counts.items() if type(count) is int and 0 <= count < 2**53}  # type: ignore[return-value]
 
 
-def read_logprobs(value: Any) -> list[TokenLogprob]:
-    """The reply's tokens with their natural-log probabilities; empty where the server gives none."""
+def read_logprobs(value: Any) -> tuple[list[TokenLogprob], list[list[TokenLogprob]]]:
+    """The reply's tokens with their natural-log probabilities, and the likeliest alternatives of each.
+
+    Both are empty where the server gives none.
+    """
     if not isinstance(value, Mapping):
-        return []
+        return [], []
     content = value.get("content")
     if isinstance(content, list):
-        return _read_tokens(content)
+        lists = [entry.get("top_logprobs") for entry in content if isinstance(entry, Mapping)]
+        alternatives = [_read_tokens(entries) for entries in lists if isinstance(entries, list)]
+        return _read_tokens(content), alternatives if any(alternatives) else []
     tokens, logprobs = value.get("tokens"), value.get("token_logprobs")
     if isinstance(tokens, list) and isinstance(logprobs, list) and len(tokens) == len(logprobs):
         pairs = zip(tokens, logprobs, strict=True)
-        return _read_tokens([{"token": token, "logprob": logprob} for token, logprob in pairs])
-    return []
-
-
-def _read_alternatives(value: Any) -> list[list[TokenLogprob]]:
-    """For each token the likeliest alternatives, where the server gives any."""
-    content = value.get("content") if isinstance(value, Mapping) else None
-    if not isinstance(content, list):
-        return []
-    lists = [entry.get("top_logprobs") for entry in content if isinstance(entry, Mapping)]
-    alternatives = [_read_tokens(entries) for entries in lists if isinstance(entries, list)]
-    return alternatives if any(alternatives) else []
+        return _read_tokens([{"token": token, "logprob": logprob} for token, logprob in pairs]), []
+    return [], []
 
 
 def _read_tokens(entries: list[Any]) -> list[TokenLogprob]:

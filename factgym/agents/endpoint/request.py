@@ -41,8 +41,8 @@ def sendable(message: Message) -> tuple[Message, bool]:
         sent["tool_calls"] = [_sendable_call(call) for call in calls]
     elif "tool_calls" in sent:
         del sent["tool_calls"]
-    same = sent == {key: value for key, value in message.items() if key != "completion"}
-    return sent, not same  # type: ignore[return-value]  # the keys are a message's
+    changed = sent != {key: value for key, value in message.items() if key != "completion"}
+    return sent, changed  # type: ignore[return-value]  # the keys are a message's
 
 
 def _sendable_call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def _sendable_call(call: Mapping[str, Any]) -> dict[str, Any]:
 class Transcript:
     """The messages of one episode as they are sent, and their bytes, which are reused from turn to turn."""
 
-    __slots__ = ("_bytes", "_changed", "_given", "_sent", "_tools", "_tools_bytes")
+    __slots__ = ("_bytes", "_changed", "_originals", "_sent", "_tools", "_tools_bytes")
 
     def __init__(self) -> None:
-        self._given: list[Message] = []
+        self._originals: list[Message] = []
         self._sent: list[Message] = []
         self._bytes: list[bytes] = []
         self._changed: list[bool] = []
@@ -74,15 +74,15 @@ class Transcript:
     def messages(self, messages: Sequence[Message]) -> bytes:
         """The JSON list of the messages. Those that are the same objects as before are not encoded again."""
         unchanged = 0
-        for old, new in zip(self._given, messages, strict=False):
+        for old, new in zip(self._originals, messages, strict=False):
             if old is not new:
                 break
             unchanged += 1
-        for parts in (self._given, self._sent, self._bytes, self._changed):
+        for parts in (self._originals, self._sent, self._bytes, self._changed):
             del parts[unchanged:]
         for message in messages[unchanged:]:
             sent, changed = sendable(message)
-            self._given.append(message)
+            self._originals.append(message)
             self._sent.append(sent)
             self._bytes.append(encode_json(sent))
             self._changed.append(changed)

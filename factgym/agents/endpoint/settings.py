@@ -8,16 +8,18 @@ that `OPENAI_BASE_URL` names. A URL that a user types gets it only if they name 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from json import JSONEncoder
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from factgym.agents.sampling import Sampling, check_setting
+from pydantic import Field
+
+from factgym.agents.sampling import NonNegative, Sampling
+from factgym.core.config import AtLeastOne
 from factgym.core.errors import ConfigError
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -30,7 +32,6 @@ _MIN_SECRET_CHARS = 8
 """A shorter key, such as `EMPTY`, is a placeholder and holds no secret."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSettings(Sampling):
     """Settings of an endpoint.
 
@@ -42,27 +43,21 @@ class EndpointSettings(Sampling):
     """
 
     api_key_env: str | None = None
-    timeout: float = 120.0
-    max_retries: int = 6
-    max_wait: float = 60.0
-    connections: int = 1024
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 6
+    max_wait: NonNegative = 60.0
+    connections: AtLeastOne = 1024
     send_seed: bool = True
-    top_logprobs: int = 0
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] = 0
     extra_body: dict[str, Any] | None = None
 
-    def __post_init__(self) -> None:
-        Sampling.__post_init__(self)
-        check_setting("timeout", self.timeout, 0 < self.timeout < math.inf, "seconds above 0")
-        check_setting("max_retries", self.max_retries, 0 <= self.max_retries <= 100, "from 0 to 100")
-        check_setting("max_wait", self.max_wait, 0 <= self.max_wait < math.inf, "seconds, at least 0")
-        check_setting("connections", self.connections, self.connections >= 1, "at least 1")
-        check_setting("top_logprobs", self.top_logprobs, 0 <= self.top_logprobs <= 20, "from 0 to 20")
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the further keys of requests."""
         try:
             json.dumps(self.extra_body, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            check_setting("extra_body", self.extra_body, False, "JSON data")
-        reserved = _RESERVED_KEYS & set(self.extra_body or ())
-        if reserved:
+            raise ConfigError(f"extra_body must be JSON data, not {self.extra_body!r:.80}") from None
+        if reserved := _RESERVED_KEYS & set(self.extra_body or ()):
             raise ConfigError(
                 f"extra_body must not hold {', '.join(sorted(reserved))}: the endpoint writes these itself"
             )
@@ -91,17 +86,16 @@ def find_address(base_url: str | None, api_key_env: str | None, environ: Mapping
     """Return the server and its key. Raises ConfigError for an unusable URL and for a missing key."""
     url = base_url or environ.get("OPENAI_BASE_URL") or OPENAI_URL
     host = _checked_host(url, "base_url" if base_url else "OPENAI_BASE_URL")
-    if api_key_env:
-        if not environ.get(api_key_env, "").strip():
-            raise ConfigError(f"api_key_env names {api_key_env}, which is not set: export {api_key_env}=…")
-        return Address(url.rstrip("/"), host, _checked_key(environ[api_key_env], api_key_env))
-    name = "FACTGYM_API_KEY" if base_url else "OPENAI_API_KEY"
-    if environ.get(name, "").strip():
-        return Address(url.rstrip("/"), host, _checked_key(environ[name], name))
-    if host == OPENAI_HOST:
+    name = api_key_env or ("FACTGYM_API_KEY" if base_url else "OPENAI_API_KEY")
+    key = environ.get(name, "").strip()
+    if key and (not key.isascii() or not key.isprintable() or " " in key):
+        raise ConfigError(f"{name} holds characters that no key has, such as a space or a line end")
+    if not key and api_key_env:
+        raise ConfigError(f"api_key_env names {api_key_env}, which is not set: export {api_key_env}=…")
+    if not key and host == OPENAI_HOST:
         remedy = "name it with api_key_env" if base_url else "export it, or give base_url for another server"
         raise ConfigError(f"{name} is not set, and {host} asks for a key: {remedy}")
-    return Address(url.rstrip("/"), host, NO_KEY)
+    return Address(url.rstrip("/"), host, key or NO_KEY)
 
 
 def _checked_host(url: str, name: str) -> str:
@@ -120,16 +114,9 @@ def _checked_host(url: str, name: str) -> str:
     return host.lower()
 
 
-def _checked_key(value: str, name: str) -> str:
-    key = value.strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError(f"{name} holds characters that no key has, such as a space or a line end")
-    return key
-
-
 REDACTED = "[key]"
-_MIN_PIECE = 6
-"""Pieces of the key of this many characters are taken out wherever they occur in an error."""
+_GRAM = 6
+"""Pieces of the key of this many characters are removed wherever they occur in an error."""
 
 _BEARER = re.compile(r"(?i)\b(bearer|api[-_ ]?key[\"']?\s*[:=])\s*[\"']?[^\s\"',}]{4,}")
 _SK = re.compile(r"\bsk-[\w*.•…-]{2,}")
@@ -159,25 +146,26 @@ class Redactor:
         """A bounded line about a fault, without the key, its pieces, masked forms of it, or control characters."""
         text = _CONTROL.sub(" ", text[: 20 * limit])
         if self._secret:
-            text = self._without_pieces(_MASKED.sub(self._redact_masked, text), self._secret)
+            text = _without_grams(_MASKED.sub(self._redact_masked, text), self._secret)
         text = _SK.sub(REDACTED, _BEARER.sub(lambda match: f"{match[1]} {REDACTED}", text)).strip()
         return text if len(text) <= limit else text[: limit - 1] + "…"
-
-    def _without_pieces(self, text: str, secret: str) -> str:
-        """Replace every maximal run that is covered by `_MIN_PIECE`-grams of the secret."""
-        size = min(_MIN_PIECE, len(secret))
-        pieces = {secret[start : start + size] for start in range(len(secret) - size + 1)}
-        parts: list[str] = []
-        end = 0
-        for start in range(len(text) - size + 1):
-            if text[start : start + size] in pieces:
-                if start > end or not parts:
-                    parts += [text[end:start], REDACTED]
-                end = start + size
-        return "".join(parts) + text[end:]
 
     def _redact_masked(self, match: re.Match[str]) -> str:
         """A word with stars or dots in it is redacted where it shares an end with the key."""
         word, secret = match[0], self._secret or ""
         shares_end = word[:2] == secret[:2] or word[-2:] == secret[-2:] or REDACTED in word
         return REDACTED if shares_end else word
+
+
+def _without_grams(text: str, secret: str) -> str:
+    """Redact every maximal run of characters that is covered by `_GRAM`-grams of the secret."""
+    size = min(_GRAM, len(secret))
+    grams = {secret[start : start + size] for start in range(len(secret) - size + 1)}
+    parts: list[str] = []
+    end = 0
+    for start in range(len(text) - size + 1):
+        if text[start : start + size] in grams:
+            if start > end or not parts:
+                parts += [text[end:start], REDACTED]
+            end = start + size
+    return "".join(parts) + text[end:]

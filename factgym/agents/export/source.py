@@ -8,7 +8,6 @@ turns, tools that opened later), each turn is a conversation of its own.
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,13 +40,17 @@ class Source:
         if "env" not in about:
             return
         kind = (about["env"], about.get("version"))
-        if self._kind is None:
-            self._kind = kind
-        if kind != self._kind and not self.mixed:
+        first = self._kind = self._kind or kind
+        if kind != first and not self.mixed:
             raise ConfigError(
-                f"{run.folder} is of {kind[0]} v{kind[1]}, the first run of {self._kind[0]} v{self._kind[1]}: "
+                f"{run.folder} is of {kind[0]} v{kind[1]}, the first run of {first[0]} v{first[1]}: "
                 "export them one by one, or together with --mixed"
             )
+
+    def _read(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
+        for number, run in enumerate(self.runs):
+            for position, episode in enumerate(run.episodes()):
+                yield (number, position), episode
 
     def first_pass(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
         """Every episode, checked. Raises DataError that names run, task and fault."""
@@ -68,15 +71,9 @@ class Source:
         names = iter(self._names)
         for index, episode in self._read():
             if (episode["task"], episode.get("sample")) != next(names, None):
-                raise DataError(
-                    f"{self.runs[index[0]].folder} changed while it was read: export it when it is finished"
-                )
+                folder = self.runs[index[0]].folder
+                raise DataError(f"{folder} changed while it was read: export it when it is finished")
             yield index, episode
-
-    def _read(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
-        for number, run in enumerate(self.runs):
-            for position, episode in enumerate(run.episodes()):
-                yield (number, position), episode
 
 
 def fault_of(episode: Episode) -> str | None:
@@ -109,9 +106,8 @@ class Summary:
 
     def text(self) -> str:
         """One line for people."""
-        text = (
-            f"{_count(self.lines, self.noun)} from {self.exported} of {_count(self.episodes, 'episode')}: {self.out}"
-        )
+        lines, episodes = _count(self.lines, self.noun), _count(self.episodes, "episode")
+        text = f"{lines} from {self.exported} of {episodes}: {self.out}"
         return f"{text}; left out: {self.reasons()}" if self.left_out else text
 
     def reasons(self) -> str:
@@ -165,28 +161,25 @@ class Form:
 
     def message(self, message: dict[str, Any]) -> dict[str, Any]:
         """A message to train on. Raises StrictJsonError for arguments that are to be an object and are none."""
-        result = {key: message[key] for key in sorted(message, key=_rank) if key != "completion"}
+        keys = [*(key for key in _KEYS if key in message), *(key for key in message if key not in _KEYS)]
+        result = {key: message[key] for key in keys if key != "completion"}
         if self.reasoning != "keep":
             reasoning = result.pop("reasoning_content", None)
             if reasoning and self.reasoning == "inline":
                 result["content"] = f"<think>\n{reasoning}\n</think>\n\n{result['content'] or ''}"
         if self.arguments == "object" and result.get("tool_calls"):
-            result["tool_calls"] = [_with_object(call) for call in result["tool_calls"]]
+            result["tool_calls"] = [
+                {**call, "function": {**call["function"], "arguments": _object(call["function"]["arguments"])}}
+                for call in result["tool_calls"]
+            ]
         return result
 
 
-def _rank(key: str) -> int:
-    return _KEYS.index(key) if key in _KEYS else len(_KEYS)
-
-
-def _with_object(call: dict[str, Any]) -> dict[str, Any]:
-    call = copy.deepcopy(call)
-    text = call["function"]["arguments"]
+def _object(text: str) -> dict[str, Any]:
     arguments = loads(text) if text.strip() else {}
     if not isinstance(arguments, dict):
         raise StrictJsonError("bad_shape", "the arguments are no object", None)
-    call["function"]["arguments"] = arguments
-    return call
+    return arguments
 
 
 def conversations(episode: dict[str, Any], form: Form) -> list[Conversation]:
@@ -197,12 +190,11 @@ def conversations(episode: dict[str, Any], form: Form) -> list[Conversation]:
     turns = [_turn_conversation(episode, turn, form) for turn in episode["turns"]]
     if not turns:
         return []
-    whole = turns[-1]
+    last = turns[-1]
     for earlier in turns[:-1]:
-        size = len(earlier.messages)
-        if earlier.messages != whole.messages[:size] or earlier.tools != whole.tools:
+        if earlier.messages != last.messages[: len(earlier.messages)] or earlier.tools != last.tools:
             return [replace(turn, turn=number) for number, turn in enumerate(turns)]
-    return [Conversation(whole.messages, whole.tools, turns[0].prompt)]
+    return [Conversation(last.messages, last.tools, turns[0].prompt)]
 
 
 def _turn_conversation(episode: Episode, turn: dict[str, Any], form: Form) -> Conversation:
@@ -217,8 +209,8 @@ def _turn_conversation(episode: Episode, turn: dict[str, Any], form: Form) -> Co
         tools = [tool for tool in tools if tool["function"]["name"] in names]
     sent = messages[:index]
     if turn["sent"] is not None:
-        everything = [*messages, *episode["other_messages"]]
-        sent = [everything[position] for position in turn["sent"]]
+        recorded = [*messages, *episode["other_messages"]]
+        sent = [recorded[position] for position in turn["sent"]]
         first = sent[0].get("content") if sent else None
         if tools and isinstance(first, str) and (tools_as_text([], tools)[0]["content"] or "") in first:
             tools = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from factgym.agents.export.source import Episode, Source, Summary
 from factgym.agents.runs.files import atomic_file, json_text
@@ -20,14 +20,48 @@ from factgym.core.strict_json import clean_text
 Kind = Literal["text", "number", "flag"]
 
 _ROWS, _CHARS = 1_000, 16_000_000
-"""A row group is written at whichever comes first, which bounds memory."""
+"""Rows and characters of a row group, whichever comes first: this bounds memory."""
 
 _TEXTS = ("env", "factgym", "task", "split", "agent", "stop")
-_WHOLE = ("version", "index", "sample", "seed", "attempt")
+_INTEGERS = ("version", "index", "sample", "seed", "attempt")
 _TOKENS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "requests")
 _JSON = ("other_messages", "tools", "turns", "reward", "task_view")
 _MESSAGE = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")
 _MAX_NUMBER = 2**63
+
+
+def export_table(runs: Sequence[Path], out: Path, *, force: bool = False, mixed: bool = False) -> Summary:
+    """Write one row for each episode, failed ones included (`error_cause` says why).
+
+    Raises MissingExtraError without pyarrow, else as `export_sft`.
+    """
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("a Parquet table", "export") from error
+    source, summary = Source(runs, mixed), Summary(out, "row")
+    with atomic_file(out, force) as file:
+        columns = _Columns()
+        for _, episode in source.first_pass():
+            summary.episodes += 1
+            columns.add(episode)
+        schema = columns.schema(arrow)
+        rows: list[dict[str, Any]] = []
+        chars = 0
+        with parquet.ParquetWriter(file, schema) as writer:
+            for _, episode in source.second_pass():
+                rows.append(columns.row(episode))
+                texts = [text for message in rows[-1]["messages"] for text in message.values()]
+                chars += sum(len(text) for text in [*rows[-1].values(), *texts] if isinstance(text, str))
+                if len(rows) >= _ROWS or chars >= _CHARS:
+                    writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+                    rows, chars = [], 0
+            if rows:
+                writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+        summary.exported = summary.lines = summary.episodes
+        summary.check_not_empty()
+    return summary
 
 
 @dataclass(slots=True)
@@ -50,6 +84,45 @@ class _Columns:
         """Metrics that fit one column each; the others are in `reward_json` alone."""
         return {name: kind for name, kind in self.metrics.items() if kind}
 
+    def schema(self, arrow: Any) -> Any:
+        """The Arrow schema; `arrow` is the module pyarrow."""
+        text, whole, number = arrow.string(), arrow.int64(), arrow.float64()
+        types = {"text": text, "number": number, "flag": arrow.bool_()}
+        return arrow.schema(
+            [
+                *((name, text) for name in _TEXTS),
+                *((name, whole) for name in _INTEGERS),
+                *((name, text) for name in ("status", "error_cause", "error_message")),
+                *((name, whole) for name in ("turns", *_TOKENS)),
+                *((name, number) for name in ("seconds", "reward_total")),
+                *((f"component.{name}", number) for name in map(clean_text, self.components)),
+                *((f"metric.{clean_text(name)}", types[kind]) for name, kind in self.flat_metrics().items()),
+                ("messages", arrow.list_(arrow.struct([(name, text) for name in _MESSAGE]))),
+                *((f"{name}_json", text) for name in _JSON),
+            ]
+        )
+
+    def row(self, episode: Episode) -> dict[str, Any]:
+        """The values of one episode by column."""
+        reward, error, usage = episode["reward"] or {}, episode["error"] or {}, episode["usage"] or {}
+        components, metrics = reward.get("components", {}), reward.get("metrics", {})
+        row: dict[str, Any] = {name: _text(episode[name]) for name in _TEXTS}
+        row |= {name: episode[name] for name in _INTEGERS}
+        row |= {"status": reward.get("status"), "error_cause": _text(error.get("cause"))}
+        row |= {"error_message": _text(error.get("message")), "turns": len(episode["turns"])}
+        row |= {name: usage.get(name) for name in _TOKENS}
+        row |= {"seconds": episode["seconds"], "reward_total": reward.get("total")}
+        row |= {f"component.{clean_text(name)}": _number(components.get(name)) for name in self.components}
+        convert: dict[Kind, Callable[[Any], Any]] = {"text": _text, "number": _number, "flag": lambda value: value}
+        for name, kind in self.flat_metrics().items():
+            row[f"metric.{clean_text(name)}"] = convert[kind](metrics.get(name))
+        row["messages"] = []
+        for message in episode["messages"]:
+            calls = message.get("tool_calls")
+            fields = {**message, "tool_calls": json_text(calls) if calls else None}
+            row["messages"].append({name: _text(fields.get(name)) for name in _MESSAGE})
+        return row | {f"{name}_json": json_text(episode[name]) for name in _JSON}
+
 
 def _kind(value: Any) -> Kind | None:
     if isinstance(value, bool):
@@ -59,100 +132,9 @@ def _kind(value: Any) -> Kind | None:
     return "text" if isinstance(value, str) else None
 
 
-def export_table(runs: Sequence[Path], out: Path, *, force: bool = False, mixed: bool = False) -> Summary:
-    """Write one row for each episode, failed ones included (`error_cause` says why).
-
-    Raises MissingExtraError without pyarrow, else as `export_sft`.
-    """
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError("a Parquet table", "export") from error
-    source, summary = Source(runs, mixed), Summary(out, "row")
-    with atomic_file(out, force) as file:
-        columns = _Columns()
-        for _, episode in source.first_pass():
-            summary.episodes += 1
-            columns.add(episode)
-        _write(source, columns, file, (arrow, parquet))
-        summary.exported = summary.lines = summary.episodes
-        summary.check_not_empty()
-    return summary
-
-
-def _write(source: Source, columns: _Columns, file: IO[bytes], modules: tuple[Any, Any]) -> None:
-    arrow, parquet = modules
-    schema = _schema(columns, arrow)
-    rows: list[dict[str, Any]] = []
-    chars = 0
-    with parquet.ParquetWriter(file, schema) as writer:
-        for _, episode in source.second_pass():
-            rows.append(_row(episode, columns))
-            chars += _size(rows[-1])
-            if len(rows) >= _ROWS or chars >= _CHARS:
-                writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
-                rows, chars = [], 0
-        if rows:
-            writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
-
-
-def _size(row: dict[str, Any]) -> int:
-    texts = [value for value in row.values() if isinstance(value, str)]
-    texts += [text for message in row["messages"] for text in message.values() if text]
-    return sum(map(len, texts))
-
-
-def _schema(columns: _Columns, arrow: Any) -> Any:
-    types = {"text": arrow.string(), "number": arrow.float64(), "flag": arrow.bool_()}
-    message = arrow.list_(arrow.struct([(name, arrow.string()) for name in _MESSAGE]))
-    return arrow.schema(
-        [
-            *((name, arrow.string()) for name in _TEXTS),
-            *((name, arrow.int64()) for name in _WHOLE),
-            *((name, arrow.string()) for name in ("status", "error_cause", "error_message")),
-            *((name, arrow.int64()) for name in ("turns", *_TOKENS)),
-            *((name, arrow.float64()) for name in ("seconds", "reward_total")),
-            *((f"component.{name}", arrow.float64()) for name in map(clean_text, columns.components)),
-            *((f"metric.{clean_text(name)}", types[kind]) for name, kind in columns.flat_metrics().items()),
-            ("messages", message),
-            *((f"{name}_json", arrow.string()) for name in _JSON),
-        ]
-    )
-
-
-def _row(episode: Episode, columns: _Columns) -> dict[str, Any]:
-    reward, error, usage = episode["reward"] or {}, episode["error"] or {}, episode["usage"] or {}
-    components, metrics = reward.get("components", {}), reward.get("metrics", {})
-    row: dict[str, Any] = {name: _text(episode[name]) for name in _TEXTS}
-    row |= {name: episode[name] for name in _WHOLE}
-    row |= {"status": reward.get("status"), "error_cause": _text(error.get("cause"))}
-    row |= {"error_message": _text(error.get("message")), "turns": len(episode["turns"])}
-    row |= {name: usage.get(name) for name in _TOKENS}
-    row |= {"seconds": episode["seconds"], "reward_total": reward.get("total")}
-    row |= {f"component.{clean_text(name)}": _float(components.get(name)) for name in columns.components}
-    for name, kind in columns.flat_metrics().items():
-        row[f"metric.{clean_text(name)}"] = _AS[kind](metrics.get(name))
-    row["messages"] = [_message(message) for message in episode["messages"]]
-    return row | {f"{name}_json": json_text(episode[name]) for name in _JSON}
-
-
-def _message(message: dict[str, Any]) -> dict[str, str | None]:
-    calls = message.get("tool_calls")
-    fields = {**message, "tool_calls": json_text(calls) if calls else None}
-    return {name: _text(fields.get(name)) for name in _MESSAGE}
-
-
 def _text(value: str | None) -> str | None:
     return value if value is None else clean_text(value)
 
 
-def _float(value: float | None) -> float | None:
+def _number(value: float | None) -> float | None:
     return value if value is None else float(value)
-
-
-def _flag(value: bool | None) -> bool | None:
-    return value
-
-
-_AS: dict[Kind, Callable[[Any], Any]] = {"text": _text, "number": _float, "flag": _flag}

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import combinations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from factgym.agents.export.source import (
-    Conversation,
     Episode,
     EpisodeIndex,
     Form,
@@ -33,6 +32,8 @@ from factgym.agents.export.source import (
 from factgym.agents.runs.files import atomic_file, json_line
 from factgym.core.errors import ConfigError
 from factgym.core.strict_json import StrictJsonError
+
+_NO_OBJECT = "with arguments that are no JSON object"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def export_sft(
 ) -> Summary:
     """Write one line for each episode that qualifies (or for each of its turns, see `conversations`).
 
-    Raises ConfigError for runs that do not fit together or a file that is there, DataError for broken runs and when
+    Raises ConfigError for runs that do not fit together or a file that exists, DataError for broken runs and when
     nothing qualifies.
     """
     source, summary = Source(runs, mixed), Summary(out, "line")
@@ -90,9 +91,14 @@ def export_sft(
         chosen = _choose(source, options, summary)
         for index, episode in source.second_pass():
             if index in chosen:
-                lines = [_sft_line(episode, conversation) for conversation in conversations(episode, options.form)]
-                file.writelines(json_line(line) for line in lines)
-                summary.lines += len(lines)
+                for conversation in conversations(episode, options.form):
+                    line: dict[str, Any] = {"messages": conversation.messages}
+                    line |= {"tools": conversation.tools} if conversation.tools else {}
+                    line |= {name: episode[name] for name in ("env", "task", "sample")}
+                    line["reward"] = episode["reward"]["total"]
+                    line |= {} if conversation.turn is None else {"turn": conversation.turn}
+                    file.write(json_line(line))
+                    summary.lines += 1
         summary.exported = len(chosen)
         summary.check_not_empty()
     return summary
@@ -101,10 +107,18 @@ def export_sft(
 def _choose(source: Source, options: SftOptions, summary: Summary) -> set[EpisodeIndex]:
     """The episodes to write; of each only index, total and a digest against doubles are held."""
     by_task: dict[Hashable, list[tuple[float, EpisodeIndex]]] = defaultdict(list)
-    seen: set[bytes] = set()
+    digests: set[bytes] = set()
     for index, episode in source.first_pass():
         summary.episodes += 1
-        reason = options.objection(episode) or _unfit(episode, options.form, seen)
+        reason = options.objection(episode)
+        if reason is None:
+            try:
+                parts = conversations(episode, options.form)
+                digest = _digest([[episode["env"], part.tools, part.messages] for part in parts])
+                reason = "identical to an earlier one" if digest in digests else None
+                digests.add(digest)
+            except StrictJsonError:
+                reason = _NO_OBJECT
         if reason:
             summary.left_out[reason] += 1
         else:
@@ -119,33 +133,7 @@ def _choose(source: Source, options: SftOptions, summary: Summary) -> set[Episod
     return {index for ranked in by_task.values() for _, index in ranked}
 
 
-def _unfit(episode: Episode, form: Form, seen: set[bytes]) -> str | None:
-    """The reason why an episode cannot be written besides earlier ones, or None."""
-    try:
-        lines = [
-            [episode["env"], conversation.tools, conversation.messages]
-            for conversation in conversations(episode, form)
-        ]
-    except StrictJsonError:
-        return "with arguments that are no JSON object"
-    digest = _digest(lines)
-    if digest in seen:
-        return "identical to an earlier one"
-    seen.add(digest)
-    return None
-
-
-def _sft_line(episode: Episode, conversation: Conversation) -> dict[str, Any]:
-    line: dict[str, Any] = {"messages": conversation.messages}
-    if conversation.tools:
-        line["tools"] = conversation.tools
-    line |= {name: episode[name] for name in ("env", "task", "sample")}
-    line["reward"] = episode["reward"]["total"]
-    if conversation.turn is not None:
-        line["turn"] = conversation.turn
-    return line
-
-
+Pair = tuple["_Sample", "_Sample"]
 Pairing = Literal["best-worst", "all"]
 
 
@@ -185,15 +173,6 @@ class _Sample:
         return self.prompt, self.reply, self.total
 
 
-@dataclass(slots=True)
-class _Group:
-    samples: list[_Sample] = field(default_factory=list)
-    episodes: int = 0
-
-
-Pair = tuple[_Sample, _Sample]
-
-
 def export_preferences(
     runs: Sequence[Path],
     out: Path,
@@ -209,34 +188,43 @@ def export_preferences(
         pairs = [pair for group in groups for pair in _pairs(group, options, summary)]
         used = {sample.index for pair in pairs for sample in pair}
         with tempfile.TemporaryFile(dir=Path(file.name).parent) as spool:
-            offsets = _spool(source, used, options.form, spool)
-            for chosen, rejected in pairs:
-                file.write(
-                    json_line(
-                        _pair_line(
-                            _read_side(spool, offsets[chosen.index]), _read_side(spool, offsets[rejected.index])
-                        )
-                    )
-                )
+            spans = _write_sides(source, used, options.form, spool)
+
+            def read_side(sample: _Sample) -> Any:
+                start, size = spans[sample.index]
+                spool.seek(start)
+                return json.loads(spool.read(size))
+
+            for pair in pairs:
+                chosen, rejected = (read_side(sample) for sample in pair)
+                line = {"prompt": chosen["prompt"], "chosen": chosen["reply"], "rejected": rejected["reply"]}
+                tools = chosen["tools"] + [tool for tool in rejected["tools"] if tool not in chosen["tools"]]
+                line |= {"tools": tools} if tools else {}
+                line |= {"env": chosen["env"], "task": chosen["task"]}
+                line |= {"chosen_reward": chosen["total"], "rejected_reward": rejected["total"]}
+                line |= {"chosen_sample": chosen["sample"], "rejected_sample": rejected["sample"]}
+                file.write(json_line(line))
         summary.exported, summary.lines = len(used), len(pairs)
         summary.check_not_empty()
     return summary
 
 
-def _groups(source: Source, form: Form, summary: Summary) -> list[_Group]:
-    groups: dict[tuple[int, str], _Group] = {}
+def _groups(source: Source, form: Form, summary: Summary) -> list[list[_Sample]]:
+    """The usable episodes of each task of each run."""
+    groups: dict[tuple[int, str], list[_Sample]] = defaultdict(list)
+    played: Counter[tuple[int, str]] = Counter()
     for index, episode in source.first_pass():
         summary.episodes += 1
-        group = groups.setdefault((index[0], episode["task"]), _Group())
-        group.episodes += 1
+        key = (index[0], episode["task"])
+        played[key] += 1
         sample = _sample(index, episode, form)
-        if not isinstance(sample, str) and sample.content in {earlier.content for earlier in group.samples}:
+        if not isinstance(sample, str) and sample.content in {earlier.content for earlier in groups[key]}:
             sample = "identical to an earlier one"
         if isinstance(sample, str):
             summary.left_out[sample] += 1
         else:
-            group.samples.append(sample)
-    if groups and all(group.episodes == 1 for group in groups.values()):
+            groups[key].append(sample)
+    if played and max(played.values()) == 1:
         raise ConfigError("every task was played once, and a pair needs two episodes of one: play with `-k 4` or more")
     return list(groups.values())
 
@@ -249,85 +237,58 @@ def _sample(index: EpisodeIndex, episode: Episode, form: Form) -> _Sample | str:
     try:
         parts = conversations(episode, form)
     except StrictJsonError:
-        return "with arguments that are no JSON object"
-    if len(parts) != 1:
-        return _split_reason(episode, form) if parts else "without a reply"
+        return _NO_OBJECT
+    if not parts:
+        return "without a reply"
+    if len(parts) > 1:  # often only because models are not sent their earlier reasoning
+        if len(conversations(episode, replace(form, reasoning="drop"))) == 1:
+            return "whose earlier reasoning was not sent again (take them with --reasoning drop)"
+        return "with contexts of their own for each turn"
     messages, prompt_size = parts[0].messages, parts[0].prompt
     prompt, reply = _digest([messages[:prompt_size]]), _digest([messages[prompt_size:]])
     return _Sample(index, episode["reward"]["total"], was_cut(episode), prompt, reply)
-
-
-def _split_reason(episode: Episode, form: Form) -> str:
-    """Why an episode is not a single conversation: often only because models are not sent their earlier reasoning."""
-    if len(conversations(episode, replace(form, reasoning="drop"))) == 1:
-        return "whose earlier reasoning was not sent again (take them with --reasoning drop)"
-    return "with contexts of their own for each turn"
 
 
 def _digest(value: Any) -> bytes:
     return blake2b(json_line(value), digest_size=16).digest()
 
 
-def _pairs(group: _Group, options: PreferenceOptions, summary: Summary) -> list[Pair]:
+def _pairs(group: Sequence[_Sample], options: PreferenceOptions, summary: Summary) -> list[Pair]:
     """The pairs of a group, the widest first."""
-    pairs = sorted(_contrasts(group.samples, options.margin), key=_widest_first)
+    pairs = []
+    for pair in combinations(group, 2):
+        better, worse = sorted(pair, key=lambda sample: -sample.total)
+        fits = better.prompt == worse.prompt and better.reply != worse.reply and not better.cut
+        if fits and better.total > worse.total and better.total - worse.total >= options.margin:
+            pairs.append((better, worse))
+    pairs.sort(key=lambda pair: (pair[1].total - pair[0].total, pair[0].index, pair[1].index))
     if options.pairs == "best-worst":
         pairs = pairs[:1]
     elif len(pairs) > options.max_pairs:
         summary.left_out[f"pairs beyond {options.max_pairs} of a group"] += len(pairs) - options.max_pairs
         pairs = pairs[: options.max_pairs]
     used = {sample.index for pair in pairs for sample in pair}
-    if len(group.samples) > len(used):
-        alone = "neither best nor worst of their group" if pairs else "without contrast in their group"
-        summary.left_out[alone] += len(group.samples) - len(used)
+    if len(group) > len(used):
+        unpaired = "neither best nor worst of their group" if pairs else "without contrast in their group"
+        summary.left_out[unpaired] += len(group) - len(used)
     return pairs
 
 
-def _contrasts(samples: Sequence[_Sample], margin: float) -> Iterator[Pair]:
-    for pair in combinations(samples, 2):
-        better, worse = sorted(pair, key=lambda sample: -sample.total)
-        fits = better.prompt == worse.prompt and better.reply != worse.reply and not better.cut
-        if fits and better.total > worse.total and better.total - worse.total >= margin:
-            yield better, worse
-
-
-def _widest_first(pair: Pair) -> tuple[float, EpisodeIndex, EpisodeIndex]:
-    better, worse = pair
-    return worse.total - better.total, better.index, worse.index
-
-
-def _spool(
+def _write_sides(
     source: Source, used: set[EpisodeIndex], form: Form, spool: IO[bytes]
 ) -> dict[EpisodeIndex, tuple[int, int]]:
     """Write the sides of the pairs to a scratch file, since a group's episodes may lie far apart in the run.
 
-    Offset and length of each.
+    Returns offset and length of each.
     """
-    offsets = {}
+    spans = {}
     for index, episode in source.second_pass():
         if index in used:
             conversation = conversations(episode, form)[0]
-            prompt = conversation.prompt
             side = {name: episode[name] for name in ("env", "task", "sample")}
-            side |= {"prompt": conversation.messages[:prompt], "reply": conversation.messages[prompt:]}
-            side["tools"] = conversation.tools
+            side["prompt"] = conversation.messages[: conversation.prompt]
+            side["reply"] = conversation.messages[conversation.prompt :]
+            side |= {"tools": conversation.tools, "total": episode["reward"]["total"]}
             start = spool.tell()
-            spool.write(json_line({**side, "total": episode["reward"]["total"]}))
-            offsets[index] = (start, spool.tell() - start)
-    return offsets
-
-
-def _read_side(spool: IO[bytes], location: tuple[int, int]) -> dict[str, Any]:
-    spool.seek(location[0])
-    side: dict[str, Any] = json.loads(spool.read(location[1]))
-    return side
-
-
-def _pair_line(chosen: dict[str, Any], rejected: dict[str, Any]) -> dict[str, Any]:
-    line = {"prompt": chosen["prompt"], "chosen": chosen["reply"], "rejected": rejected["reply"]}
-    tools = chosen["tools"] + [tool for tool in rejected["tools"] if tool not in chosen["tools"]]
-    if tools:
-        line["tools"] = tools
-    line |= {"env": chosen["env"], "task": chosen["task"]}
-    line |= {"chosen_reward": chosen["total"], "rejected_reward": rejected["total"]}
-    return line | {"chosen_sample": chosen["sample"], "rejected_sample": rejected["sample"]}
+            spans[index] = (start, spool.write(json_line(side)))
+    return spans

@@ -1,15 +1,15 @@
 """Judges: they grade a case by a fixed rubric, and their judgements name the judge.
 
-Papers use language models as judges (EVE's evidence score, SEVA's cross-check of probes). Without one, a
-deterministic stand-in does the work and is marked as such: every judgement and every description carries `stand_in`, and a
-report prints `judge_note`. A judgement that could not be had is an error of its own, never a zero.
+Papers use language models as judges (EVE's evidence score, SEVA's cross-check of probes). Without one, a deterministic
+fallback judge is used and marked as such: every judgement and every description carries `stand_in`, and a report prints
+`judge_note`. A judgement that could not be had is an error of its own, never a zero.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from factgym.core.caching import gather_all, gather_bounded
@@ -45,8 +45,8 @@ class Judgement:
     """One judgement.
 
     score: in [0, 1], the rubric's grade of `label`. by: the judge's name ("openai:gpt-4.1", "stand-in: containment").
-    stand_in: no model judged. cached: no model was called for this one, so that it cost nothing. usage: its
-    tokens; empty where they are unknown or none.
+    stand_in: a fallback judge's, without a model. cached: no model was called for this one, so that it cost nothing.
+    usage: its tokens; empty where they are unknown or none.
     """
 
     score: float
@@ -59,19 +59,11 @@ class Judgement:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data, keys in a fixed order."""
-        return {
-            "score": self.score,
-            "label": self.label,
-            "by": self.by,
-            "stand_in": self.stand_in,
-            "cached": self.cached,
-            "reason": self.reason,
-            "usage": dict(self.usage),
-        }
+        return asdict(self)
 
 
 class Judge(ABC):
-    """Grades cases by one rubric. A subclass says how one case is judged; the rest follows."""
+    """Grades cases by one rubric."""
 
     @abstractmethod
     async def judge(self, case: Case) -> Judgement:
@@ -90,13 +82,14 @@ class Judge(ABC):
 
         Raises ConfigError and PolicyError like `judge`, after the cases under way were stopped.
         """
-        return await gather_bounded(self._judge_or_error, cases, concurrency)
 
-    async def _judge_or_error(self, case: Case) -> Judgement | JudgeError:
-        try:
-            return await self.judge(case)
-        except JudgeError as error:
-            return error
+        async def judge_or_error(case: Case) -> Judgement | JudgeError:
+            try:
+                return await self.judge(case)
+            except JudgeError as error:
+                return error
+
+        return await gather_bounded(judge_or_error, cases, concurrency)
 
     async def close(self) -> None:  # noqa: B027 - most judges hold nothing, and need not override it
         """Give back what the judge holds."""
@@ -105,9 +98,9 @@ class Judge(ABC):
 class AllAgree(Judge):
     """Several judges that must agree: SEVA's cross-check, where a probe stays only if a second model passes it, too.
 
-    The judges are asked at once, and the lowest score counts; of equal ones the earliest judge's. One stand-in among
-    them makes the whole a stand-in. Raises ConfigError for fewer than two judges, or for different rubrics. A case that
-    any of them cannot judge is unscored.
+    All judges are called at once, and the lowest score counts; of equal ones the earliest judge's. One fallback among
+    them makes the whole a fallback. Raises ConfigError for fewer than two judges, or for different rubrics. A case
+    that any of them cannot judge is unscored.
     """
 
     def __init__(self, judges: Sequence[Judge]) -> None:
@@ -120,9 +113,8 @@ class AllAgree(Judge):
     def describe(self) -> dict[str, Any]:
         """The rubric, and each judge's own description."""
         first = self._descriptions[0]
-        shared = {name: first[name] for name in ("rubric", "version", "scale", "grades")}
         hashes = sorted({about["prompt_sha256"] for about in self._descriptions if about["prompt_sha256"]})
-        return shared | {
+        return {name: first[name] for name in ("rubric", "version", "scale", "grades")} | {
             "prompt_sha256": " ".join(hashes) or None,
             "by": " and ".join(about["by"] for about in self._descriptions),
             "stand_in": any(about["stand_in"] for about in self._descriptions),

@@ -1,7 +1,7 @@
-"""Deterministic stand-ins for judges, by the words of a case. English only.
+"""Fallback judges: deterministic, by the words of a case. English only.
 
-They make every loop and report run without a model, and they are not judges: their judgements and descriptions are
-marked `stand_in`.
+They make every loop and report run without a model. They are no judges of meaning: their judgements and descriptions
+are marked `stand_in`.
 """
 
 from __future__ import annotations
@@ -16,34 +16,23 @@ from factgym.corpora.text import fold, terms
 from factgym.rewards.answer_matching import normalise_answer
 
 
-class _StandIn(Judge):
+class _FallbackJudge(Judge):
     name: str
     how: str
     rubric: JudgePrompt
 
     def describe(self) -> dict[str, Any]:
-        """Rubric, scale, and by what rule it stands in."""
-        return {
-            "rubric": self.rubric.name,
-            "version": self.rubric.version,
-            "scale": self.rubric.scale,
-            "grades": dict(self.rubric.grades),
-            "prompt_sha256": None,
-            "by": self._by,
-            "stand_in": True,
-            "how": self.how,
-        }
-
-    @property
-    def _by(self) -> str:
-        return f"stand-in: {self.name}"
+        """Rubric, scale and rule."""
+        about = self.rubric.describe() | {"prompt_sha256": None, "by": f"stand-in: {self.name}"}
+        return about | {"stand_in": True, "how": self.how}
 
     def _judgement(self, label: str, reason: str) -> Judgement:
-        return Judgement(self.rubric.grades[label], label, self._by, stand_in=True, reason=reason)
+        by = f"stand-in: {self.name}"
+        return Judgement(self.rubric.grades[label], label, by, stand_in=True, reason=reason)
 
 
-class ContainmentJudge(_StandIn):
-    """Stands in for EVE's evidence judge: sufficient when the evidence contains the answer.
+class ContainmentJudge(_FallbackJudge):
+    """Fallback for EVE's evidence judge: sufficient when the evidence contains the answer.
 
     Both are normalised like SQuAD's answers and compared word by word, so that "1" is not in "1975". It does not read
     the question: evidence that names the answer in passing passes, and an answer in other words fails.
@@ -70,17 +59,16 @@ _NEGATION_WORDS = (
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _SMALL_WORDS = "zero one two three four five six seven eight nine ten eleven twelve"
 _SMALL = {word: str(value) for value, word in enumerate(_SMALL_WORDS.split())}
-_NUMERICAL = "numerical_exaggeration"
 _MIN_STEM = 4
 
 
-class LexicalCheckJudge(_StandIn):
-    """Stands in for SEVA's cross-check of probes, by words, numbers and negations.
+class LexicalCheckJudge(_FallbackJudge):
+    """Fallback for SEVA's cross-check of probes, by words, numbers and negations.
 
     A probe counts as attributable when the one sentence of the source that shares most words with it has its numbers,
     as many negations (even or odd) and at least `coverage` of its content words. It fails as undetectable when it
-    says what its original says, as wrong-label when the label is the other one, and as wrong-type when a numerical
-    error is said and no number differs. Whether it is fluent, and the other error types, are not looked at.
+    equals its original, as wrong-label when the label is the other one, and as wrong-type when a numerical error is
+    claimed and no number differs. Fluency and the other error types are not examined.
     """
 
     name = "lexical check"
@@ -99,24 +87,28 @@ class LexicalCheckJudge(_StandIn):
     async def judge(self, case: Case) -> Judgement:
         """Judge a case; see `Judge.judge`. Raises ConfigError for a label that is none of the two."""
         texts = self.rubric.check(case)
-        attributable = _is_attributable(texts["label"])
+        labels = {"attributable": True, "not attributable": False}
+        attributable = labels.get(" ".join(texts["label"].casefold().replace("_", " ").split()))
+        if attributable is None:
+            expected = "label is 'Attributable' or 'Not Attributable'"
+            raise ConfigError(f"a case of {PROBE_CHECK.name!r}: {expected}, not {texts['label']!r:.80}")
         original, probe = texts["original"], texts["probe"]
         if not attributable and original and fold(original).casefold() == fold(probe).casefold():
             return self._judgement("undetectable", "the probe says what its original says")
-        reason = self._missing(texts["source"], probe)
+        reason = self._mismatch(texts["source"], probe)
         if attributable and reason:
             return self._judgement("wrong-label", reason)
         if not attributable and not reason:
             return self._judgement(
                 "wrong-label", "a sentence of the source has the probe's words, numbers and negations"
             )
-        numerical = not attributable and texts["error_type"] == _NUMERICAL
+        numerical = not attributable and texts["error_type"] == "numerical_exaggeration"
         if numerical and original and _numbers(original) == _numbers(probe):
             return self._judgement("wrong-type", "no number differs from the original")
         return self._judgement("pass", reason or "a sentence of the source carries the probe")
 
-    def _missing(self, source: str, probe: str) -> str:
-        """Why the nearest sentence of the source does not carry the probe; empty when it does."""
+    def _mismatch(self, source: str, probe: str) -> str:
+        """Why the nearest sentence of the source does not support the probe; empty when it does."""
         words = _words(probe)
         spans = sentences(source)
         if not words or not spans:
@@ -132,24 +124,13 @@ class LexicalCheckJudge(_StandIn):
         return ""
 
 
-def _is_attributable(label: str) -> bool:
-    labels = {"attributable": True, "not attributable": False}
-    normalised = " ".join(label.casefold().replace("_", " ").split())
-    if normalised not in labels:
-        raise ConfigError(
-            f"a case of {PROBE_CHECK.name!r}: label is 'Attributable' or 'Not Attributable', not {label!r:.80}"
-        )
-    return labels[normalised]
-
-
 def _words(text: str) -> set[str]:
-    return {_stem(word) for word in terms(text) if word not in _NEGATIONS}
-
-
-def _stem(word: str) -> str:
-    """A word without a plural or a verb's s: enough for a changed subject, too little to join different words."""
-    word = _SMALL.get(word, word)
-    return word[:-1] if len(word) > _MIN_STEM and word.endswith("s") and not word.endswith("ss") else word
+    """Content words without a plural or a verb's s: enough for a changed subject, too little to join different words."""
+    words = (_SMALL.get(word, word) for word in terms(text) if word not in _NEGATIONS)
+    return {
+        word[:-1] if len(word) > _MIN_STEM and word.endswith("s") and not word.endswith("ss") else word
+        for word in words
+    }
 
 
 def _numbers(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""A policy as a judge: any model, asked with a rubric's fixed prompt, whose answer is checked against its schema.
+"""A policy as a judge: any model gets a rubric's fixed prompt, and its answer is checked against a schema.
 
 The answer is read by the environments' parser of actions, never by a search through the text. An answer that does not
 fit is requested again with the error; after that the case is unscored (`JudgeError`). A fault of the infrastructure
@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,11 +32,8 @@ _REASON_CHARS = 2_000
 _ANSWER_CHARS = 400
 
 
-FILE = "judgements.sqlite"
-
-
 class JudgeCache(SqliteCache):
-    """Judgements on disk, so that the same question is paid for once. Safe under threads and processes.
+    """Judgements on disk, so that the same case is paid for once. Safe under threads and processes.
 
     One SQLite file in a folder, which is made when it is missing. A key is a SHA-256 over all that a judgement depends
     on; the file holds keys and judgements as JSON, never a case's text nor a secret.
@@ -49,16 +46,7 @@ class JudgeCache(SqliteCache):
     application: ClassVar[int] = 0x46474A31
 
     def __init__(self, folder: str | Path) -> None:
-        super().__init__(Path(folder) / FILE)
-
-
-@dataclass(slots=True)
-class _Dialogue:
-    """The messages, answers and tokens of one case."""
-
-    messages: list[Message]
-    usage: Usage = field(default_factory=Usage)
-    answers: list[str] = field(default_factory=list)
+        super().__init__(Path(folder) / "judgements.sqlite")
 
 
 class PolicyJudge(Judge):
@@ -87,10 +75,10 @@ class PolicyJudge(Judge):
             raise ConfigError(f"retries must be at least 0, not {retries}")
         describe: Callable[[], dict[str, Any]] | None = getattr(policy, "describe", None)
         if cache is not None and describe is None and not name:
-            message = (
-                f"{type(policy).__name__} does not say who it is, so its judgements cannot be told from another's"
+            raise ConfigError(
+                f"{type(policy).__name__} has no describe(), so its judgements cannot be told from another's: give "
+                "the judge a name=, the policy a describe(), or no cache."
             )
-            raise ConfigError(f"{message}: give the judge a name=, the policy a describe(), or no cache.")
         self.policy = policy
         self.rubric = rubric
         self.cache = cache
@@ -109,10 +97,7 @@ class PolicyJudge(Judge):
     def describe(self) -> dict[str, Any]:
         """Rubric, prompt hash, scale and the policy's own description."""
         return {
-            "rubric": self.rubric.name,
-            "version": self.rubric.version,
-            "scale": self.rubric.scale,
-            "grades": dict(self.rubric.grades),
+            **self.rubric.describe(),
             "prompt_sha256": self.rubric.fingerprint(self.form),
             "by": self._by,
             "stand_in": False,
@@ -128,20 +113,17 @@ class PolicyJudge(Judge):
             await self.policy.close()
 
     async def judge(self, case: Case) -> Judgement:
-        """Judge a case; the same case judged twice at once is put to the policy once. See `Judge.judge`."""
+        """Judge a case; the policy gets the same case once, even if it is judged twice at once. See `Judge.judge`."""
         texts = self.rubric.check(case)
-        key = self._key(texts)
+        identity = [self._by, self._details, self.seed]
+        parts = [self.rubric.fingerprint(self.form), self.rubric.schema, identity, texts]
+        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         judgement, started = await self._flights.share(key, lambda: self._judge_cached(key, texts))
         return judgement if started else replace(judgement, cached=True, usage={})
 
-    def _key(self, texts: Mapping[str, str]) -> str:
-        identity = [self._by, self._details, self.seed]
-        parts = [self.rubric.fingerprint(self.form), self.rubric.schema, identity, texts]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
     async def _judge_cached(self, key: str, texts: Mapping[str, str]) -> Judgement:
         if self.cache is None:
-            return await self._ask(key, texts)
+            return await self._call_judge(key, texts)
         entry = await asyncio.to_thread(self.cache.get, key)
         if entry is not None:
             label, reason, by = (str(entry.get(name, "")) for name in ("label", "reason", "by"))
@@ -150,36 +132,35 @@ class PolicyJudge(Judge):
                     f"{self.cache.file}: holds an entry that is no judgement by {self.rubric.name!r}; move it away"
                 )
             return Judgement(self.rubric.grades[label], label, by, cached=True, reason=reason)
-        judgement = await self._ask(key, texts)
+        judgement = await self._call_judge(key, texts)
         entry = {"label": judgement.label, "reason": judgement.reason, "by": judgement.by}
         await asyncio.to_thread(self.cache.put, key, entry)
         return judgement
 
-    async def _ask(self, key: str, texts: Mapping[str, str]) -> Judgement:
+    async def _call_judge(self, key: str, texts: Mapping[str, str]) -> Judgement:
+        """Call the policy until an answer fits, at most `retries` times more, each time with the error."""
         policy = self.policy.start(derive(self.seed, "judge", key)) if isinstance(self.policy, Model) else self.policy
-        dialogue = _Dialogue(self.rubric.messages(texts, self.form))
+        messages = self.rubric.messages(texts, self.form)
+        tools = [self.rubric.tool.schema] if self.form == "tool" else []
         how = self.rubric.how(self.form)
-        error = ""
+        usage, answers, error = Usage(), [], ""
         for _ in range(self.retries + 1):
-            parsed = await self._turn(policy, dialogue)
+            try:
+                reply = await call_policy(policy, messages, tools, self.blocking)
+            except ContextOverflowError as overflow:
+                text = f"the case does not fit the context of {self._by}: {overflow}"
+                raise JudgeError("context_limit", text) from overflow
+            completion: Completion = reply.get("completion") or {}
+            add_usage(usage, completion.get("usage"))
+            parsed = parse_action(reply, implicit={"label": SUBMIT})
             arguments, error = self._read(parsed)
             if arguments is not None:
                 label, reason = arguments["label"], arguments["reason"].strip()[:_REASON_CHARS]
-                return Judgement(self.rubric.grades[label], label, self._by, reason=reason, usage=dialogue.usage)
-            dialogue.answers.append(message_text(parsed.message)[:_ANSWER_CHARS])
-            dialogue.messages += _corrected(parsed, fill(prompt(__package__, "again"), error=error, how=how))
+                return Judgement(self.rubric.grades[label], label, self._by, reason=reason, usage=usage)
+            answers.append(message_text(parsed.message)[:_ANSWER_CHARS])
+            messages += _corrected(parsed, fill(prompt(__package__, "again"), error=error, how=how))
         times = f"{self.retries + 1} times" if self.retries else "once"
-        raise JudgeError("malformed", f"{self._by} was asked {times} and did not judge: {error}", dialogue.answers)
-
-    async def _turn(self, policy: Policy, dialogue: _Dialogue) -> ParsedAction:
-        tools = [self.rubric.tool.schema] if self.form == "tool" else []
-        try:
-            reply = await call_policy(policy, dialogue.messages, tools, self.blocking)
-        except ContextOverflowError as error:
-            raise JudgeError("context_limit", f"the case does not fit the context of {self._by}: {error}") from error
-        completion: Completion = reply.get("completion") or {}
-        add_usage(dialogue.usage, completion.get("usage"))
-        return parse_action(reply, implicit={"label": SUBMIT})
+        raise JudgeError("malformed", f"{self._by} was called {times} and did not judge: {error}", answers)
 
     def _read(self, parsed: ParsedAction) -> tuple[dict[str, Any] | None, str]:
         """The arguments of the only judgement in an answer, or None and the error."""
@@ -215,7 +196,7 @@ def _display_name(details: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(names)})" if any(names) else name
 
 
-_STAND_INS: dict[str, type[ContainmentJudge] | type[LexicalCheckJudge]] = {
+_FALLBACKS: dict[str, type[ContainmentJudge] | type[LexicalCheckJudge]] = {
     ContainmentJudge.rubric.name: ContainmentJudge,
     LexicalCheckJudge.rubric.name: LexicalCheckJudge,
 }
@@ -228,18 +209,18 @@ def judge_from(
     *,
     name: str | None = None,
 ) -> Judge:
-    """The judge for a shipped rubric: a model when there is one, else the rubric's stand-in.
+    """The judge for a shipped rubric: a policy judge, or without a policy the rubric's fallback.
 
-    policy: None for the deterministic stand-in, which caches nothing. cache: or the folder of one. name: of the judge.
-    Raises ConfigError for an unknown rubric and for a rubric without a stand-in.
+    policy: None for the deterministic fallback, which caches nothing. cache: or the folder of one. name: of the judge.
+    Raises ConfigError for an unknown rubric and for a rubric without a fallback.
     """
     rubric = find_prompt(prompt_name)
     if policy is not None:
         if cache is not None and not isinstance(cache, JudgeCache):
             cache = JudgeCache(cache)
         return PolicyJudge(policy, rubric, cache=cache, name=name)
-    if prompt_name not in _STAND_INS:
+    if prompt_name not in _FALLBACKS:
         raise ConfigError(
-            f"the rubric {prompt_name!r} has no stand-in: it needs a model. {', '.join(_STAND_INS)} have one."
+            f"the rubric {prompt_name!r} has no fallback judge: it needs a model. {', '.join(_FALLBACKS)} have one."
         )
-    return _STAND_INS[prompt_name]()
+    return _FALLBACKS[prompt_name]()

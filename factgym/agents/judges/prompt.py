@@ -34,7 +34,6 @@ AnswerForm = Literal["tool", "json"]
 _PACKAGE = "factgym.agents.judges"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _OBJECT = re.compile(r"\{(?=\s*[\"'}])")
-_NOT_GIVEN = "(not given)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,10 @@ class Field:
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """A rubric: the question, the fields it is about, and the worth of each answer.
+    """A rubric: the question, the fields it is about, and the score of each answer.
 
-    text: the instructions. grades: label -> score in [0, 1], the best first; two labels worth 1 and 0 make the scale
-    binary. version: raised with every change of meaning. Raises ConfigError for an invalid rubric.
+    text: the instructions. grades: label -> score in [0, 1], the best first; two labels with 1 and 0 make a binary
+    scale. version: raised with every change of meaning. Raises ConfigError for an invalid rubric.
     """
 
     name: str
@@ -76,6 +75,10 @@ class JudgePrompt:
         """Whether the answer is yes or no, or one of several grades."""
         return "binary" if sorted(self.grades.values()) == [0, 1] else "graded"
 
+    def describe(self) -> dict[str, Any]:
+        """Name, version, scale and grades, as JSON data."""
+        return {"rubric": self.name, "version": self.version, "scale": self.scale, "grades": dict(self.grades)}
+
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of a judgement."""
@@ -97,13 +100,13 @@ class JudgePrompt:
         )
 
     def how(self, form: AnswerForm) -> str:
-        """How to answer, as the judge reads it."""
+        """The instruction how to answer."""
         labels = ", ".join(json.dumps(label) for label in self.grades)
         example = json.dumps({"reason": "…", "label": "…"}, ensure_ascii=False)
         return fill(prompt(_PACKAGE, f"by-{form}"), labels=labels, example=example)
 
     def fingerprint(self, form: AnswerForm) -> str:
-        """SHA-256, in hex, of all that a judge is asked and may answer, the case apart."""
+        """SHA-256, in hex, of the prompt and the schema, without the case."""
         fields = [[field.name, field.max_chars, field.required] for field in self.fields]
         parts = [self.name, self.version, self.text, prompt(_PACKAGE, "case"), prompt(_PACKAGE, "again")]
         return prompt_hash(json.dumps([*parts, self.how(form), fields, dict(self.grades), self.schema]))
@@ -127,21 +130,16 @@ class JudgePrompt:
     def messages(self, case: Case, form: AnswerForm) -> list[Message]:
         """The messages that put a case to a judge. Raises ConfigError like `check`."""
         texts = self.check(case)
-        blocks = [
-            f"<{field.name}>\n{self._material(field, texts[field.name])}\n</{field.name}>" for field in self.fields
-        ]
+        names = "|".join(texts)
+        blocks = []
+        for field in self.fields:
+            text = neutralise(clean_text(_cut_middle(texts[field.name], field.max_chars)))
+            # Neither a tag of ours nor an object that a parser of answers would read may come from the case.
+            text = re.sub(rf"<(?=\s*/?\s*(?:{names})\b)", "‹", text, flags=re.IGNORECASE)
+            text = _OBJECT.sub("｛", text) or ("(empty)" if field.required else "(not given)")
+            blocks.append(f"<{field.name}>\n{text}\n</{field.name}>")
         question = fill(prompt(_PACKAGE, "case"), material="\n\n".join(blocks), how=self.how(form))
         return [{"role": "system", "content": self.text}, {"role": "user", "content": question}]
-
-    def _material(self, field: Field, text: str) -> str:
-        text = clean_text(_cut_middle(text, field.max_chars))
-        escaped = _OBJECT.sub("｛", self._tags.sub("‹", neutralise(text)))
-        return escaped or ("(empty)" if field.required else _NOT_GIVEN)
-
-    @cached_property
-    def _tags(self) -> re.Pattern[str]:
-        names = "|".join(field.name for field in self.fields)
-        return re.compile(rf"<(?=\s*/?\s*(?:{names})\b)", re.IGNORECASE)
 
 
 def _cut_middle(text: str, limit: int) -> str:
@@ -152,17 +150,15 @@ def _cut_middle(text: str, limit: int) -> str:
     return f"{text[:head]}\n… [cut: {len(text) - limit} characters] …\n{text[head - limit :]}"
 
 
-def _shipped(name: str, version: int, fields: tuple[Field, ...], **grades: float) -> JudgePrompt:
-    labels = {label.replace("_", "-"): score for label, score in grades.items()}
-    return JudgePrompt(name, version, prompt(_PACKAGE, name), fields, labels)
+def _shipped(name: str, version: int, fields: tuple[Field, ...], grades: Mapping[str, float]) -> JudgePrompt:
+    return JudgePrompt(name, version, prompt(_PACKAGE, name), fields, grades)
 
 
 EVIDENCE_SUPPORT = _shipped(
     "evidence-support",
     1,
     (Field("question", 4_000), Field("answer", 2_000), Field("evidence", 12_000)),
-    sufficient=1.0,
-    insufficient=0.0,
+    {"sufficient": 1.0, "insufficient": 0.0},
 )
 """EVE: is the evidence, with the question, sufficient to recover the answer?"""
 
@@ -176,23 +172,17 @@ PROBE_CHECK = _shipped(
         Field("original", 4_000, required=False),
         Field("error_type", 100, required=False),
     ),
-    **{"pass": 1.0},
-    not_fluent=0.0,
-    undetectable=0.0,
-    wrong_label=0.0,
-    wrong_type=0.0,
+    {"pass": 1.0, "not-fluent": 0.0, "undetectable": 0.0, "wrong-label": 0.0, "wrong-type": 0.0},
 )
-"""SEVA: does the probe read fluently, can its label be told, is it right, and is the error the intended one?"""
+"""SEVA: is the probe fluent, its label decidable and right, and its error the intended one?"""
 
 NEXT_STEP = _shipped(
     "next-step",
     1,
     (Field("conversation", 40_000), Field("step", 8_000)),
-    good=1.0,
-    fair=0.5,
-    poor=0.0,
+    {"good": 1.0, "fair": 0.5, "poor": 0.0},
 )
-"""For best-of-n: how much the next step of an agent helps with its task."""
+"""For best-of-n: does the next step of an agent help with its task?"""
 
 PROMPTS: Mapping[str, JudgePrompt] = MappingProxyType(
     {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK, NEXT_STEP)}
@@ -201,7 +191,7 @@ PROMPTS: Mapping[str, JudgePrompt] = MappingProxyType(
 
 
 def find_prompt(name: str) -> JudgePrompt:
-    """A shipped rubric. Raises ConfigError for a name that there is not."""
+    """A shipped rubric. Raises ConfigError for an unknown name."""
     if name not in PROMPTS:
         raise ConfigError(
             f"there is no rubric {name!r}.{did_you_mean(name, PROMPTS)} There are: {', '.join(PROMPTS)}."

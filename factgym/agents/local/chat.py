@@ -1,7 +1,6 @@
 """From chat messages to the text and ids of a prompt, and from ids back to the text of a reply.
 
-What a chat template supports is found out once by rendering a probe: does the system message appear in the text, do
-the tools? A template that drops or refuses a system message gets it at the top of the first user message; one that
+The abilities of a chat template are probed once: does a system message appear in the rendered text, do the tools? A template that drops or refuses a system message gets it at the top of the first user message; one that
 ignores tools gets them as text. One that then still refuses the order of roles gets neighbours of one role merged.
 
 Text in a message never becomes a control token: those that occur in it are broken up (see `Codec.defuse`).
@@ -214,14 +213,14 @@ def arguments_object(text: str) -> dict[str, Any]:
 def fold_system(messages: Sequence[Message]) -> list[Message]:
     """The messages with the system messages at the top of the first user message."""
     texts = [message["content"] or "" for message in messages if message["role"] == "system"]
-    rest = [message for message in messages if message["role"] != "system"]
+    folded = [message for message in messages if message["role"] != "system"]
     if not texts:
-        return rest
-    for index, message in enumerate(rest):
+        return folded
+    for index, message in enumerate(folded):
         if message["role"] == "user":
-            folded: Message = {**message, "content": "\n\n".join([*texts, message["content"] or ""])}
-            return [*rest[:index], folded, *rest[index + 1 :]]
-    return [{"role": "user", "content": "\n\n".join(texts)}, *rest]
+            folded[index] = {**message, "content": "\n\n".join([*texts, message["content"] or ""])}
+            return folded
+    return [{"role": "user", "content": "\n\n".join(texts)}, *folded]
 
 
 def merge_neighbours(messages: Sequence[Message]) -> list[Message]:
@@ -229,8 +228,8 @@ def merge_neighbours(messages: Sequence[Message]) -> list[Message]:
     merged: list[Message] = []
     for message in messages:
         last = merged[-1] if merged else None
-        same = last is not None and last["role"] == message["role"] and message["role"] != "tool"
-        if last is None or not same or last.get("tool_calls") or message.get("tool_calls"):
+        mergeable = last is not None and last["role"] == message["role"] and message["role"] != "tool"
+        if last is None or not mergeable or last.get("tool_calls") or message.get("tool_calls"):
             merged.append(message)
         else:
             merged[-1] = {**last, "content": f"{last['content'] or ''}\n\n{message['content'] or ''}"}

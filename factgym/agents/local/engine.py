@@ -31,8 +31,8 @@ _CLOSE_THOUGHT = "\n</think>\n\n"
 """Follows a prompt that ends inside a thought, before a given reply."""
 
 
-class NoRoomError(Exception):
-    """The device had no room for a batch."""
+class BatchMemoryError(Exception):
+    """The device has too little memory for a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +105,17 @@ class LocalEngine:
         ids = self.codec.encode(rendered.text)
         if not ids:
             raise ConfigError(f"the chat template of {self.name!r} makes an empty prompt")
-        room = self.loaded.context - len(ids)
-        if room < 1:
+        free = self.loaded.context - len(ids)
+        if free < 1:
             raise ContextOverflowError(
                 f"the prompt has {len(ids)} tokens and the context {self.loaded.context}, reply included"
             )
-        given = [{key: value for key, value in message.items() if key != "completion"} for message in messages]
+        original = [{key: value for key, value in message.items() if key != "completion"} for message in messages]
         return Prompt(
             ids,
-            min(self.settings.max_tokens or DEFAULT_MAX_TOKENS, room),
+            min(self.settings.max_tokens or DEFAULT_MAX_TOKENS, free),
             opened=rendered.text.rstrip().endswith("<think>"),
-            sent=None if rendered.sent == given else rendered.sent,
+            sent=None if rendered.sent == original else rendered.sent,
             notes={"control_tokens_broken_up": rendered.defused} if rendered.defused else {},
         )
 
@@ -127,8 +127,8 @@ class LocalEngine:
         closing = _CLOSE_THOUGHT if text.rstrip().endswith("<think>") else ""
         head = text + closing + self.codec.defuse(reply.given)[0]
         before, ids = self.codec.encode(head), self.codec.encode(head + self.codec.defuse(reply.completion)[0])
-        same = zip(before, ids, strict=False)
-        start = next((index for index, (old, new) in enumerate(same) if old != new), min(len(before), len(ids)))
+        pairs = zip(before, ids, strict=False)
+        start = next((index for index, (old, new) in enumerate(pairs) if old != new), min(len(before), len(ids)))
         if start == len(ids) or not start:
             raise ConfigError("a completion to score must have a text, and follow a prompt")
         if len(ids) > self.loaded.context:
@@ -138,7 +138,9 @@ class LocalEngine:
         return Prompt(ids, 1, scored_from=start)
 
     def generate(self, rows: Sequence[Row]) -> list[Message | PolicyError]:
-        """One reply for each row, or its fault. Raises NoRoomError when the rows do not fit together."""
+        """One reply for each row, or its fault. Raises BatchMemoryError when the rows do not fit together."""
+        import torch
+
         try:
             # Rows whose reply is to be generated and rows whose reply is given need passes of their own.
             replies: dict[int, Generated] = {}
@@ -147,13 +149,14 @@ class LocalEngine:
                 if indices:
                     replies.update(zip(indices, run([rows[index] for index in indices]), strict=True))
         except (RuntimeError, MemoryError) as error:
-            if not _is_out_of_memory(error):
+            text = str(error)
+            by_type = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+            if not by_type and "out of memory" not in text and "not enough memory" not in text:
                 raise
-            text = str(error).strip().split("\n")[0][:300]
         else:
             return [self._message(row.prompt, replies[index]) for index, row in enumerate(rows)]
         _free_memory()  # here and not in the handler: the traceback holds the tensors until the handler ends
-        raise NoRoomError(text)
+        raise BatchMemoryError(text.strip().split("\n")[0][:300])
 
     def _sample(self, rows: Sequence[Row]) -> list[Generated]:
         import torch
@@ -274,9 +277,9 @@ class ResolvedSampling:
 
 def resolve_sampling(settings: Sampling, defaults: Mapping[str, Any]) -> ResolvedSampling:
     """The settings, with gaps filled from a model's generation_config (as far as it differs from the library's)."""
-    own = defaults if defaults.get("do_sample") else {}
-    given = {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": settings.top_k, "min_p": None}
-    values = {name: own.get(name) if value is None else value for name, value in given.items()}
+    fallback = defaults if defaults.get("do_sample") else {}
+    chosen = {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": settings.top_k, "min_p": None}
+    values = {name: fallback.get(name) if value is None else value for name, value in chosen.items()}
     values["repetition_penalty"] = defaults.get("repetition_penalty")
     return ResolvedSampling(**{name: value for name, value in values.items() if value is not None})  # type: ignore[arg-type]
 
@@ -308,15 +311,13 @@ class Sampler:
         self._penalty = None
         if sampling.repetition_penalty != 1:
             self._penalty = library.RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
-        self._warpers: list[Any] = []
-        if not greedy and sampling.temperature != 1:
-            self._warpers.append(library.TemperatureLogitsWarper(float(sampling.temperature)))
-        if not greedy and sampling.top_k:
-            self._warpers.append(library.TopKLogitsWarper(sampling.top_k))
-        if not greedy and sampling.top_p < 1:
-            self._warpers.append(library.TopPLogitsWarper(sampling.top_p))
-        if not greedy and sampling.min_p:
-            self._warpers.append(library.MinPLogitsWarper(sampling.min_p))
+        filters = (
+            (sampling.temperature != 1, library.TemperatureLogitsWarper, float(sampling.temperature)),
+            (sampling.top_k, library.TopKLogitsWarper, sampling.top_k),
+            (sampling.top_p < 1, library.TopPLogitsWarper, sampling.top_p),
+            (sampling.min_p, library.MinPLogitsWarper, sampling.min_p),
+        )
+        self._warpers = [warper(value) for applies, warper, value in filters if applies and not greedy]
         self._generators = [torch.Generator(device).manual_seed(seed) for seed in ([] if greedy else seeds)]
         self._pads = torch.tensor(pads, device=device).unsqueeze(-1)
         self._keep_logprobs = logprobs
@@ -326,13 +327,19 @@ class Sampler:
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Scores (rows, vocabulary), float32, whose argmax is the chosen token of each row."""
+        import torch
+
         logits = scores
         if self._penalty is not None:
-            # Padding does not count as said: it is replaced by a token that the row holds anyway.
+            # Padding is not penalised: it is replaced by a token that the row holds anyway.
             columns = self._pads.new_tensor(range(input_ids.shape[1]))
             scores = self._penalty(input_ids.where(columns >= self._pads, input_ids[:, -1:]), scores.clone())
         if self._generators:
-            scores = self.filtered(input_ids, scores) - self._exponential(scores).log_()
+            noise = torch.empty_like(scores)
+            for row, generator in zip(noise, self._generators, strict=True):
+                row.exponential_(generator=generator)
+            # Minus the log of exponential noise is Gumbel noise.
+            scores = self.filtered(input_ids, scores) - noise.clamp_(min=torch.finfo(noise.dtype).tiny).log_()
         best = scores.max(-1, keepdim=True)
         broken = ~best.values.isfinite().squeeze(-1)
         self._finite_steps = self._finite_steps.where(~broken, self._finite_steps.clamp(max=self._steps))
@@ -348,15 +355,6 @@ class Sampler:
             scores = warper(input_ids, scores)
         return scores
 
-    def _exponential(self, scores: torch.Tensor) -> torch.Tensor:
-        """Exponential noise of the rows' generators; minus its log is Gumbel noise."""
-        import torch
-
-        noise = torch.empty_like(scores)
-        for row, generator in zip(noise, self._generators, strict=True):
-            row.exponential_(generator=generator)
-        return noise.clamp_(min=torch.finfo(noise.dtype).tiny)
-
     def logprobs(self) -> list[list[float]]:
         """For each row the log-probability of each step's token; steps after the row's end are meaningless."""
         import torch
@@ -364,9 +362,8 @@ class Sampler:
         return torch.stack(self._logprobs, -1).tolist() if self._logprobs else []
 
     def finite_steps(self) -> list[int]:
-        """For each row how many of its first tokens came from logits that were numbers; a huge one for all of them."""
-        steps: list[int] = self._finite_steps.tolist()
-        return steps
+        """For each row the number of first tokens from finite logits; a huge number where all were finite."""
+        return self._finite_steps.tolist()  # type: ignore[no-any-return]
 
 
 class RowStops:
@@ -403,8 +400,7 @@ class RowStops:
 
     def lengths(self) -> list[int]:
         """Tokens of each reply, the end token included."""
-        lengths: list[int] = self._lengths.tolist()
-        return lengths
+        return self._lengths.tolist()  # type: ignore[no-any-return]
 
 
 def left_padded(prompts: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
@@ -416,15 +412,6 @@ def left_padded(prompts: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tenso
     ids = torch.tensor([[pad] * count + list(row) for count, row in zip(pads, prompts, strict=True)])
     mask = torch.tensor([[0] * count + [1] * (longest - count) for count in pads])
     return ids, mask, pads
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    import torch
-
-    text = str(error)
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        "out of memory" in text or "not enough memory" in text
-    )
 
 
 def _free_memory() -> None:

@@ -6,30 +6,29 @@ Weights are read from safetensors only: other formats are pickles, which can run
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from factgym.agents.sampling import Sampling, check_setting
+from pydantic import Field
+
+from factgym.agents.sampling import NonNegative, Sampling
+from factgym.core.config import AtLeastOne
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.policy import PolicyError
 
 _log = logging.getLogger(__name__)
 _quiet_lock = threading.Lock()
 _WITHOUT_CONTEXT_LIMIT = 1 << 30
-_TRUST_REMOTE_CODE = "trust_remote_code"
-
 
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 
 DEFAULT_MAX_TOKENS = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings(Sampling):
     """Sampling settings, and how the model is loaded and batched.
 
@@ -48,20 +47,13 @@ class LocalSettings(Sampling):
     revision: str | None = None
     dtype: DType = "auto"
     device: str | None = None
-    batch_size: int = 16
-    batch_wait: float = 0.05
-    max_batch_tokens: int = 65_536
-    context_length: int | None = None
+    batch_size: AtLeastOne = 16
+    batch_wait: NonNegative = 0.05
+    max_batch_tokens: AtLeastOne = 65_536
+    context_length: Annotated[int, Field(ge=2)] | None = None
     chat_template: str | Path | None = None
     template_options: dict[str, Any] | None = None
     trust_remote_code: bool = False
-
-    def __post_init__(self) -> None:
-        Sampling.__post_init__(self)
-        for name, minimum in (("batch_size", 1), ("max_batch_tokens", 1), ("context_length", 2)):
-            value = getattr(self, name)
-            check_setting(name, value, value is None or value >= minimum, f"at least {minimum}")
-        check_setting("batch_wait", self.batch_wait, 0 <= self.batch_wait < math.inf, "a number of seconds >= 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +75,10 @@ class Loaded:
 
 
 def load(name: str, settings: LocalSettings) -> Loaded:
-    """Load a model. Raises ConfigError for what cannot be loaded, MissingExtraError without the extra "local"."""
+    """Load a model. Raises ConfigError where it cannot be loaded, MissingExtraError without the extra "local"."""
     try:
         import jinja2  # noqa: F401 - chat templates need it
+        import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
     except ImportError as error:
         raise MissingExtraError("a local model", "local") from error
@@ -110,18 +103,26 @@ def load(name: str, settings: LocalSettings) -> Loaded:
             raise ConfigError(
                 f"chat_template: {settings.chat_template} cannot be read as UTF-8 text ({error})"
             ) from error
-    own = model.generation_config
-    ends = {*_ids(own.eos_token_id), *_ids(tokenizer.eos_token_id), *_ids(getattr(model.config, "eos_token_id", None))}
+    generation = model.generation_config
+    model_eos = getattr(model.config, "eos_token_id", None)
+    ends = {*_ids(generation.eos_token_id), *_ids(tokenizer.eos_token_id), *_ids(model_eos)}
     if not ends:
         _log.warning("%s names no token that ends a reply: replies run to max_tokens or a stop string", name)
     pads = [*_ids(tokenizer.pad_token_id), *sorted(ends)]
-    defaults = own.to_diff_dict()
+    defaults = generation.to_diff_dict()
     model.generation_config = GenerationConfig()  # ours is complete: nothing of the model's may come on top of it
+    config = model.config.get_text_config()
+    limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
+    context = int(min((limit for limit in limits if limit), default=_WITHOUT_CONTEXT_LIMIT))
+    try:
+        model = model.to(device).eval()
+    except torch.OutOfMemoryError as error:
+        raise PolicyError("out_of_memory", f"the model does not fit on {device}: {error}", fatal=True) from error
     return Loaded(
-        model=_on_device(model, device),
+        model=model,
         tokenizer=tokenizer,
         defaults=defaults,
-        context=settings.context_length or _context(model, tokenizer),
+        context=settings.context_length or context,
         eos=frozenset(ends),
         pad=pads[0] if pads else 0,
         device=device,
@@ -129,23 +130,8 @@ def load(name: str, settings: LocalSettings) -> Loaded:
     )
 
 
-def _on_device(model: Any, device: str) -> Any:
-    import torch
-
-    try:
-        return model.to(device).eval()
-    except torch.OutOfMemoryError as error:
-        raise PolicyError("out_of_memory", f"the model does not fit on {device}: {error}", fatal=True) from error
-
-
 def _ids(value: int | list[int] | None) -> list[int]:
     return [] if value is None else [value] if isinstance(value, int) else list(value)
-
-
-def _context(model: Any, tokenizer: Any) -> int:
-    config = model.config.get_text_config()
-    limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
-    return int(min((limit for limit in limits if limit), default=_WITHOUT_CONTEXT_LIMIT))
 
 
 def pick_device(requested: str | None) -> str:
@@ -171,7 +157,7 @@ def pick_dtype(device: str) -> str:
 
 
 def _check_folder(name: str) -> None:
-    """Refuse a folder that is not one, before the hub is asked for a model of that name."""
+    """Refuse an unusable folder, before a model of that name is searched on the hub."""
     folder = Path(name)
     if not folder.exists():
         if name.startswith(("/", ".")) or name.count("/") > 1:
@@ -180,8 +166,8 @@ def _check_folder(name: str) -> None:
     if not (folder / "config.json").is_file():
         raise ConfigError(f"{name!r} is not a model folder: it has no config.json")
     if not any(folder.glob("*.safetensors")):
-        others = sorted(path.name for kind in ("*.bin", "*.pt", "*.pth") for path in folder.glob(kind))
-        raise ConfigError(_no_safetensors(name, ", ".join(others[:3]) or "no weights"))
+        pickles = sorted(path.name for kind in ("*.bin", "*.pt", "*.pth") for path in folder.glob(kind))
+        raise ConfigError(_no_safetensors(name, ", ".join(pickles[:3]) or "no weights"))
 
 
 def _no_safetensors(name: str, has: str) -> str:
@@ -200,10 +186,10 @@ def _loading_errors(name: str) -> Iterator[None]:
         yield
     except (SafetensorError, OSError, ValueError, ImportError, KeyError) as error:
         text = " ".join(str(error).split())
-        if _TRUST_REMOTE_CODE in text:
+        if "trust_remote_code" in text:
             raise ConfigError(
                 f"{name!r} needs code of its own repository to run. Read that code, and if you trust it set "
-                f"{_TRUST_REMOTE_CODE}=True"
+                "trust_remote_code=True"
             ) from error
         if "safetensors" in text:
             raise ConfigError(_no_safetensors(name, "none found")) from error

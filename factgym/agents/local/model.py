@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 from factgym.agents.local.engine import GivenReply, LocalEngine
 from factgym.agents.local.loading import LocalSettings
 from factgym.agents.local.worker import LocalCounters, Request, Worker
-from factgym.core.config import build_checked
 from factgym.core.errors import MissingExtraError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.seeds import derive
@@ -38,7 +36,7 @@ class LocalPolicy:
 
 
 class LocalModel:
-    """A Hugging Face causal language model, in batches over whatever episodes ask at the same time.
+    """A Hugging Face causal language model that answers the requests of concurrent episodes in batches.
 
     model: a folder or a hub name. settings: of LocalSettings. Raises ConfigError for settings that do not exist and
     MissingExtraError without the extra "local". Usable from several event loops and threads. Its thread and memory
@@ -50,14 +48,14 @@ class LocalModel:
             if find_spec(name) is None:
                 raise MissingExtraError("a local model", "local")
         self.name = str(model)
-        self.settings = build_checked(LocalSettings, f"the local model {self.name!r}", settings)
+        self.settings = LocalSettings.build(f"the local model {self.name!r}", settings)
         self.resolved: dict[str, Any] | None = None
         """Settings as resolved on loading (device, dtype, context length, tools, sampling); None before."""
-        chosen = self.settings
-        self._worker = Worker(self._load, chosen.batch_size, chosen.batch_wait, chosen.max_batch_tokens)
+        batching = (self.settings.batch_size, self.settings.batch_wait, self.settings.max_batch_tokens)
+        self._worker = Worker(self._load_engine, *batching)
         self._direct = LocalPolicy(self, 0)
 
-    def _load(self) -> LocalEngine:
+    def _load_engine(self) -> LocalEngine:
         engine = LocalEngine(self.name, self.settings)
         self.resolved = engine.resolved()
         return engine
@@ -101,12 +99,12 @@ class LocalModel:
 
     def describe(self) -> dict[str, Any]:
         """The model and every setting, as JSON data; values for settings that are None are in `resolved` after loading."""
-        values = {field.name: getattr(self.settings, field.name) for field in fields(self.settings)}
+        values = self.settings.model_dump()
         if self.settings.chat_template is not None:
             values["chat_template"] = str(self.settings.chat_template)
-        libraries = {name: _version(name) for name in ("torch", "transformers")}
+        installed = {name: version(name) for name in ("torch", "transformers")}
         unset = "the model's generation_config where it samples, else temperature 1 with nothing cut off"
-        return {"kind": "local", "model": self.name, **values, "unset_sampling": unset, "libraries": libraries}
+        return {"kind": "local", "model": self.name, **values, "unset_sampling": unset, "libraries": installed}
 
     @property
     def counters(self) -> LocalCounters:
@@ -116,10 +114,3 @@ class LocalModel:
     async def close(self) -> None:
         """Stop the thread and give the memory back; replies that are still awaited raise PolicyError "closed"."""
         await asyncio.to_thread(self._worker.close)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

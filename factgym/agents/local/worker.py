@@ -8,15 +8,15 @@ lives on.
 from __future__ import annotations
 
 import atexit
+import copy
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
-from factgym.agents.local.engine import GivenReply, LocalEngine, NoRoomError, Row
+from factgym.agents.local.engine import BatchMemoryError, GivenReply, LocalEngine, Row
 from factgym.core.errors import FactgymError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import PolicyError
@@ -30,7 +30,7 @@ _LENGTH_RATIO, _LENGTH_SLACK = 2, 128
 """Prompts of one batch have at most twice the tokens of the shortest, and this many more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LocalCounters:
     """Totals since the model was made.
 
@@ -62,13 +62,13 @@ class Request:
     future: Future[Message] = field(default_factory=Future)
     abandoned: bool = False
 
+    def fail(self, error: FactgymError) -> None:
+        """Answer with a copy of the error: requests must not share one exception and its traceback."""
+        if self.future.running() or self.future.set_running_or_notify_cancel():
+            self.future.set_exception(copy.copy(error))
 
-@dataclass(slots=True, eq=False)
-class _Job:
-    """A request with its row of a batch."""
 
-    request: Request
-    row: Row
+_Job = tuple[Request, Row]
 
 
 def choose_batch(prompts: Sequence[int], replies: Sequence[int], max_rows: int, max_tokens: int) -> list[int]:
@@ -101,18 +101,23 @@ class Worker:
     def __init__(
         self, load: Callable[[], LocalEngine], batch_size: int, batch_wait: float, max_batch_tokens: int
     ) -> None:
-        self.counters = LocalCounters()
         self.loaded: Future[None] = Future()
         self.loaded.set_running_or_notify_cancel()  # whoever waits for it must not cancel it for the others
+        self._counters = LocalCounters()
         self._load = load
         self._batch_size, self._batch_wait, self._max_tokens = batch_size, batch_wait, max_batch_tokens
         self._expected = batch_size
         self._changed = threading.Condition()
-        self._arrived: deque[Request] = deque()
+        self._arrived: list[Request] = []
         self._ready: list[_Job] = []
         self._thread: threading.Thread | None = None
-        self._fault: Callable[[], FactgymError] | None = None
+        self._fault: FactgymError | None = None
         self._closing = False
+
+    @property
+    def counters(self) -> LocalCounters:
+        """A copy of the totals so far."""
+        return replace(self._counters)
 
     def wake(self) -> None:
         """Start loading, once; does not wait for it."""
@@ -126,13 +131,12 @@ class Worker:
         """Queue a request; its future has the outcome."""
         self.wake()
         with self._changed:
-            if self._closing:
-                self._fault = _closed
-            if self._fault is not None:
-                request.future.set_exception(self._fault())
-                return
-            self._arrived.append(request)
-            self._changed.notify_all()
+            fault = _CLOSED if self._closing else self._fault
+            if fault is None:
+                self._arrived.append(request)
+                self._changed.notify_all()
+        if fault is not None:
+            request.fail(fault)
 
     def close(self, wait: float | None = None) -> None:
         """Stop the thread and wait for it, at most `wait` seconds; unfinished replies become errors. Idempotent."""
@@ -147,39 +151,50 @@ class Worker:
         try:
             engine = self._load()
         except Exception as error:  # noqa: BLE001 - the boundary to the libraries: every request gets the typed error
-            make = _error_maker(error, "the local model did not load", fatal=True)
-            self._refuse_all(make)
-            self.loaded.set_exception(make())
+            fault = _typed(error, "the local model did not load", fatal=True)
+            self._refuse_all(fault)
+            self.loaded.set_exception(copy.copy(fault))
             return
         self.loaded.set_result(None)
         while batch := self._next_batch(engine):
             self._answer(engine, batch)
-        self._refuse_all(_closed)
+        self._refuse_all(_CLOSED)
         engine.close()
 
-    def _refuse_all(self, make: Callable[[], FactgymError]) -> None:
+    def _refuse_all(self, fault: FactgymError) -> None:
         with self._changed:
-            self._fault = make
-            waiting = [*(job.request for job in self._ready), *self._arrived]
-            self._ready, self._arrived = [], deque()
-        for request in waiting:
-            if request.future.set_running_or_notify_cancel():
-                request.future.set_exception(make())
+            self._fault = fault
+            requests = list(self._waiting())
+            self._ready, self._arrived = [], []
+        for request in requests:
+            request.fail(fault)
+
+    def _waiting(self) -> Iterable[Request]:
+        return (request for request in [*(job[0] for job in self._ready), *self._arrived] if _is_open(request))
 
     def _next_batch(self, engine: LocalEngine) -> list[_Job]:
         """The jobs to run next; none when the model is being closed."""
         while self._wait_for_requests():
-            self._prepare_arrived(engine)
-            self._ready = [job for job in self._ready if not job.request.future.cancelled()]
+            with self._changed:
+                arrived, self._arrived = self._arrived, []
+            for request in filter(_is_open, arrived):
+                try:
+                    prompt = engine.prepare(request.messages, request.tools, request.scored)
+                except Exception as error:  # noqa: BLE001 - the boundary to tokenizers and templates
+                    request.fail(_typed(error, "the prompt could not be made"))
+                else:
+                    stopped = lambda request=request: request.abandoned or self._closing  # noqa: E731
+                    self._ready.append((request, Row(prompt, request.seed, stopped)))
+            self._ready = [job for job in self._ready if _is_open(job[0])]
             if not self._ready:
                 continue
-            lengths = [len(job.row.prompt.ids) for job in self._ready]
-            limits = [job.row.prompt.max_tokens for job in self._ready]
+            prompts = [row.prompt for _, row in self._ready]
+            lengths, limits = [len(prompt.ids) for prompt in prompts], [prompt.max_tokens for prompt in prompts]
             chosen = choose_batch(lengths, limits, self._batch_size, self._max_tokens)
             self._expected = min(self._batch_size, len(self._ready))
             batch = [self._ready[index] for index in chosen]
             self._ready = [job for job in self._ready if job not in batch]
-            if running := [job for job in batch if job.request.future.set_running_or_notify_cancel()]:
+            if running := [job for job in batch if job[0].future.set_running_or_notify_cancel()]:
                 return running
         return []
 
@@ -189,95 +204,61 @@ class Worker:
             while not self._closing and not self._ready and not self._arrived:
                 self._changed.wait()
             deadline = time.monotonic() + self._batch_wait
-            while not self._closing and self._waiting() < self._expected:
+            while not self._closing and sum(1 for _ in self._waiting()) < self._expected:
                 seconds = deadline - time.monotonic()
                 if seconds <= 0:
                     break
                 self._changed.wait(seconds)
             return not self._closing
 
-    def _waiting(self) -> int:
-        requests = [*(job.request for job in self._ready), *self._arrived]
-        return sum(not request.future.cancelled() for request in requests)
-
-    def _prepare_arrived(self, engine: LocalEngine) -> None:
-        with self._changed:
-            arrived, self._arrived = self._arrived, deque()
-        for request in arrived:
-            if request.future.cancelled():
-                continue
-            try:
-                prompt = engine.prepare(request.messages, request.tools, request.scored)
-            except Exception as error:  # noqa: BLE001 - the boundary to tokenizers and templates
-                if request.future.set_running_or_notify_cancel():
-                    request.future.set_exception(_error_maker(error, "the prompt could not be made")())
-            else:
-                row = Row(prompt, request.seed, lambda request=request: request.abandoned or self._closing)  # type: ignore[misc]
-                self._ready.append(_Job(request, row))
-
-    def _answer(self, engine: LocalEngine, jobs: list[_Job]) -> None:
+    def _answer(self, engine: LocalEngine, jobs: Sequence[_Job]) -> None:
         """Run a batch; one that does not fit the device is halved, and later batches are smaller."""
+        requests, rows = zip(*jobs, strict=True)
+        lengths = [len(row.prompt.ids) for row in rows]
         try:
-            replies = engine.generate([job.row for job in jobs])
-        except NoRoomError as error:
+            replies = engine.generate(rows)
+        except BatchMemoryError as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - the boundary to the model: whoever waits gets the typed error
             _log.warning("a batch of a local model failed", exc_info=True)
-            make = _error_maker(error, "the local model failed")
-            for job in jobs:
-                job.request.future.set_exception(make())
+            for request in requests:
+                request.fail(_typed(error, "the local model failed"))
             return
         else:
-            self._count(jobs, replies)
-            for job, reply in zip(jobs, replies, strict=True):
-                outcome = _closed() if self._closing else reply
-                if isinstance(outcome, FactgymError):
-                    job.request.future.set_exception(outcome)
+            counters = self._counters
+            counters.batches += 1
+            counters.rows += len(jobs)
+            counters.largest_batch = max(counters.largest_batch, len(jobs))
+            counters.prompt_tokens += sum(lengths)
+            counters.padding_tokens += max(lengths) * len(jobs) - sum(lengths)
+            for request, reply in zip(requests, replies, strict=True):
+                if not isinstance(reply, PolicyError):
+                    counters.completion_tokens += reply["completion"]["usage"]["completion_tokens"]
+                if self._closing or isinstance(reply, PolicyError):
+                    request.fail(_CLOSED if self._closing else reply)
                 else:
-                    job.request.future.set_result(outcome)
+                    request.future.set_result(reply)
             return
-        prompts = [job.row.prompt for job in jobs]
-        tokens = max(len(prompt.ids) for prompt in prompts) + max(prompt.max_tokens for prompt in prompts)
+        tokens = max(lengths) + max(row.prompt.max_tokens for row in rows)
         if len(jobs) == 1:
             hint = f"the device has no room for one reply of up to {tokens} tokens: lower max_tokens or context_length"
-            jobs[0].request.future.set_exception(PolicyError("out_of_memory", f"{hint} ({reason})"))
+            requests[0].fail(PolicyError("out_of_memory", f"{hint} ({reason})"))
             return
-        self.counters = replace(self.counters, out_of_memory=self.counters.out_of_memory + 1)
+        self._counters.out_of_memory += 1
         half = len(jobs) // 2
         self._max_tokens = min(self._max_tokens, tokens * (len(jobs) - half))
         self._answer(engine, jobs[:half])
         self._answer(engine, jobs[half:])
 
-    def _count(self, jobs: Sequence[_Job], replies: Sequence[Message | PolicyError]) -> None:
-        lengths = [len(job.row.prompt.ids) for job in jobs]
-        written = [reply["completion"]["usage"] for reply in replies if not isinstance(reply, PolicyError)]
-        old = self.counters
-        self.counters = replace(
-            old,
-            batches=old.batches + 1,
-            rows=old.rows + len(jobs),
-            largest_batch=max(old.largest_batch, len(jobs)),
-            prompt_tokens=old.prompt_tokens + sum(lengths),
-            padding_tokens=old.padding_tokens + max(lengths) * len(jobs) - sum(lengths),
-            completion_tokens=old.completion_tokens + sum(usage["completion_tokens"] for usage in written),
-        )
+
+_CLOSED = PolicyError("closed", "the local model has been closed", fatal=True)
 
 
-def _closed() -> FactgymError:
-    return PolicyError("closed", "the local model has been closed", fatal=True)
+def _is_open(request: Request) -> bool:
+    return not request.future.cancelled()
 
 
-def _error_maker(error: Exception, context: str, *, fatal: bool = False) -> Callable[[], FactgymError]:
-    """Makes a copy of the error for each one that waits: they must not share one exception and its traceback."""
-    if not isinstance(error, FactgymError):
-        text = f"{context}: {type(error).__name__}: {error}"[:2000]
-        return lambda: PolicyError("local_model", text, fatal=fatal)
-    kind, arguments, state = type(error), error.args, dict(vars(error))
-
-    def copy() -> FactgymError:
-        made = kind.__new__(kind)
-        made.args = arguments
-        vars(made).update(state)
-        return made
-
-    return copy
+def _typed(error: Exception, context: str, *, fatal: bool = False) -> FactgymError:
+    if isinstance(error, FactgymError):
+        return error
+    return PolicyError("local_model", f"{context}: {type(error).__name__}: {error}"[:2000], fatal=fatal)

@@ -6,9 +6,10 @@ import asyncio
 import dataclasses
 import math
 import platform
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import factgym
 from factgym.agents.agent import Agent
@@ -19,35 +20,19 @@ from factgym.agents.runs.write import RunWriter
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 Engine = Callable[..., Awaitable[Progress]]
 """Plays jobs as `run_jobs` does; another may spread them over machines."""
 
 
-def collect(
-    env: Env[Any],
-    agent: Agent,
-    folder: str | Path,
-    *,
-    n: int | None = None,
-    k: int = 1,
-    seed: int = 0,
-    limits: Limits | None = None,
-    resume: bool = False,
-    on_start: Callable[[Progress], None] = lambda _: None,
-    engine: Engine = run_jobs,
-) -> Run:
-    """Play k episodes of each of n tasks (all of the split when n is None) and return the run on disk.
+def _in_new_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return asyncio.run(function(*args, **kwargs))
 
-    Each finished episode is appended to `folder/episodes.jsonl` at once. resume: continue the run that is there;
-    finished episodes stay, and those that a fault of the infrastructure ended are played again. on_start gets the
-    counters for a display. Raises ConfigError, DataError, RunWriteError and RunAbortedError; whatever it
-    raises, finished episodes are on disk. Needs a thread without a running event loop; `collect_async` is for the others.
-    """
-    return asyncio.run(
-        collect_async(
-            env, agent, folder, n=n, k=k, seed=seed, limits=limits, resume=resume, on_start=on_start, engine=engine
-        )
-    )
+    return call
 
 
 async def collect_async(
@@ -63,7 +48,13 @@ async def collect_async(
     on_start: Callable[[Progress], None] = lambda _: None,
     engine: Engine = run_jobs,
 ) -> Run:
-    """`collect`, within an event loop."""
+    """Play k episodes of each of n tasks (all of the split when n is None) and return the run on disk.
+
+    Each finished episode is appended to `folder/episodes.jsonl` at once. resume: continue the run in the folder;
+    finished episodes stay, and those that a fault of the infrastructure ended are played again. on_start gets the
+    counters for a display. Raises ConfigError, DataError, RunWriteError and RunAbortedError; whatever it raises,
+    finished episodes are on disk. `collect` is the same for a thread without a running event loop.
+    """
     if k < 1 or (n is not None and n < 1):
         raise ConfigError(f"a run needs at least one task and one episode of each, not n={n}, k={k}")
     folder = Path(folder)
@@ -79,6 +70,9 @@ async def collect_async(
     finally:
         await agent.close()
     return read_run(folder)
+
+
+collect = _in_new_loop(collect_async)
 
 
 def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[str, Any]:

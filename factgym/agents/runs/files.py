@@ -1,4 +1,4 @@
-"""Files of runs, exports and training: each whole or not at all, JSON lines that any reader takes, and folder locks."""
+"""Files of runs, exports and training: their names, atomic writes, JSON lines that any reader takes, folder locks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from json import JSONEncoder
 from pathlib import Path
 from typing import IO, Any
 
-from factgym.agents.runs.write import check_same, lock
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.strict_json import clean_text
 
+EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
+FILTER_SUMMARY = "filter.json"  # a difficulty filter's, beside its run
+
+# A self-evolution's folders and files.
+EVE_EVOLUTION = "factgym evolve eve"  # the manifest's "what" of EVE's
+EVOLUTION_DATA = "data"
+TRIPLES, DOCUMENTS = "triples.jsonl", "documents.jsonl"  # rows of the data set, and the documents that they quote
+ROLLOUTS = "rollouts"
 PROFILE = "profile.json"
 ALLOCATION = "allocation.json"
 PROBES = "probes.jsonl"
@@ -25,12 +32,14 @@ REPORT = "probes.json"
 RULES = "rules.md"
 TRAIN = "train.jsonl"
 MODEL = "model"
-TRAINED = "trained.json"
-"""Written when training is over: without it, the folder of the model is incomplete and rebuilt."""
+TRAINED = "trained.json"  # written when training is over: without it, the model is incomplete and rebuilt
 VERIFY = "verify"
-METRICS = "metrics.json"
-"""Written last: a round that has it is finished."""
+METRICS = "metrics.json"  # written last: a round that has it is finished
 
+# Keys of the manifest that may differ between the calls of one run, or follow from the rest.
+_FREE_KEYS = frozenset({"python", "platform", "caveats"})
+_MAX_VALUE_CHARS = 80
+_MAX_DIFFERENCES = 5
 
 _encode = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -54,16 +63,22 @@ def json_line(value: Any) -> bytes:
     return json_text(value).encode() + b"\n"
 
 
+@contextmanager
+def _replaced_file(target: Path, draft: Path) -> Iterator[IO[bytes]]:
+    """A draft that takes the name `target` after its bytes are on the disk."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with draft.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(target)
+
+
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: a draft is on the disk before it takes the name."""
-    draft = path.with_name(f".{path.name}.part")
+    """Write a file whole or not at all. Raises ConfigError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as file:
+        with _replaced_file(path, path.with_name(f".{path.name}.part")) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
     except OSError as error:
         raise ConfigError(
             f"cannot write {path} ({error.strerror or error}): choose another folder with --out"
@@ -116,6 +131,50 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
+def lock(file: int, path: Path) -> None:
+    """Lock an open file for this process. Raises ConfigError when another process holds it.
+
+    Without effect where the system or its file system has no such locks.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ConfigError(f"{path.parent} is being written by another process: wait for it, or stop it") from None
+    except OSError:
+        return
+
+
+def open_locked(path: Path, flags: int = 0) -> int:
+    """Open a file for reading and writing, made with its folder where it is missing, and lock it. Raises ConfigError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {path.parent} ({error.strerror}): choose another folder with --out"
+        ) from None
+    try:
+        lock(file, path)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder against other writers. Raises ConfigError when another process does."""
+    file = open_locked(folder / ".lock")
+    try:
+        yield
+    finally:
+        os.close(file)
+
+
 def open_folder(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> None:
     """Write a folder's manifest, or check that the folder was made with the same.
 
@@ -130,19 +189,29 @@ def open_folder(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> N
     check_same(folder, manifest)
 
 
-@contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder against other writers. Raises ConfigError when another process does."""
+def check_same(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse to continue a run that was made with other settings. Raises ConfigError that names the differences."""
+    path = folder / MANIFEST
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise ConfigError(f"cannot write to {folder} ({error.strerror}): choose another folder with --out") from None
-    try:
-        lock(file, folder / ".lock")
-        yield
-    finally:
-        os.close(file)
+        old = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        raise ConfigError(f"{path} cannot be read, so {folder} cannot be continued: choose another folder") from None
+    differences = [*_differences(old, json.loads(json.dumps(manifest)), "")]
+    if differences:
+        listed = "; ".join(differences[:_MAX_DIFFERENCES])
+        raise ConfigError(
+            f"{folder} was made with other settings ({listed}): repeat them to continue it, or choose another folder"
+        )
+
+
+def _differences(old: Any, new: Any, name: str) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            if name or key not in _FREE_KEYS:
+                yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
+    elif old != new:
+        values = [json.dumps(value, ensure_ascii=False)[:_MAX_VALUE_CHARS] for value in (old, new)]
+        yield f"{name}: {values[0]} then, {values[1]} now"
 
 
 def fresh_folder(path: Path) -> Path:
@@ -157,19 +226,20 @@ def fresh_folder(path: Path) -> Path:
 def atomic_file(out: Path, force: bool) -> Iterator[IO[bytes]]:
     """A binary file that takes its name when all of it is on the disk, and is removed when an error occurs.
 
-    Raises ConfigError when `out` is there (unless `force`), is a folder, or cannot be written.
+    Raises ConfigError when `out` exists (unless `force`), is a folder, or cannot be written.
     """
     target = _free_target(out, force)
     draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("xb") as file:
+        with _replaced_file(target, draft) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _free_target(out, force)
-        draft.replace(target)
-        _sync_folder(target.parent)
+            _free_target(out, force)
+        with suppress(OSError):  # the new name, too, is forced to the disk; not every system can open a folder
+            handle = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
     except OSError as error:
         raise ConfigError(f"cannot write {out} ({error.strerror or error}): choose another file with --out") from None
     finally:
@@ -183,15 +253,5 @@ def _free_target(out: Path, force: bool) -> Path:
     if out.exists() and not out.is_file():
         raise ConfigError(f"{out} is no plain file: name another with --out")
     if out.exists() and not force:
-        raise ConfigError(f"{out} is already there: choose another file with --out, or overwrite it with --force")
+        raise ConfigError(f"{out} already exists: choose another file with --out, or overwrite it with --force")
     return Path(os.path.realpath(out))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Force the new name to the disk; not every system can open a folder."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

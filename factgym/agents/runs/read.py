@@ -11,18 +11,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
 from typing import Any, NoReturn
 
-from factgym.agents.runs import EPISODES, MANIFEST
+from factgym.agents.runs.files import EPISODES, MANIFEST
 from factgym.core.errors import DataError
 
 Episode = Mapping[str, Any]
 
 _MAX_WARNINGS = 10
-_LIST_FIELDS = ("messages", "turns")
-_NUMBER_FIELDS = ("components", "weights", "gates")
-_ADVICE = "Delete or repair it, or run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +35,8 @@ class Run:
     def warnings(self) -> tuple[str, ...]:
         """The environment's warnings, which go with every result, from the manifest: untrusted text."""
         warnings = self.manifest.get("caveats")
-        if not isinstance(warnings, list):
-            return ()
-        return tuple(warning for warning in warnings[:_MAX_WARNINGS] if isinstance(warning, str))
+        warnings = warnings[:_MAX_WARNINGS] if isinstance(warnings, list) else []
+        return tuple(warning for warning in warnings if isinstance(warning, str))
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         """The episodes in the order of the file. Raises DataError that names file, line and fault."""
@@ -51,7 +46,10 @@ class Run:
                 if lines.tell() > self._end:
                     return
                 if line.strip() and number not in self._superseded:
-                    yield _read_episode(line, f"{path} line {number}")
+                    where = f"{path} line {number}"
+                    episode = _json_object(line, where)
+                    _check_episode(episode, where)
+                    yield episode
 
 
 def read_run(folder: str | Path) -> Run:
@@ -62,13 +60,13 @@ def read_run(folder: str | Path) -> Run:
     """
     folder = Path(folder)
     folder = folder.parent if folder.name == EPISODES else folder
-    path = folder / EPISODES
+    path, manifest_path = folder / EPISODES, folder / MANIFEST
     if not path.is_file():
         raise DataError(f"{folder} is no run: it has no {EPISODES}. `factgym eval ENV --out {folder}` writes one")
     notes = []
     manifest: dict[str, Any] = {}
-    if (folder / MANIFEST).is_file():
-        manifest = _json_object((folder / MANIFEST).read_bytes(), str(folder / MANIFEST))
+    if manifest_path.is_file():
+        manifest = _json_object(manifest_path.read_bytes(), str(manifest_path))
     else:
         notes.append(f"{MANIFEST} is missing: this run cannot be compared with others.")
     end, count, torn, superseded = _scan(path)
@@ -109,48 +107,49 @@ def _scan(path: Path) -> tuple[int, int, bool, set[int]]:
     return end, count, False, superseded
 
 
-def _read_episode(line: bytes, where: str) -> dict[str, Any]:
-    episode = _json_object(line, where)
-    if not isinstance(episode.get("task"), str):
-        raise DataError(f"{where}: an episode needs its 'task' (a string); is this a {EPISODES} of `factgym eval`?")
-    for name in _LIST_FIELDS:
-        _check_objects(episode.get(name), f"{where}: {name!r}")
+def _check_episode(episode: Mapping[str, Any], where: str) -> None:
+    """Check the fields that reports read; `schema.validate` checks all. Raises DataError."""
+
+    def require(fits: bool, problem: str) -> None:
+        if not fits:
+            raise DataError(f"{where}: {problem}")
+
+    def require_objects(value: Any, name: str) -> None:
+        fits = isinstance(value, list) and all(isinstance(item, dict) for item in value)
+        require(fits, f"{name} must be a list of objects")
+
+    is_episode = isinstance(episode.get("task"), str)
+    require(is_episode, f"an episode needs its 'task' (a string); is this a {EPISODES} of `factgym eval`?")
+    require_objects(episode.get("messages"), "'messages'")
+    require_objects(episode.get("turns"), "'turns'")
     for turn in episode["turns"]:
-        if not isinstance(turn.get("message"), int):
-            raise DataError(f"{where}: a turn's 'message' must be a number, its index in 'messages'")
-        _check_objects(turn.get("calls"), f"{where}: a turn's 'calls'")
-        for call in [turn, *turn["calls"]]:
-            if not isinstance(call.get("error"), (str, NoneType)):
-                raise DataError(f"{where}: the 'error' of a turn or call must be a code or null")
-    reward = episode.get("reward", where)
-    if reward is not None:
-        _check_reward(reward, where)
-    return episode
-
-
-def _check_objects(value: Any, name: str) -> None:
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise DataError(f"{name} must be a list of objects")
-
-
-def _check_reward(reward: Any, where: str) -> None:
-    if not isinstance(reward, dict):
-        raise DataError(f"{where}: 'reward' must be an object or null")
-    for name in _NUMBER_FIELDS:
+        require(isinstance(turn.get("message"), int), "a turn's 'message' must be a number, its index in 'messages'")
+        require_objects(turn.get("calls"), "a turn's 'calls'")
+        for item in [turn, *turn["calls"]]:
+            fits = item.get("error") is None or isinstance(item["error"], str)
+            require(fits, "the 'error' of a turn or call must be a code or null")
+    reward = episode.get("reward", "missing")
+    if reward is None:
+        return
+    require(isinstance(reward, dict), "'reward' must be an object or null")
+    for name in ("components", "weights", "gates"):
         numbers = reward.get(name, {})
-        if not isinstance(numbers, dict) or not all(type(number) in (int, float) for number in numbers.values()):
-            raise DataError(f"{where}: the reward's {name!r} must be an object of numbers")
-    if not isinstance(reward.get("metrics", {}), dict):
-        raise DataError(f"{where}: the reward's 'metrics' must be an object")
+        fits = isinstance(numbers, dict) and all(type(number) in (int, float) for number in numbers.values())
+        require(fits, f"the reward's {name!r} must be an object of numbers")
+    require(isinstance(reward.get("metrics", {}), dict), "the reward's 'metrics' must be an object")
 
 
 def _json_object(data: bytes, where: str) -> dict[str, Any]:
+    def refuse_constant(name: str) -> NoReturn:
+        raise ValueError(f"{name} is no JSON number")
+
     try:
-        value = json.loads(data.decode(), parse_constant=_refuse_constant)
+        value = json.loads(data.decode(), parse_constant=refuse_constant)
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
-        raise DataError(f"{where}: no valid JSON ({error.msg} at character {error.pos}). {_ADVICE}") from None
+        fault = f"no valid JSON ({error.msg} at character {error.pos}). Delete or repair it, or run again"
+        raise DataError(f"{where}: {fault}") from None
     except RecursionError:
         raise DataError(f"{where}: nested too deeply") from None
     except ValueError as error:
@@ -158,7 +157,3 @@ def _json_object(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError(f"{where}: a JSON object is needed, not {type(value).__name__}")
     return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")

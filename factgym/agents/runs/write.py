@@ -13,39 +13,17 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.rollout.record import Record
-from factgym.agents.runs import EPISODES, MANIFEST
+from factgym.agents.runs.files import EPISODES, MANIFEST, check_same, open_locked, write_bytes
 from factgym.core.errors import ConfigError, DataError, FactgymError
 
 SYNC_SECONDS = 5.0
 """How often written lines are forced to the disk, against a machine that fails; a killed process loses none."""
-
-_FREE_KEYS = frozenset({"python", "platform", "caveats"})
-"""Keys of the manifest that may differ between the calls of one run, or follow from the rest."""
-
-_MAX_VALUE_CHARS = 80
-_MAX_DIFFERENCES = 5
-
-
-def lock(file: int, path: Path) -> None:
-    """Lock an open file for this process. Raises ConfigError when another process holds it.
-
-    Without effect where the system or its file system has no such locks.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ConfigError(f"{path.parent} is being written by another process: wait for it, or stop it") from None
-    except OSError:
-        return
 
 
 @dataclass(slots=True)
@@ -65,18 +43,11 @@ class Finished:
     def remaining(self, job: Job) -> Job | None:
         """The job as it has yet to be played, its attempt counted, or None where it is done."""
         key = (job.index, job.sample)
-        if key in self.done:
-            return None
-        return replace(job, attempt=self.failed.get(key, 0) + 1)
+        return None if key in self.done else replace(job, attempt=self.failed.get(key, 0) + 1)
 
-    def add(self, line: bytes, where: str) -> None:
-        """Count the episode of a line. Raises DataError for an episode of another version."""
-        episode = json.loads(line)
-        try:
-            key, failed = (episode["index"], episode["sample"]), episode["error"] is not None
-            attempt = episode["attempt"]
-        except (KeyError, TypeError):
-            raise DataError(f"{where}: no episode of this version of factgym; it cannot be continued") from None
+    def add(self, episode: Any) -> None:
+        """Count an episode. Raises KeyError or TypeError for a record of another version."""
+        key, failed, attempt = (episode["index"], episode["sample"]), episode["error"] is not None, episode["attempt"]
         self.lines += 1
         if failed:
             self.failed[key] = attempt
@@ -89,45 +60,19 @@ def read_finished(path: Path) -> Finished:
     finished = Finished()
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            where = f"{path} line {number}"
-            whole = line.endswith(b"\n")
+            where, is_whole = f"{path} line {number}", line.endswith(b"\n")
             try:
                 if line.strip():
-                    finished.add(line, where)
-            except DataError:
-                raise
+                    finished.add(json.loads(line))
+            except (KeyError, TypeError):
+                raise DataError(f"{where}: no episode of this version of factgym; it cannot be continued") from None
             except (ValueError, RecursionError):
-                if not whole:  # the last line, torn when the run was killed
+                if not is_whole:  # the last line, torn when the run was killed
                     return finished
                 raise DataError(f"{where}: no valid JSON. Repair or delete the line to continue the run") from None
             finished.end += len(line)
-            finished.open_line = not whole
+            finished.open_line = not is_whole
     return finished
-
-
-def check_same(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse to continue a run that was made with other settings. Raises ConfigError that names the differences."""
-    path = folder / MANIFEST
-    try:
-        old = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        raise ConfigError(f"{path} cannot be read, so {folder} cannot be continued: choose another folder") from None
-    differences = [*_differences(old, json.loads(json.dumps(manifest)), "")]
-    if differences:
-        listed = "; ".join(differences[:_MAX_DIFFERENCES])
-        raise ConfigError(
-            f"{folder} was made with other settings ({listed}): repeat them to continue it, or choose another folder"
-        )
-
-
-def _differences(old: Any, new: Any, name: str) -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            if name or key not in _FREE_KEYS:
-                yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
-    elif old != new:
-        values = [json.dumps(value, ensure_ascii=False)[:_MAX_VALUE_CHARS] for value in (old, new)]
-        yield f"{name}: {values[0]} then, {values[1]} now"
 
 
 class RunWriteError(FactgymError):
@@ -137,38 +82,34 @@ class RunWriteError(FactgymError):
 class RunWriter:
     """A run's folder, open for appending; a context manager.
 
-    resume: continue the run that is there, where there is one. Raises ConfigError when the folder already holds a run
-    (without resume), holds one that was made with other settings, is being written by another process, or cannot be
-    written to; DataError when its episodes cannot be read.
+    resume: continue the run in the folder, if any. Raises ConfigError when the folder already holds a run (without
+    resume), holds one that was made with other settings, is being written by another process, or cannot be written to;
+    DataError when its episodes cannot be read.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], *, resume: bool = False) -> None:
         self.folder = folder
-        self.finished = Finished()
         path = folder / EPISODES
         if not resume and path.exists() and path.stat().st_size:
             raise ConfigError(
                 f"{folder} already holds a run: continue it with --resume, or choose another folder with --out"
             )
-        self._file = _open_file(path)
+        self._file = open_locked(path, os.O_APPEND)
         try:
-            self._start(path, manifest)
+            self.finished = read_finished(path)
+            if self.finished.lines:
+                check_same(folder, manifest)
+            else:
+                text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+                write_bytes(folder / MANIFEST, text.encode("utf-8", "backslashreplace"))
+            self._end = self.finished.end
+            os.ftruncate(self._file, self._end)
+            if self.finished.open_line:
+                self._append(b"\n")
         except BaseException:
             self.close()
             raise
         self._synced = time.monotonic()
-
-    def _start(self, path: Path, manifest: Mapping[str, Any]) -> None:
-        lock(self._file, path)
-        self.finished = read_finished(path)
-        if self.finished.lines:
-            check_same(self.folder, manifest)
-        else:
-            _write_manifest(self.folder / MANIFEST, manifest)
-        self._end = self.finished.end
-        os.ftruncate(self._file, self._end)
-        if self.finished.open_line:
-            self._append(b"\n")
 
     def remaining(self, job: Job) -> Job | None:
         """The job as it has yet to be played, or None where it is finished."""
@@ -209,50 +150,25 @@ class RunWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 
-def _open_file(path: Path) -> int:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-    except OSError as error:
-        raise _unusable(path.parent, error) from None
-
-
-def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the file whole or not at all: beside, then renamed."""
-    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-    draft = path.with_suffix(".tmp")
-    try:
-        draft.write_text(text, "utf-8", "backslashreplace")
-        draft.replace(path)
-    except OSError as error:
-        raise _unusable(path.parent, error) from None
-
-
-def _unusable(folder: Path, error: OSError) -> ConfigError:
-    return ConfigError(f"cannot write to {folder} ({error.strerror}): choose another folder with --out")
+def _numbered_folders(base: Path, name: str) -> Iterator[Path]:
+    yield base / name
+    yield from (base / f"{name}-{number}" for number in count(2))
 
 
 def free_folder(base: Path, name: str) -> Path:
-    """`base/name`, or `base/name-2`, … where a run is already there."""
-    folder = base / name
-    number = 1
-    while (folder / EPISODES).exists():
-        number += 1
-        folder = base / f"{name}-{number}"
-    return folder
+    """`base/name`, or the first of `base/name-2`, … that holds no run."""
+    return next(folder for folder in _numbered_folders(base, name) if not (folder / EPISODES).exists())
 
 
 def last_folder(base: Path, name: str) -> Path:
     """The newest of the folders that `free_folder` gave out under this name; `base/name` where there is none."""
-    folder = base / name
-    number = 1
-    last = folder
-    while (folder / EPISODES).exists():
+    last = base / name
+    for folder in _numbered_folders(base, name):
+        if not (folder / EPISODES).exists():
+            break
         last = folder
-        number += 1
-        folder = base / f"{name}-{number}"
     return last

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.runs import ROLLOUTS, files
+from factgym.agents.runs import files
+from factgym.agents.runs.files import ROLLOUTS
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.report import Note, Report, Section, Table, make_table
 from factgym.benchmarks.terminal import render_report

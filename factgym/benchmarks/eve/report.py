@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.judges import Judge, JudgeError, Judgement, judge_from, judge_note
-from factgym.agents.judges.base import CONCURRENCY, Case
-from factgym.agents.models import as_model
+from factgym.agents.agent import AgentModel
+from factgym.agents.judges.base import CONCURRENCY, Case, Judge, JudgeError, Judgement, judge_note
+from factgym.agents.judges.policy import judge_from
 from factgym.agents.resolve import FORMS, find_agent, is_model
 from factgym.agents.runs.read import Run
 from factgym.benchmarks.answers import (
@@ -122,7 +122,7 @@ def named_judge(text: str, settings: Mapping[str, Any] | None = None, cache: Pat
     """
     if not is_model(text) and ".py:" not in text:
         raise ConfigError(f"a judge is a model, and {text!r:.80} is none: give {FORMS}")
-    return judge_from(as_model(find_agent(text, ENV, settings)), RUBRIC, cache, name=text)
+    return judge_from(AgentModel(find_agent(text, ENV, settings)), RUBRIC, cache, name=text)
 
 
 def judge_evidence(

@@ -13,8 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.runs import DOCUMENTS, EPISODES, EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS, TRIPLES
-from factgym.agents.runs.files import MANIFEST, read_json, read_lines
+from factgym.agents.runs.files import (
+    DOCUMENTS,
+    EPISODES,
+    EVE_EVOLUTION,
+    EVOLUTION_DATA,
+    MANIFEST,
+    ROLLOUTS,
+    TRIPLES,
+    read_json,
+    read_lines,
+)
 from factgym.benchmarks.eve.evolution import (
     LEGEND,
     PROPOSER,

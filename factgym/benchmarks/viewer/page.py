@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from factgym.agents.runs import EPISODES, ROLLOUTS
+from factgym.agents.runs.files import EPISODES, ROLLOUTS
 from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.costs import PriceTable, model_of
 from factgym.benchmarks.formats import ABSENT, count

@@ -29,7 +29,8 @@ from typing import Any
 
 import factgym
 from factgym.agents.rollout.engine import Limits
-from factgym.agents.runs import EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS, TRIPLES, files
+from factgym.agents.runs import files
+from factgym.agents.runs.files import EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS, TRIPLES
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.eve.evolution import summary_of
 from factgym.core.errors import ConfigError

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.jobs import task_order
-from factgym.agents.runs import ROLLOUTS, files
+from factgym.agents.runs import files
+from factgym.agents.runs.files import ROLLOUTS
 from factgym.agents.runs.read import read_run
 from factgym.core.env import Env
 from factgym.core.seeds import derive

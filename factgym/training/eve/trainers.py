@@ -13,8 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
-from factgym.agents.agent import Agent, Model, agent_from_model
-from factgym.agents.models import as_model
+from factgym.agents.agent import Agent, AgentModel, Model, agent_from_model
 from factgym.agents.runs import files
 from factgym.core.errors import DataError
 from factgym.core.messages import message_text
@@ -145,7 +144,7 @@ class Learner:
 
     async def train(self, agent: Agent, dataset: Dataset, folder: Path, seed: int) -> Agent | None:
         """Close the agent and return the trained one; None for an unchanged policy, which may need opening again."""
-        model = agent.policy if isinstance(agent.policy, Model) else as_model(agent)
+        model = agent.policy if isinstance(agent.policy, Model) else AgentModel(agent)
         await agent.close()
         if (folder / files.TRAINED).exists() and not _left_model(folder):
             return None  # the run was stopped after a training that left no model to load

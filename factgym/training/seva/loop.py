@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import factgym
-from factgym.agents.agent import Model
-from factgym.agents.judges import Judge, judge_from
-from factgym.agents.models import agent_with_rules
+from factgym.agents.agent import Model, agent_with_rules
+from factgym.agents.judges.base import Judge
+from factgym.agents.judges.policy import judge_from
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs import files
 from factgym.agents.runs.read import read_run
