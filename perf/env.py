@@ -17,7 +17,7 @@ from unittest.mock import patch
 import gymnasium
 
 from factgym.agents.resolve import find_scripted_agent
-from factgym.agents.rollout import run_policy
+from factgym.agents.rollout.engine import run_policy
 from factgym.core.env import Env
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import make

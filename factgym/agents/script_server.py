@@ -16,7 +16,6 @@ import ssl
 import sys
 from dataclasses import dataclass
 from json import JSONEncoder
-from types import TracebackType
 from typing import Any, Self
 
 MODEL = "claimcheck-script"
@@ -33,7 +32,7 @@ _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """head: the request line and the headers, as they came. body: exactly Content-Length bytes."""
+    """head: the request line and the headers, unchanged. body: exactly Content-Length bytes."""
 
     head: bytes
     body: bytes
@@ -174,9 +173,7 @@ class HttpServer:
     async def __aenter__(self) -> str:
         return (await self.start()).url
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.stop()
 
 
@@ -230,11 +227,10 @@ def scripted_reply(body: bytes) -> bytes:
     """The server's whole answer to the body of a chat request."""
     marks = list(_ASSISTANT.finditer(body))
     name, arguments = _scripted_call(len(marks), body, marks[-1].end() if marks else 0)
-    message: dict[str, Any]
     if _TOOLS.search(body):
         function = {"name": name, "arguments": _encode(arguments)}
         call = {"id": f"call_{len(marks)}", "type": "function", "function": function}
-        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [call]}
     else:
         text = _encode({"name": name, "arguments": arguments})
         message = {"role": "assistant", "content": f"<tool_call>\n{text}\n</tool_call>"}
@@ -245,33 +241,21 @@ def completion(
     message: dict[str, Any], *, finish_reason: str | None = None, prompt_tokens: int = 1, completion_tokens: int = 0
 ) -> bytes:
     """A chat completion around an assistant message. completion_tokens 0: about four characters a token."""
-    choice = {
-        "index": 0,
-        "message": message,
-        "finish_reason": finish_reason or ("tool_calls" if message.get("tool_calls") else "stop"),
-    }
+    reason = finish_reason or ("tool_calls" if message.get("tool_calls") else "stop")
     tokens = completion_tokens or len(_encode(message)) // 4
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": tokens, "total_tokens": prompt_tokens + tokens}
-    return _encode(
-        {
-            "id": "chatcmpl-script",
-            "object": "chat.completion",
-            "created": 0,
-            "model": MODEL,
-            "choices": [choice],
-            "usage": usage,
-        }
-    ).encode()
+    header = {"id": "chatcmpl-script", "object": "chat.completion", "created": 0, "model": MODEL}
+    choices = [{"index": 0, "message": message, "finish_reason": reason}]
+    return _encode({**header, "choices": choices, "usage": usage}).encode()
 
 
 def as_events(completion: bytes) -> bytes:
     """A completion as the events of a stream: the whole message in one chunk, then the finish reason and the usage."""
-    whole = json.loads(completion)
-    usage, (choice,) = whole.pop("usage"), whole.pop("choices")
+    head = json.loads(completion) | {"object": "chat.completion.chunk"}
+    usage, (choice,) = head.pop("usage"), head.pop("choices")
     message = choice["message"]
     calls = [{"index": number, **call} for number, call in enumerate(message.get("tool_calls") or [])]
     delta = {**message, "tool_calls": calls} if calls else message
-    head = {**whole, "object": "chat.completion.chunk"}
     chunks = (
         {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
         {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]},
@@ -311,13 +295,6 @@ def _decode_string(text: bytes) -> str:
     return str(json.loads(b'"' + text + b'"', strict=False))
 
 
-async def _serve(host: str, port: int, delay: float) -> None:
-    async with ScriptServer(delay=delay, host=host, port=port) as url:
-        sys.stdout.write(f"{url}\n")
-        sys.stdout.flush()
-        await asyncio.Event().wait()
-
-
 def main() -> None:
     """Print the URL, then serve until interrupted."""
     parser = argparse.ArgumentParser(
@@ -328,8 +305,15 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--delay-ms", type=float, default=50.0, help="from the end of a request to its reply")
     args = parser.parse_args()
+
+    async def serve() -> None:
+        async with ScriptServer(delay=args.delay_ms / 1000, host=args.host, port=args.port) as url:
+            sys.stdout.write(f"{url}\n")
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(args.host, args.port, args.delay_ms / 1000))
+        asyncio.run(serve())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from factgym.agents.resolve import scripted_agents
-from factgym.agents.rollout import play_many, task_order
+from factgym.agents.rollout.engine import play_many
+from factgym.agents.rollout.jobs import task_order
 from factgym.benchmarks.formats import decimal, interval, label, percent, printable
 from factgym.benchmarks.report import Cell, Styled, Table, make_table
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, mean_interval

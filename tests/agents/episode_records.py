@@ -9,7 +9,7 @@ from typing import Any
 
 import factgym
 from factgym.agents.resolve import find_scripted_agent
-from factgym.agents.rollout import play_episode
+from factgym.agents.rollout.engine import play_episode
 
 Json = dict[str, Any]
 
@@ -90,17 +90,17 @@ def failed(task: str = "t", sample: int = 0, cause: str = "rate_limit") -> Json:
     }  # fmt: skip
 
 
-def sample_of(record: Json, sample: int, total: float, says: str = "") -> Json:
+def sample_of(record: Json, sample: int, total: float, text: str = "") -> Json:
     """Another sample of the record's task: other words in its first reply, another reward."""
     record = with_reward(record, total) | {"sample": sample}
-    record["messages"][record["turns"][0]["message"]]["content"] += says or f"\nsample {sample}"
+    record["messages"][record["turns"][0]["message"]]["content"] += text or f"\nsample {sample}"
     return record
 
 
 def write(folder: Path, records: list[Json], **manifest: Any) -> Path:
     """A run on disk, written with ASCII escapes so that hostile texts survive."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "episodes.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), "utf-8")
+    (folder / "episodes.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     facts = {"env": records[0]["env"], "version": records[0]["version"], "n": len(records)} if records else {}
     (folder / "manifest.json").write_text(json.dumps(facts | manifest), "utf-8")
     return folder

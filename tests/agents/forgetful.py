@@ -12,8 +12,8 @@ from factgym.generators.question_world import GeneratedQuestions
 
 @cache
 def answers(split):
-    found = GeneratedQuestions(split)
-    return {found[i].question: found[i].aliases[0] for i in range(len(found))}
+    result = GeneratedQuestions(split)
+    return {result[i].question: result[i].aliases[0] for i in range(len(result))}
 
 
 def chance(question):
@@ -36,6 +36,6 @@ class Forgetful:
         if rng.random() < self.fail:
             raise PolicyError("rate_limit", "the server is busy")
         question = messages[-1]["content"]
-        known = rng.random() < chance(question)
-        said = answers(self.split)[question] if known else "Nobody of that name"
-        return f"<think>The question is well known, and the answer to it is {said}.</think><answer>{said}</answer>"
+        names = rng.random() < chance(question)
+        text = answers(self.split)[question] if names else "Nobody of that name"
+        return f"<think>The question is well known, and the answer to it is {text}.</think><answer>{text}</answer>"

@@ -64,11 +64,11 @@ class Flaky(Seeded):
 class Slow:
     """Blocks; counts how many calls ran at a time."""
 
-    running = most = 0
+    running = peak = 0
 
     def act(self, messages, tools):
         Slow.running += 1
-        Slow.most = max(Slow.most, Slow.running)
+        Slow.peak = max(Slow.peak, Slow.running)
         time.sleep(0.002)
         Slow.running -= 1
         return submission()

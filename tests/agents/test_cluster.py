@@ -145,10 +145,10 @@ def stop_node(node: subprocess.Popen[bytes]) -> None:
 
 def kill_node(node: subprocess.Popen[bytes]) -> None:
     """As a machine that fails: every process of it at once."""
-    found = [node.pid]
-    for pid in found:
-        found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    for pid in found:
+    result = [node.pid]
+    for pid in result:
+        result += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    for pid in result:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -199,12 +199,12 @@ def alone(agent, settings, folder, **rest):
 def timeless(value):
     """A record without what a clock measured."""
     if isinstance(value, dict):
-        return {key: timeless(one) for key, one in value.items() if key != "seconds"}
-    return [timeless(one) for one in value] if isinstance(value, list) else value
+        return {key: timeless(item) for key, item in value.items() if key != "seconds"}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def keys(run):
-    return Counter((one["index"], one["sample"]) for one in lines(run))
+    return Counter((episode["index"], episode["sample"]) for episode in lines(run))
 
 
 def lines(run):
@@ -222,9 +222,10 @@ def alive(pid: int) -> bool:
 def test_the_records_are_those_of_one_process(play, tmp_path):
     env = factgym.make(ENV)
     here = collect(env, find_agent("nli", ENV), tmp_path / "here", n=30, k=2, seed=4)
-    there = play("nli", env=env, n=30, k=2, seed=4)
+    record = play("nli", env=env, n=30, k=2, seed=4)
     by_key = [
-        sorted(map(timeless, lines(run)), key=lambda one: (one["index"], one["sample"])) for run in (here, there)
+        sorted(map(timeless, lines(run)), key=lambda episode: (episode["index"], episode["sample"]))
+        for run in (here, record)
     ]
     assert len(by_key[0]) == 60
     assert by_key[0] == by_key[1]
@@ -245,7 +246,7 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(play, policy, tmp_pat
     assert "a worker was lost" in caplog.text
     assert len(keys(run)) == 60
     assert set(keys(run).values()) == {1}
-    assert not [one for one in lines(run) if one["error"]]
+    assert not [episode for episode in lines(run) if episode["error"]]
 
 
 def test_an_episode_that_kills_every_worker_is_an_error_and_the_others_are_played(play, policy, tmp_path):
@@ -254,13 +255,13 @@ def test_an_episode_that_kills_every_worker_is_an_error_and_the_others_are_playe
     deadly = env.episode.messages[1]["content"]
     settings = {"folder": str(tmp_path / "marks"), "kill": deadly}
     run = play(policy, settings, n=None, env=factgym.make(ENV, max_turns=1), limits=Limits(concurrency=8))
-    found = lines(run)
-    errors = [one for one in found if one["error"]]
-    assert [one["index"] for one in errors] == [7]
+    episodes = lines(run)
+    errors = [episode for episode in episodes if episode["error"]]
+    assert [episode["index"] for episode in errors] == [7]
     assert errors[0]["error"]["cause"] == "worker_lost"
     assert errors[0]["reward"]["status"] == "error"
     assert len((tmp_path / "marks" / "kills").read_text().split()) in (3, 4)  # the first may be laid to others
-    assert sorted(one["index"] for one in found) == list(range(len(env.tasks)))
+    assert sorted(episode["index"] for episode in episodes) == list(range(len(env.tasks)))
 
 
 def test_a_machine_that_fails_loses_and_doubles_nothing(cluster, play, policy, tmp_path, caplog):
@@ -283,17 +284,17 @@ def test_a_machine_that_fails_loses_and_doubles_nothing(cluster, play, policy, t
     assert "a worker was lost" in caplog.text
     assert len(keys(run)) == 120
     assert set(keys(run).values()) == {1}
-    assert not [one for one in lines(run) if one["error"]]
+    assert not [episode for episode in lines(run) if episode["error"]]
 
 
 def test_a_run_that_was_cut_off_is_continued(play, policy, tmp_path):
     settings = {"folder": str(tmp_path / "marks")}
     first = alone(policy, settings, tmp_path, n=20)
     path = first.folder / EPISODES
-    kept = path.read_bytes().splitlines(keepends=True)[:7]
-    path.write_bytes(b"".join(kept) + b'{"schema":1,"env"')
+    retained = path.read_bytes().splitlines(keepends=True)[:7]
+    path.write_bytes(b"".join(retained) + b'{"schema":1,"env"')
     run = play(policy, settings, n=20, resume=True, options={"workers": 1})
-    assert path.read_bytes().startswith(b"".join(kept))
+    assert path.read_bytes().startswith(b"".join(retained))
     assert len(keys(run)) == 20
     assert set(keys(run).values()) == {1}
 
@@ -302,8 +303,8 @@ def test_faults_are_recorded_and_played_again(play, policy, tmp_path):
     marks = {"folder": str(tmp_path / "marks")}
     alone(policy, {**marks, "fault": "e"}, tmp_path, n=5)
     again = play(policy, {**marks, "fault": "e"}, n=5, resume=True)
-    assert {one["error"]["cause"] for one in lines(again)} == {"connection"}
-    assert Counter(one["attempt"] for one in lines(again)) == {1: 5, 2: 5}
+    assert {episode["error"]["cause"] for episode in lines(again)} == {"connection"}
+    assert Counter(episode["attempt"] for episode in lines(again)) == {1: 5, 2: 5}
 
 
 def test_a_fatal_fault_and_errors_in_a_row_stop_the_run(play, policy, tmp_path):
@@ -318,14 +319,14 @@ def test_a_fatal_fault_and_errors_in_a_row_stop_the_run(play, policy, tmp_path):
 def test_a_cancelled_run_leaves_no_worker_behind(cluster, policy, tmp_path):
     marks = tmp_path / "marks"
     settings = {"folder": str(marks), "seconds": 0.2}
-    env, kept = factgym.make(ENV, max_turns=2), []
+    env, retained = factgym.make(ENV, max_turns=2), []
 
     async def cancelled():
         run = on_ray(cluster, policy, settings, workers=2)(
-            env, find_agent(policy, ENV, settings), [Job(i) for i in range(200)], kept.append
+            env, find_agent(policy, ENV, settings), [Job(i) for i in range(200)], retained.append
         )
         task = asyncio.create_task(run)
-        while not kept:
+        while not retained:
             await asyncio.sleep(0.05)
             assert not task.done()
         task.cancel()
@@ -335,7 +336,7 @@ def test_a_cancelled_run_leaves_no_worker_behind(cluster, policy, tmp_path):
     asyncio.run(cancelled())
     pids = [int(mark.name[4:]) for mark in marks.glob("pid-*")]
     assert pids
-    assert 0 < len(kept) < 200
+    assert 0 < len(retained) < 200
     wait_for(lambda: not any(map(alive, pids)))
 
 
@@ -378,10 +379,10 @@ def own_env():
     """An environment that only this process has registered."""
     like = factgym.spec("claimcheck-docs")
     kwargs = {"kwargs": like.kwargs, "fixed": like.fixed, "agents": like.agents}
-    mine = factgym.register("only-here", like.entry_point, "For a test.", **kwargs)
-    yield mine.id
-    del registry._specs[mine.id]
-    del gymnasium.registry[mine.gymnasium_id]
+    own = factgym.register("only-here", like.entry_point, "For a test.", **kwargs)
+    yield own.id
+    del registry._specs[own.id]
+    del gymnasium.registry[own.gymnasium_id]
 
 
 def test_an_environment_of_ones_own_and_a_relative_path(play, own_env, tmp_path, monkeypatch):
@@ -389,7 +390,7 @@ def test_an_environment_of_ones_own_and_a_relative_path(play, own_env, tmp_path,
     (tmp_path / "notes" / "a.md").write_text(NOTES, "utf-8")
     monkeypatch.chdir(tmp_path)
     run = play("nli", n=2, env=factgym.make(own_env, path="notes"))
-    assert [one["env"] for one in lines(run)] == ["only-here"] * 2
+    assert [line["env"] for line in lines(run)] == ["only-here"] * 2
 
 
 def test_a_connection_that_is_there_is_used_and_left_open(cluster):
@@ -418,18 +419,18 @@ def test_a_cluster_of_its_own(cluster, tmp_path):
 def test_a_users_file_reaches_a_machine_that_does_not_have_it(policy, tmp_path):
     settings = {"folder": str(tmp_path / "marks")}
     recipe = recipe_of(factgym.make(ENV, split="train"), policy, settings)
-    there = find_agent(policy, ENV, settings)
+    local_agent = find_agent(policy, ENV, settings)
     Path(policy.rpartition(":")[0]).unlink()
     (tmp_path / "there").mkdir()
     env, agent = build(recipe, lambda: tmp_path / "there")
-    assert agent.name == there.name
-    assert agent.describe() == there.describe()
+    assert agent.name == local_agent.name
+    assert agent.describe() == local_agent.describe()
     assert env.tasks.fingerprint() == factgym.make(ENV, split="train").tasks.fingerprint()
     assert agent.start(env, 1).act([{}, {"content": "x"}], []) == "I cannot say."
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "expected"),
     [
         ("ray://head:10001", "does not stream results: start factgym on a machine of the cluster with --ray auto"),
         ("head", "is no address of a Ray cluster: give auto, local or HOST:PORT"),
@@ -437,9 +438,9 @@ def test_a_users_file_reaches_a_machine_that_does_not_have_it(policy, tmp_path):
         ("", "is no address"),
     ],
 )
-def test_an_address_that_cannot_be_is_refused(address, said):
+def test_an_address_that_cannot_be_is_refused(address, expected):
     needs_ray()
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=expected):
         on_ray(address, "nli")
 
 

@@ -31,8 +31,8 @@ def talk(server: FaultServer, *prompts, model="m", seed=7, schemas=TOOLS, **sett
             endpoint = Endpoint(model, url, **{"max_wait": 0.01, "timeout": 10.0, **settings})
             policy = endpoint.start(seed)
             try:
-                said = [await policy.act(prompt, schemas) for prompt in prompts or (ASK,)]
-                return said, endpoint.describe()
+                text = [await policy.act(prompt, schemas) for prompt in prompts or (ASK,)]
+                return text, endpoint.describe()
             finally:
                 await endpoint.close()
 
@@ -112,10 +112,10 @@ def test_arguments_that_are_no_object_are_sent_as_one(arguments):
     server = FaultServer(keep=True)
     parsed = parse_action({"role": "assistant", "content": None, "tool_calls": [call("search", arguments)]})
     history = [*ASK, parsed.message, {"role": "tool", "tool_call_id": "c1", "content": "Error"}]
-    said = talk(server, history)[0][0]
+    reply = talk(server, history)[0][0]
     sent = bodies(server)[-1]["messages"]
     assert json.loads(sent[1]["tool_calls"][0]["function"]["arguments"]) == {"malformed_arguments": arguments}
-    assert said["completion"]["sent"] == sent
+    assert reply["completion"]["sent"] == sent
     assert parsed.message["tool_calls"][0]["function"]["arguments"] == arguments
 
 
@@ -127,13 +127,13 @@ def test_what_servers_refuse_or_models_must_not_see_is_left_out():
         {"role": "assistant", "content": None, "tool_calls": [call("a b\u00e9!", "{}")], "completion": {}},
         {"role": "tool", "tool_call_id": "c1", "content": "ok", "name": "search"},
     ]
-    said = talk(server, history)[0][0]
+    reply = talk(server, history)[0][0]
     sent = bodies(server)[-1]["messages"]
     assert sent[0] == ASK[0]
     assert sent[1] == {"role": "assistant", "content": "a"}
     assert sent[2]["tool_calls"][0]["function"]["name"] == "a_b__"
     assert sent[3] == {"role": "tool", "tool_call_id": "c1", "content": "ok"}
-    assert said["completion"]["sent"] == sent
+    assert reply["completion"]["sent"] == sent
 
 
 def test_a_transcript_that_goes_out_as_it_is_is_not_recorded_twice():
@@ -154,23 +154,23 @@ def test_text_mode_rewrites_the_transcript_and_records_what_was_sent():
     server = FaultServer(keep=True)
     native = {"role": "assistant", "content": None, "tool_calls": [call("search", '{"query": "a"}')]}
     history = [*ASK, native, {"role": "tool", "tool_call_id": "c1", "content": "found"}]
-    said, described = talk(server, history, tools="text")
+    text, described = talk(server, history, tools="text")
     (body,) = bodies(server)
     assert "tools" not in body
-    assert [one["role"] for one in body["messages"]] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "user"]
     assert '"name": "search"' in body["messages"][0]["content"]
-    assert said[0]["completion"]["sent"] == body["messages"]
-    assert "<tool_call>" in said[0]["content"]
+    assert text[0]["completion"]["sent"] == body["messages"]
+    assert "<tool_call>" in text[0]["content"]
     assert (described["tools"], "tools_found" in described) == ("text", False)
 
 
 def test_auto_finds_a_server_that_takes_tools():
     server = FaultServer(keep=True)
-    said, described = talk(server)
-    with_tools, without, asked = bodies(server)
+    text, described = talk(server)
+    with_tools, without, requests = bodies(server)
     assert (with_tools["tools"], with_tools["max_tokens"], "tools" in without) == (TOOLS, 1, False)
-    assert asked["tools"] == TOOLS
-    assert said[0]["completion"]["notes"]["tools"] == described["tools_found"] == "native"
+    assert requests["tools"] == TOOLS
+    assert text[0]["completion"]["notes"]["tools"] == described["tools_found"] == "native"
 
 
 VLLM = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
@@ -187,10 +187,10 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_auto_finds_a_server_that_refuses_tools(refusal):
     server = FaultServer(schedule=[refusal], keep=True)
-    said, described = talk(server, ASK, ASK)
+    text, described = talk(server, ASK, ASK)
     assert described["tools_found"] == "text"
     assert ["tools" in body for body in bodies(server)] == [True, False, False]
-    assert said[0]["completion"]["notes"]["tools"] == "text"
+    assert text[0]["completion"]["notes"]["tools"] == "text"
 
 
 def test_auto_finds_a_server_that_drops_tools():
@@ -215,9 +215,9 @@ def test_a_refusal_of_the_probe_itself_is_told_apart_from_one_of_the_tools():
 
 def test_a_probe_waits_faults_out_like_any_request():
     server = FaultServer(schedule=["http_503", error(500, "the tool parser crashed"), "ok", "drop_body"])
-    said, described = talk(server)
+    text, described = talk(server)
     assert described["tools_found"] == "native"
-    assert "retries" not in said[0]["completion"]
+    assert "retries" not in text[0]["completion"]
     with pytest.raises(PolicyError) as caught:
         talk(FaultServer(schedule=["http_503"] * 3), max_retries=2)
     assert caught.value.cause == "server"
@@ -229,13 +229,13 @@ def test_hundreds_of_first_calls_make_one_probe_and_ask_for_the_model_once():
     async def run():
         async with server as url:
             endpoint = Endpoint(None, url)
-            said = await asyncio.gather(*(endpoint.start(seed).act(ASK, TOOLS) for seed in range(512)))
+            result = await asyncio.gather(*(endpoint.start(seed).act(ASK, TOOLS) for seed in range(512)))
             await endpoint.close()
-            return said
+            return result
 
-    said = asyncio.run(run())
-    assert len(said) == 512 and server.requests == 514
-    assert {one["completion"]["notes"]["tools"] for one in said} == {"native"}
+    result = asyncio.run(run())
+    assert len(result) == 512 and server.requests == 514
+    assert {reply["completion"]["notes"]["tools"] for reply in result} == {"native"}
 
 
 def test_a_cancelled_first_call_leaves_the_probe_to_the_others():
@@ -245,20 +245,20 @@ def test_a_cancelled_first_call_leaves_the_probe_to_the_others():
             tasks = [asyncio.create_task(endpoint.start(seed).act(ASK, TOOLS)) for seed in range(3)]
             await asyncio.sleep(0.02)
             tasks[0].cancel()
-            found = await asyncio.gather(*tasks, return_exceptions=True)
+            replies = await asyncio.gather(*tasks, return_exceptions=True)
             await endpoint.close()
-            return found
+            return replies
 
     cancelled, *others = asyncio.run(run())
     assert isinstance(cancelled, asyncio.CancelledError)
-    assert [one["completion"]["finish_reason"] for one in others] == ["tool_calls"] * 2
+    assert [reply["completion"]["finish_reason"] for reply in others] == ["tool_calls"] * 2
 
 
 def test_without_tools_there_is_nothing_to_probe():
     server = FaultServer(keep=True)
-    said, described = talk(server, schemas=[])
+    text, described = talk(server, schemas=[])
     assert server.requests == 1 and "tools" not in bodies(server)[0]
-    assert "tools_found" not in described and "notes" not in said[0]["completion"]
+    assert "tools_found" not in described and "notes" not in text[0]["completion"]
 
 
 # --- what comes back
@@ -266,22 +266,22 @@ def test_without_tools_there_is_nothing_to_probe():
 
 def test_reasoning_is_kept_apart_from_the_answer():
     for key in ("reasoning_content", "reasoning"):
-        said = answered({"role": "assistant", "content": "yes", key: "let me see"})
-        assert (said["content"], said["reasoning_content"]) == ("yes", "let me see")
-        assert said["completion"]["raw"] == {"role": "assistant", "content": "yes", key: "let me see"}
+        answer = answered({"role": "assistant", "content": "yes", key: "let me see"})
+        assert (answer["content"], answer["reasoning_content"]) == ("yes", "let me see")
+        assert answer["completion"]["raw"] == {"role": "assistant", "content": "yes", key: "let me see"}
     thought = {"role": "assistant", "content": "<think>hm</think>\n\nyes"}
     assert answered(thought)["content"] == "yes"
     assert answered(thought)["reasoning_content"] == "hm"
-    kept = answered(thought, reasoning="keep")
-    assert kept["content"] == thought["content"] and "reasoning_content" not in kept
+    reply = answered(thought, reasoning="keep")
+    assert reply["content"] == thought["content"] and "reasoning_content" not in reply
     both = answered({"content": "<think>b</think>c", "reasoning": "a"})
     assert (both["content"], both["reasoning_content"]) == ("c", "a\nb")
 
 
 def test_only_reasoning_is_not_an_empty_reply():
-    said = answered({"role": "assistant", "content": None, "reasoning_content": "hm"})
-    assert (said["content"], said["reasoning_content"]) == ("", "hm")
-    assert said["completion"]["requests"] == 1
+    reply = answered({"role": "assistant", "content": None, "reasoning_content": "hm"})
+    assert (reply["content"], reply["reasoning_content"]) == ("", "hm")
+    assert reply["completion"]["requests"] == 1
 
 
 def test_the_ways_in_which_servers_write_a_message():
@@ -299,8 +299,8 @@ def test_the_ways_in_which_servers_write_a_message():
 def test_a_raw_message_is_bounded_and_plain():
     deep = {"role": "assistant", "content": "a", "extra": 1e999}
     body = json.dumps({"choices": [{"message": deep}]}).encode()
-    said = talk(FaultServer(schedule=[reply(200, body)]), tools="native")[0][0]
-    assert said["completion"]["raw"]["extra"] is None
+    answer = talk(FaultServer(schedule=[reply(200, body)]), tools="native")[0][0]
+    assert answer["completion"]["raw"]["extra"] is None
     long = answered({"role": "assistant", "content": "a" * 3_000_000})
     assert len(long["content"]) == 3_000_000
     assert isinstance(long["completion"]["raw"], str) and len(long["completion"]["raw"]) <= 2000
@@ -385,11 +385,11 @@ def test_prepare_finds_the_models_name_for_the_manifest():
 
 def test_one_endpoint_in_one_loop_after_another_leaves_nothing_open():
     """Loops end without `close`, as a caller's `asyncio.run` for each turn does; pytest fails on what is left open."""
-    ready, stop, found = threading.Event(), threading.Event(), []
+    ready, stop, result = threading.Event(), threading.Event(), []
 
     async def serve():
         async with FaultServer() as url:
-            found.append(url)
+            result.append(url)
             ready.set()
             while not stop.is_set():
                 await asyncio.sleep(0.01)
@@ -398,13 +398,13 @@ def test_one_endpoint_in_one_loop_after_another_leaves_nothing_open():
     thread.start()
     ready.wait(10)
     try:
-        endpoint = Endpoint("m", found[0])
+        endpoint = Endpoint("m", result[0])
         policy = endpoint.start(1)
-        said = [asyncio.run(policy.act(ASK, TOOLS)) for _ in range(3)]
+        text = [asyncio.run(policy.act(ASK, TOOLS)) for _ in range(3)]
     finally:
         stop.set()
         thread.join()
-    assert [one["completion"]["requests"] for one in said] == [1, 1, 1]
+    assert [reply["completion"]["requests"] for reply in text] == [1, 1, 1]
     del endpoint, policy
     gc.collect()
 
@@ -413,13 +413,13 @@ def test_it_can_be_used_after_it_was_closed():
     async def run():
         async with FaultServer() as url:
             endpoint = Endpoint("m", url)
-            said = []
+            text = []
             for _ in range(2):
-                said.append(await endpoint.act(ASK, TOOLS))
+                text.append(await endpoint.act(ASK, TOOLS))
                 await endpoint.close()
-            return said
+            return text
 
-    assert [one["completion"]["requests"] for one in asyncio.run(run())] == [1, 1]
+    assert [reply["completion"]["requests"] for reply in asyncio.run(run())] == [1, 1]
 
 
 def test_asked_directly_it_sends_no_seed():
@@ -436,7 +436,7 @@ def test_asked_directly_it_sends_no_seed():
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "expected"),
     [
         ({"temprature": 1.0}, "Did you mean 'temperature'"),
         ({"timeout": 0}, "timeout"),
@@ -450,8 +450,8 @@ def test_asked_directly_it_sends_no_seed():
         ({"tools": "yes"}, "tools"),
     ],
 )
-def test_settings_are_checked(settings, says):
-    with pytest.raises(ConfigError, match=says):
+def test_settings_are_checked(settings, expected):
+    with pytest.raises(ConfigError, match=expected):
         Endpoint("m", "http://127.0.0.1:1/v1", **settings)
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 
 import pytest
-from fault_server import FAULTS, INFRASTRUCTURE, FaultServer, call, calls, error, message, reply
+from fault_server import FAULTS, INFRASTRUCTURE, POLICY, FaultServer, call, calls, error, message, reply
+from test_engine import by_job
 
+import factgym
+from factgym.agents.agent import agent_from_model
 from factgym.agents.endpoint import Endpoint
+from factgym.agents.rollout.engine import Limits
+from factgym.agents.runs.collect import collect_async
+from factgym.agents.runs.schema import validate
+from factgym.benchmarks.metrics import summarise
 from factgym.core.policy import ContextOverflowError, PolicyError
 
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {}}}}]
@@ -70,11 +78,11 @@ def test_every_infrastructure_fault_has_its_cause():
 @pytest.mark.parametrize("fault", CAUSES)
 def test_a_fault_that_passes_is_retried_and_recorded(fault):
     server = FaultServer(schedule=[fault], slow=2.0)
-    said = ask(server, timeout=0.3 if fault == "slow" else 10.0)
-    assert said["tool_calls"][0]["function"] == {"name": "search", "arguments": SEARCH}
-    done = said["completion"]
+    reply = ask(server, timeout=0.3 if fault == "slow" else 10.0)
+    assert reply["tool_calls"][0]["function"] == {"name": "search", "arguments": SEARCH}
+    done = reply["completion"]
     assert done["requests"] == 2
-    assert [one["cause"] for one in done["retries"]] == [CAUSES[fault]]
+    assert [retry["cause"] for retry in done["retries"]] == [CAUSES[fault]]
     assert 0 <= done["retries"][0]["waited"] <= 0.01
     assert server.counts == {fault: 1, "ok": 1}
 
@@ -96,15 +104,15 @@ def test_a_timeout_that_stays():
 
 
 def test_several_faults_of_one_reply_are_recorded_in_order():
-    said = ask(FaultServer(schedule=["http_503", "drop_body", "html", "rate_limit_ms"]))
-    causes = [one["cause"] for one in said["completion"]["retries"]]
+    reply = ask(FaultServer(schedule=["http_503", "drop_body", "html", "rate_limit_ms"]))
+    causes = [retry["cause"] for retry in reply["completion"]["retries"]]
     assert causes == ["server", "connection", "bad_reply", "rate_limit"]
 
 
 def test_waits_are_the_same_for_the_same_seed():
     def waits(seed):
-        said = ask(FaultServer(schedule=["http_503", "http_503"]), seed=seed)
-        return [one["waited"] for one in said["completion"]["retries"]]
+        reply = ask(FaultServer(schedule=["http_503", "http_503"]), seed=seed)
+        return [retry["waited"] for retry in reply["completion"]["retries"]]
 
     assert waits(1) == waits(1) != waits(2)
 
@@ -177,8 +185,8 @@ def test_another_refusal_is_not_retried(status):
 
 @pytest.mark.parametrize("status", [408, 409, 425, 500, 504])
 def test_statuses_that_pass(status):
-    said = ask(FaultServer(schedule=[error(status, "not now")]))
-    assert [one["cause"] for one in said["completion"]["retries"]] == ["server"]
+    reply = ask(FaultServer(schedule=[error(status, "not now")]))
+    assert [retry["cause"] for retry in reply["completion"]["retries"]] == ["server"]
 
 
 OVERFLOWS = [
@@ -206,15 +214,15 @@ def test_a_prompt_that_does_not_fit_is_the_policys_own_limit(status, body):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "max_tokens must be at least 1",
         "The context of the tool `search` is not valid",
         "Invalid value for 'input': expected a string",
     ],
 )
-def test_other_errors_are_no_overflow(said):
-    assert fails(FaultServer(schedule=[error(400, said)])).cause == "bad_request"
+def test_other_errors_are_no_overflow(text):
+    assert fails(FaultServer(schedule=[error(400, text)])).cause == "bad_request"
 
 
 TOO_MUCH = [
@@ -227,14 +235,14 @@ TOO_MUCH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "room"), TOO_MUCH)
-def test_a_prompt_that_fits_without_so_much_to_write_is_asked_once_more(said, room):
-    server = FaultServer(schedule=[error(400, said)], keep=True)
+@pytest.mark.parametrize(("text", "limit"), TOO_MUCH)
+def test_a_prompt_that_fits_without_so_much_to_write_is_asked_once_more(text, limit):
+    server = FaultServer(schedule=[error(400, text)], keep=True)
     answer = ask(server, max_tokens=5000)
-    assert [json.loads(body).get("max_tokens") for body in server.bodies] == [5000, room]
-    assert answer["completion"]["notes"]["max_tokens"] == (room or 0)
+    assert [json.loads(body).get("max_tokens") for body in server.bodies] == [5000, limit]
+    assert answer["completion"]["notes"]["max_tokens"] == (limit or 0)
     assert "retries" not in answer["completion"]
-    server = FaultServer(schedule=[error(400, said)] * 2)
+    server = FaultServer(schedule=[error(400, text)] * 2)
     with pytest.raises(ContextOverflowError):
         ask(server, max_tokens=5000)
     assert server.requests == 2
@@ -242,18 +250,18 @@ def test_a_prompt_that_fits_without_so_much_to_write_is_asked_once_more(said, ro
 
 def test_an_empty_reply_is_asked_for_once_more_and_then_returned():
     server = FaultServer(schedule=["empty", "empty"])
-    said = ask(server)
-    assert said["content"] == "" and "tool_calls" not in said
-    assert [one["cause"] for one in said["completion"]["retries"]] == ["empty_reply"]
-    assert said["completion"]["notes"] == {"empty_reply": "returned as it came"}
+    reply = ask(server)
+    assert reply["content"] == "" and "tool_calls" not in reply
+    assert [retry["cause"] for retry in reply["completion"]["retries"]] == ["empty_reply"]
+    assert reply["completion"]["notes"] == {"empty_reply": "returned as it came"}
     assert server.requests == 2
 
 
 def test_an_empty_reply_that_the_model_wrote_stays():
     server = FaultServer(schedule=["empty_said"])
-    said = ask(server)
-    assert said["content"] == ""
-    assert said["completion"]["usage"]["completion_tokens"] == 3
+    reply = ask(server)
+    assert reply["content"] == ""
+    assert reply["completion"]["usage"]["completion_tokens"] == 3
     assert server.requests == 1
 
 
@@ -267,27 +275,27 @@ def test_what_the_model_said_badly_is_returned_as_it_is():
         FaultServer(schedule=[message({"role": "assistant", "content": ""}, finish_reason="content_filter")])
     )
     assert filtered["completion"]["finish_reason"] == "content_filter"
-    for said in (cut, broken, filtered):
-        assert said["completion"]["requests"] == 1
+    for answer in (cut, broken, filtered):
+        assert answer["completion"]["requests"] == 1
 
 
 def test_a_reply_that_the_server_broke_off_is_not_the_models():
-    said = ask(FaultServer(schedule=[message({"role": "assistant", "content": "hal"}, finish_reason="abort")]))
-    assert [one["cause"] for one in said["completion"]["retries"]] == ["server"]
+    reply = ask(FaultServer(schedule=[message({"role": "assistant", "content": "hal"}, finish_reason="abort")]))
+    assert [retry["cause"] for retry in reply["completion"]["retries"]] == ["server"]
 
 
 def test_an_error_inside_a_good_status_is_an_error():
-    said = ask(FaultServer(schedule=[reply(200, {"error": {"code": 429, "message": "busy"}})]))
-    assert [one["cause"] for one in said["completion"]["retries"]] == ["rate_limit"]
+    answer = ask(FaultServer(schedule=[reply(200, {"error": {"code": 429, "message": "busy"}})]))
+    assert [retry["cause"] for retry in answer["completion"]["retries"]] == ["rate_limit"]
 
 
 def test_doubled_and_missing_ids_are_made_unique():
-    said = ask(FaultServer(schedule=["duplicate_ids"]))
-    ids = [one["id"] for one in said["tool_calls"]]
+    reply = ask(FaultServer(schedule=["duplicate_ids"]))
+    ids = [tool_call["id"] for tool_call in reply["tool_calls"]]
     assert len(set(ids)) == 2
-    said = ask(FaultServer(schedule=[calls(call("search", {"query": "a"}, None), call(None, None, 7))]))
-    assert [one["id"] for one in said["tool_calls"]] == ["call_0", "call_1"]
-    functions = [one["function"] for one in said["tool_calls"]]
+    reply = ask(FaultServer(schedule=[calls(call("search", {"query": "a"}, None), call(None, None, 7))]))
+    assert [tool_call["id"] for tool_call in reply["tool_calls"]] == ["call_0", "call_1"]
+    functions = [tool_call["function"] for tool_call in reply["tool_calls"]]
     assert functions == [{"name": "search", "arguments": '{"query": "a"}'}, {"name": "", "arguments": "{}"}]
 
 
@@ -302,11 +310,11 @@ def test_a_cancelled_request_gives_its_connection_back():
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            said = await asyncio.wait_for(endpoint.start(1).act(ASK, TOOLS), 10)
+            text = await asyncio.wait_for(endpoint.start(1).act(ASK, TOOLS), 10)
             await endpoint.close()
             while server.connections:
                 await asyncio.sleep(0.005)
-            return said
+            return text
 
     assert asyncio.run(run())["completion"]["requests"] == 1
 
@@ -319,19 +327,19 @@ def test_the_schedule_follows_the_requests_and_not_their_order():
             async with FaultServer(seed=3, rates=rates) as url:
                 endpoint = Endpoint("m", url, tools="native", max_wait=0.001, max_retries=50)
 
-                async def one(seed):
+                async def retry_causes(seed):
                     done = (await endpoint.start(seed).act(ASK, TOOLS))["completion"]
-                    return seed, [one["cause"] for one in done.get("retries", [])]
+                    return seed, [item["cause"] for item in done.get("retries", [])]
 
-                found = await asyncio.gather(*(one(seed) for seed in order))
+                forward = await asyncio.gather(*(retry_causes(seed) for seed in order))
                 await endpoint.close()
-                return dict(found)
+                return dict(forward)
 
         return asyncio.run(run())
 
     forwards, backwards = causes(range(60)), causes(reversed(range(60)))
     assert forwards == backwards
-    kinds = {cause for found in forwards.values() for cause in found}
+    kinds = {cause for forward in forwards.values() for cause in forward}
     assert kinds == {"server", "connection", "bad_reply"}
 
 
@@ -339,3 +347,92 @@ def test_all_named_faults_are_played_here():
     assert {"empty_said", "length", "malformed_arguments", "duplicate_ids", "overflow"} | set(CAUSES) == set(FAULTS)
     with pytest.raises(ContextOverflowError):
         ask(FaultServer(schedule=["overflow"]))
+
+
+# A thousand episodes against a server that fails on a seeded schedule: every one of them is accounted for.
+
+
+RATES = dict.fromkeys(sorted(INFRASTRUCTURE | POLICY), 0.012) | {"huge": 0.001, "huge_chunked": 0.001, "slow": 0.002}
+CAUSES = {"rate_limit", "server", "connection", "timeout", "bad_reply", "empty_reply"}
+PLAN = {"n": 250, "k": 4, "limits": Limits(concurrency=200, max_errors=0)}
+
+
+def endpoint(url, retries, timeout=3.0):
+    model = Endpoint(base_url=url, tools="native", max_retries=retries, max_wait=0.02, timeout=timeout)
+    return agent_from_model("endpoint", model)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A run without a fault, a run with faults and few retries, and that run continued until nothing is left to do."""
+    env = factgym.make("claimcheck-multihop")
+    folder = tmp_path_factory.mktemp("runs")
+
+    async def main():
+        async with FaultServer() as url:
+            # A busy machine must not make the calm run time out: it is what the other one is compared with.
+            calm = await collect_async(env, endpoint(url, 0, timeout=60.0), folder / "calm", **{**PLAN, "k": 1})
+        server = FaultServer(seed=7, rates=RATES, slow=60.0)
+        async with server as url:
+            first = await collect_async(env, endpoint(url, 1), folder / "faults", **PLAN)
+            first = list(first.episodes())
+            for _ in range(6):
+                run = await collect_async(env, endpoint(url, 1), folder / "faults", resume=True, **PLAN)
+        return list(calm.episodes()), first, run, server
+
+    return asyncio.run(main())
+
+
+def test_every_episode_is_there_once_and_every_error_has_a_cause(played):
+    calm, first, _, server = played
+    assert len(first) == len(by_job(first)) == 1000
+    assert set(by_job(first)) == {(episode["index"], sample) for episode in calm for sample in range(4)}
+    errors = Counter(episode["error"]["cause"] for episode in first if episode["error"])
+    # On a busy machine calm requests time out as well; most episodes end all the same.
+    assert 10 < errors.total() < 500
+    assert set(errors) <= CAUSES
+    assert set(server.counts) == {*RATES, "ok"}, "every fault was met"
+    for episode in first:
+        validate(episode)
+        assert (episode["reward"]["status"] == "error") == (episode["error"] is not None)
+    summary = summarise(first)
+    assert (summary.n, summary.errors, summary.scored) == (1000, errors.total(), 1000 - errors.total())
+
+
+def test_what_was_asked_again_leaves_no_trace_in_the_episode(played):
+    """An episode that met the infrastructure's faults alone is the very episode of a calm server (one a task)."""
+    calm, first, _, _ = played
+    assert not [episode["error"] for episode in calm if episode["error"]]
+    reference = {episode["index"]: (episode["messages"], episode["reward"], episode["stop"]) for episode in calm}
+    retried = same = other = 0
+    for key, episode in by_job(first).items():
+        if episode["error"]:
+            continue
+        retried += any((turn["completion"] or {}).get("retries") for turn in episode["turns"])
+        if (episode["messages"], episode["reward"], episode["stop"]) == reference[key[0]]:
+            same += 1
+        else:
+            other += 1
+            assert episode["stop"] == "context_limit" or any(_policy_fault(turn) for turn in episode["turns"]), key
+    assert retried > 100
+    assert same > 500
+    assert other > 25
+
+
+def _policy_fault(turn):
+    """Whether the model itself said something else than in the script: nothing, half a call, two calls."""
+    text = turn["completion"] or {}
+    return turn["error"] is not None or text.get("finish_reason") == "length" or len(turn["calls"]) != 1
+
+
+def test_a_run_is_continued_until_no_error_is_left(played):
+    _, first, run, _ = played
+    last = list(run.episodes())
+    assert len(last) == len(by_job(last)) == 1000
+    assert not [episode["error"] for episode in last if episode["error"]]
+    attempts = Counter(episode["attempt"] for episode in last)
+    assert attempts[1] == sum(episode["error"] is None for episode in first)
+    assert max(attempts) >= 2
+    by_key = by_job(last)
+    for key, episode in by_job(first).items():
+        assert episode["error"] is not None or by_key[key] == episode

@@ -109,18 +109,18 @@ def test_the_vote_is_what_counting_every_pair_says(keys):
 def test_every_small_vote_is_right_end_to_end():
     forms = {"a": call("read", id="x"), "b": native("read", id="y"), "m": "I am not sure."}
     for ballot in itertools.product("abm", repeat=3):
-        reply = play(MajorityVote(models(*(forms[one] for one in ballot))))
+        reply = play(MajorityVote(models(*(forms[item] for item in ballot))))
         votes = Counter(ballot)
         best = max(votes.values())
-        ahead = [one for one in ballot if votes[one] == best]
-        wanted = next((one for one in ahead if one != "m"), "m")
+        ahead = [item for item in ballot if votes[item] == best]
+        expected = next((item for item in ahead if item != "m"), "m")
         notes = reply["completion"]["notes"]
-        assert (ballot[notes["chosen"]], notes["votes"], notes["members"]) == (wanted, best, 3)
-        assert notes["chosen"] == ballot.index(wanted)
+        assert (ballot[notes["chosen"]], notes["votes"], notes["members"]) == (expected, best, 3)
+        assert notes["chosen"] == ballot.index(expected)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
         (call("read", id="a"), native("read", "id-1", id="a"), True),
         (native("read", "id-1", "I think so.", id="a"), native("read", "id-2", None, id="a"), True),
@@ -141,19 +141,19 @@ def test_every_small_vote_is_right_end_to_end():
         ("nothing", call("read", id="a"), False),
     ],
 )
-def test_two_actions_are_one_when_they_do_the_same(one, other, same):
+def test_two_actions_are_one_when_they_do_the_same(first, second, same):
     def as_message(reply):
         return {"role": "assistant", "content": reply} if isinstance(reply, str) else reply
 
     key = ActionKey()
-    assert (key(as_message(one)) == key(as_message(other))) is same
-    assert (key(as_message(one)) == MALFORMED) is (one == "nothing")
+    assert (key(as_message(first)) == key(as_message(second))) is same
+    assert (key(as_message(first)) == MALFORMED) is (first == "nothing")
 
 
 def test_the_key_can_be_another():
     exact = ActionKey(verdicts=())
     replies = [call("submit", label="a", why=str(i)) for i in range(3)]
-    keys = [exact({"role": "assistant", "content": one}) for one in replies]
+    keys = [exact({"role": "assistant", "content": text}) for text in replies]
     assert len(set(keys)) == 3
     tagged = ActionKey(tags={"search": ("search", "query")})
     assert tagged({"role": "assistant", "content": "<search>x</search>"}) == tagged(native("search", query="x"))
@@ -283,9 +283,9 @@ def test_members_that_cannot_answer(replies, quorum, outcome):
             play(vote)
         assert caught.value.cause == "quorum"
         assert not caught.value.fatal
-        for one in replies:
-            if isinstance(one, PolicyError):
-                assert f"{one.cause} ({one})" in str(caught.value)
+        for reply in replies:
+            if isinstance(reply, PolicyError):
+                assert f"{reply.cause} ({reply})" in str(caught.value)
     else:
         notes = play(vote)["completion"]["notes"]
         assert {key: notes[key] for key in ("answered", "failed") if key in notes} == outcome
@@ -324,20 +324,20 @@ def test_a_fatal_fault_and_a_bug_stop_the_others_and_come_out_as_they_are():
 
 
 def test_members_are_prepared_before_a_run():
-    one, two = models(READ, READ)
+    item, two = models(READ, READ)
     prepared = []
 
     async def prepare():
         prepared.append("one")
 
-    one.prepare = prepare
-    run(agent_from_model("both", BestOf([MajorityVote(one, 3), two, one], 3, score=lambda *_: 1.0)).prepare())
+    item.prepare = prepare
+    run(agent_from_model("both", BestOf([MajorityVote(item, 3), two, item], 3, score=lambda *_: 1.0)).prepare())
     assert prepared == ["one", "one"]
 
 
 def test_an_ensemble_is_a_model_that_describes_and_closes_its_own():
-    one, two = models(READ, READ)
-    inner = MajorityVote(one, 3)
+    item, two = models(READ, READ)
+    inner = MajorityVote(item, 3)
     outer = BestOf([inner, two, inner], 4, score=lambda messages, tools, message: 1.0)
     assert isinstance(outer, Model)
     about = outer.describe()
@@ -349,27 +349,27 @@ def test_an_ensemble_is_a_model_that_describes_and_closes_its_own():
     two.bad_close = OSError("stuck")
     with pytest.raises(OSError, match="stuck"):
         run(outer.close())
-    assert (one.closed, two.closed) == (1, 1)
+    assert (item.closed, two.closed) == (1, 1)
     assert run(outer.act(ASK, []))["completion"]["notes"]["chosen"] == 0
 
 
 def test_settings_that_make_no_ensemble_are_refused():
     model = Says(READ)
-    for arguments, said in (
+    for arguments, text in (
         (([],), "at least one model"),
         ((model,), "needs n"),
         (([model, model, model], 2), "at least the number of models, 3"),
         ((model, 0), "at least"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=text):
             MajorityVote(*arguments)
     with pytest.raises(ConfigError, match="quorum must be from 1 to 3"):
         MajorityVote(model, 3, quorum=4)
-    assert [one.name for one in MajorityVote(models(READ, READ), 5).members] == ["m0", "m1", "m0", "m1", "m0"]
+    assert [member.name for member in MajorityVote(models(READ, READ), 5).members] == ["m0", "m1", "m0", "m1", "m0"]
 
 
 def tokens(text, *logprobs):
-    return with_completion(text, logprobs=[{"token": "t", "logprob": one} for one in logprobs])
+    return with_completion(text, logprobs=[{"token": "t", "logprob": logprob} for logprob in logprobs])
 
 
 @given(st.lists(st.lists(st.floats(min_value=-20, max_value=0), min_size=1, max_size=6), min_size=1, max_size=5))
@@ -483,7 +483,9 @@ class Noisy:
                 if '"final_verdict"' in text and rng.random() < wrong:
                     body = json.loads(text.removeprefix("<tool_call>").removesuffix("</tool_call>"))
                     given = body["arguments"]["final_verdict"]
-                    body["arguments"]["final_verdict"] = rng.choice([one for one in VERDICTS if one != given])
+                    body["arguments"]["final_verdict"] = rng.choice(
+                        [verdict for verdict in VERDICTS if verdict != given]
+                    )
                     text = f"<tool_call>{json.dumps(body)}</tool_call>"
                 return text
 
@@ -518,7 +520,7 @@ def test_five_votes_are_better_than_one_in_a_real_environment():
     alone = rewards(lambda env: Noisy(env, 0.4))
     together = rewards(lambda env: MajorityVote(Noisy(env, 0.4), 5))
     assert together == rewards(lambda env: MajorityVote(Noisy(env, 0.4), 5))
-    right = [sum(one > 0.9 for one in some) / len(some) for some in (alone, together)]
+    right = [sum(item > 0.9 for item in some) / len(some) for some in (alone, together)]
     # One is right with probability 0.6; of five, the plurality is right with probability above 0.85.
     assert 0.4 < right[0] < 0.8
     assert right[1] > right[0] + 0.15

@@ -39,14 +39,14 @@ def served(url, **config):
 
 
 async def run(env, count, **limits):
-    found = []
+    result = []
     await run_jobs(
-        env, agent_from_script(HONEST), [Job(index, 0, index) for index in range(count)], found.append,
+        env, agent_from_script(HONEST), [Job(index, 0, index) for index in range(count)], result.append,
         limits=Limits(concurrency=64, **limits),
     )  # fmt: skip
-    for one in found:
-        validate(one)
-    return found
+    for item in result:
+        validate(item)
+    return result
 
 
 def test_faults_that_pass_are_retried_and_64_episodes_at_once_are_scored():
@@ -57,11 +57,11 @@ def test_faults_that_pass_are_retried_and_64_episodes_at_once_are_scored():
         async with server as url:
             return await run(served(url), 64), server.counts
 
-    found, counts = asyncio.run(go())
-    assert [one["error"] for one in found] == [None] * 64
-    assert all(one["reward"]["status"] == "scored" for one in found)
-    asked = sum(5 + 10 * (one["reward"]["metrics"]["evidence_span"] is not None) for one in found)
-    assert counts["custom"] == asked, "every answer once, and none twice"
+    result, counts = asyncio.run(go())
+    assert [episode["error"] for episode in result] == [None] * 64
+    assert all(episode["reward"]["status"] == "scored" for episode in result)
+    requests = sum(5 + 10 * (episode["reward"]["metrics"]["evidence_span"] is not None) for episode in result)
+    assert counts["custom"] == requests, "every answer once, and none twice"
     assert counts["rate_limit_seconds"] > 50
 
 
@@ -106,15 +106,15 @@ def test_the_command_line_takes_a_solver_and_everything_else_by_name(tmp_path):
     async def go():
         server = Answering(rates={"rate_limit_seconds": 0.2})
         async with server as url:
-            asked = [one for setting in (f"solver={url}", *settings) for one in ("--set", setting)]
+            requests = [item for setting in (f"solver={url}", *settings) for item in ("--set", setting)]
             counts = []
             for run in ("one", "two"):
                 process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-W", "error", "-m", "factgym", "eval", "eve-proposer", "-n", "6", *asked,
+                    sys.executable, "-W", "error", "-m", "factgym", "eval", "eve-proposer", "-n", "6", *requests,
                     "--out", str(tmp_path / run), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
                 )  # fmt: skip
-                said, _ = await process.communicate()
-                assert process.returncode == 0, said.decode()
+                text, _ = await process.communicate()
+                assert process.returncode == 0, text.decode()
                 counts.append(server.counts["custom"])
         return url, counts
 
@@ -127,7 +127,9 @@ def test_the_command_line_takes_a_solver_and_everything_else_by_name(tmp_path):
         "details": {"kind": "scripted", "role": "baseline"},
     }
     lines = [(tmp_path / run / "episodes.jsonl").read_text("utf-8").splitlines() for run in ("one", "two")]
-    totals = [sorted((json.loads(one)["index"], json.loads(one)["reward"]["total"]) for one in run) for run in lines]
+    totals = [
+        sorted((json.loads(item)["index"], json.loads(item)["reward"]["total"]) for item in run) for run in lines
+    ]
     assert totals[0] == totals[1] and len(totals[0]) == 6
 
 
@@ -137,13 +139,13 @@ class Blocking:
     def __init__(self, threads):
         self.threads = threads
         self.lock = threading.Lock()
-        self.inside = self.most = self.calls = 0
+        self.inside = self.peak = self.calls = 0
 
     def act(self, messages, tools):
         with self.lock:
             self.inside += 1
             self.calls += 1
-            self.most = max(self.most, self.inside)
+            self.peak = max(self.peak, self.inside)
         with self.lock:
             self.inside -= 1
         return "<answer>nothing</answer>"
@@ -152,10 +154,12 @@ class Blocking:
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_blocking_solver_plays_for_64_episodes_at_once(threads):
     solver = Blocking(threads)
-    found = asyncio.run(run(factgym.make("eve-proposer", solver=solver), 64))
-    assert [one["error"] for one in found] == [None] * 64
-    assert solver.most <= threads
-    assert solver.calls == sum(5 + 10 * (one["reward"]["metrics"]["evidence_span"] is not None) for one in found)
+    result = asyncio.run(run(factgym.make("eve-proposer", solver=solver), 64))
+    assert [episode["error"] for episode in result] == [None] * 64
+    assert solver.peak <= threads
+    assert solver.calls == sum(
+        5 + 10 * (episode["reward"]["metrics"]["evidence_span"] is not None) for episode in result
+    )
 
 
 class Hanging:
@@ -187,8 +191,8 @@ def test_an_episode_that_takes_too_long_leaves_nothing_running(caplog):
     caplog.set_level("CRITICAL")
     solver = Hanging()
     env = factgym.make("eve-proposer", solver=solver)
-    found = asyncio.run(run(env, 3, episode_timeout=0.5))
-    assert [one["error"]["cause"] for one in found] == ["timeout"] * 3
+    result = asyncio.run(run(env, 3, episode_timeout=0.5))
+    assert [episode["error"]["cause"] for episode in result] == ["timeout"] * 3
     assert solver.begun.is_set()
     assert solver.left_alone()
 
@@ -212,8 +216,11 @@ def test_a_cancelled_run_leaves_nothing_running(caplog):
 def test_the_same_records_come_out_however_many_play_at_a_time():
     env = factgym.make("eve-proposer")
 
-    def totals(found):
-        return sorted((one["index"], one["reward"]["total"], str(one["reward"]["metrics"]["solved"])) for one in found)
+    def totals(result):
+        return sorted(
+            (episode["index"], episode["reward"]["total"], str(episode["reward"]["metrics"]["solved"]))
+            for episode in result
+        )
 
     together = asyncio.run(run(env, 24))
     alone = [play_episode(factgym.make("eve-proposer"), HONEST, index, index) for index in range(24)]
@@ -238,7 +245,7 @@ class TestLocal:
             return await model.score(messages, metrics["answer"] + "</answer>", given="<answer>")
 
         async def go():
-            both = [await probability(one) for one in (metrics["evidence"], None)]
+            both = [await probability(item) for item in (metrics["evidence"], None)]
             await model.close()
             return both
 

@@ -12,11 +12,14 @@ from typing import Any
 
 import episode_records as made
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from factgym.agents.export.source import Form, Source, conversations
 from factgym.agents.export.training import SftOptions, export_preferences, export_sft
 from factgym.agents.runs.files import atomic_file
 from factgym.agents.sampling import split_reasoning, tools_as_text
+from factgym.cli.export import export
 from factgym.core.errors import ConfigError, DataError
 
 Json = dict[str, Any]
@@ -67,8 +70,8 @@ def test_every_reason_to_leave_an_episode_out_is_counted(tmp_path, base):
     }  # fmt: skip
     assert summary.exported + summary.left_out.total() == summary.episodes == 10
     assert "left out: 1 failed, 1 unscored" in summary.text()
-    kept = {line["sample"] for line in sft(tmp_path, records, only_submitted=False)[0]}
-    assert {3, 4, 5} <= kept
+    retained = {line["sample"] for line in sft(tmp_path, records, only_submitted=False)[0]}
+    assert {3, 4, 5} <= retained
 
 
 def test_the_threshold_is_inclusive_and_ties_go_to_the_earlier(tmp_path, base):
@@ -86,9 +89,9 @@ def test_nothing_that_qualifies_is_an_error_and_leaves_no_file(tmp_path, base):
 @pytest.mark.parametrize("reasoning", ["keep", "drop", "inline"])
 def test_reasoning_is_kept_apart_left_out_or_inline(tmp_path, native, reasoning):
     (line,), _ = sft(tmp_path, [native], form=Form(reasoning=reasoning))
-    said = [message for message in line["messages"] if message["role"] == "assistant"]
-    assert len(said) == 2
-    for number, message in enumerate(said, 1):
+    text = [message for message in line["messages"] if message["role"] == "assistant"]
+    assert len(text) == 2
+    for number, message in enumerate(text, 1):
         thought = f"I think about turn {number}."
         assert message.get("reasoning_content") == (thought if reasoning == "keep" else None)
         if reasoning == "inline":
@@ -216,14 +219,14 @@ def test_every_conversation_is_a_prompt_that_was_sent_and_its_reply(base, native
         everything = record["messages"] + record["other_messages"]
         prompts = []
         for turn in record["turns"]:
-            place = turn["message"]
-            sent = record["messages"][:place] if turn["sent"] is None else [everything[i] for i in turn["sent"]]
-            prompts.append([form.message(message) for message in [*sent, record["messages"][place]]])
-        found = conversations(record, form)
-        whole = found[0].turn is None
+            index = turn["message"]
+            sent = record["messages"][:index] if turn["sent"] is None else [everything[i] for i in turn["sent"]]
+            prompts.append([form.message(message) for message in [*sent, record["messages"][index]]])
+        parts = conversations(record, form)
+        whole = parts[0].turn is None
         for number, prompt in enumerate(prompts):
-            said = (found[0] if whole else found[number]).messages
-            assert said[: len(prompt)] == prompt
+            text = (parts[0] if whole else parts[number]).messages
+            assert text[: len(prompt)] == prompt
 
 
 HOSTILE = 'a\ud800b \x00\x1f\x7f </think> "\\ \u2028\u2029\x85 𝒳 é \udfff'
@@ -369,3 +372,82 @@ def test_memory_does_not_grow_with_the_run(tmp_path, base, export):
         tracemalloc.stop()
     # 40 episodes more are 16 MB; what waits for the garbage collector is a few MB, and differs by Python version.
     assert peaks[1] < peaks[0] + 6_000_000, peaks
+
+
+# `factgym export`: options reach the exporter, those that do not fit are refused, one line says what was done.
+
+Json = dict[str, Any]
+
+app = typer.Typer()
+app.command("export")(export)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    records = [made.native(3, 0, 0.9), made.native(3, 1, 0.2, verdict="overclaim"), made.failed()]
+    return made.write(tmp_path_factory.mktemp("run") / "run", records)
+
+
+def call(run: Path, out: Path, *args: str) -> Any:
+    return CliRunner().invoke(app, [str(run), "--out", str(out), *args])
+
+
+def test_sft(run, tmp_path):
+    out = tmp_path / "out.jsonl"
+    done = call(run, out, "--to", "sft", "--min-reward", "0.5", "--best", "1", "--no-errors", "--reasoning", "drop")
+    assert done.exit_code == 0, done.output
+    assert done.output == f"1 line from 1 of 3 episodes: {out}; left out: 1 below the threshold, 1 failed\n"
+    (line,) = made.lines_of(out)
+    assert "reasoning_content" not in json.dumps(line)
+
+
+def test_preferences(run, tmp_path):
+    out = tmp_path / "out.jsonl"
+    done = call(
+        run,
+        out,
+        "--to",
+        "preferences",
+        "--margin",
+        "0.5",
+        "--pairs",
+        "all",
+        "--max-pairs",
+        "3",
+        "--arguments",
+        "object",
+    )
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("1 pair from 2 of 3 episodes")
+    (line,) = made.lines_of(out)
+    assert isinstance(line["chosen"][0]["tool_calls"][0]["function"]["arguments"], dict)
+
+
+def test_table(run, tmp_path):
+    pytest.importorskip("pyarrow", reason="the extra 'export' is not installed")
+    done = call(run, tmp_path / "out.parquet", "--to", "table")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("3 rows from 3 of 3 episodes")
+
+
+def test_force_and_any_stop(run, tmp_path):
+    out = tmp_path / "out.jsonl"
+    for extra in ([], ["--force", "--any-stop"]):
+        assert call(run, out, "--to", "sft", *extra).exit_code == 0
+    assert isinstance(call(run, out, "--to", "sft").exception, ConfigError)
+
+
+@pytest.mark.parametrize(
+    ("to", "args", "expected"),
+    [
+        ("table", ["--best", "1"], "--best goes with --to sft, not with --to table"),
+        ("sft", ["--margin", "0.1"], "--margin goes with --to preferences, not with --to sft"),
+        ("preferences", ["--any-stop"], "--any-stop goes with --to sft, not"),
+        ("table", ["--reasoning", "drop"], "--reasoning goes with --to sft and --to preferences, not"),
+    ],
+)
+def test_options_of_another_format_are_refused(run, tmp_path, to, args, expected):
+    error = call(run, tmp_path / "out", "--to", to, *args).exception
+    assert isinstance(error, ConfigError)
+    assert expected in str(error)
+    assert not (tmp_path / "out").exists()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import episode_records as made
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from factgym.agents.export.source import Form
-from factgym.agents.export.training import PreferenceOptions, export_preferences
+from factgym.agents.export.training import PreferenceOptions, SftOptions, export_preferences, export_sft
 from factgym.core.errors import ConfigError, DataError
 
 Json = dict[str, Any]
@@ -97,7 +100,7 @@ def test_failed_unscored_cut_and_double_episodes_are_not_chosen(tmp_path, base):
     unscored = made.sample_of(base, 4, 0.0)
     unscored["reward"] |= {"total": None, "status": "unscored"}
     records = [
-        *group(base, [0.4, 0.8]), *(one | {"task": "t"} for one in (cut, unscored)),
+        *group(base, [0.4, 0.8]), *(item | {"task": "t"} for item in (cut, unscored)),
         made.failed("t", 2), group(base, [0.4])[0] | {"sample": 5},
     ]  # fmt: skip
     lines, summary = export(tmp_path, records)
@@ -119,7 +122,7 @@ def test_groups_are_within_one_run(tmp_path, base):
         made.write(tmp_path / name, group(base, totals)) for name, totals in (("a", [0.1, 0.2]), ("b", [0.7, 0.9]))
     ]
     export_preferences(runs, tmp_path / "out")
-    assert [(one["chosen_reward"], one["rejected_reward"]) for one in made.lines_of(tmp_path / "out")] == [
+    assert [(item["chosen_reward"], item["rejected_reward"]) for item in made.lines_of(tmp_path / "out")] == [
         (0.2, 0.1),
         (0.9, 0.7),
     ]
@@ -143,8 +146,8 @@ def test_reasoning_that_was_not_sent_again_is_left_out_with_the_way_to_take_it(t
             bare = record["messages"][turn["message"]]
             record["other_messages"].append(dict(bare))
             turn["sent"] = [0, 1]
-            for place in range(2, turn["message"]):
-                turn["sent"].append(place if place % 2 else len(record["messages"]) + place // 2 - 1)
+            for index in range(2, turn["message"]):
+                turn["sent"].append(index if index % 2 else len(record["messages"]) + index // 2 - 1)
             bare["reasoning_content"] = "hm"
     with pytest.raises(DataError, match=r"2 whose earlier reasoning was not sent again .*--reasoning drop"):
         export(tmp_path, records)
@@ -174,3 +177,155 @@ def test_native_calls_and_reasoning_take_the_chosen_form(tmp_path):
 def test_settings_out_of_range_are_named(bad):
     with pytest.raises(ConfigError, match=next(iter(bad))):
         PreferenceOptions(**bad)
+
+
+# Exports as others read them: OpenAI's own message types, `datasets`, and chat templates of `transformers`.
+
+
+TEMPLATE = """{%- if tools %}<|tools|>{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}{% endif -%}
+{%- for message in messages -%}
+<|{{ message.role }}|>{{ message.content or '' }}
+{%- for call in message.tool_calls or [] -%}
+<call>{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}</call>
+{%- endfor -%}
+<|end|>
+{%- endfor -%}
+{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tasks, native calls and text calls, good and bad samples."""
+    records = []
+    for task in (3, 4):
+        records += [made.native(task, 0, 0.9), made.native(task, 1, 0.2, verdict="overclaim")]
+        records += [made.played("oracle", task, 2), made.played("random", task, 3)]
+    return made.write(tmp_path_factory.mktemp("run") / "run", records)
+
+
+@pytest.fixture(scope="module")
+def files(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("files")
+    export_sft([run], folder / "text.jsonl", SftOptions(only_submitted=False, form=Form("drop")))
+    export_sft([run], folder / "object.jsonl", SftOptions(only_submitted=False, form=Form("keep", "object")))
+    export_preferences([run], folder / "pairs.jsonl", PreferenceOptions(form=Form("drop"), pairs="all"))
+    return {file.stem: file for file in folder.iterdir()}
+
+
+def _check_openai(message: Json) -> None:
+    """A message against OpenAI's type for its role: types, required keys, and no key that it does not know."""
+    from openai.types import chat
+
+    kinds: dict[str, Any] = {
+        "system": chat.ChatCompletionSystemMessageParam,
+        "user": chat.ChatCompletionUserMessageParam,
+        "assistant": chat.ChatCompletionAssistantMessageParam,
+        "tool": chat.ChatCompletionToolMessageParam,
+    }
+    _check_typed(kinds[message["role"]], message)
+    for call in message.get("tool_calls", ()):  # an Iterable, which pydantic does not look into
+        _check_typed(chat.ChatCompletionMessageFunctionToolCallParam, call)
+
+
+def _check_typed(kind: Any, value: Json) -> None:
+    TypeAdapter(kind).validate_python(value, strict=True)
+    assert set(value) <= set(get_type_hints(kind))
+
+
+def test_messages_and_tools_are_openais(files):
+    from openai.types.chat import ChatCompletionFunctionToolParam
+
+    for name in ("text", "pairs"):
+        for line in made.lines_of(files[name]):
+            for part in ("messages", "prompt", "chosen", "rejected"):
+                for message in line.get(part, ()):
+                    _check_openai(message)
+            for tool in line["tools"]:
+                _check_typed(ChatCompletionFunctionToolParam, tool)
+
+
+def test_the_check_against_openais_types_can_fail(files):
+    """Arguments as objects and reasoning kept apart are what chat templates take, and not OpenAI's form."""
+    text = [
+        message for line in made.lines_of(files["object"]) for message in line["messages"] if message.get("tool_calls")
+    ]
+    with pytest.raises(AssertionError):
+        _check_openai(text[0])
+    with pytest.raises(ValidationError):
+        _check_openai({key: value for key, value in text[0].items() if key != "reasoning_content"})
+
+
+def test_every_call_is_answered_before_the_next_message_of_the_policy(files):
+    """What OpenAI's servers ask for beyond the types; the last message, which ends the example, is free of it."""
+    for line in made.lines_of(files["text"]):
+        waiting: list[str] = []
+        for message in line["messages"]:
+            if message["role"] == "tool":
+                waiting.remove(message["tool_call_id"])
+            else:
+                assert waiting == []
+                waiting = [call["id"] for call in message.get("tool_calls", ())]
+
+
+def _load(file: Path, cache: Path) -> Any:
+    datasets = pytest.importorskip("datasets", reason="the 'datasets' package is not installed")
+    return datasets.load_dataset("json", data_files=str(file), split="train", cache_dir=str(cache))
+
+
+def _without_nulls(value: Any) -> Any:
+    """Arrow fills the keys that some messages lack with null."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", ["text", "object", "pairs"])
+def test_datasets_loads_what_was_written(files, tmp_path, name):
+    lines = made.lines_of(files[name])
+    loaded = _load(files[name], tmp_path)
+    expected = {"prompt", "chosen", "rejected", "tools"} if name == "pairs" else {"messages", "tools"}
+    assert expected <= set(loaded.column_names)
+    assert _without_nulls(loaded.to_list()) == _without_nulls(lines)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    transformers = pytest.importorskip("transformers", reason="the 'transformers' package is not installed")
+    tokenizers = pytest.importorskip("tokenizers", reason="the 'tokenizers' package is not installed")
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE())
+    result = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
+    result.chat_template = TEMPLATE
+    return result
+
+
+def _expected(line: Json, messages: list[Json]) -> Iterator[str]:
+    yield "<|tools|>"
+    for message in messages:
+        yield f"<|{message['role']}|>{message['content'] or ''}"
+        for call in message.get("tool_calls") or ():
+            yield f'"name": "{call["function"]["name"]}", "arguments": '
+            yield from (str(value) for value in [json.dumps(call["function"]["arguments"], ensure_ascii=False)])
+
+
+def test_a_chat_template_renders_every_message_in_order(files, tmp_path, tokenizer):
+    loaded = _load(files["object"], tmp_path)
+    for row, line in zip(loaded, made.lines_of(files["object"]), strict=True):
+        text = tokenizer.apply_chat_template(row["messages"], tools=row["tools"], tokenize=False)
+        index = 0
+        for part in _expected(line, line["messages"]):
+            index = text.index(part, index) + len(part)
+        for tool in line["tools"]:
+            assert json.dumps(tool["function"]["name"]) in text
+
+
+def test_prompt_and_sides_join_to_the_transcript_under_a_template(files, tmp_path, tokenizer):
+    """As DPO needs it: the rendered prompt is a prefix of the rendered prompt and answer."""
+    for row in _load(files["pairs"], tmp_path):
+        prompt = tokenizer.apply_chat_template(
+            row["prompt"], tools=row["tools"], tokenize=False, add_generation_prompt=True
+        )
+        for side in ("chosen", "rejected"):
+            assert tokenizer.apply_chat_template(
+                row["prompt"] + row[side], tools=row["tools"], tokenize=False
+            ).startswith(prompt)  # fmt: skip

@@ -86,11 +86,11 @@ def test_messages_keep_every_field(table, records):
 
     rows = parquet.read_table(table, columns=["messages"]).to_pylist()
     for row, record in zip(rows, records, strict=True):
-        for found, message in zip(row["messages"], record["messages"], strict=True):
-            calls = found.pop("tool_calls")
+        for written, message in zip(row["messages"], record["messages"], strict=True):
+            calls = written.pop("tool_calls")
             expected = {**message, "content": message["content"] and message["content"].replace("\ud800", "\ufffd")}
             assert (json.loads(calls) if calls else None) == expected.pop("tool_calls", None)
-            assert {key: value for key, value in found.items() if value is not None} == {
+            assert {key: value for key, value in written.items() if value is not None} == {
                 key: value for key, value in expected.items() if value is not None
             }
 
@@ -138,5 +138,7 @@ def test_datasets_loads_the_table(table, records, tmp_path):
     loaded = datasets.load_dataset("parquet", data_files=str(table), split="train", cache_dir=str(tmp_path))
     assert loaded.num_rows == len(records)
     assert loaded.filter(lambda row: row["status"] == "scored").num_rows == len(records) - 1
-    assert loaded["reward_total"][:] == [(one["reward"] or {}).get("total") for one in records]
-    assert [message["role"] for message in loaded[0]["messages"]] == [one["role"] for one in records[0]["messages"]]
+    assert loaded["reward_total"][:] == [(episode["reward"] or {}).get("total") for episode in records]
+    assert [message["role"] for message in loaded[0]["messages"]] == [
+        episode["role"] for episode in records[0]["messages"]
+    ]

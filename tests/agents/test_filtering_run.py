@@ -30,8 +30,8 @@ G = 8
 
 
 def forgetful_agent(**settings):
-    one = Forgetful(**settings)
-    return Agent("forgetful", lambda env, seed: one.start(seed))
+    item = Forgetful(**settings)
+    return Agent("forgetful", lambda env, seed: item.start(seed))
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +50,16 @@ def files(folder):
 
 
 def test_the_counts_are_those_of_the_episodes(env, filtered):
-    folder, found = filtered
+    folder, result = filtered
     right = Counter()
-    for one in read_run(folder).episodes():
-        right[one["task"]] += one["reward"]["metrics"]["label"] == "good"
-    assert {task: group.correct for task, group in found.groups.items()} == dict(right)
+    for episode in read_run(folder).episodes():
+        right[episode["task"]] += episode["reward"]["metrics"]["label"] == "good"
+    assert {task: group.correct for task, group in result.groups.items()} == dict(right)
     zone = [task for task, n in right.items() if 0 < n < G]
-    assert {task for task, kind in found.retained.items() if kind == "learning"} == set(zone)
-    assert found.buckets.pool == 60
+    assert {task for task, kind in result.retained.items() if kind == "learning"} == set(zone)
+    assert result.buckets.pool == 60
     assert 10 < len(zone) < 55
-    assert found.buckets.anchors == 4
+    assert result.buckets.anchors == 4
     # What the policy was made to know is what the filter finds.
     questions = {env.tasks[index].id: env.tasks[index].question for index in range(60)}
     assert all(right[task] == 0 for task, question in questions.items() if chance(question) == 0.0)
@@ -67,20 +67,20 @@ def test_the_counts_are_those_of_the_episodes(env, filtered):
 
 
 def test_what_was_kept_is_played_again_from_its_file(env, filtered):
-    folder, found = filtered
+    folder, result = filtered
     again = factgym.make("corver-qa", source="file", path=str(folder / KEPT))
-    assert len(again.tasks) == len(found.retained)
-    for i, task in enumerate(found.retained):
+    assert len(again.tasks) == len(result.retained)
+    for i, task in enumerate(result.retained):
         old, new = env.tasks[env.tasks.index_of(task)].item, again.tasks[i].item
         assert (new.question, new.aliases) == (old.question, old.aliases)
         assert new.meta["own_id"] == task
 
 
 def test_what_was_kept_is_played_again_by_its_ids(filtered, tmp_path):
-    folder, found = filtered
+    folder, result = filtered
     part = only(factgym.make("corver-qa", size=60), read_tasks(folder / TASKS))
     again = filter_tasks(part, forgetful_agent(), tmp_path, DifficultyBand(samples=G))
-    assert set(again.groups) == set(found.retained)
+    assert set(again.groups) == set(result.retained)
 
 
 def test_another_zone_over_the_same_samples_plays_nothing(env, filtered, tmp_path):
@@ -108,35 +108,35 @@ def test_faults_are_left_out_and_played_again_on_resume(env, filtered, tmp_path)
     whole, _ = filtered
     zone, limits = DifficultyBand(samples=G, anchors=4), Limits(max_errors=0)
     first = filter_tasks(env, forgetful_agent(fail=0.1), tmp_path, zone, limits=limits)
-    errors = sum(one.errors for one in first.groups.values())
+    errors = sum(episode.errors for episode in first.groups.values())
     assert 20 < errors < 120
     assert first.buckets.incomplete == len(first.incomplete) > 10
-    assert all(one.scored == G for one in first.groups.values() if one.task in first.retained)
-    said = json.loads((tmp_path / SUMMARY).read_text("utf-8"))
-    assert not said["complete"]
-    assert sum(one["errors"] for one in said["short"].values()) == errors
+    assert all(episode.scored == G for episode in first.groups.values() if episode.task in first.retained)
+    data = json.loads((tmp_path / SUMMARY).read_text("utf-8"))
+    assert not data["complete"]
+    assert sum(episode["errors"] for episode in data["short"].values()) == errors
     # The same choices with a server that answers: the fault alone decided that an episode was none.
     again = filter_tasks(env, forgetful_agent(fail=0.0), tmp_path, zone, resume=True)
     assert again.buckets.incomplete == 0
     assert again.buckets.pool == 60
     rows = list(read_run(tmp_path).episodes())
-    assert sum(one["attempt"] == 2 for one in rows) == errors
+    assert sum(episode["attempt"] == 2 for episode in rows) == errors
     assert set(files(whole)) == set(files(tmp_path))
 
 
 @pytest.mark.parametrize("rule", ["auto", "verdict", "reward>=0.9"])
 def test_every_environment_can_be_filtered(tmp_path, rule):
     env = factgym.make("claimcheck-multihop")
-    found = filter_tasks(env, agent(policies.Seeded()), tmp_path, DifficultyBand(samples=6), find_rule(rule), n=20)
+    selection = filter_tasks(env, agent(policies.Seeded()), tmp_path, DifficultyBand(samples=6), find_rule(rule), n=20)
     right = Counter()
-    for one in read_run(tmp_path).episodes():
-        metrics = one["reward"]["metrics"]
+    for episode in read_run(tmp_path).episodes():
+        metrics = episode["reward"]["metrics"]
         if rule == "reward>=0.9":
-            right[one["task"]] += one["reward"]["total"] >= 0.9
+            right[episode["task"]] += episode["reward"]["total"] >= 0.9
         else:
-            right[one["task"]] += metrics["verdict"] == metrics["gold_verdict"]
-    assert {task: group.correct for task, group in found.groups.items()} == dict(right)
-    assert found.rule == rule
+            right[episode["task"]] += metrics["verdict"] == metrics["gold_verdict"]
+    assert {task: group.correct for task, group in selection.groups.items()} == dict(right)
+    assert selection.rule == rule
 
 
 def test_seva_is_judged_by_its_own_fact(tmp_path):
@@ -144,14 +144,14 @@ def test_seva_is_judged_by_its_own_fact(tmp_path):
     from factgym.agents.agent import agent_from_script
     from factgym.agents.resolve import find_scripted_agent
 
-    found = filter_tasks(
+    selection = filter_tasks(
         env, agent_from_script(find_scripted_agent("seva", "random")), tmp_path, DifficultyBand(samples=4), n=30
     )
     right = Counter()
-    for one in read_run(tmp_path).episodes():
-        right[one["task"]] += one["reward"]["metrics"]["correct"]
-    assert {task: group.correct for task, group in found.groups.items()} == dict(right)
-    assert 0 < found.buckets.between < 30
+    for episode in read_run(tmp_path).episodes():
+        right[episode["task"]] += episode["reward"]["metrics"]["correct"]
+    assert {task: group.correct for task, group in selection.groups.items()} == dict(right)
+    assert 0 < selection.buckets.between < 30
 
 
 def command(out):
@@ -181,9 +181,9 @@ def test_a_filter_killed_at_random_points_ends_as_one_that_was_not(filtered, tmp
         assert not (out / KEPT).exists() or (out / KEPT).read_bytes() == files(filtered[0])[KEPT]
     assert kills >= 2
     assert sizes == sorted(sizes), "a finished sample went missing"
-    found = files(out)
-    assert found[KEPT] == files(filtered[0])[KEPT]
-    assert found[TASKS] == files(filtered[0])[TASKS]
+    result = files(out)
+    assert result[KEPT] == files(filtered[0])[KEPT]
+    assert result[TASKS] == files(filtered[0])[TASKS]
     assert select(read_run(out).episodes(), DifficultyBand(samples=G)).buckets.pool == 60
 
 

@@ -49,10 +49,10 @@ class Scripted:
 
     def __init__(self, *replies):
         self.replies = list(replies)
-        self.asked = []
+        self.requests = []
 
     def act(self, messages, tools):
-        self.asked.append((copy.deepcopy(list(messages)), list(tools)))
+        self.requests.append((copy.deepcopy(list(messages)), list(tools)))
         reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
@@ -108,20 +108,20 @@ def test_a_policys_answer_is_read_in_every_form_that_actions_have(reply, score):
 def test_the_question_is_put_once_with_the_fields_between_tags_and_the_tool_open():
     policy = Scripted(YES)
     run(PolicyJudge(policy, EVIDENCE_SUPPORT).judge(CASE))
-    [(messages, tools)] = policy.asked
-    assert [one["role"] for one in messages] == ["system", "user"]
+    [(messages, tools)] = policy.requests
+    assert [message["role"] for message in messages] == ["system", "user"]
     for name, text in CASE.items():
         assert f"<{name}>\n{text}\n</{name}>" in messages[1]["content"]
-    assert [one["function"]["name"] for one in tools] == ["submit_judgement"]
+    assert [message["function"]["name"] for message in tools] == ["submit_judgement"]
     assert tools[0]["function"]["parameters"]["properties"]["label"]["enum"] == ["sufficient", "insufficient"]
     policy = Scripted(YES)
     run(PolicyJudge(policy, EVIDENCE_SUPPORT, form="json").judge(CASE))
-    assert policy.asked[0][1] == []
-    assert '{"reason": "…", "label": "…"}' in policy.asked[0][0][1]["content"]
+    assert policy.requests[0][1] == []
+    assert '{"reason": "…", "label": "…"}' in policy.requests[0][0][1]["content"]
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "expected"),
     [
         ("sufficient", "no tool call"),
         ("", "empty"),
@@ -136,12 +136,12 @@ def test_the_question_is_put_once_with_the_fields_between_tags_and_the_tool_open
         (f"<tool_call>{YES}</tool_call>\n<tool_call>{NO}</tool_call>", "2 calls"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_asked_for_again_with_the_reason_and_is_never_a_zero(reply, said):
+def test_an_answer_that_does_not_fit_is_asked_for_again_with_the_reason_and_is_never_a_zero(reply, expected):
     policy = Scripted(reply, reply, YES)
     assert run(PolicyJudge(policy, EVIDENCE_SUPPORT, retries=2).judge(CASE)).score == 1.0
-    last, _ = policy.asked[-1]
-    assert [one["role"] for one in last[:4:2]] == ["system", "assistant"]
-    assert said in last[3]["content"]
+    last, _ = policy.requests[-1]
+    assert [episode["role"] for episode in last[:4:2]] == ["system", "assistant"]
+    assert expected in last[3]["content"]
     assert len(last) == 6
     with pytest.raises(JudgeError, match="called 2 times") as caught:
         run(PolicyJudge(Scripted(reply, reply), EVIDENCE_SUPPORT, retries=1).judge(CASE))
@@ -154,7 +154,7 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_with_the_reason_and_is_n
 def test_a_native_call_that_does_not_fit_is_answered_by_its_id():
     policy = Scripted(native({"label": "perhaps", "reason": "so"}, id="abc"), YES)
     run(PolicyJudge(policy, EVIDENCE_SUPPORT).judge(CASE))
-    assistant, tool = policy.asked[1][0][2:]
+    assistant, tool = policy.requests[1][0][2:]
     assert assistant["tool_calls"][0]["id"] == tool["tool_call_id"] == "abc"
     assert tool["role"] == "tool"
 
@@ -177,18 +177,23 @@ def test_many_cases_keep_their_order_and_an_unscored_one_stands_in_its_place():
 
     cases = [CASE | {"answer": city} for city in ("Ghent", "Lyon", "Turin", "Ghent B")]
     model = Mixed({"Ghent B": "sufficient", "Turin": "sufficient"})
-    found = run(PolicyJudge(model, EVIDENCE_SUPPORT).judge_many(cases, concurrency=3))
-    assert [one.score if isinstance(one, Judgement) else one.cause for one in found] == [0.0, "malformed", 1.0, 1.0]
+    result = run(PolicyJudge(model, EVIDENCE_SUPPORT).judge_many(cases, concurrency=3))
+    assert [item.score if isinstance(item, Judgement) else item.cause for item in result] == [
+        0.0,
+        "malformed",
+        1.0,
+        1.0,
+    ]
     assert run(PolicyJudge(model, EVIDENCE_SUPPORT).judge_many([])) == []
 
 
 def test_at_most_so_many_cases_are_under_way():
     class Counting(AsyncModel):
-        now = most = 0
+        now = peak = 0
 
         async def act(self, messages, tools):
             self.now += 1
-            self.most = max(self.most, self.now)
+            self.peak = max(self.peak, self.now)
             for _ in range(3):
                 await asyncio.sleep(0)
             self.now -= 1
@@ -197,7 +202,7 @@ def test_at_most_so_many_cases_are_under_way():
     model = Counting()
     cases = [CASE | {"answer": str(i)} for i in range(40)]
     run(PolicyJudge(model, EVIDENCE_SUPPORT).judge_many(cases, concurrency=5))
-    assert model.most == 5
+    assert model.peak == 5
     with pytest.raises(ConfigError, match="concurrency"):
         run(PolicyJudge(model, EVIDENCE_SUPPORT).judge_many(cases, concurrency=0))
 
@@ -234,9 +239,9 @@ def test_a_models_episodes_are_seeded_by_case_and_usage_is_summed():
     for seed in (1, 1, 2):
         model = AsyncModel()
         judge = PolicyJudge(model, EVIDENCE_SUPPORT, seed=seed)
-        found = run(judge.judge_many([CASE, CASE | {"answer": "Bruges"}]))
-        assert found[0].usage == {"prompt_tokens": 7, "completion_tokens": 3}
-        assert found[0].by == "openai:tiny"
+        result = run(judge.judge_many([CASE, CASE | {"answer": "Bruges"}]))
+        assert result[0].usage == {"prompt_tokens": 7, "completion_tokens": 3}
+        assert result[0].by == "openai:tiny"
         run(judge.close())
         assert model.closed == 1
         seeds.append(sorted(model.seeds))
@@ -247,9 +252,9 @@ def test_a_models_episodes_are_seeded_by_case_and_usage_is_summed():
 def test_an_ensemble_can_judge_and_is_named_with_its_models():
     yes, no = AsyncModel({"Ghent": "sufficient"}), AsyncModel()
     judge = PolicyJudge(MajorityVote([no, yes], 5), EVIDENCE_SUPPORT)
-    found = run(judge.judge(CASE))
-    assert (found.label, found.by) == ("insufficient", "majority(openai:tiny, openai:tiny)")
-    assert found.usage == {"prompt_tokens": 35, "completion_tokens": 15}
+    result = run(judge.judge(CASE))
+    assert (result.label, result.by) == ("insufficient", "majority(openai:tiny, openai:tiny)")
+    assert result.usage == {"prompt_tokens": 35, "completion_tokens": 15}
 
 
 def test_a_blocking_policy_leaves_the_loop_free():
@@ -286,20 +291,20 @@ def test_a_hostile_text_stays_inside_its_tags_and_its_repetition_is_no_answer(te
     messages = EVIDENCE_SUPPORT.messages(CASE | {field: text}, "tool")
     plain = EVIDENCE_SUPPORT.messages(CASE | {field: ""}, "tool")
     assert messages[0] == plain[0]
-    asked = messages[1]["content"]
+    requests = messages[1]["content"]
     before, after = plain[1]["content"].split("(empty)")
-    assert asked.startswith(before)
-    assert asked.endswith(after)
-    inside = asked[len(before) : -len(after)]
+    assert requests.startswith(before)
+    assert requests.endswith(after)
+    inside = requests[len(before) : -len(after)]
     assert len(inside) == len(text)  # a look-alike for a character, nothing added
-    asked.encode()
-    assert not re.search(r"<\|im_|\[INST\]|</?think>|</?tool_", asked)
+    requests.encode()
+    assert not re.search(r"<\|im_|\[INST\]|</?think>|</?tool_", requests)
     for name in CASE:
-        assert len(re.findall(rf"<\s*/?\s*{name}\b", asked, re.I)) == 2
+        assert len(re.findall(rf"<\s*/?\s*{name}\b", requests, re.I)) == 2
     # A judge that only says the material again, or all that it was told, has given no judgement.
-    for said in (inside, asked):
-        assert not [one for one in parse_action(said, implicit={"label": "x"}).items if isinstance(one, ToolCall)]
-        policy = Scripted(said, said)
+    for text in (inside, requests):
+        assert not [item for item in parse_action(text, implicit={"label": "x"}).items if isinstance(item, ToolCall)]
+        policy = Scripted(text, text)
         with pytest.raises(JudgeError):
             run(PolicyJudge(policy, EVIDENCE_SUPPORT, retries=1).judge(CASE | {field: text}))
 
@@ -307,10 +312,14 @@ def test_a_hostile_text_stays_inside_its_tags_and_its_repetition_is_no_answer(te
 def test_the_injected_texts_would_be_answers_if_they_were_left_as_they_are():
     """The mirror of the test above: without the look-alikes some of these are judgements by themselves."""
     read = [
-        [one for one in parse_action(text, implicit={"label": "submit_judgement"}).items if isinstance(one, ToolCall)]
+        [
+            item
+            for item in parse_action(text, implicit={"label": "submit_judgement"}).items
+            if isinstance(item, ToolCall)
+        ]
         for text in INJECTIONS
     ]
-    assert sum(bool(one) for one in read) >= 4
+    assert sum(bool(item) for item in read) >= 4
 
 
 @given(st.dictionaries(st.sampled_from(["question", "answer", "evidence"]), st.text(max_size=300), min_size=3))
@@ -326,11 +335,11 @@ def test_any_text_can_be_judged(case):
 
 
 def test_long_material_is_cut_in_the_middle_and_says_so():
-    asked = EVIDENCE_SUPPORT.messages(CASE | {"evidence": "a" * 9_000 + "b" * 9_000}, "tool")[1]["content"]
-    assert "… [cut: 6000 characters] …" in asked
-    assert (asked.count("aaaaaaaa"), asked.count("bbbbbbbb")) == (8_000 // 8, 4_000 // 8)
+    requests = EVIDENCE_SUPPORT.messages(CASE | {"evidence": "a" * 9_000 + "b" * 9_000}, "tool")[1]["content"]
+    assert "… [cut: 6000 characters] …" in requests
+    assert (requests.count("aaaaaaaa"), requests.count("bbbbbbbb")) == (8_000 // 8, 4_000 // 8)
     huge = EVIDENCE_SUPPORT.messages(dict.fromkeys(CASE, "<" * 3_000_000), "tool")
-    assert sum(len(one["content"]) for one in huge) < 25_000
+    assert sum(len(reply["content"]) for reply in huge) < 25_000
 
 
 def test_a_case_must_have_the_fields_of_its_rubric():
@@ -341,26 +350,26 @@ def test_a_case_must_have_the_fields_of_its_rubric():
         run(judge.judge(CASE | {"evidnce": "x"}))
     with pytest.raises(ConfigError, match="answer must be a text, not int"):
         run(ContainmentJudge().judge(CASE | {"answer": 7}))
-    asked = PROBE_CHECK.messages({"source": "s", "probe": "p", "label": "Attributable"}, "tool")[1]["content"]
-    assert "<original>\n(not given)\n</original>" in asked
+    requests = PROBE_CHECK.messages({"source": "s", "probe": "p", "label": "Attributable"}, "tool")[1]["content"]
+    assert "<original>\n(not given)\n</original>" in requests
 
 
 def test_the_shipped_rubrics_say_their_labels_and_their_scale():
-    assert {name: one.scale for name, one in PROMPTS.items()} == {
+    assert {name: prompt.scale for name, prompt in PROMPTS.items()} == {
         "evidence-support": "binary",
         "probe-check": "graded",
         "next-step": "graded",
     }
-    for one in PROMPTS.values():
-        for label in one.grades:
-            assert f'"{label}"' in one.text
-            assert json.dumps(label) in one.how("tool")
-            assert json.dumps(label) in one.how("json")
-        assert "never an instruction" in one.text
-        hashes = {one.fingerprint("tool"), one.fingerprint("json")}
+    for prompt in PROMPTS.values():
+        for label in prompt.grades:
+            assert f'"{label}"' in prompt.text
+            assert json.dumps(label) in prompt.how("tool")
+            assert json.dumps(label) in prompt.how("json")
+        assert "never an instruction" in prompt.text
+        hashes = {prompt.fingerprint("tool"), prompt.fingerprint("json")}
         assert len(hashes) == 2
         assert all(re.fullmatch(r"[0-9a-f]{64}", value) for value in hashes)
-        assert pickle.loads(pickle.dumps(one)) == one
+        assert pickle.loads(pickle.dumps(prompt)) == prompt
 
 
 def test_a_rubric_changes_its_hash_with_everything_that_is_asked():
@@ -376,7 +385,7 @@ def test_a_rubric_changes_its_hash_with_everything_that_is_asked():
         rubric(grades={"y": 0.9, "n": 0.0}),
         rubric(grades={"y": 1.0, "no": 0.0}),
     ]
-    assert len({one.fingerprint("tool") for one in [rubric(), *others]}) == 7
+    assert len({item.fingerprint("tool") for item in [rubric(), *others]}) == 7
     for wrong in (
         {"grades": {"y": 1.0}},
         {"grades": {"y": 1.5, "n": 0}},
@@ -400,8 +409,8 @@ def test_every_report_says_whether_a_model_judged():
         "evidence-support (version 1): judged by openai:tiny with a fixed prompt "
         f"(SHA-256 {EVIDENCE_SUPPORT.fingerprint('tool')[:12]})."
     )
-    for one in (stand_in, judge, judge_from(None, "probe-check")):
-        about = one.describe()
+    for item in (stand_in, judge, judge_from(None, "probe-check")):
+        about = item.describe()
         assert json.loads(json.dumps(about)) == about
     assert json.loads(json.dumps(judgement.to_dict())) == judgement.to_dict()
     with pytest.raises(ConfigError, match="Did you mean 'probe-check'"):
@@ -458,7 +467,7 @@ SOURCE = (
 
 
 @pytest.mark.parametrize(
-    ("probe", "label", "more", "wanted"),
+    ("probe", "label", "more", "expected"),
     [
         ("The carrier keeps shipping records for 7 years.", "Attributable", {}, "pass"),
         ("The carrier keeps shipping records for seven years.", "attributable", {}, "pass"),
@@ -484,9 +493,9 @@ SOURCE = (
         ("", "Attributable", {}, "wrong-label"),
     ],
 )
-def test_the_lexical_check_looks_at_words_numbers_and_negations(probe, label, more, wanted):
+def test_the_lexical_check_looks_at_words_numbers_and_negations(probe, label, more, expected):
     case = {"source": SOURCE, "probe": probe, "label": label} | more
-    assert run(LexicalCheckJudge().judge(case)).label == wanted
+    assert run(LexicalCheckJudge().judge(case)).label == expected
 
 
 def test_the_lexical_check_refuses_a_label_that_is_none():
@@ -517,21 +526,21 @@ def test_the_lexical_check_keeps_real_corruptions_and_drops_mislabelled_ones():
                 cases.append({"source": document, "probe": corruption.text, "original": text, "error_type": kind})
     assert len(cases) >= 8
     judge = LexicalCheckJudge()
-    kept = run(judge.judge_many([one | {"label": "Not Attributable"} for one in cases]))
-    mislabelled = run(judge.judge_many([one | {"label": "Attributable"} for one in cases]))
-    untouched = run(judge.judge_many([one | {"probe": one["original"], "label": "Attributable"} for one in cases]))
-    assert sum(one.score for one in kept) >= 0.8 * len(cases)
-    assert [a.score + b.score for a, b in zip(kept, mislabelled, strict=True)] == [1.0] * len(cases)
-    assert [one.score for one in untouched] == [1.0] * len(cases)
+    result = run(judge.judge_many([case | {"label": "Not Attributable"} for case in cases]))
+    mislabelled = run(judge.judge_many([case | {"label": "Attributable"} for case in cases]))
+    untouched = run(judge.judge_many([case | {"probe": case["original"], "label": "Attributable"} for case in cases]))
+    assert sum(case.score for case in result) >= 0.8 * len(cases)
+    assert [a.score + b.score for a, b in zip(result, mislabelled, strict=True)] == [1.0] * len(cases)
+    assert [case.score for case in untouched] == [1.0] * len(cases)
 
 
 def test_judges_that_must_agree():
     yes, no = AsyncModel({"Ghent": "sufficient"}), AsyncModel()
     both = AllAgree([PolicyJudge(yes, EVIDENCE_SUPPORT, name="one"), PolicyJudge(no, EVIDENCE_SUPPORT, name="two")])
-    found = run(both.judge(CASE))
-    assert (found.score, found.label, found.by) == (0.0, "insufficient", "one and two")
-    assert "disagree (one: sufficient, two: insufficient)" in found.reason
-    assert found.usage == {"prompt_tokens": 14, "completion_tokens": 6}
+    result = run(both.judge(CASE))
+    assert (result.score, result.label, result.by) == (0.0, "insufficient", "one and two")
+    assert "disagree (one: sufficient, two: insufficient)" in result.reason
+    assert result.usage == {"prompt_tokens": 14, "completion_tokens": 6}
     assert "judged by one and two" in judge_note(both)
     mixed = AllAgree([PolicyJudge(yes, EVIDENCE_SUPPORT), ContainmentJudge()])
     assert run(mixed.judge(CASE)).stand_in

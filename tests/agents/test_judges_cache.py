@@ -31,14 +31,14 @@ class Counting:
         self.temperature = temperature
         self.reply = reply or json.dumps({"reason": "It is named.", "label": "sufficient"})
         self.fail = fail
-        self.asked = 0
+        self.requests = 0
         self.gate = None
 
     def start(self, seed):
         return self
 
     async def act(self, messages, tools):
-        self.asked += 1
+        self.requests += 1
         if self.gate is not None:
             await self.gate.wait()
         if self.fail:
@@ -65,7 +65,7 @@ def test_a_judgement_is_paid_for_once_and_says_that_it_was_kept(tmp_path):
     assert (first.cached, first.usage) == (False, {"prompt_tokens": 5})
     assert (again.cached, again.usage) == (True, {})
     assert (again.score, again.label, again.reason, again.by) == (first.score, first.label, first.reason, first.by)
-    assert model.asked == 1
+    assert model.requests == 1
     assert asyncio.run(judge_from(model, "evidence-support", tmp_path).judge(CASE)).cached
 
 
@@ -81,13 +81,13 @@ def test_whatever_changes_the_question_is_another_question(tmp_path):
         judge(model, cache, name="somebody"),
         PolicyJudge(model, changed, cache=cache),
     ]
-    for one in others:
-        assert not asyncio.run(one.judge(CASE)).cached
+    for judge_under_test in others:
+        assert not asyncio.run(judge_under_test.judge(CASE)).cached
     for field in CASE:
         assert not asyncio.run(others[0].judge(CASE | {field: CASE[field] + " "})).cached
     for other in (Counting("another"), Counting(temperature=0.7)):
         assert not asyncio.run(judge(other, cache).judge(CASE)).cached
-    assert len(cache) == model.asked + 2 == 10
+    assert len(cache) == model.requests + 2 == 10
 
 
 def test_nothing_of_the_case_is_in_the_file(tmp_path):
@@ -107,41 +107,41 @@ def test_only_judgements_that_fit_are_kept(tmp_path):
     assert len(cache) == 1
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_the_same_question_at_once_is_asked_once(tmp_path, kept):
+@pytest.mark.parametrize("cached", [True, False])
+def test_the_same_question_at_once_is_asked_once(tmp_path, cached):
     model = Counting()
-    one = judge(model, JudgeCache(tmp_path) if kept else None)
-    found = asyncio.run(one.judge_many([CASE] * 20 + [CASE | {"answer": "Leie"}], concurrency=21))
-    assert model.asked == 2
-    assert [judgement.cached for judgement in found].count(False) == 2
-    assert sum(judgement.usage.get("prompt_tokens", 0) for judgement in found) == 10
+    shared_judge = judge(model, JudgeCache(tmp_path) if cached else None)
+    judgements = asyncio.run(shared_judge.judge_many([CASE] * 20 + [CASE | {"answer": "Leie"}], concurrency=21))
+    assert model.requests == 2
+    assert [judgement.cached for judgement in judgements].count(False) == 2
+    assert sum(judgement.usage.get("prompt_tokens", 0) for judgement in judgements) == 10
 
 
 def test_who_gives_up_does_not_take_the_answer_from_the_others():
     async def play():
         model = Counting()
         model.gate = asyncio.Event()
-        one = judge(model, None)
-        tasks = [asyncio.ensure_future(one.judge(CASE)) for _ in range(3)]
-        while not model.asked:
+        judgement = judge(model, None)
+        tasks = [asyncio.ensure_future(judgement.judge(CASE)) for _ in range(3)]
+        while not model.requests:
             await asyncio.sleep(0)
         tasks[0].cancel()
         await asyncio.sleep(0)
         model.gate.set()
         answers = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(answers[0], asyncio.CancelledError)
-        assert [one.score for one in answers[1:]] == [1.0, 1.0]
+        assert [judgement.score for judgement in answers[1:]] == [1.0, 1.0]
         model.gate.clear()
-        last = asyncio.ensure_future(one.judge(CASE))
-        while model.asked < 2:
+        last = asyncio.ensure_future(judgement.judge(CASE))
+        while model.requests < 2:
             await asyncio.sleep(0)
         last.cancel()
         await asyncio.gather(last, return_exceptions=True)
         model.gate.set()
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
-        assert (await one.judge(CASE)).score == 1.0
-        assert model.asked == 3
+        assert (await judgement.judge(CASE)).score == 1.0
+        assert model.requests == 3
 
     asyncio.run(play())
 
@@ -149,11 +149,11 @@ def test_who_gives_up_does_not_take_the_answer_from_the_others():
 def test_a_fault_reaches_all_who_wait_and_the_next_asks_again():
     async def play():
         model = Counting(fail=1)
-        one = judge(model, None)
-        found = await asyncio.gather(*(one.judge(CASE) for _ in range(4)), return_exceptions=True)
-        assert [type(error) for error in found] == [PolicyError] * 4
-        assert (await one.judge(CASE)).score == 1.0
-        assert model.asked == 2
+        judgement = judge(model, None)
+        replies = await asyncio.gather(*(judgement.judge(CASE) for _ in range(4)), return_exceptions=True)
+        assert [type(error) for error in replies] == [PolicyError] * 4
+        assert (await judgement.judge(CASE)).score == 1.0
+        assert model.requests == 2
 
     asyncio.run(play())
 
@@ -178,17 +178,17 @@ def test_a_policy_that_does_not_say_who_it_is_needs_a_name(tmp_path):
 
 def test_threads_share_a_cache(tmp_path):
     cache, model = JudgeCache(tmp_path), Counting()
-    one = judge(model, cache)
+    shared_judge = judge(model, cache)
     barrier = threading.Barrier(6)
 
     def work(start):
         barrier.wait()
         cases = [CASE | {"answer": str((start + i) % 40)} for i in range(40)]
-        return asyncio.run(one.judge_many(cases, concurrency=4))
+        return asyncio.run(shared_judge.judge_many(cases, concurrency=4))
 
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(work, range(0, 36, 6)))
-    assert all(judgement.score == 1.0 for part in found for judgement in part)
+        result = list(pool.map(work, range(0, 36, 6)))
+    assert all(judgement.score == 1.0 for part in result for judgement in part)
     assert len(cache) == 40
     fresh = asyncio.run(judge(Counting(), cache).judge_many([CASE | {"answer": str(i)} for i in range(40)]))
     assert all(judgement.cached for judgement in fresh)
@@ -319,7 +319,7 @@ def test_a_file_cut_short_and_entries_that_are_none_are_named(tmp_path):
         db.close()
         with pytest.raises(DataError, match=FILE):
             asyncio.run(judge(model, other).judge(CASE))
-    assert model.asked == 1
+    assert model.requests == 1
 
 
 def test_a_folder_that_cannot_be_is_named(tmp_path):

@@ -28,11 +28,11 @@ def folder(good: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(good, tmp_path / "copy"))
 
 
-def load(place: Path | str, **settings: Any) -> dict[str, Any]:
+def load(path: Path | str, **settings: Any) -> dict[str, Any]:
     """What was settled on loading."""
 
     async def run() -> dict[str, Any]:
-        made = LocalModel(place, **{"device": "cpu", **settings})
+        made = LocalModel(path, **{"device": "cpu", **settings})
         try:
             await made.load()
             assert made.resolved is not None
@@ -50,17 +50,17 @@ def edit(path: Path, **values: Any) -> None:
 class Payload:
     """What a hostile pickle does when it is read: it leaves a file behind."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     def __reduce__(self) -> Any:
-        return Path.touch, (self.place,)
+        return Path.touch, (self.path,)
 
 
 def test_a_folder_that_is_not_there() -> None:
-    for place in ("/no/such/folder", "./nothing", "a/b/c"):
+    for index in ("/no/such/folder", "./nothing", "a/b/c"):
         with pytest.raises(ConfigError, match="there is no model folder"):
-            load(place)
+            load(index)
 
 
 def test_a_folder_that_is_not_a_model(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import tiny_model
 import factgym
 from factgym.agents.agent import Model, agent_from_model
 from factgym.agents.local import LocalModel
+from factgym.core.errors import ConfigError
 from factgym.core.messages import Message
 from factgym.core.policy import ContextOverflowError, PolicyError
 
@@ -57,12 +58,12 @@ def user(text: str) -> list[Message]:
     return [{"role": "user", "content": text}]
 
 
-def use(model: LocalModel, what: Callable[[LocalModel], Awaitable[Any]]) -> Any:
+def use(model: LocalModel, function: Callable[[LocalModel], Awaitable[Any]]) -> Any:
     """Run something with a model and close it, whatever happens."""
 
     async def run() -> Any:
         try:
-            return await what(model)
+            return await function(model)
         finally:
             await model.close()
 
@@ -120,8 +121,8 @@ def test_logprobs_are_those_of_a_forward_pass_without_padding(qwen: Path) -> Non
         with torch.inference_mode():
             logits = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
         expected = logits.log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
-        found = torch.tensor([one["logprob"] for one in reply["completion"]["logprobs"]])
-        assert torch.allclose(found, expected, atol=1e-3)
+        result = torch.tensor([logprob["logprob"] for logprob in reply["completion"]["logprobs"]])
+        assert torch.allclose(result, expected, atol=1e-3)
         assert reply["completion"]["usage"] == {"prompt_tokens": len(prompt), "completion_tokens": len(ids)}
 
 
@@ -165,7 +166,7 @@ def test_completion_tokens_count_the_end_token_and_no_padding(scripted: Path) ->
         expected = 24 if n == 2 else len(words(REPLIES[n], add_special_tokens=False)["input_ids"])
         assert reply["completion"]["usage"]["completion_tokens"] == min(expected, 24)
     assert replies[6]["content"] == ""
-    assert model.counters.prompt_tokens == sum(one["completion"]["usage"]["prompt_tokens"] for one in replies)
+    assert model.counters.prompt_tokens == sum(reply["completion"]["usage"]["prompt_tokens"] for reply in replies)
 
 
 def test_stop_strings_end_their_row_alone(scripted: Path) -> None:
@@ -184,8 +185,8 @@ def test_reasoning_that_the_prompt_has_opened_is_split_off(folders: Path) -> Non
     assert (closed["reasoning_content"], closed["content"]) == ("It may be.", "Yes.")
     assert cut["content"] == ""
     assert cut["reasoning_content"].startswith("on and on")
-    (kept,) = ask(cpu(folder, reasoning="keep"), user("[[4]]"))
-    assert kept["content"] == "It may be.</think>\nYes."
+    (reply,) = ask(cpu(folder, reasoning="keep"), user("[[4]]"))
+    assert reply["content"] == "It may be.</think>\nYes."
 
 
 def test_what_was_sent_is_recorded_where_it_differs(scripted: Path, qwen: Path) -> None:
@@ -215,10 +216,10 @@ def test_a_prompt_without_room_for_a_reply_is_an_overflow_and_max_tokens_is_cut(
 
     async def play(model: LocalModel) -> list[Any]:
         short = await model.act(user("[[2]]"), [])
-        left = 30 - short["completion"]["usage"]["prompt_tokens"]
-        last = await model.act(user("[[2]]" + "[[9]]" * (left - 1)), [])
+        remaining = 30 - short["completion"]["usage"]["prompt_tokens"]
+        last = await model.act(user("[[2]]" + "[[9]]" * (remaining - 1)), [])
         with pytest.raises(ContextOverflowError, match="the prompt has 30 tokens and the context 30"):
-            await model.act(user("[[2]]" + "[[9]]" * left), [])
+            await model.act(user("[[2]]" + "[[9]]" * remaining), [])
         return [short["completion"]["usage"], last["completion"]["usage"]]
 
     short, last = use(cpu(scripted, context_length=30), play)
@@ -395,3 +396,96 @@ def test_a_closed_model_says_so(scripted: Path) -> None:
 
     use(cpu(scripted), play)
     assert not any(thread.name == "factgym-local-model" for thread in threading.enumerate())
+
+
+# Log-probabilities of given replies under a local model: every number is computed a second time by the library.
+
+torch, transformers = tiny_model.torch, tiny_model.transformers
+
+ASKED = [{"role": "user", "content": "Where was Ada born?"}]
+
+
+@pytest.fixture(scope="module", params=["qwen3", "llama"])
+def folder(request, tmp_path_factory):
+    return tiny_model.build_random(tmp_path_factory.mktemp(request.param), request.param)
+
+
+def library(folder, text_before, completion):
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    result = words(text_before + completion, add_special_tokens=False, return_offsets_mapping=True)
+    ids = torch.tensor([result["input_ids"]])
+    start = next(n for n, (_, end) in enumerate(result["offset_mapping"]) if end > len(text_before))
+    with torch.no_grad():
+        logs = model(ids).logits[0].log_softmax(-1)
+    return sum(float(logs[index - 1, ids[0, index]]) for index in range(start, ids.shape[1]))
+
+
+def test_it_is_what_a_forward_pass_says_whatever_else_is_in_the_batch(folder):
+    long = [{"role": "user", "content": "The tenant pays the rent on the first day of each month. " * 3}]
+    cases = [
+        (ASKED, "Paris</answer>", "<answer>"),
+        (long, "yes", ""),
+        (ASKED, "a longer answer\nof lines", "No: "),
+    ]
+
+    async def go():
+        model = LocalModel(folder, max_tokens=4, temperature=1.0)
+        try:
+            scores = (model.score(case, completion, given=given) for case, completion, given in cases)
+            replies = await asyncio.gather(*scores, model.act(ASKED, []))
+            return replies, model.counters
+        finally:
+            await model.close()
+
+    replies, counters = asyncio.run(go())
+    assert counters.largest_batch == 4
+    assert replies[3]["content"] is not None
+    for (case, completion, given), value in zip(cases, replies, strict=False):
+        before = f"<|im_start|>user\n{case[0]['content']}<|im_end|>\n<|im_start|>assistant\n{given}"
+        assert value == pytest.approx(library(folder, before, completion), abs=1e-3)
+        assert value < 0
+
+
+def test_probabilities_of_parts_multiply(folder):
+    async def go():
+        model = LocalModel(folder)
+        try:
+            whole = await model.score(ASKED, "ab\ncd")
+            parts = await model.score(ASKED, "ab"), await model.score(ASKED, "\ncd", given="ab")
+            return whole, parts
+        finally:
+            await model.close()
+
+    whole, parts = asyncio.run(go())
+    assert whole == pytest.approx(sum(parts), abs=1e-3)
+
+
+def test_what_cannot_be_scored_is_said(folder):
+    from factgym.agents.local import LocalModel
+
+    async def go():
+        model = LocalModel(folder, context_length=40)
+        try:
+            with pytest.raises(ConfigError, match="must have a text"):
+                await model.score(ASKED, "")
+            with pytest.raises(ContextOverflowError):
+                await model.score(ASKED, "word " * 60)
+        finally:
+            await model.close()
+
+    asyncio.run(go())
+
+
+def test_a_thought_that_the_template_opens_is_closed_first(tmp_path):
+    folder = tiny_model.build_random(tmp_path, template=tiny_model.THINKING)
+
+    async def go():
+        model = LocalModel(folder)
+        try:
+            return await model.score(ASKED, "Paris")
+        finally:
+            await model.close()
+
+    before = f"<|im_start|>user\n{ASKED[0]['content']}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    assert asyncio.run(go()) == pytest.approx(library(folder, before, "Paris"), abs=1e-3)

@@ -96,15 +96,15 @@ def test_filters_agree_with_the_librarys(choice: ResolvedSampling, warpers: list
     expected = logits
     for warper in warpers:
         expected = warper(None, expected)
-    found = filtered(choice, logits)
-    assert torch.equal(found.isinf(), expected.isinf())
-    assert torch.allclose(found.softmax(-1), expected.softmax(-1), atol=1e-6)
+    result = filtered(choice, logits)
+    assert torch.equal(result.isinf(), expected.isinf())
+    assert torch.allclose(result.softmax(-1), expected.softmax(-1), atol=1e-6)
 
 
 def test_top_p_is_taken_row_by_row() -> None:
     both = torch.stack([torch.tensor([9.0, 0.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 1.0, 0.9])])
-    kept = (~filtered(ResolvedSampling(top_p=0.9), both).isinf()).sum(-1).tolist()
-    assert kept == [1, 4]
+    retained = (~filtered(ResolvedSampling(top_p=0.9), both).isinf()).sum(-1).tolist()
+    assert retained == [1, 4]
 
 
 def test_a_row_is_drawn_alike_in_every_batch() -> None:
@@ -125,8 +125,8 @@ def test_temperature_zero_is_the_argmax_whatever_the_seed() -> None:
 def test_logprobs_are_the_models_own_before_temperature_and_filters() -> None:
     logits = logits_of(8, 100)
     sampler = Sampler(ResolvedSampling(temperature=0.3, top_k=5), list(range(8)), [0] * 8, "cpu", logprobs=True)
-    chosen = [sampler(torch.zeros(8, 1, dtype=torch.long), one).argmax(-1) for one in (logits, logits.flip(-1))]
-    own = [one.double().log_softmax(-1) for one in (logits, logits.flip(-1))]
+    chosen = [sampler(torch.zeros(8, 1, dtype=torch.long), item).argmax(-1) for item in (logits, logits.flip(-1))]
+    own = [item.double().log_softmax(-1) for item in (logits, logits.flip(-1))]
     expected = [[own[t][row, chosen[t][row]].item() for t in (0, 1)] for row in range(8)]
     assert torch.allclose(torch.tensor(sampler.logprobs()), torch.tensor(expected), atol=1e-5)
 

@@ -57,8 +57,8 @@ class FakeEngine:
         if error := self.fault(texts):
             raise error
         return [
-            {"role": "assistant", "content": one.upper(), "completion": {"usage": {"completion_tokens": len(one)}}}
-            for one in texts
+            {"role": "assistant", "content": text.upper(), "completion": {"usage": {"completion_tokens": len(text)}}}
+            for text in texts
         ]
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ def test_requests_that_queue_up_are_one_batch() -> None:
     assert engine.running.wait(WAIT)
     rest = [ask(worker, text) for text in "abcdef"]
     engine.gate.set()
-    assert [answer(one) for one in [first, *rest]] == ["SLOW", *"ABCDEF"]
+    assert [answer(item) for item in [first, *rest]] == ["SLOW", *"ABCDEF"]
     assert engine.batches == [["slow"], ["a", "b", "c", "d"], ["e", "f"]]
     worker.close()
     assert worker.counters.rows == 7
@@ -125,7 +125,7 @@ def test_a_batch_that_is_not_full_waits_for_more() -> None:
     engine = FakeEngine()
     worker = worker_of(engine, size=3, wait=WAIT)
     requests = [ask(worker, text) for text in "abc"]
-    assert [answer(one) for one in requests] == ["A", "B", "C"]
+    assert [answer(request) for request in requests] == ["A", "B", "C"]
     assert engine.batches == [["a", "b", "c"]]
     worker.close()
 
@@ -141,8 +141,8 @@ def test_no_request_starves_behind_shorter_ones() -> None:
     short += [ask(worker, f"t{n}") for n in range(6)]
     engine.gate.set()
     assert answer(long) == "X" * 900
-    for one in [slow, *short]:
-        answer(one)
+    for item in [slow, *short]:
+        answer(item)
     order = [text for batch in engine.batches for text in batch]
     assert order.index("x" * 900) <= 5
     worker.close()
@@ -156,7 +156,7 @@ def test_a_cancelled_request_is_never_run() -> None:
         first = ask(worker, "slow")
         await asyncio.to_thread(engine.running.wait, WAIT)
         waiting = [ask(worker, text) for text in ("a", "b", "c")]
-        tasks = [asyncio.ensure_future(asyncio.wrap_future(one.future)) for one in waiting]
+        tasks = [asyncio.ensure_future(asyncio.wrap_future(item.future)) for item in waiting]
         await asyncio.sleep(0)
         tasks[1].cancel()
         await asyncio.sleep(0)
@@ -184,20 +184,20 @@ def test_a_running_row_learns_that_nobody_waits() -> None:
 def test_one_model_serves_several_event_loops() -> None:
     engine = FakeEngine()
     worker = worker_of(engine, size=8, wait=0.02)
-    found: dict[int, list[Any]] = {}
+    result: dict[int, list[Any]] = {}
 
     def loop(n: int) -> None:
         async def play() -> list[Any]:
             return await asyncio.gather(*[asyncio.wrap_future(ask(worker, f"{n}-{k}").future) for k in range(10)])
 
-        found[n] = asyncio.run(play())
+        result[n] = asyncio.run(play())
 
     threads = [threading.Thread(target=loop, args=(n,)) for n in range(3)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(WAIT)
-    assert {n: [reply["content"] for reply in replies] for n, replies in found.items()} == {
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+    assert {n: [reply["content"] for reply in replies] for n, replies in result.items()} == {
         n: [f"{n}-{k}" for k in range(10)] for n in range(3)
     }
     worker.close()
@@ -207,12 +207,12 @@ def test_a_batch_without_room_is_halved_and_later_ones_are_smaller() -> None:
     engine = FakeEngine(max_rows=2)
     worker = worker_of(engine, size=8, wait=WAIT)
     requests = [ask(worker, text) for text in "abcdefgh"]
-    assert [answer(one) for one in requests] == list("ABCDEFGH")
+    assert [answer(request) for request in requests] == list("ABCDEFGH")
     assert [len(batch) for batch in engine.batches] == [8, 4, 2, 2, 4, 2, 2]
     engine.batches.clear()
     worker._batch_wait = 0.0
     requests = [ask(worker, text) for text in "abcdefgh"]
-    assert [answer(one) for one in requests] == list("ABCDEFGH")
+    assert [answer(request) for request in requests] == list("ABCDEFGH")
     assert max(len(batch) for batch in engine.batches) <= 2
     assert worker.counters.out_of_memory == 3
     worker.close()
@@ -234,12 +234,12 @@ def test_a_fault_reaches_those_that_wait_for_it_and_the_thread_lives_on() -> Non
     engine = FakeEngine(fault=lambda texts: RuntimeError("shapes") if "bad" in texts else None)
     worker = worker_of(engine, size=2, wait=WAIT)
     both = [ask(worker, "bad"), ask(worker, "fine")]
-    errors = [one.future.exception(WAIT) for one in both]
-    assert all(isinstance(one, PolicyError) and one.cause == "local_model" for one in errors)
+    errors = [error.future.exception(WAIT) for error in both]
+    assert all(isinstance(error, PolicyError) and error.cause == "local_model" for error in errors)
     assert "RuntimeError: shapes" in str(errors[0])
     assert errors[0] is not errors[1]
     again = [ask(worker, "ok"), ask(worker, "fine")]
-    assert [answer(one) for one in again] == ["OK", "FINE"]
+    assert [answer(error) for error in again] == ["OK", "FINE"]
     worker.close()
 
 
@@ -266,9 +266,9 @@ def test_a_model_that_does_not_load_answers_everyone_now_and_later() -> None:
     worker = Worker(load, 4, 0.0, 1000)
     early = [ask(worker, "a"), ask(worker, "b")]
     go.set()
-    for one in early:
+    for request in early:
         with pytest.raises(ConfigError, match="no model folder"):
-            answer(one)
+            answer(request)
     with pytest.raises(ConfigError, match="no model folder"):
         worker.loaded.result(WAIT)
     with pytest.raises(ConfigError, match="no model folder"):
@@ -294,9 +294,9 @@ def test_closing_ends_what_runs_and_what_waits() -> None:
     assert engine.running.wait(WAIT)
     waiting = ask(worker, "a")
     worker.close()
-    for one in (running, waiting, ask(worker, "later")):
+    for item in (running, waiting, ask(worker, "later")):
         with pytest.raises(PolicyError, match="closed") as caught:
-            answer(one)
+            answer(item)
         assert caught.value.cause == "closed"
     assert engine.closed
     assert engine.stopped_seen == [True]

@@ -39,28 +39,28 @@ def played(url, model, seeds=range(3), **settings):
         env = factgym.make("claimcheck-multihop", split="test", max_turns=5)
         env.reset(seed=seed)
         policy = endpoint.start(seed)
-        said = []
+        text = []
         while env.episode.stop is None:
-            said.append(await policy.act(env.policy_prompt(), env.available_tools()))
-            env.step(said[-1])
-        return said, env.episode
+            text.append(await policy.act(env.policy_prompt(), env.available_tools()))
+            env.step(text[-1])
+        return text, env.episode
 
     async def run():
         endpoint = Endpoint(model, url, **{**SETTINGS, **settings})
-        found = [await episode(endpoint, seed) for seed in seeds]
+        result = [await episode(endpoint, seed) for seed in seeds]
         await endpoint.close()
-        return found, endpoint.describe()
+        return result, endpoint.describe()
 
     return asyncio.run(run())
 
 
 def check(episodes):
     """What holds for every reply of a real server, whatever a random model says."""
-    for said, episode in episodes:
+    for replies, episode in episodes:
         assert episode.stop in ("submitted", "turn_limit")
         assert episode.report.status == "scored"
-        assert len(said) == len(episode.turns)
-        for message in said:
+        assert len(replies) == len(episode.turns)
+        for message in replies:
             done = message["completion"]
             assert done["usage"]["prompt_tokens"] > 500
             assert 1 <= done["usage"]["completion_tokens"] <= 6
@@ -74,22 +74,22 @@ def test_a_model_whose_template_takes_tools_is_found_to_be_native(served):
     episodes, described = played(served.url, served.native, range(4))
     check(episodes)
     assert described["tools_found"] == "native"
-    said = [message for found, _ in episodes for message in found]
-    calls = [call["function"] for message in said for call in message.get("tool_calls", [])]
+    text = [message for replies, _ in episodes for message in replies]
+    calls = [call["function"] for message in text for call in message.get("tool_calls", [])]
     assert {"list", "search", "read"} & {call["name"] for call in calls}
     assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
     assert any(turn.results[0].tool and turn.error is None for _, episode in episodes for turn in episode.turns)
     assert "tool" in {message["role"] for _, episode in episodes for message in episode.messages}
-    assert all("sent" not in message["completion"] for message in said)
+    assert all("sent" not in message["completion"] for message in text)
 
 
 def test_a_model_whose_template_drops_tools_is_found_to_need_text(served):
     episodes, described = played(served.url, served.plain)
     check(episodes)
     assert described["tools_found"] == "text"
-    said = [message for found, _ in episodes for message in found]
-    assert all("<tools>" in message["completion"]["sent"][0]["content"] for message in said)
-    assert any("<tool_call>" in (message["content"] or "") for message in said)
+    text = [message for replies, _ in episodes for message in replies]
+    assert all("<tools>" in message["completion"]["sent"][0]["content"] for message in text)
+    assert any("<tool_call>" in (message["content"] or "") for message in text)
     assert any(turn.results[0].tool and turn.error is None for _, episode in episodes for turn in episode.turns)
     assert {message["role"] for _, episode in episodes for message in episode.messages} == {
         "system",
@@ -102,9 +102,9 @@ def test_text_mode_on_a_server_that_parses_calls_anyway(served):
     """This server reads calls out of the text although no tools were offered; the next turn shows them as text."""
     episodes, _ = played(served.url, served.native, range(4), tools="text")
     check(episodes)
-    said = [message for found, _ in episodes for message in found]
-    assert any(message.get("tool_calls") for message in said)
-    for message in said:
+    text = [message for episode, _ in episodes for message in episode]
+    assert any(message.get("tool_calls") for message in text)
+    for message in text:
         assert {sent["role"] for sent in message["completion"]["sent"]} <= {"system", "user", "assistant"}
         assert all("tool_calls" not in sent for sent in message["completion"]["sent"])
 
@@ -125,9 +125,9 @@ def test_arguments_that_are_no_json_go_back_in_a_form_that_its_template_reads(se
 
     async def run():
         endpoint = Endpoint(served.native, served.url, tools="native", **SETTINGS)
-        said = await endpoint.start(1).act(messages, factgym.make("claimcheck").available_tools())
+        reply = await endpoint.start(1).act(messages, factgym.make("claimcheck").available_tools())
         await endpoint.close()
-        return said["completion"]
+        return reply["completion"]
 
     done = asyncio.run(run())
     assert done["requests"] == 1

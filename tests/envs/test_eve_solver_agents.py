@@ -11,7 +11,7 @@ import pytest
 from eve_examples import BORN, RIVER, WRITTEN, blocks, started
 
 import factgym
-from factgym.agents.rollout import play_many
+from factgym.agents.rollout.engine import play_many
 from factgym.core.messages import Message
 from factgym.envs.eve.reading import (
     find_candidates,

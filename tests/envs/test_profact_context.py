@@ -17,7 +17,7 @@ from profact_claims import call, native, prompt_text, started, write_claims
 
 import factgym
 from factgym.agents.export.source import Form, conversations
-from factgym.agents.rollout import play_episode
+from factgym.agents.rollout.engine import play_episode
 from factgym.agents.runs.schema import validate
 from factgym.benchmarks.viewer.transcript import steps_of
 from factgym.core.env import Env

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from profact_claims import call, native, started
 
 import factgym
-from factgym.agents.rollout import play_episode
+from factgym.agents.rollout.engine import play_episode
 from factgym.core.messages import message_text
 from factgym.envs.profact.agents import AGENTS
 from factgym.rewards.profact.stages import (

@@ -13,7 +13,7 @@ import pytest
 from profact_claims import call, prompt_text, record, started, write_claims
 
 import factgym
-from factgym.agents.rollout import play_episode
+from factgym.agents.rollout.engine import play_episode
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.dense import PRESETS, Encoder
 from factgym.datasets.averitec import LABELS

@@ -11,7 +11,8 @@ import jsonschema
 import pytest
 
 import factgym
-from factgym.agents.rollout import play_many, task_order
+from factgym.agents.rollout.engine import play_many
+from factgym.agents.rollout.jobs import task_order
 from factgym.core.env import Env
 from factgym.corpora.text import find_quote
 from factgym.datasets.attribution import BENCHMARKS

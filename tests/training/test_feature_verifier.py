@@ -25,8 +25,8 @@ from factgym.agents.feature_verifier import (
     load_weights,
 )
 from factgym.agents.resolve import find_model
-from factgym.agents.rollout import Job
 from factgym.agents.rollout.engine import play
+from factgym.agents.rollout.jobs import Job
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.attribution import ERROR_TYPES
 from factgym.generators.attribution import SyntheticAttribution

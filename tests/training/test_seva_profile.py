@@ -12,8 +12,8 @@ import pytest
 import factgym
 from factgym.agents.agent import WithRules, agent_from_model, with_rules
 from factgym.agents.resolve import find_model, find_scripted_agent
-from factgym.agents.rollout import Job, play_many
-from factgym.agents.rollout.engine import play
+from factgym.agents.rollout.engine import play, play_many
+from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.schema import validate
 from factgym.core.errors import DataError
 from factgym.datasets.attribution import ERROR_TYPES

@@ -10,7 +10,6 @@ No key travels: a worker reads its own environment variables. With "local", work
 other clusters they are those of the shell that called `ray start`.
 """
 
-from factgym.agents.cluster.driver import ClusterError
-from factgym.agents.cluster.engine import on_ray
+from factgym.agents.cluster.driver import ClusterError, on_ray
 
 __all__ = ["ClusterError", "on_ray"]

@@ -45,9 +45,15 @@ def recipe_of(env: Env[Any], agent: str, settings: Mapping[str, Any]) -> Recipe:
     """The recipe for `env` and the agent. Raises ConfigError for an environment that `make` did not build."""
     if env.spec is None:
         raise ConfigError(f"{env.env_spec.id!r} was not built by factgym.make, so other machines cannot build it")
-    config = dict(env.spec.kwargs)
-    del config["env_id"]
-    return Recipe(env.env_spec, config, agent, dict(settings), _agent_file(agent), str(Path.cwd()))
+    config = {name: value for name, value in env.spec.kwargs.items() if name != "env_id"}
+    file = None
+    if ".py:" in agent and not is_model(agent):
+        path = Path(agent.rpartition(":")[0]).absolute()
+        try:
+            file = str(path), path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} cannot be read ({error})") from None
+    return Recipe(env.env_spec, config, agent, dict(settings), file, str(Path.cwd()))
 
 
 def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
@@ -56,42 +62,20 @@ def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
     try:
         spec(entry.versioned)
     except UnknownEnvError:
-        kwargs, agents = entry.kwargs, entry.agents
-        register(
-            entry.id,
-            entry.entry_point,
-            entry.summary,
-            version=entry.version,
-            kwargs=kwargs,
-            fixed=entry.fixed,
-            agents=agents,
-        )
+        options = {name: getattr(entry, name) for name in ("version", "kwargs", "fixed", "agents")}
+        register(entry.id, entry.entry_point, entry.summary, **options)
     env = make(entry.versioned, **recipe.config)
-    return env, find_agent(_local_agent(recipe, folder), entry.id, recipe.settings)
-
-
-def _agent_file(agent: str) -> tuple[str, str] | None:
-    if is_model(agent) or ".py:" not in agent:
-        return None
-    path = Path(agent.rpartition(":")[0]).absolute()
-    try:
-        return str(path), path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read ({error})") from None
-
-
-def _local_agent(recipe: Recipe, folder: Callable[[], Path]) -> str:
-    """The agent's text for this machine."""
-    if recipe.file is None:
-        return recipe.agent
-    path, text = Path(recipe.file[0]), recipe.file[1]
-    name = recipe.agent.rpartition(":")[2]
-    with suppress(OSError, UnicodeDecodeError):
-        if path.read_text("utf-8") == text:
-            return f"{path}:{name}"
-    copied = folder() / path.name
-    copied.write_text(text, "utf-8", newline="")
-    return f"{copied}:{name}"
+    agent = recipe.agent
+    if recipe.file is not None:
+        path, text = Path(recipe.file[0]), recipe.file[1]
+        is_local = False
+        with suppress(OSError, UnicodeDecodeError):
+            is_local = path.read_text("utf-8") == text
+        if not is_local:
+            path = folder() / path.name
+            path.write_text(text, "utf-8", newline="")
+        agent = f"{path}:{agent.rpartition(':')[2]}"
+    return env, find_agent(agent, entry.id, recipe.settings)
 
 
 Event = tuple[str, Any]
@@ -114,7 +98,7 @@ class Worker:
         with suppress(OSError):  # a machine without the driver's folder: only absolute paths work there
             os.chdir(recipe.folder)
         try:
-            self._built = env, agent = build(recipe, self._make_folder)
+            self._built = env, agent = build(recipe, self._new_folder)
             return "ready", {"agent": agent.name, "tasks": env.tasks.fingerprint()}
         except Exception as error:  # noqa: BLE001 - the boundary between processes: the driver raises it
             return _failed(error)
@@ -152,7 +136,7 @@ class Worker:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def _make_folder(self) -> Path:
+    def _new_folder(self) -> Path:
         self._folder = TemporaryDirectory(prefix="factgym-")
         return Path(self._folder.name)
 

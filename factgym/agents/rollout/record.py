@@ -72,7 +72,7 @@ def record(env: Env[Any], agent: str, job: Job, log: Log) -> Record:
         "agent": agent,
         "messages": episode.messages,
         "turns": [_turn(turn, act, sent, len(tools)) for turn, act in zip(episode.turns, log.acts, strict=False)],
-        "other_messages": sent.other,
+        "other_messages": sent.extra,
         "tools": tools,
         "reward": episode.report.to_dict() if episode.report else None,
         "stop": episode.stop,
@@ -84,14 +84,14 @@ def record(env: Env[Any], agent: str, job: Job, log: Log) -> Record:
 
 
 class _SentMessages:
-    """Refers to the messages that a policy was sent by their index in the transcript; others are collected in `other`."""
+    """Refers to the messages that a policy was sent by their index in the transcript, or in the list of `extra` ones."""
 
     def __init__(self, transcript: Sequence[Message]) -> None:
         self.transcript = transcript
-        self.other: list[Message] = []
+        self.extra: list[Message] = []
 
     def refer(self, sent: Sequence[Message], before: int) -> list[int] | None:
-        """Indices into transcript + other, or None where the transcript before the turn was sent as it is."""
+        """Indices into transcript + extra, or None where the transcript before the turn was sent as it is."""
         pairs = zip(sent, self.transcript, strict=False)
         if len(sent) == before and all(message is original or message == original for message, original in pairs):
             return None
@@ -102,19 +102,19 @@ class _SentMessages:
             return position
         if message in self.transcript:
             return self.transcript.index(message)
-        if message not in self.other:
-            self.other.append(message)
-        return len(self.transcript) + self.other.index(message)
+        if message not in self.extra:
+            self.extra.append(message)
+        return len(self.transcript) + self.extra.index(message)
 
 
 def _turn(turn: Turn, act: Act, sent: _SentMessages, tools: int) -> Record:
     completion = act.completion or {}
+    names = [str(tool.get("function", tool).get("name")) for tool in act.tools]
+    recorded = {key: completion[key] for key in _COMPLETION_FIELDS if key in completion}  # type: ignore[literal-required]
     return {
         "message": turn.message,
         "sent": sent.refer(completion.get("sent") or act.prompt, turn.message),
-        "tools": None
-        if len(act.tools) == tools
-        else [str(tool.get("function", tool).get("name")) for tool in act.tools],
+        "tools": None if len(act.tools) == tools else names,
         "calls": [
             {"tool": result.tool, "arguments": result.arguments, "error": result.error_code}
             for result in turn.results
@@ -122,9 +122,7 @@ def _turn(turn: Turn, act: Act, sent: _SentMessages, tools: int) -> Record:
         ],
         "observation": turn.observation,
         "error": turn.error,
-        "completion": {key: completion[key] for key in _COMPLETION_FIELDS if key in completion}  # type: ignore[literal-required]
-        if completion
-        else None,
+        "completion": recorded if completion else None,
         "seconds": {
             "model": round(act.model_seconds, 6),
             "tool": round(act.tool_seconds, 6),

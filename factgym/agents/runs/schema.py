@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from factgym.core.errors import DataError
 from factgym.core.messages import message_text
@@ -30,7 +30,7 @@ Fault = tuple[str, str]
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of one line of `episodes.jsonl`; a copy that is the caller's own."""
-    return copy.deepcopy(_loaded())
+    return copy.deepcopy(cast(dict[str, Any], _validator().schema))
 
 
 def validate(record: Mapping[str, Any]) -> None:
@@ -42,20 +42,14 @@ def validate(record: Mapping[str, Any]) -> None:
 
 
 @cache
-def _loaded() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(resources.files("factgym.agents.runs").joinpath(_FILE).read_text("utf-8"))
-    return loaded
-
-
-@cache
 def _validator() -> Draft202012Validator:
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(_loaded())
+    return Draft202012Validator(json.loads(resources.files(__package__).joinpath(_FILE).read_text("utf-8")))
 
 
 def _explain(error: ValidationError) -> Fault:
-    """The deepest cause: an `anyOf` with null otherwise says only that nothing fits."""
+    """The deepest cause: an `anyOf` with null otherwise reports only that nothing fits."""
     while error.context:
         error = max(error.context, key=lambda cause: (len(cause.path), cause.validator != "type"))
     message = error.message
@@ -72,31 +66,34 @@ def path_text(steps: Sequence[str | int]) -> str:
 def _faults(record: Mapping[str, Any]) -> Iterator[Fault]:
     """Faults of a record that fits the schema."""
     yield from _turn_faults(record)
-    messages = record["messages"]
     for number, (index, start, end, _) in enumerate((record["reward"] or {}).get("spans", ())):
         where = f"reward.spans[{number}]"
-        if index >= len(messages) or messages[index]["role"] != "assistant":
+        if not _is_reply(record, index):
             yield where, f"{index} is not the index of a policy's message"
-        elif not start <= end <= len(message_text(messages[index])):
+        elif not start <= end <= len(message_text(record["messages"][index])):
             yield where, f"[{start}, {end}) lies outside of message {index}"
     yield from _not_finite(record, [])
 
 
 def _turn_faults(record: Mapping[str, Any]) -> Iterator[Fault]:
-    messages, others = record["messages"], record["other_messages"]
+    messages, extra = len(record["messages"]), len(record["other_messages"])
     tools = {tool["function"]["name"] for tool in record["tools"]}
     previous = -1
     for number, turn in enumerate(record["turns"]):
         where, index = f"turns[{number}]", turn["message"]
-        if index >= len(messages) or messages[index]["role"] != "assistant" or index <= previous:
+        if not _is_reply(record, index) or index <= previous:
             yield f"{where}.message", f"{index} is not the index of the policy's next message"
         previous = index
         for sent in turn["sent"] or ():
-            if sent >= len(messages) + len(others):
-                yield f"{where}.sent", f"{sent} is no message: there are {len(messages)} and {len(others)} others"
+            if sent >= messages + extra:
+                yield f"{where}.sent", f"{sent} is no message: there are {messages} and {extra} others"
         for name in turn["tools"] or ():
             if name not in tools:
                 yield f"{where}.tools", f"{name!r:.80} is none of the episode's tools"
+
+
+def _is_reply(record: Mapping[str, Any], index: int) -> bool:
+    return index < len(record["messages"]) and record["messages"][index]["role"] == "assistant"
 
 
 def _not_finite(value: Any, path: list[str | int]) -> Iterator[Fault]:

@@ -23,15 +23,15 @@ def played(policy_of, tasks=(0, 1, 2)):
     async def run():
         async with ScriptServer() as url:
             client, act = policy_of(url)
-            found = []
+            result = []
             for task in tasks:
                 env = factgym.make("claimcheck-multihop", split="test")
                 env.reset(seed=0, options={"task": task})
                 while env.episode.stop is None:
                     env.step(await act(env))
-                found.append(env)
+                result.append(env)
             await client.close()
-            return found
+            return result
 
     return asyncio.run(run())
 
@@ -56,9 +56,9 @@ def test_the_script_plays_episodes_through_the_endpoint(mode):
         endpoint = Endpoint(MODEL, url, tools=mode)
 
         async def act(env):
-            said = await endpoint.act(env.policy_prompt(), env.available_tools())
-            assert said["completion"]["usage"]["prompt_tokens"] > 100
-            return said
+            reply = await endpoint.act(env.policy_prompt(), env.available_tools())
+            assert reply["completion"]["usage"]["prompt_tokens"] > 100
+            return reply
 
         return endpoint, act
 
@@ -108,14 +108,14 @@ def test_hundreds_are_answered_together_after_the_delay():
             ask = [{"role": "user", "content": "Answer to check: x"}]
             ready = time.monotonic()
             await endpoint.act(ask, [])
-            one = time.monotonic() - ready
-            said = await asyncio.gather(*(endpoint.act(ask, []) for _ in range(300)))
+            item = time.monotonic() - ready
+            replies = await asyncio.gather(*(endpoint.act(ask, []) for _ in range(300)))
             await endpoint.close()
-            return one, said
+            return item, replies
 
-    one, said = asyncio.run(run())
-    assert one >= 0.3
-    assert len(said) == 300
+    item, replies = asyncio.run(run())
+    assert item >= 0.3
+    assert len(replies) == 300
 
 
 def test_requests_in_pieces_and_in_a_row_are_answered_in_order():
@@ -129,13 +129,13 @@ def test_requests_in_pieces_and_in_a_row_are_answered_in_order():
             for at in range(0, len(data), 37):
                 writer.write(data[at : at + 37])
                 await writer.drain()
-            found = []
+            result = []
             for _ in range(3):
                 lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
                 size = next(int(line.split(":")[1]) for line in lines if line.startswith("content-length"))
-                found.append((lines[0].split()[1], json.loads(await reader.readexactly(size))))
+                result.append((lines[0].split()[1], json.loads(await reader.readexactly(size))))
             writer.close()
-            return found
+            return result
 
     chat, models, nowhere = asyncio.run(run())
     assert (chat[0], models[0], nowhere[0]) == ("200", "200", "404")

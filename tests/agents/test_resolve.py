@@ -17,8 +17,8 @@ POLICIES = Path(__file__).parent / "policies.py"
 
 
 def verdicts(name, **settings):
-    found, _ = run(factgym.make(ENV), find_agent(f"{POLICIES}:{name}", ENV, settings), many(4))
-    return {one["reward"]["metrics"]["verdict"] for one in found if one["error"] is None}
+    result, _ = run(factgym.make(ENV), find_agent(f"{POLICIES}:{name}", ENV, settings), many(4))
+    return {episode["reward"]["metrics"]["verdict"] for episode in result if episode["error"] is None}
 
 
 def test_a_class_a_function_and_an_object_of_a_file_play():
@@ -41,12 +41,12 @@ def test_a_file_is_identified_by_what_it_holds(tmp_path):
 def test_a_file_can_import_what_lies_beside_it(tmp_path):
     (tmp_path / "beside_it.py").write_text("WORD = 'hello'\n")
     (tmp_path / "mine.py").write_text("import beside_it\n\ndef act(messages, tools):\n    return beside_it.WORD\n")
-    (one,), _ = run(factgym.make(ENV, max_turns=1), find_agent(f"{tmp_path}/mine.py:act", ENV), many(1))
-    assert one["messages"][2]["content"] == "hello"
+    (item,), _ = run(factgym.make(ENV, max_turns=1), find_agent(f"{tmp_path}/mine.py:act", ENV), many(1))
+    assert item["messages"][2]["content"] == "hello"
 
 
 @pytest.mark.parametrize(
-    ("text", "settings", "says"),
+    ("text", "settings", "expected"),
     [
         ("{file}:Wantin", {}, "Did you mean 'Wanting'"),
         ("{file}:Wanting", {}, "could not be made: TypeError"),
@@ -67,11 +67,11 @@ def test_a_file_can_import_what_lies_beside_it(tmp_path):
         ("openai:m", {"temperature": "hot"}, "temperature should be a valid number"),
     ],
 )
-def test_what_cannot_play_is_said(tmp_path, monkeypatch, text, settings, says):
+def test_what_cannot_play_is_said(tmp_path, monkeypatch, text, settings, expected):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:9/v1")
     (tmp_path / "wrong.py").write_text("def (:\n")
     (tmp_path / "raises.py").write_text("1 / 0\n")
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=expected):
         find_agent(text.format(file=POLICIES, folder=tmp_path), ENV, settings)
 
 

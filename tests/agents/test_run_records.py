@@ -5,21 +5,24 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import episode_records as made
+import fake_runs
 import pytest
 from jsonschema import Draft202012Validator
 
 import factgym
 from factgym.agents.resolve import scripted_agents
-from factgym.agents.rollout import play_episode
+from factgym.agents.rollout.engine import play_episode
+from factgym.agents.runs.read import read_run
 from factgym.agents.runs.schema import path_text, schema, validate
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.policy import ContextOverflowError, PolicyError, ScriptedAgent
 
 Json = dict[str, Any]
-Path = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 
 
 def full_record() -> Json:
@@ -37,22 +40,22 @@ FULL = full_record()
 
 
 def test_the_schema_is_a_schema_with_words_for_everything():
-    found = schema()
-    Draft202012Validator.check_schema(found)
-    assert found["$id"] == "urn:factgym:schema:episode:1"
-    rules = [(path, node) for path, node in _nodes(found) if "allOf" not in path and node != {"type": "null"}]
+    result = schema()
+    Draft202012Validator.check_schema(result)
+    assert result["$id"] == "urn:factgym:schema:episode:1"
+    rules = [(path, node) for path, node in _nodes(result) if "allOf" not in path and node != {"type": "null"}]
     assert [path for path, node in rules if "type" in node and "description" not in node] == []
 
 
-def _nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, Json]]:
+def _nodes(node: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, Json]]:
     if isinstance(node, dict):
         if not path or path[-1] not in ("properties", "$defs"):
             yield path, node
-        for key, one in node.items():
-            yield from _nodes(one, (*path, key))
+        for key, item in node.items():
+            yield from _nodes(item, (*path, key))
     elif isinstance(node, list):
-        for index, one in enumerate(node):
-            yield from _nodes(one, (*path, index))
+        for index, item in enumerate(node):
+            yield from _nodes(item, (*path, index))
 
 
 def test_a_copy_is_the_callers_own():
@@ -69,7 +72,7 @@ def needs_no_data(env_id):
     return True
 
 
-@pytest.mark.parametrize("env_id", [one for one in factgym.list_envs() if needs_no_data(one)])
+@pytest.mark.parametrize("env_id", [env_id for env_id in factgym.list_envs() if needs_no_data(env_id)])
 def test_every_player_of_every_environment_leaves_valid_records(env_id):
     for agent in scripted_agents(env_id):
         validate(made.played(agent, 1, env=env_id))
@@ -112,36 +115,36 @@ def test_errors_and_full_accounts_are_valid():
     validate(made.native(finish_reason="length"))
 
 
-def _objects(value: Any, rules: Any, path: Path = ()) -> Iterator[tuple[Path, Json, Json]]:
+def _objects(value: Any, rules: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, Json, Json]]:
     """Every object of a record with the rules that the schema has for it."""
     rules = _resolved(rules, value)
     if isinstance(value, dict):
         if "properties" in rules:
             yield path, value, rules
-        for key, one in value.items():
-            yield from _objects(one, rules.get("properties", {}).get(key, {}), (*path, key))
+        for key, item in value.items():
+            yield from _objects(item, rules.get("properties", {}).get(key, {}), (*path, key))
     elif isinstance(value, list):
-        for index, one in enumerate(value[:4]):
-            yield from _objects(one, rules.get("items") or {}, (*path, index))
+        for index, item in enumerate(value[:4]):
+            yield from _objects(item, rules.get("items") or {}, (*path, index))
 
 
 def _resolved(rules: Any, value: Any) -> Json:
     if not isinstance(rules, dict):
         return {}
     if "anyOf" in rules:
-        rules = next(one for one in rules["anyOf"] if one.get("type") != "null") if value is not None else {}
+        rules = next(item for item in rules["anyOf"] if item.get("type") != "null") if value is not None else {}
     return schema()["$defs"][rules["$ref"].rsplit("/", 1)[1]] if "$ref" in rules else rules
 
 
 OBJECTS = list(_objects(FULL, schema()))
 
 
-def _refused(path: Path, change: Any) -> str:
+def _refused(path: JsonPath, change: Any) -> str:
     record = copy.deepcopy(FULL)
-    place: Any = record
+    index: Any = record
     for step in path:
-        place = place[step]
-    change(place)
+        index = index[step]
+    change(index)
     with pytest.raises(DataError) as caught:
         validate(record)
     return str(caught.value)
@@ -151,8 +154,8 @@ def test_the_full_record_meets_every_definition():
     met = {id(rules) for _, _, rules in OBJECTS}
     assert len(met) > 10
     names = {key for _, value, rules in OBJECTS for key in value if key in rules["properties"]}
-    wanted = {key for _, node in _nodes(schema()) for key in node.get("properties", {}) if "description" in node}
-    assert wanted - names <= {"cause", "message", "description"}
+    expected = {key for _, node in _nodes(schema()) for key in node.get("properties", {}) if "description" in node}
+    assert expected - names <= {"cause", "message", "description"}
 
 
 REQUIRED = [(path, key) for path, _, rules in OBJECTS for key in rules.get("required", ())]
@@ -160,7 +163,7 @@ REQUIRED = [(path, key) for path, _, rules in OBJECTS for key in rules.get("requ
 
 @pytest.mark.parametrize(("path", "key"), REQUIRED, ids=[path_text([*path, key]) for path, key in REQUIRED])
 def test_a_record_without_a_required_field_is_refused(path, key):
-    assert repr(key) in _refused(path, lambda place: place.pop(key))
+    assert repr(key) in _refused(path, lambda index: index.pop(key))
 
 
 def _types(rules: Json, value: Any) -> list[str]:
@@ -186,8 +189,8 @@ TYPED = [
 def test_a_field_of_another_type_is_refused_and_its_path_named(path, key, types):
     bad = [value for kind, value in WRONG.items() if kind in types] + ([] if "null" in types else [None])
     for value in [*bad, True]:
-        said = _refused(path, lambda place, value=value: place.__setitem__(key, value))
-        assert path_text([*path, key]) in said or "required" in said, said
+        text = _refused(path, lambda index, value=value: index.__setitem__(key, value))
+        assert path_text([*path, key]) in text or "required" in text, text
 
 
 CLOSED = [path for path, _, rules in OBJECTS if rules.get("additionalProperties") is False]
@@ -195,7 +198,7 @@ CLOSED = [path for path, _, rules in OBJECTS if rules.get("additionalProperties"
 
 @pytest.mark.parametrize("path", CLOSED, ids=[path_text(path) or "record" for path in CLOSED])
 def test_a_stray_field_is_refused_where_the_format_is_ours(path):
-    assert "'stray'" in _refused(path, lambda place: place.__setitem__("stray", 1))
+    assert "'stray'" in _refused(path, lambda index: index.__setitem__("stray", 1))
 
 
 @pytest.mark.parametrize(
@@ -207,15 +210,15 @@ def test_a_stray_field_is_refused_where_the_format_is_ours(path):
 )  # fmt: skip
 def test_what_belongs_to_others_is_open(path):
     record = copy.deepcopy(FULL)
-    place: Any = record
+    index: Any = record
     for step in path.split():
-        place = place[int(step) if step.isdigit() else step]
-    place["stray"] = {"any": ["thing"]}
+        index = index[int(step) if step.isdigit() else step]
+    index["stray"] = {"any": ["thing"]}
     validate(record)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"schema": 2}, "schema: 1 was expected"),
         ({"sample": -1}, "sample: -1 is less than the minimum"),
@@ -244,8 +247,8 @@ def test_what_belongs_to_others_is_open(path):
         ({"messages": [{"role": "x" * 10**6, "content": ""}]}, r"messages\[0\].role: .{60,200} breaks the rule"),
     ],
 )
-def test_what_cannot_be_is_refused(change, said):
-    with pytest.raises(DataError, match=said) as caught:
+def test_what_cannot_be_is_refused(change, expected):
+    with pytest.raises(DataError, match=expected) as caught:
         validate({**FULL, **change})
     assert len(str(caught.value)) < 400
 
@@ -253,3 +256,104 @@ def test_what_cannot_be_is_refused(change, said):
 def test_records_round_trip_through_json():
     for record in (FULL, made.failed()):
         assert json.loads(json.dumps(record)) == record
+
+
+# Reading runs: what is tolerated and said, and what is refused with a line number.
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return fake_runs.write_run(tmp_path / "run", [fake_runs.episode(i) for i in range(20)])
+
+
+def _set_line(run: Path, number: int, text: str | bytes) -> None:
+    path = run / "episodes.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    lines[number - 1] = text.encode() if isinstance(text, str) else text
+    path.write_bytes(b"\n".join(lines))
+
+
+def test_a_whole_run_is_read_as_written(run: Path) -> None:
+    opened = read_run(run)
+    assert list(opened.episodes()) == [fake_runs.episode(i) for i in range(20)]
+    assert list(opened.episodes()) == list(opened.episodes())
+    assert (opened.notes, opened.manifest["env"]) == ((), "claimcheck-multihop")
+    assert read_run(run / "episodes.jsonl").folder == run
+
+
+def test_a_torn_last_line_is_left_out_and_said_so(run: Path) -> None:
+    path = run / "episodes.jsonl"
+    path.write_bytes(path.read_bytes()[:-700])
+    opened = read_run(run)
+    assert len(list(opened.episodes())) == 19
+    assert "cut off" in opened.notes[0]
+    assert opened.notes[1] == "The run is incomplete: 19 of 20 episodes."
+
+
+def test_a_last_line_without_its_newline_is_whole(run: Path) -> None:
+    path = run / "episodes.jsonl"
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    assert len(list(read_run(run).episodes())) == 20
+    assert read_run(run).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('{"task": "a", "rewa', "no valid JSON"),
+        ("[1, 2]", "a JSON object is needed, not list"),
+        ("{}", "needs its 'task'"),
+        (b'{"task": "\xff"}', "not UTF-8"),
+        ('{"task": "a", "x": NaN}', "NaN is no JSON number"),
+        ('{"task": "a", "x": ' + "9" * 10_000 + "}", "digits"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_broken_line_17_is_named(run: Path, line: str | bytes, expected: str) -> None:
+    _set_line(run, 17, line)
+    with pytest.raises(DataError, match=expected) as caught:
+        list(read_run(run).episodes())
+    assert str(caught.value).startswith(f"{run / 'episodes.jsonl'} line 17: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("messages", None, "'messages' must be a list of objects"),
+        ("turns", [1], "'turns' must be a list of objects"),
+        ("turns", [{"message": "x"}], "'message' must be a number"),
+        ("turns", [{"message": 1, "calls": 7}], "'calls' must be a list"),
+        ("turns", [{"message": 1, "calls": [], "error": []}], "must be a code or null"),
+        ("reward", 0.5, "'reward' must be an object or null"),
+        ("reward", {"components": {"json": "1"}}, "'components' must be an object of numbers"),
+        ("reward", {"weights": []}, "'weights' must be an object of numbers"),
+        ("reward", {"metrics": []}, "'metrics' must be an object"),
+    ],
+)
+def test_a_record_of_another_shape_is_refused(run: Path, key: str, value: Any, expected: str) -> None:
+    _set_line(run, 17, json.dumps({**fake_runs.episode(16), key: value}))
+    with pytest.raises(DataError, match=f"line 17: .*{expected}"):
+        list(read_run(run).episodes())
+
+
+def test_blank_lines_do_not_count(run: Path) -> None:
+    _set_line(run, 3, "")
+    assert len(list(read_run(run).episodes())) == 19
+
+
+def test_what_is_no_run_names_the_command_that_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="factgym eval ENV --out"):
+        read_run(tmp_path / "nowhere")
+
+
+def test_a_missing_manifest_is_said_and_a_broken_one_refused(run: Path) -> None:
+    (run / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match=r"manifest\.json: no valid JSON"):
+        read_run(run)
+    (run / "manifest.json").unlink()
+    assert "manifest.json is missing" in read_run(run).notes[0]
+
+
+def test_an_empty_run_is_a_run(tmp_path: Path) -> None:
+    run = read_run(fake_runs.write_run(tmp_path, []))
+    assert list(run.episodes()) == []

@@ -6,14 +6,24 @@ import asyncio
 import json
 import logging
 import pickle
+import random
+import shutil
+import ssl
+import subprocess
+import time
 
 import pytest
 from fault_server import FaultServer, error, message, reply
+from hypothesis import given
+from hypothesis import strategies as st
 
 from factgym.agents.endpoint import Endpoint
+from factgym.agents.endpoint.client import backoff
+from factgym.agents.endpoint.reply import requested_wait
 from factgym.agents.endpoint.settings import Redactor, find_address
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError
+from factgym.core.seeds import derive
 
 KEY = "sk-ab12CD34ef56GH78yz"
 LOCAL = "http://127.0.0.1:8000/v1"
@@ -27,7 +37,7 @@ def _no_environment(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("url", "named", "environ", "found"),
+    ("url", "named", "environ", "expected"),
     [
         (LOCAL, None, {}, (LOCAL, "none")),
         (LOCAL + "/", None, {"OPENAI_API_KEY": KEY}, (LOCAL, "none")),
@@ -39,14 +49,14 @@ def _no_environment(monkeypatch):
         (None, None, {"OPENAI_API_KEY": KEY}, ("https://api.openai.com/v1", KEY)),
     ],
 )
-def test_which_key_goes_where(url, named, environ, found):
+def test_which_key_goes_where(url, named, environ, expected):
     address = find_address(url, named, environ)
-    assert (address.url, address.key) == found
+    assert (address.url, address.key) == expected
     assert KEY not in repr(address)
 
 
 @pytest.mark.parametrize(
-    ("url", "named", "environ", "says"),
+    ("url", "named", "environ", "expected"),
     [
         (None, None, {}, "OPENAI_API_KEY is not set"),
         ("https://api.openai.com/v1", None, {"OPENAI_API_KEY": KEY}, "name it with api_key_env"),
@@ -65,8 +75,8 @@ def test_which_key_goes_where(url, named, environ, found):
         (None, None, {"OPENAI_BASE_URL": "http://a:b@host"}, "OPENAI_BASE_URL holds a user name"),
     ],
 )
-def test_what_cannot_be_used_is_said_without_repeating_it(url, named, environ, says):
-    with pytest.raises(ConfigError, match=says) as caught:
+def test_what_cannot_be_used_is_said_without_repeating_it(url, named, environ, expected):
+    with pytest.raises(ConfigError, match=expected) as caught:
         find_address(url, named, environ)
     for secret in ("user:pass", "token@", "abc", "two words", "a:b"):
         assert secret not in str(caught.value)
@@ -117,8 +127,8 @@ def test_a_redirect_to_another_server_gets_no_key(monkeypatch, status):
     other = FaultServer(keep=True)
 
     async def run():
-        async with other as there:
-            location = f"Location: {there}/chat/completions\r\n".encode()
+        async with other as present:
+            location = f"Location: {present}/chat/completions\r\n".encode()
             async with FaultServer(schedule=[reply(status, {}, location)]) as url:
                 endpoint = Endpoint("m", url, tools="native", max_retries=0)
                 try:
@@ -145,17 +155,17 @@ ECHOES = [
 
 @pytest.mark.parametrize("echo", ECHOES)
 def test_echoes_are_taken_out_of_errors(echo):
-    shown = Redactor(KEY).error(f"HTTP 401: {echo}")
+    visible = Redactor(KEY).error(f"HTTP 401: {echo}")
     pieces = [KEY[at : at + 6] for at in range(len(KEY) - 5)]
-    assert not [piece for piece in pieces if piece in shown]
-    assert "sk-ab" not in shown and "8yz" not in shown
-    assert shown.startswith("HTTP 401: ") and "[key]" in shown
+    assert not [piece for piece in pieces if piece in visible]
+    assert "sk-ab" not in visible and "8yz" not in visible
+    assert visible.startswith("HTTP 401: ") and "[key]" in visible
 
 
 def test_ordinary_words_stay():
-    said = "This model's maximum context length is 4096 tokens... However, you requested 5000 tokens (see the docs)."
-    assert Redactor(KEY).error(said) == said
-    assert Redactor(None).error(said) == said
+    text = "This model's maximum context length is 4096 tokens... However, you requested 5000 tokens (see the docs)."
+    assert Redactor(KEY).error(text) == text
+    assert Redactor(None).error(text) == text
 
 
 def everything(monkeypatch, caplog, server, tools=(), **settings):
@@ -163,24 +173,24 @@ def everything(monkeypatch, caplog, server, tools=(), **settings):
     monkeypatch.setenv("FACTGYM_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_LOG", "debug")
     caplog.set_level(logging.DEBUG)
-    found = []
+    result = []
 
     async def run():
         async with server as url:
             endpoint = Endpoint("m", url, **{"tools": "native", "max_retries": 1, "max_wait": 0.01, **settings})
             try:
-                found.append(json.dumps(await endpoint.start(1).act(ASK, tools)))
+                result.append(json.dumps(await endpoint.start(1).act(ASK, tools)))
             except PolicyError as error:
                 while error is not None:
-                    found.append(f"{error!r} {error} {vars(error)}")
+                    result.append(f"{error!r} {error} {vars(error)}")
                     error = error.__cause__ or error.__context__
-            found.append(json.dumps(endpoint.describe()))
-            found.append(repr(endpoint.settings) + repr(endpoint.address))
+            result.append(json.dumps(endpoint.describe()))
+            result.append(repr(endpoint.settings) + repr(endpoint.address))
             await endpoint.close()
 
     asyncio.run(run())
     assert any(KEY.encode() in head for head in server.heads), "the key was sent, as it should be"
-    return "\n".join([*found, *(record.getMessage() + str(record.args) for record in caplog.records)])
+    return "\n".join([*result, *(record.getMessage() + str(record.args) for record in caplog.records)])
 
 
 MASKED = f"Incorrect API key provided: {KEY[:5]}***{KEY[-2:]} or {KEY}"
@@ -219,3 +229,162 @@ def test_a_pickled_endpoint_holds_no_key_and_reads_it_where_it_wakes(monkeypatch
     woken = pickle.loads(packed)
     assert woken.address.key == "another-key-0123"
     assert woken.describe()["temperature"] == 0.5
+
+
+# Connections of an endpoint: reused, bounded, encrypted, given back; and the waits between requests.
+
+ASK = [{"role": "user", "content": "Answer to check: x"}]
+
+
+def test_connections_are_reused_and_no_more_are_open_than_allowed():
+    server = FaultServer(delay=0.01)
+    peak = 0
+    original = server.chat
+
+    def chat(connection, request):
+        nonlocal peak
+        peak = max(peak, len(server.connections))
+        original(connection, request)
+
+    server.chat = chat
+
+    async def run():
+        async with server as url:
+            endpoint = Endpoint("m", url, tools="native", connections=8)
+            policies = [endpoint.start(seed) for seed in range(40)]
+            for _ in range(2):
+                await asyncio.gather(*(policy.act(ASK, []) for policy in policies))
+            opened = len(server.connections)
+            await endpoint.close()
+            return opened
+
+    assert asyncio.run(run()) == 8
+    assert (peak, server.requests) == (8, 80)
+
+
+def test_waiting_for_a_free_connection_is_no_timeout():
+    async def run():
+        async with FaultServer(delay=0.15) as url:
+            endpoint = Endpoint("m", url, tools="native", connections=1, timeout=0.5)
+            replies = await asyncio.gather(*(endpoint.act(ASK, []) for _ in range(6)))
+            await endpoint.close()
+            return replies
+
+    assert [reply["completion"]["requests"] for reply in asyncio.run(run())] == [1] * 6
+
+
+def test_a_connection_that_the_server_closed_while_idle_is_not_used_again():
+    async def run():
+        server = FaultServer()
+        async with server as url:
+            endpoint = Endpoint("m", url, tools="native", max_retries=0)
+            for _ in range(3):
+                await endpoint.act(ASK, [])
+                for connection in tuple(server.connections):
+                    connection.close()
+                while server.connections:
+                    await asyncio.sleep(0.001)
+                await asyncio.sleep(0.01)
+            await endpoint.close()
+        return server.requests
+
+    assert asyncio.run(run()) == 3
+
+
+def test_encrypted_connections_check_the_certificate(tmp_path, monkeypatch):
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command to make a certificate")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    files = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *files], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    async def ask_twice():
+        server = FaultServer()
+        server.tls = context
+        async with server as url:
+            endpoint = Endpoint("m", url, tools="native", max_retries=0)
+            try:
+                for _ in range(2):
+                    await endpoint.act(ASK, [])
+                return server.requests, len(server.connections)
+            finally:
+                await endpoint.close()
+
+    with pytest.raises(PolicyError, match="certificate") as caught:
+        asyncio.run(ask_twice())
+    assert caught.value.cause == "connection"
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert asyncio.run(ask_twice()) == (2, 1)
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch):
+    """The proxy here is the fault server: it sees the whole URL in the request line, and a body that is too long ends."""
+    server = FaultServer(schedule=["ok", "huge_chunked", "drop_body"], keep=True)
+
+    async def run():
+        async with server as url:
+            monkeypatch.setenv("http_proxy", url.removesuffix("/v1"))
+            for name in ("no_proxy", "NO_PROXY"):
+                monkeypatch.delenv(name, raising=False)
+            endpoint = Endpoint("m", "http://model.invalid/v1", tools="native", max_wait=0.01)
+            text = [await endpoint.act(ASK, []) for _ in range(2)]
+            await endpoint.close()
+            return text
+
+    first, second = asyncio.run(run())
+    assert server.heads[0].startswith(b"POST http://model.invalid/v1/chat/completions HTTP/1.1")
+    assert first["completion"]["requests"] == 1
+    assert [retry["cause"] for retry in second["completion"]["retries"]] == ["bad_reply", "connection"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "7", "retry-after-ms": "250"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, 30.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:27:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after-ms": "x", "retry-after": "2"}, 2.0),
+        ({}, None),
+    ],
+)
+def test_what_a_server_asks_to_wait(headers, seconds):
+    assert requested_wait(headers, now=1445412480.0) == seconds
+
+
+@given(
+    seed=st.integers(),
+    attempt=st.integers(0, 200),
+    max_wait=st.floats(0, 1e6),
+    requested=st.none() | st.floats(0, 1e6),
+)
+def test_waits_are_bounded_and_never_shorter_than_asked(seed, attempt, max_wait, requested):
+    waited = backoff(random.Random(seed), attempt, max_wait, requested)
+    assert 0 <= waited <= max_wait
+    if requested is None:
+        assert waited <= 0.5 * 2**attempt
+    else:
+        assert waited >= min(requested, max_wait)
+
+
+def test_a_wait_of_the_server_is_kept():
+    server = FaultServer(schedule=[error(429, "slow down", b"retry-after-ms: 60\r\n")])
+
+    async def run():
+        async with server as url:
+            endpoint = Endpoint("m", url, tools="native", max_wait=1.0)
+            start = time.monotonic()
+            reply = await endpoint.start(derive(1)).act(ASK, [])
+            await endpoint.close()
+            return reply["completion"]["retries"], time.monotonic() - start
+
+    (retry,), seconds = asyncio.run(run())
+    assert 0.06 <= retry["waited"] <= 0.066
+    assert seconds >= 0.06
