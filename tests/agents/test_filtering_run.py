@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import policies
 import pytest
 from forgetful import Forgetful, chance
+from killed_runs import kill_until_done
 from test_engine import agent
 
 import factgym
@@ -154,42 +150,14 @@ def test_seva_is_judged_by_its_own_fact(tmp_path):
     assert 0 < selection.buckets.between < 30
 
 
-def command(out):
-    return [
-        *(sys.executable, "-m", "factgym", "filter", "corver-qa", "--agent", f"{POLICY}:Forgetful", "-G", str(G)),
-        *("--agent-set", "wait=0.02", "--set", "size=60", "--anchors", "4", "--concurrency", "8", "--out", str(out)),
-        "--resume",
-    ]
-
-
 def test_a_filter_killed_at_random_points_ends_as_one_that_was_not(filtered, tmp_path):
     """SIGKILL, again and again, at points that a seed chose, the writing of the result among them."""
-    out, rng, kills, sizes = tmp_path / "killed", random.Random(7), 0, []
-    while kills < 40:
-        process = subprocess.Popen(command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
-        deadline = _first_line(out, process) + rng.uniform(0.1, 0.6)
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        if process.poll() is not None:
-            assert process.returncode == 0, process.communicate()
-            process.communicate()
-            break
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kills += 1
-        sizes.append((out / EPISODES).stat().st_size)
-        assert not (out / KEPT).exists() or (out / KEPT).read_bytes() == files(filtered[0])[KEPT]
-    assert kills >= 2
-    assert sizes == sorted(sizes), "a finished sample went missing"
-    result = files(out)
-    assert result[KEPT] == files(filtered[0])[KEPT]
-    assert result[TASKS] == files(filtered[0])[TASKS]
+    out = tmp_path / "killed"
+    arguments = [
+        *("filter", "corver-qa", "--agent", f"{POLICY}:Forgetful", "-G", str(G), "--agent-set", "wait=0.02"),
+        *("--set", "size=60", "--anchors", "4", "--concurrency", "8", "--out", str(out), "--resume"),
+    ]
+    assert len(kill_until_done(arguments, out, seed=7, seconds=(0.1, 0.6))) >= 2
+    assert files(out)[KEPT] == files(filtered[0])[KEPT]
+    assert files(out)[TASKS] == files(filtered[0])[TASKS]
     assert select(read_run(out).episodes(), DifficultyBand(samples=G)).buckets.pool == 60
-
-
-def _first_line(out, process):
-    """When the process has begun to write; it is never killed before it did anything."""
-    size = (out / EPISODES).stat().st_size if (out / EPISODES).exists() else 0
-    while process.poll() is None and not ((out / EPISODES).exists() and (out / EPISODES).stat().st_size > size):
-        time.sleep(0.005)
-    return time.monotonic()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import policies
 import pytest
+from killed_runs import kill_until_done
 from test_engine import agent, by_job
 from timeless import timeless
 
@@ -59,38 +60,10 @@ def test_a_run_killed_at_random_points_ends_as_one_that_was_not(env, tmp_path):
     """SIGKILL, again and again, at points that a seed chose; the reference is one run without interruption."""
     reference = episodes(collect(env, agent(policies.Seeded(wait=0.002)), tmp_path / "reference", n=100, k=2))
     out = tmp_path / "killed"
-    rng = random.Random(5)
-    kills = 0
-    sizes = []
-    while len(sizes) < 40:
-        process = subprocess.Popen(
-            command(out, "--resume"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-        )
-        deadline = _first_line(out, process) + rng.uniform(0.0, 0.4)
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        if process.poll() is not None:
-            assert process.returncode == 0, process.communicate()
-            process.communicate()
-            break
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kills += 1
-        sizes.append((out / EPISODES).stat().st_size)
-    assert kills >= 3
-    assert sizes == sorted(sizes), "a finished episode went missing"
-    agents = {episode["agent"] for episode in read_run(out).episodes()}
-    assert agents == {"policies.py:Seeded"}
-    result = {key: {**episode, "agent": "mine"} for key, episode in episodes(read_run(out)).items()}
-    assert result == reference
-
-
-def _first_line(out, process):
-    """When the process has begun to write; it is never killed before it did anything."""
-    size = (out / EPISODES).stat().st_size if (out / EPISODES).exists() else 0
-    while process.poll() is None and not ((out / EPISODES).exists() and (out / EPISODES).stat().st_size > size):
-        time.sleep(0.005)
-    return time.monotonic()
+    assert len(kill_until_done(command(out, "--resume")[3:], out, seed=5, seconds=(0.0, 0.4))) >= 3
+    assert {episode["agent"] for episode in read_run(out).episodes()} == {"policies.py:Seeded"}
+    killed = {key: {**episode, "agent": "mine"} for key, episode in episodes(read_run(out)).items()}
+    assert killed == reference
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -230,7 +203,8 @@ def test_an_interrupt_writes_what_is_done_and_says_how_to_go_on(tmp_path, number
         command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL),
     )  # fmt: skip
-    _first_line(out, process)
+    while process.poll() is None and not ((out / EPISODES).exists() and (out / EPISODES).stat().st_size):
+        time.sleep(0.005)  # it is never interrupted before it did anything
     process.send_signal(number)
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, (stdout, stderr)

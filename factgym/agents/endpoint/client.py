@@ -52,7 +52,7 @@ class Client:
         self._timeout = settings.timeout
         self._redactor = redactor
         self._slots = asyncio.Semaphore(settings.connections)
-        hooks: dict[str, Any] = {"response": [_bound_body(self._httpx)]}
+        hooks: dict[str, Any] = {"response": [_bound_body(self._httpx, MAX_BODY)]}
         if os.environ.get("OPENAI_CUSTOM_HEADERS"):
             hooks["request"] = [_authorise_with(address.key)]
         omitted = () if address.is_openai else _OPENAI_HEADERS
@@ -163,7 +163,7 @@ def _authorise_with(key: str) -> Callable[[Any], Awaitable[None]]:
     return authorise
 
 
-def _bound_body(httpx: Any, limit: int = MAX_BODY) -> Callable[[Any], Awaitable[None]]:
+def _bound_body(httpx: Any, limit: int) -> Callable[[Any], Awaitable[None]]:
     """A response hook that refuses compressed bodies and bodies with more bytes than the limit."""
 
     class BoundedStream(httpx.AsyncByteStream):  # type: ignore[misc]  # the module is chosen at run time

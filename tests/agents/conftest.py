@@ -1,0 +1,17 @@
+"""Fixtures of all tests of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from factgym.agents.endpoint import client
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_bodies() -> Iterator[None]:
+    """Replies have at most a megabyte, so that a server can send more in little time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "MAX_BODY", 1 << 20)
+        yield
