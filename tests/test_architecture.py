@@ -49,22 +49,7 @@ UNCLEAR_NAMES = {
 }
 """Names that do not say what they hold; see the table in DESIGN: the thing itself, or the field's term for it."""
 
-FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset(
-    [
-        "factgym/agents",
-        "factgym/agents/cluster",
-        "factgym/agents/difficulty",
-        "factgym/agents/endpoint",
-        "factgym/agents/ensembles",
-        "factgym/agents/export",
-        "factgym/agents/feature_verifier",
-        "factgym/agents/judges",
-        "factgym/agents/local",
-        "factgym/agents/rollout",
-        "factgym/agents/runs",
-        "factgym/agents/script_server",
-    ]
-)
+FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset()
 """Folders in which `UNCLEAR_NAMES` are still bound. To shrink, never to grow."""
 
 FOLDERS_WITH_CYCLES: frozenset[str] = frozenset()

@@ -82,8 +82,8 @@ def seva(
     """
     from rich.console import Console
 
-    from factgym.agents.judges import judge_from
-    from factgym.agents.models import find_model
+    from factgym.agents.judges.policy import judge_from
+    from factgym.agents.resolve import find_model
     from factgym.agents.rollout.engine import Limits
     from factgym.agents.runs.files import write_bytes, write_json
     from factgym.cli.display import resumable

@@ -52,8 +52,9 @@ def export(
     max_pairs: Annotated[int | None, typer.Option(min=1, help="preferences: maximum pairs of a group.")] = None,
 ) -> None:
     """Turn runs into training data or a table. The file appears when it is complete, or not at all."""
-    from factgym.agents.export import PreferenceOptions, SftOptions, export_preferences, export_sft, export_table
     from factgym.agents.export.source import Form
+    from factgym.agents.export.table import export_table
+    from factgym.agents.export.training import PreferenceOptions, SftOptions, export_preferences, export_sft
 
     options: dict[str, Any] = {
         "min_reward": min_reward, "best": best, "only_submitted": only_submitted, "no_errors": no_errors,

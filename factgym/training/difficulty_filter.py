@@ -18,9 +18,8 @@ from factgym.agents.agent import Agent
 from factgym.agents.difficulty import DifficultyBand, Rule, Selection, find_rule, select
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Progress
-from factgym.agents.runs import FILTER_SUMMARY
 from factgym.agents.runs.collect import Engine, collect
-from factgym.agents.runs.files import write_bytes, write_json, write_lines
+from factgym.agents.runs.files import FILTER_SUMMARY, write_bytes, write_json, write_lines
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import TaskSet

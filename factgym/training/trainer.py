@@ -20,8 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
-from factgym.agents.agent import Model
-from factgym.agents.models import as_model, model_path
+from factgym.agents.agent import AgentModel, Model, model_path
 from factgym.agents.resolve import find_agent, is_model, user_object
 from factgym.agents.runs import files
 from factgym.core.errors import ConfigError, DataError, FactgymError, did_you_mean
@@ -245,4 +244,4 @@ class CommandTrainer:
             raise TrainingError(
                 f"{path} holds {text[:80]!r}, which names no model: hf:FOLDER, openai:MODEL or FILE.py:Name"
             )
-        return as_model(find_agent(text, self.env, self.agent_settings))
+        return AgentModel(find_agent(text, self.env, self.agent_settings))

@@ -474,7 +474,7 @@ def test_openai_is_not_even_asked(monkeypatch):
 
 
 def test_other_faults_are_the_infrastructures():
-    with pytest.raises(PolicyError, match="not as it was given"):
+    with pytest.raises(PolicyError, match="not in the given reply"):
         asyncio.run(served([prompt_tokens(("born", -1.0), ("something else entirely", -1.0))]))
     with pytest.raises(PolicyError) as fault:
         asyncio.run(served([error(401, "no")]))

@@ -123,7 +123,7 @@ def test_a_model_samples_as_the_papers_filter():
         (("--keep", "3"), "LOW:HIGH"),
         (("--keep", "3:1"), "no range"),
         (("--keep", "0:4", "--anchors", "1"), "leave the anchors out"),
-        (("--correct", "reward"), "from where on"),
+        (("--correct", "reward"), "give a threshold"),
         (("--correct", "nothing"), "says nothing about any"),
         (("--tasks", "nowhere.txt"), "cannot be read"),
         (("--set", "sise=3"), "size"),

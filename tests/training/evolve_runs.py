@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.models import find_model
+from factgym.agents.resolve import find_model
 from factgym.training.seva import Evolution, EvolveSettings
 from factgym.training.trainer import find_trainer
 

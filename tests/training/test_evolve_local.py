@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="needs the extra 'local'")
 import tiny_model
 from evolve_runs import evolution, small
 
-from factgym.agents.models import find_model
+from factgym.agents.resolve import find_model
 from factgym.training.trainer import find_trainer
 
 SCRIPT = """

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.difficulty import Buckets
-from factgym.agents.runs.files import FILTER_SUMMARY
-from factgym.agents.runs.files import read_json
+from factgym.agents.runs.files import FILTER_SUMMARY, read_json
 from factgym.benchmarks.answers import distinct_names
 from factgym.benchmarks.benchmark import Benchmark, Evaluation, Outcome, QuestionSets, Request
 from factgym.benchmarks.charts import share_curves

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from factgym.agents.judges import Judge
+from factgym.agents.judges.base import Judge
 from factgym.benchmarks.answers import distinct_names, exclusion_notes, manifest_text
 from factgym.benchmarks.benchmark import Benchmark, DataSet, Evaluation, Outcome, QuestionSets, Request
 from factgym.benchmarks.eve.report import ENV, EveReport, evaluate_runs, named_judge, question_source

@@ -23,7 +23,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from factgym.agents.runs import DOCUMENTS, TRIPLES, files
+from factgym.agents.runs import files
+from factgym.agents.runs.files import DOCUMENTS, TRIPLES
 from factgym.corpora.corpus import Corpus
 from factgym.datasets.multihop import Evidence, Triple, triple_row
 from factgym.rewards.advantages import group_advantages, hop_advantages

@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from factgym.agents.agent import Model
+from factgym.agents.agent import Model, with_rules
 from factgym.agents.feature_verifier import FeatureVerifier, TrainingExample, extract_features, fine_tune
-from factgym.agents.models import with_rules
 from factgym.agents.runs.files import read_lines, write_lines
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.registry import make

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from factgym.agents.judges import Judge, JudgeError, judge_note
+from factgym.agents.judges.base import Judge, JudgeError, judge_note
 from factgym.core.messages import Usage
 from factgym.core.policy import add_usage
 from factgym.core.seeds import derive
