@@ -16,7 +16,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from factgym.agents.endpoint.reply import Fault, Reply, fault_of_status, read_reply
+from factgym.agents.endpoint.reply import ChatReply, Fault, fault_of_status, read_reply
 from factgym.agents.endpoint.settings import Address, EndpointSettings, Redactor
 from factgym.core.messages import Retry
 
@@ -222,19 +222,19 @@ class Exchange:
         self.retries: list[Retry] = []
         self.notes: dict[str, Any] = {}
 
-    async def reply(self, body: Callable[[int | None], bytes]) -> Reply | Fault:
+    async def reply(self, body: Callable[[int | None], bytes]) -> ChatReply | Fault:
         """The model's reply. body: the request, given the `max_tokens` that fit (None: as set, 0: left out)."""
         limit: int | None = None
         while True:
             self.requests += 1
             answer = await self._client.chat(body(limit))
-            outcome: Reply | Fault
+            outcome: ChatReply | Fault
             if isinstance(answer, Fault):
                 outcome = answer
             else:
                 outcome = read_reply(answer, self._settings.reasoning == "keep")
                 outcome = self._client.redacted(outcome) if isinstance(outcome, Fault) else outcome
-            if isinstance(outcome, Reply):
+            if isinstance(outcome, ChatReply):
                 if not outcome.empty:
                     return outcome
                 if "empty_reply" in self.notes or not self._may_retry(_EMPTY):

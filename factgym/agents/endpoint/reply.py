@@ -165,7 +165,7 @@ _encode = JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ChatReply:
     """A parsed reply. empty: it has no content, and the server does not report any token of one."""
 
     message: Message
@@ -177,7 +177,7 @@ class _BadReplyError(Exception):
     """The server's reply is no chat completion; the message says why."""
 
 
-def read_reply(body: bytes, keep_reasoning: bool = False) -> Reply | Fault:
+def read_reply(body: bytes, keep_reasoning: bool = False) -> ChatReply | Fault:
     """Read an answer with HTTP status 200. keep_reasoning: leave `<think>` in the content."""
     try:
         try:
@@ -196,7 +196,7 @@ def read_reply(body: bytes, keep_reasoning: bool = False) -> Reply | Fault:
         return Fault("bad_reply", f"{bad}; it begins with {body[:120]!r}", again=True)
 
 
-def _read_completion(data: dict[str, Any], keep_reasoning: bool) -> Reply | Fault:
+def _read_completion(data: dict[str, Any], keep_reasoning: bool) -> ChatReply | Fault:
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise _BadReplyError("the reply has no choices")
@@ -225,7 +225,7 @@ def _read_completion(data: dict[str, Any], keep_reasoning: bool) -> Reply | Faul
     completion.update({key: value for key, value in optional.items() if value is not None})  # type: ignore[typeddict-item]
     text = (message["content"] or "").strip() or message.get("reasoning_content")
     has_content = text or message.get("tool_calls") or usage.get("completion_tokens") or finish == "content_filter"
-    return Reply(message, completion, empty=not has_content)
+    return ChatReply(message, completion, empty=not has_content)
 
 
 def _label(value: Any) -> str | None:
