@@ -227,8 +227,9 @@ def count(keys: Sequence[Hashable]) -> tuple[int, int]:
 
     Plurality vote; of equal counts the earliest key that is not `MALFORMED` wins.
     """
+    # Counter and max keep the order of first votes, so that of equals the earliest member's wins.
     votes = Counter(keys)
-    winner = max(votes, key=lambda key: (votes[key], key != MALFORMED))  # the first of equals, in members' order
+    winner = max(votes, key=lambda key: (votes[key], key != MALFORMED))
     return keys.index(winner), votes[winner]
 
 
@@ -299,9 +300,7 @@ class JudgeScore:
     """
 
     def __init__(
-        self,
-        judge: Judge,
-        case: Callable[[Sequence[Message], Sequence[ToolSchema], Message], Case] = step_case,
+        self, judge: Judge, case: Callable[[Sequence[Message], Sequence[ToolSchema], Message], Case] = step_case
     ) -> None:
         self.judge = judge
         self.case = case

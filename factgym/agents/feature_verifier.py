@@ -116,11 +116,7 @@ def extract_features(claim: str, source: str) -> PairFeatures:
 
 
 def _feature_values(
-    claim: Statement,
-    answer: Statement,
-    source: Evidence,
-    nearest: Sequence[Sentence],
-    quantities: QuantityComparison,
+    claim: Statement, answer: Statement, source: Evidence, nearest: Sequence[Sentence], quantities: QuantityComparison
 ) -> Mapping[str, float]:
     """The features by name. answer: of a question with its answer the answer, else the claim."""
     written = " ".join(sentence.text for sentence in nearest)
@@ -293,6 +289,8 @@ def fine_tune(start: VerifierWeights, examples: Sequence[TrainingExample], *, pu
     def matrix(examples: Sequence[TrainingExample]) -> NDArray[np.float64]:
         return array([[example.values[name] for name in FEATURES] for example in examples], float64)
 
+    # Maximum a posteriori under a Gaussian prior centred on the start: class 0 is fixed at 0, so that the weights of
+    # class 1 are log-odds.
     label = fit_logistic(
         matrix(examples),
         array([[0.0, 1.0] if example.negative else [1.0, 0.0] for example in examples]),

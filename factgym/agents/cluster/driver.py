@@ -18,9 +18,9 @@ import signal
 import socket
 import threading
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import factgym
@@ -57,36 +57,29 @@ class _LostError(Exception):
     """A worker is gone."""
 
 
+@dataclass(slots=True)
 class Driver:
-    """The state of one run on a cluster. jobs: in the order in which they are to be started."""
+    """The state of one run on a cluster.
 
-    def __init__(
-        self,
-        ray: Any,
-        options: dict[str, Any],
-        recipe: Recipe,
-        env: Env[Any],
-        agent: Agent,
-        jobs: Sequence[Job],
-        keep: Keep,
-        limits: Limits,
-        progress: Progress,
-    ) -> None:
-        self.ray = ray
-        self.actor = ray.remote(**options)(Worker)
-        self.recipe = recipe
-        self.env = env
-        self.agent = agent
-        self.todo = deque(jobs)
-        self.keep = keep
-        self.limits = limits
-        self.progress = progress
-        self.tasks: list[asyncio.Task[None]] = []
-        self.starting: set[asyncio.Task[Any]] = set()
-        self.playing: dict[int, tuple[int, _Unfinished]] = {}
-        self.losses: Counter[_Key] = Counter()
-        self.last_loss = ""
-        self.aborted: str | None = None
+    ray: the module, connected. actor: the remote class of workers. todo: jobs in the order in which they are to be
+    started. playing: of each busy worker its concurrency and its unfinished jobs. losses: workers lost with a job.
+    """
+
+    ray: Any
+    actor: Any
+    recipe: Recipe
+    env: Env[Any]
+    agent: Agent
+    todo: deque[Job]
+    keep: Keep
+    limits: Limits
+    progress: Progress
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    starting: set[asyncio.Task[Any]] = field(default_factory=set)
+    playing: dict[int, tuple[int, _Unfinished]] = field(default_factory=dict)
+    losses: Counter[_Key] = field(default_factory=Counter)
+    last_loss: str = ""
+    aborted: str | None = None
 
     async def run(self, workers: int) -> None:
         """Play all jobs with this many workers at a time."""
@@ -222,6 +215,8 @@ class Driver:
 
         Jobs under suspicion are played at once or not at all, and in the end alone, so that a loss is theirs.
         """
+        # Guided self-scheduling (Polychronopoulos and Kuck, 1987), with half of the share that they give: episodes
+        # differ in length, so that the last chunks must be small. Invariant: a chunk has jobs of one number of losses.
         remaining = len(self.todo)
         idle = max(workers - len(self.playing), 1)
         size = max(-(-remaining // (2 * workers)), min(share, -(-remaining // idle)))
@@ -242,6 +237,7 @@ class Driver:
         Jobs are started in order, so that those being played are among the first, behind those that had ended and
         whose records were still on the way.
         """
+        # A job that kills its worker is found by elimination: suspects are retried in smaller chunks, then alone.
         self.losses.update(list(unfinished)[: _SUSPECTS * share])
         for key, job in reversed(unfinished.items()):
             if self.losses[key] < MAX_LOSSES:
@@ -347,7 +343,8 @@ class RayEngine:
         with connected(self.address, cpus) as ray:
             count = min(self._worker_count(ray), limits.concurrency, len(todo))
             options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_restarts": 0, "max_task_retries": 0}
-            await Driver(ray, options, recipe, env, agent, todo, keep, limits, progress).run(count)
+            actor = ray.remote(**options)(Worker)
+            await Driver(ray, actor, recipe, env, agent, deque(todo), keep, limits, progress).run(count)
         return progress
 
     def _worker_count(self, ray: Any) -> int:

@@ -201,6 +201,7 @@ def backoff(jitter: Random, attempt: int, max_wait: float, retry_after: float | 
     jitter: seeded by the episode, so that a run waits the same way twice. retry_after: seconds that the server asks for;
     the wait is not shorter, but at most `max_wait`.
     """
+    # Full jitter spreads the retries of many clients best (Brooker, "Exponential Backoff And Jitter", AWS, 2015).
     if retry_after is not None:
         return min(max_wait, retry_after + jitter.uniform(0, 0.1 * retry_after))
     return jitter.uniform(0, min(max_wait, _FIRST_WAIT * 2 ** min(attempt, 30)))

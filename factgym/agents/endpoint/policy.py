@@ -225,6 +225,7 @@ class Endpoint:
             raise self._cannot_score("its reply holds no prompt_logprobs") from None
         except (ValueError, AttributeError, StopIteration, RecursionError):
             raise PolicyError("bad_reply", f"{url}: prompt_logprobs cannot be read") from None
+        # The server tokenized the completion itself, so that its tokens are found from the end, by their text.
         total, text = 0.0, ""
         for token in reversed(tokens):
             if len(text) >= len(completion):

@@ -159,6 +159,7 @@ class Redactor:
 
 def _without_grams(text: str, secret: str) -> str:
     """Redact every maximal run of characters that is covered by `_GRAM`-grams of the secret."""
+    # A server may quote any part of the key. Overlapping matches are joined, so that no border of a piece is left over.
     size = min(_GRAM, len(secret))
     grams = {secret[start : start + size] for start in range(len(secret) - size + 1)}
     parts: list[str] = []

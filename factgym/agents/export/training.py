@@ -19,16 +19,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from factgym.agents.export.source import (
-    Episode,
-    EpisodeIndex,
-    Form,
-    Source,
-    Summary,
-    conversations,
-    fault_of,
-    was_cut,
-)
+from factgym.agents.export.source import Episode, EpisodeIndex, Form, Source, Summary, conversations, fault_of, was_cut
 from factgym.agents.runs.files import atomic_file, json_line
 from factgym.core.errors import ConfigError
 from factgym.core.strict_json import StrictJsonError
@@ -74,12 +65,7 @@ class SftOptions:
 
 
 def export_sft(
-    runs: Sequence[Path],
-    out: Path,
-    options: SftOptions = SftOptions(),
-    *,
-    force: bool = False,
-    mixed: bool = False,
+    runs: Sequence[Path], out: Path, options: SftOptions = SftOptions(), *, force: bool = False, mixed: bool = False
 ) -> Summary:
     """Write one line for each episode that qualifies (or for each of its turns, see `conversations`).
 
@@ -255,6 +241,7 @@ def _digest(value: Any) -> bytes:
 
 def _pairs(group: Sequence[_Sample], options: PreferenceOptions, summary: Summary) -> list[Pair]:
     """The pairs of a group, the widest first."""
+    # All pairs of a group are compared: groups have at most some dozens of samples.
     pairs = []
     for pair in combinations(group, 2):
         better, worse = sorted(pair, key=lambda sample: -sample.total)

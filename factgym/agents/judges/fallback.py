@@ -117,6 +117,7 @@ class LexicalCheckJudge(_FallbackJudge):
         numbers = _numbers(probe) - _numbers(nearest)
         if numbers:
             return f"the nearest sentence does not have the number {min(numbers)}"
+        # Parity: two negations cancel each other out.
         if _negations(nearest) % 2 != _negations(probe) % 2:
             return "the probe and the nearest sentence differ in a negation"
         if len(words & _words(nearest)) < self.coverage * len(words):

@@ -134,7 +134,7 @@ class JudgePrompt:
         blocks = []
         for field in self.fields:
             text = neutralise(clean_text(_cut_middle(texts[field.name], field.max_chars)))
-            # Neither a tag of ours nor an object that a parser of answers would read may come from the case.
+            # Against prompt injection: neither a tag of ours nor an object that a parser of answers would read may come from the case.
             text = re.sub(rf"<(?=\s*/?\s*(?:{names})\b)", "‹", text, flags=re.IGNORECASE)
             text = _OBJECT.sub("｛", text) or ("(empty)" if field.required else "(not given)")
             blocks.append(f"<{field.name}>\n{text}\n</{field.name}>")
@@ -177,10 +177,7 @@ PROBE_CHECK = _shipped(
 """SEVA: is the probe fluent, its label decidable and right, and its error the intended one?"""
 
 NEXT_STEP = _shipped(
-    "next-step",
-    1,
-    (Field("conversation", 40_000), Field("step", 8_000)),
-    {"good": 1.0, "fair": 0.5, "poor": 0.0},
+    "next-step", 1, (Field("conversation", 40_000), Field("step", 8_000)), {"good": 1.0, "fair": 0.5, "poor": 0.0}
 )
 """For best-of-n: does the next step of an agent help with its task?"""
 

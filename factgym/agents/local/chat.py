@@ -50,6 +50,8 @@ class Codec:
     def __init__(self, tokenizer: Any, eos: Collection[int], stops: Sequence[str]) -> None:
         self._tokenizer = tokenizer
         added = {str(token): token_id for token_id, token in tokenizer.added_tokens_decoder.items()}
+        # "Special" and "added" differ: some models add ordinary words such as <think>, and some of their special tokens
+        # are part of the answer's format (see _TAGS).
         special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
         control = (special | set(tokenizer.all_special_tokens)) - _TAGS
         self.eos = frozenset(eos) | {added[stop] for stop in stops if stop in added}

@@ -126,6 +126,7 @@ class LocalEngine:
         """
         closing = _CLOSE_THOUGHT if text.rstrip().endswith("<think>") else ""
         head = text + closing + self.codec.defuse(reply.given)[0]
+        # Tokenizers merge across the border: the two encodings are compared, and the first difference is the border.
         before, ids = self.codec.encode(head), self.codec.encode(head + self.codec.defuse(reply.completion)[0])
         pairs = zip(before, ids, strict=False)
         start = next((index for index, (old, new) in enumerate(pairs) if old != new), min(len(before), len(ids)))
@@ -210,7 +211,8 @@ class LocalEngine:
             logits = model(**options).logits[:, -columns:].float()
             for row, prompt in enumerate(prompts):
                 scored = list(prompt.ids[prompt.scored_from :])
-                before = logits[row, -len(scored) - 1 : -1].log_softmax(-1)  # position t predicts token t + 1
+                # Position t predicts token t + 1, so that the window begins one column before the first scored token.
+                before = logits[row, -len(scored) - 1 : -1].log_softmax(-1)
                 index = torch.tensor(scored, device=logits.device).unsqueeze(-1)
                 values: list[float] = before.gather(-1, index).squeeze(-1).tolist()
                 replies.append(Generated(scored, values, all(math.isfinite(value) for value in values)))
@@ -338,7 +340,8 @@ class Sampler:
             noise = torch.empty_like(scores)
             for row, generator in zip(noise, self._generators, strict=True):
                 row.exponential_(generator=generator)
-            # Minus the log of exponential noise is Gumbel noise.
+            # Gumbel-max (Gumbel, 1954): argmax(log p + G) is a draw from p where G is Gumbel noise, which is minus the
+            # log of exponential noise. Filtered logits are log p up to a constant, so that no softmax is needed.
             scores = self.filtered(input_ids, scores) - noise.clamp_(min=torch.finfo(noise.dtype).tiny).log_()
         best = scores.max(-1, keepdim=True)
         broken = ~best.values.isfinite().squeeze(-1)

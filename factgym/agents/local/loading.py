@@ -79,6 +79,7 @@ def load(name: str, settings: LocalSettings) -> Loaded:
     try:
         import jinja2  # noqa: F401 - chat templates need it
         import torch
+        from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
     except ImportError as error:
         raise MissingExtraError("a local model", "local") from error
@@ -88,11 +89,14 @@ def load(name: str, settings: LocalSettings) -> Loaded:
     dtype = pick_dtype(device) if settings.dtype == "auto" else settings.dtype
     common = {"revision": settings.revision or "main", "trust_remote_code": settings.trust_remote_code}
     _log.info("loading %s in %s on %s", name, dtype, device)
-    with _loading_errors(name), _quiet_library():
-        tokenizer = AutoTokenizer.from_pretrained(name, **common)
-        model, report = AutoModelForCausalLM.from_pretrained(
-            name, dtype=dtype, use_safetensors=True, output_loading_info=True, **common
-        )
+    try:
+        with _quiet_library():
+            tokenizer = AutoTokenizer.from_pretrained(name, **common)
+            model, report = AutoModelForCausalLM.from_pretrained(
+                name, dtype=dtype, use_safetensors=True, output_loading_info=True, **common
+            )
+    except (SafetensorError, OSError, ValueError, ImportError, KeyError) as error:
+        raise _loading_error(name, error) from error
     if missing := report["missing_keys"]:  # the library has filled them with random numbers
         examples = ", ".join(sorted(missing)[:3])
         raise ConfigError(f"{name!r} lacks {len(missing)} weights of a causal language model, such as {examples}")
@@ -178,25 +182,19 @@ def _no_safetensors(name: str, has: str) -> str:
     )
 
 
-@contextmanager
-def _loading_errors(name: str) -> Iterator[None]:
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except (SafetensorError, OSError, ValueError, ImportError, KeyError) as error:
-        text = " ".join(str(error).split())
-        if "trust_remote_code" in text:
-            raise ConfigError(
-                f"{name!r} needs code of its own repository to run. Read that code, and if you trust it set "
-                "trust_remote_code=True"
-            ) from error
-        if "safetensors" in text:
-            raise ConfigError(_no_safetensors(name, "none found")) from error
-        raise ConfigError(
-            f"cannot load the model {name!r}: give a folder, or the name of a hub model that is downloaded or can be "
-            f"({type(error).__name__}: {text:.400})"
-        ) from error
+def _loading_error(name: str, error: Exception) -> ConfigError:
+    text = " ".join(str(error).split())
+    if "trust_remote_code" in text:
+        return ConfigError(
+            f"{name!r} needs code of its own repository to run. Read that code, and if you trust it set "
+            "trust_remote_code=True"
+        )
+    if "safetensors" in text:
+        return ConfigError(_no_safetensors(name, "none found"))
+    return ConfigError(
+        f"cannot load the model {name!r}: give a folder, or the name of a hub model that is downloaded or can be "
+        f"({type(error).__name__}: {text:.400})"
+    )
 
 
 @contextmanager

@@ -191,6 +191,7 @@ class Worker:
             prompts = [row.prompt for _, row in self._ready]
             lengths, limits = [len(prompt.ids) for prompt in prompts], [prompt.max_tokens for prompt in prompts]
             chosen = choose_batch(lengths, limits, self._batch_size, self._max_tokens)
+            # Episodes come back together after a batch: as many rows as were ready now are worth waiting for next time.
             self._expected = min(self._batch_size, len(self._ready))
             batch = [self._ready[index] for index in chosen]
             self._ready = [job for job in self._ready if job not in batch]

@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from factgym.agents.agent import Agent, agent_from_script
@@ -141,6 +141,7 @@ def run_policy(env: Env[Any], policy: Policy) -> None:
 
 def _result(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that never suspends."""
+    # A coroutine that never awaits anything pending runs to its end in one step, and returns by StopIteration.
     try:
         coroutine.send(None)
     except StopIteration as done:
@@ -206,7 +207,8 @@ async def run_jobs(
     """
     failures: tuple[BaseException, ...] = ()
     with ExitStack() as stack:
-        run = _Run(env, agent, iter(jobs), keep, limits or Limits(), progress or Progress(0), stack)
+        act, step = _caller(stack, agent.threads), _caller(stack, _STEP_THREADS if env.slow_steps else 0)
+        run = _Run(env, agent, iter(jobs), keep, limits or Limits(), progress or Progress(0), act, step)
         try:
             async with asyncio.TaskGroup() as group:
                 run.workers = [group.create_task(run.work()) for _ in range(run.limits.concurrency)]
@@ -219,29 +221,20 @@ async def run_jobs(
     return run.progress
 
 
+@dataclass(slots=True)
 class _Run:
-    """The state that the workers of one run share."""
+    """The state that the workers of one run share. act, step: how the policy and the environment are called."""
 
-    def __init__(
-        self,
-        env: Env[Any],
-        agent: Agent,
-        jobs: Iterator[Job],
-        keep: Keep,
-        limits: Limits,
-        progress: Progress,
-        stack: ExitStack,
-    ) -> None:
-        self.env = env
-        self.agent = agent
-        self.jobs = jobs
-        self.keep = keep
-        self.limits = limits
-        self.progress = progress
-        self.workers: list[asyncio.Task[None]] = []
-        self.aborted: str | None = None
-        self.act = _caller(stack, agent.threads)
-        self.step = _caller(stack, _STEP_THREADS if env.slow_steps else 0)
+    env: Env[Any]
+    agent: Agent
+    jobs: Iterator[Job]
+    keep: Keep
+    limits: Limits
+    progress: Progress
+    act: Call
+    step: Call
+    workers: list[asyncio.Task[None]] = field(default_factory=list)
+    aborted: str | None = None
 
     async def work(self) -> None:
         """Play jobs until there are no more."""

@@ -92,6 +92,7 @@ class _SentMessages:
 
     def refer(self, sent: Sequence[Message], before: int) -> list[int] | None:
         """Indices into transcript + extra, or None where the transcript before the turn was sent as it is."""
+        # Identity first: an ordinary turn is sent the transcript's own objects, and comparing texts would be quadratic.
         pairs = zip(sent, self.transcript, strict=False)
         if len(sent) == before and all(message is original or message == original for message, original in pairs):
             return None
@@ -180,19 +181,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _is_usage(value: object) -> bool:
-    return isinstance(value, Mapping) and all(key in TOKENS and _is_count(count) for key, count in value.items())
-
-
 def _is_json(value: object) -> bool:
     try:
         return len(json.dumps(value, allow_nan=False)) <= MAX_RAW_CHARS
     except (TypeError, ValueError, RecursionError):
         return False
-
-
-def _is_messages(value: object) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(item, dict) for item in value) and _is_json(value)
 
 
 def _list_of(checks: Mapping[str, Callable[[object], bool]]) -> Callable[[object], bool]:
@@ -213,10 +206,14 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "raw": _is_json,
     "model": _is_text,
     "finish_reason": _is_text,
-    "usage": _is_usage,
+    "usage": lambda value: (
+        isinstance(value, Mapping) and all(key in TOKENS and _is_count(count) for key, count in value.items())
+    ),
     "logprobs": _list_of({"token": _is_text, "logprob": _is_number}),
     "requests": lambda value: _is_count(value) and value != 0,
     "retries": _list_of({"cause": _is_text, "waited": _is_number}),
-    "sent": _is_messages,
+    "sent": lambda value: (
+        isinstance(value, (list, tuple)) and all(isinstance(item, dict) for item in value) and _is_json(value)
+    ),
     "notes": lambda value: isinstance(value, Mapping) and _is_json(value),
 }

@@ -83,6 +83,7 @@ def _scan(path: Path) -> tuple[int, int, bool, set[int]]:
 
     An episode that was played again counts once. A broken line is left for the pass that reads it.
     """
+    # `failed` holds the line of the last failed attempt of each episode until a later attempt supersedes it.
     end = count = 0
     superseded: set[int] = set()
     failed: dict[object, int] = {}

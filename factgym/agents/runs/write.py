@@ -126,6 +126,8 @@ class RunWriter:
             self._synced = now
 
     def _append(self, data: bytes) -> None:
+        # Invariant: between calls the file ends at `_end`, after a whole line. A write may take a part of the data (a
+        # full disk), and then either the loop completes it or the file is cut back.
         try:
             written = 0
             while written < len(data):
