@@ -123,13 +123,13 @@ FAULTS: Mapping[str, Fault] = {
     "duplicate_ids": calls(call("search", '{"query": "a"}'), call("search", '{"query": "b"}')),
     "overflow": error(400, _LONG, type="invalid_request_error", code="context_length_exceeded"),
 }
-"""Name -> what is done. See INFRASTRUCTURE and POLICY for who is to blame."""
+"""Name -> action. See INFRASTRUCTURE and POLICY for the cause."""
 
 POLICY = frozenset({"empty_said", "length", "malformed_arguments", "duplicate_ids", "overflow"})
-"""What the model said or outgrew: answered or scored, never asked for again."""
+"""Faults of the model itself: answered or scored, never retried."""
 
 INFRASTRUCTURE = frozenset(FAULTS) - POLICY
-"""What says nothing about the model: asked for again."""
+"""Faults of the infrastructure: retried."""
 
 
 class FaultServer(ScriptServer):

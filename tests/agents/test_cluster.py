@@ -340,7 +340,7 @@ def test_a_cancelled_run_leaves_no_worker_behind(cluster, policy, tmp_path):
     wait_for(lambda: not any(map(alive, pids)))
 
 
-def test_what_cannot_be_written_stops_the_run(cluster, policy, tmp_path):
+def test_an_unwritable_run_stops(cluster, policy, tmp_path):
     settings = {"folder": str(tmp_path / "marks")}
 
     def full(record):
@@ -364,7 +364,7 @@ def test_a_cluster_that_does_not_fit_the_run_is_refused(cluster, play, monkeypat
         play("nli", folder="version", n=1)
 
 
-def test_what_a_worker_cannot_build_is_said(cluster, policy, tmp_path):
+def test_a_worker_that_cannot_build_its_recipe_is_an_error(cluster, policy, tmp_path):
     settings = {"folder": str(tmp_path / "marks")}
     agent = find_agent(policy, ENV, settings)
     Path(policy.rpartition(":")[0]).write_text("raise RuntimeError('no display on this machine')", "utf-8")
@@ -385,7 +385,7 @@ def own_env():
     del gymnasium.registry[own.gymnasium_id]
 
 
-def test_an_environment_of_ones_own_and_a_relative_path(play, own_env, tmp_path, monkeypatch):
+def test_a_users_environment_and_a_relative_path(play, own_env, tmp_path, monkeypatch):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text(NOTES, "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -393,7 +393,7 @@ def test_an_environment_of_ones_own_and_a_relative_path(play, own_env, tmp_path,
     assert [line["env"] for line in lines(run)] == ["only-here"] * 2
 
 
-def test_a_connection_that_is_there_is_used_and_left_open(cluster):
+def test_an_existing_connection_is_reused_and_stays_open(cluster):
     ray = importlib.import_module("ray")
     plan = factgym.make(ENV), find_agent("nli", ENV), [Job(999999)]
     ray.init(address=cluster, log_to_driver=False, logging_level="ERROR")
@@ -444,7 +444,7 @@ def test_an_address_that_cannot_be_is_refused(address, expected):
         on_ray(address, "nli")
 
 
-def test_a_cluster_that_is_not_there_is_said_at_once():
+def test_an_unreachable_cluster_is_an_error_at_once():
     needs_ray()
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(ConfigError, match=rf"there is no Ray cluster at {address} \(Connection refused\): start one"):

@@ -75,7 +75,7 @@ def test_nothing_is_sent_that_was_not_set():
     assert bodies(server)[-1].keys() == {"model", "messages", "tools"}
 
 
-def test_bytes_that_are_kept_between_turns_say_the_same_as_fresh_ones():
+def test_cached_bytes_equal_freshly_encoded_bytes():
     env = factgym.make("claimcheck-multihop", split="test")
     env.reset(seed=2)
     server = FaultServer(keep=True)
@@ -119,7 +119,7 @@ def test_arguments_that_are_no_object_are_sent_as_one(arguments):
     assert parsed.message["tool_calls"][0]["function"]["arguments"] == arguments
 
 
-def test_what_servers_refuse_or_models_must_not_see_is_left_out():
+def test_fields_that_servers_refuse_are_not_sent():
     server = FaultServer(keep=True)
     history = [
         {**ASK[0], "name": "not allowed!"},
@@ -205,7 +205,7 @@ def test_auto_takes_a_server_without_counts_for_native():
     assert described["tools_found"] == "native"
 
 
-def test_a_refusal_of_the_probe_itself_is_told_apart_from_one_of_the_tools():
+def test_a_refusal_of_the_probe_differs_from_a_refusal_of_tools():
     refusal = error(400, "max_tokens is too small")
     with pytest.raises(PolicyError, match="too small"):
         talk(FaultServer(schedule=[refusal, refusal]))
@@ -223,7 +223,7 @@ def test_a_probe_waits_faults_out_like_any_request():
     assert caught.value.cause == "server"
 
 
-def test_hundreds_of_first_calls_make_one_probe_and_ask_for_the_model_once():
+def test_hundreds_of_first_calls_share_the_probe_and_the_list_of_models():
     server = FaultServer(keep=True, delay=0.02)
 
     async def run():
@@ -254,7 +254,7 @@ def test_a_cancelled_first_call_leaves_the_probe_to_the_others():
     assert [reply["completion"]["finish_reason"] for reply in others] == ["tool_calls"] * 2
 
 
-def test_without_tools_there_is_nothing_to_probe():
+def test_without_tools_nothing_is_probed():
     server = FaultServer(keep=True)
     text, described = talk(server, schemas=[])
     assert server.requests == 1 and "tools" not in bodies(server)[0]
@@ -264,7 +264,7 @@ def test_without_tools_there_is_nothing_to_probe():
 # --- what comes back
 
 
-def test_reasoning_is_kept_apart_from_the_answer():
+def test_reasoning_is_separated_from_the_answer():
     for key in ("reasoning_content", "reasoning"):
         answer = answered({"role": "assistant", "content": "yes", key: "let me see"})
         assert (answer["content"], answer["reasoning_content"]) == ("yes", "let me see")
@@ -306,7 +306,7 @@ def test_a_raw_message_is_bounded_and_plain():
     assert isinstance(long["completion"]["raw"], str) and len(long["completion"]["raw"]) <= 2000
 
 
-def test_usage_and_logprobs_are_kept_where_they_are_served():
+def test_usage_and_logprobs_are_recorded_where_they_are_served():
     usage = {
         "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
         "prompt_tokens_details": {"cached_tokens": 8}, "completion_tokens_details": {"reasoning_tokens": 3},
@@ -383,7 +383,7 @@ def test_prepare_finds_the_models_name_for_the_manifest():
     assert asyncio.run(run()) == (None, "claimcheck-script")
 
 
-def test_one_endpoint_in_one_loop_after_another_leaves_nothing_open():
+def test_an_endpoint_in_successive_loops_closes_its_connections():
     """Loops end without `close`, as a caller's `asyncio.run` for each turn does; pytest fails on what is left open."""
     ready, stop, result = threading.Event(), threading.Event(), []
 

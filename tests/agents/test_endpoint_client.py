@@ -1,4 +1,4 @@
-"""Keys come from the environment, go to the right server only, and never come out again."""
+"""The endpoint's client: keys reach their own server only and no record; connections, proxies and waits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _no_environment(monkeypatch):
         (None, None, {"OPENAI_API_KEY": KEY}, ("https://api.openai.com/v1", KEY)),
     ],
 )
-def test_which_key_goes_where(url, named, environ, expected):
+def test_each_server_gets_its_own_key_only(url, named, environ, expected):
     address = find_address(url, named, environ)
     assert (address.url, address.key) == expected
     assert KEY not in repr(address)
@@ -75,7 +75,7 @@ def test_which_key_goes_where(url, named, environ, expected):
         (None, None, {"OPENAI_BASE_URL": "http://a:b@host"}, "OPENAI_BASE_URL holds a user name"),
     ],
 )
-def test_what_cannot_be_used_is_said_without_repeating_it(url, named, environ, expected):
+def test_unusable_urls_and_keys_are_errors_that_do_not_repeat_them(url, named, environ, expected):
     with pytest.raises(ConfigError, match=expected) as caught:
         find_address(url, named, environ)
     for secret in ("user:pass", "token@", "abc", "two words", "a:b"):
@@ -355,7 +355,7 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch):
         ({}, None),
     ],
 )
-def test_what_a_server_asks_to_wait(headers, seconds):
+def test_retry_after_headers(headers, seconds):
     assert requested_wait(headers, now=1445412480.0) == seconds
 
 
@@ -365,7 +365,7 @@ def test_what_a_server_asks_to_wait(headers, seconds):
     max_wait=st.floats(0, 1e6),
     requested=st.none() | st.floats(0, 1e6),
 )
-def test_waits_are_bounded_and_never_shorter_than_asked(seed, attempt, max_wait, requested):
+def test_waits_are_bounded_and_never_shorter_than_requested(seed, attempt, max_wait, requested):
     waited = backoff(random.Random(seed), attempt, max_wait, requested)
     assert 0 <= waited <= max_wait
     if requested is None:
@@ -374,7 +374,7 @@ def test_waits_are_bounded_and_never_shorter_than_asked(seed, attempt, max_wait,
         assert waited >= min(requested, max_wait)
 
 
-def test_a_wait_of_the_server_is_kept():
+def test_the_wait_of_retry_after_is_respected():
     server = FaultServer(schedule=[error(429, "slow down", b"retry-after-ms: 60\r\n")])
 
     async def run():

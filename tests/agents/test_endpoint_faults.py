@@ -1,4 +1,4 @@
-"""Every fault of a server, one by one, through the real client: what is raised or returned, and what is recorded."""
+"""Every fault of a server through the real client: errors, replies and records; then hundreds of episodes with faults."""
 
 from __future__ import annotations
 
@@ -161,14 +161,14 @@ def test_what_every_episode_would_meet_is_fatal_and_not_retried(status, message,
 
 
 @pytest.mark.parametrize("mode", ["native", "auto"])
-def test_not_found_names_the_model_the_url_and_what_there_is(mode):
+def test_not_found_names_the_model_the_url_and_the_listed_models(mode):
     server = FaultServer(schedule=[error(404, "no such model")])
     failed = fails(server, mode=mode)
     assert (failed.cause, failed.fatal) == ("not_found", True)
     assert "'m'" in str(failed) and server.url in str(failed) and "claimcheck-script" in str(failed)
 
 
-def test_a_server_that_refuses_tools_is_told_about_text():
+def test_the_error_of_a_server_that_refuses_tools_names_text_mode():
     failed = fails(FaultServer(schedule=[error(400, "tools are not enabled")]))
     assert "tools are not enabled" in str(failed) and "tools='text'" in str(failed)
 
@@ -236,7 +236,7 @@ TOO_MUCH = [
 
 
 @pytest.mark.parametrize(("text", "limit"), TOO_MUCH)
-def test_a_prompt_that_fits_without_so_much_to_write_is_asked_once_more(text, limit):
+def test_a_prompt_that_fits_with_fewer_reply_tokens_is_sent_again(text, limit):
     server = FaultServer(schedule=[error(400, text)], keep=True)
     answer = ask(server, max_tokens=5000)
     assert [json.loads(body).get("max_tokens") for body in server.bodies] == [5000, limit]
@@ -248,7 +248,7 @@ def test_a_prompt_that_fits_without_so_much_to_write_is_asked_once_more(text, li
     assert server.requests == 2
 
 
-def test_an_empty_reply_is_asked_for_once_more_and_then_returned():
+def test_an_empty_reply_is_retried_once_and_then_returned():
     server = FaultServer(schedule=["empty", "empty"])
     reply = ask(server)
     assert reply["content"] == "" and "tool_calls" not in reply
@@ -265,7 +265,7 @@ def test_an_empty_reply_that_the_model_wrote_stays():
     assert server.requests == 1
 
 
-def test_what_the_model_said_badly_is_returned_as_it_is():
+def test_a_models_own_bad_reply_is_returned_unchanged():
     cut = ask(FaultServer(schedule=["length"]))
     assert cut["content"] == '<tool_call>{"name": "search", "arg'
     assert cut["completion"]["finish_reason"] == "length"
@@ -383,7 +383,7 @@ def played(tmp_path_factory):
     return asyncio.run(main())
 
 
-def test_every_episode_is_there_once_and_every_error_has_a_cause(played):
+def test_every_episode_is_recorded_once_and_every_error_has_a_cause(played):
     calm, first, _, server = played
     assert len(first) == len(by_job(first)) == 400
     assert set(by_job(first)) == {(episode["index"], sample) for episode in calm for sample in range(4)}
@@ -399,7 +399,7 @@ def test_every_episode_is_there_once_and_every_error_has_a_cause(played):
     assert (summary.n, summary.errors, summary.scored) == (400, errors.total(), 400 - errors.total())
 
 
-def test_what_was_asked_again_leaves_no_trace_in_the_episode(played):
+def test_retried_requests_leave_no_trace_in_the_episode(played):
     """An episode that met the infrastructure's faults alone is the very episode of a calm server (one a task)."""
     calm, first, _, _ = played
     assert not [episode["error"] for episode in calm if episode["error"]]
@@ -425,7 +425,7 @@ def _policy_fault(turn):
     return turn["error"] is not None or text.get("finish_reason") == "length" or len(turn["calls"]) != 1
 
 
-def test_a_run_is_continued_until_no_error_is_left(played):
+def test_a_run_is_continued_until_there_is_no_error(played):
     _, first, run, _ = played
     last = list(run.episodes())
     assert len(last) == len(by_job(last)) == 400

@@ -1,4 +1,4 @@
-"""Many episodes at once: limits, seeds, groups, and what becomes of each kind of fault."""
+"""Concurrent episodes: limits, seeds, groups, faults; single episodes; scores of given replies."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_what_the_policy_tells_of_its_replies_is_recorded(env):
     assert episode["seconds"] >= sum(sum(turn["seconds"].values()) for turn in episode["turns"]) - 1e-5
 
 
-def test_messages_that_were_sent_otherwise_are_kept_once(env):
+def test_rewritten_messages_are_recorded_once(env):
     other = {"role": "system", "content": "tools as text"}
 
     class Rewriting(policies.Seeded):
@@ -190,7 +190,7 @@ def test_a_blocking_policy_runs_beside_the_loop_and_never_twice_at_a_time(env):
     assert policies.Slow.peak == 1
 
 
-def test_a_fatal_fault_stops_the_run_and_keeps_what_is_done(env):
+def test_a_fatal_fault_stops_the_run_and_preserves_finished_episodes(env):
     class Locked:
         requests = 0
 
@@ -207,7 +207,7 @@ def test_a_fatal_fault_stops_the_run_and_keeps_what_is_done(env):
     assert len(result) <= 14
 
 
-def test_errors_in_a_row_stop_the_run_unless_told_not_to(env):
+def test_errors_in_a_row_stop_the_run_unless_max_errors_is_zero(env):
     result = []
     with pytest.raises(RunAbortedError, match="after 20 errors in a row"):
         asyncio.run(run_jobs(env, agent(policies.Broken()), many(100), result.append, limits=Limits(max_errors=20)))
@@ -271,7 +271,7 @@ def test_a_fault_of_the_scoring_is_an_error_that_is_played_again(env, monkeypatc
         ("sent", ["text"]),
     ],
 )
-def test_what_a_policy_tells_wrongly_is_left_out_and_said(env, key, value):
+def test_invalid_completion_fields_are_dropped_and_noted(env, key, value):
     class Odd:
         async def act(self, messages, tools):
             return {**policies.submission(), "completion": {"model": "m", "finish_reason": "stop", key: value}}
@@ -449,7 +449,7 @@ async def served(schedule, **settings):
     return score, [json.loads(body) for body in server.bodies]
 
 
-def test_a_server_that_scores_prompts_is_asked_for_the_last_tokens():
+def test_a_server_that_scores_prompts_gives_the_last_tokens():
     text = [("born", -4.0), ("?", -2.0), ("<answer>", -3.0), ("Par", -0.5), ("is", -0.25), ("</answer>", -0.125)]
     result, bodies = asyncio.run(served(["rate_limit_seconds", prompt_tokens(*text)], top_logprobs=3))
     assert result == -0.875
@@ -467,7 +467,7 @@ def test_a_server_that_cannot_is_the_users_to_change(answer):
         asyncio.run(served([answer]))
 
 
-def test_openai_is_not_even_asked(monkeypatch):
+def test_openai_gets_no_request(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     with pytest.raises(ConfigError, match="OpenAI's API does not"):
         asyncio.run(Endpoint("gpt").score(ASKED, "Paris"))

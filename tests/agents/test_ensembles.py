@@ -1,4 +1,4 @@
-"""Ensembles: the vote against a brute-force count, members that fail, what the record says, and that voting helps."""
+"""Ensembles: the vote against a brute-force count, members that fail, the record, and that voting helps."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def models(*replies):
 
 @given(st.lists(st.sampled_from(["a", "b", "c", MALFORMED]), min_size=1, max_size=9))
 @settings(max_examples=400, deadline=None)
-def test_the_vote_is_what_counting_every_pair_says(keys):
+def test_the_vote_equals_a_count_of_every_pair(keys):
     """Brute force: an index wins when no other is better by (votes, well-formed, earlier)."""
 
     def beats(i, j):
@@ -141,7 +141,7 @@ def test_every_small_vote_is_right_end_to_end():
         ("nothing", call("read", id="a"), False),
     ],
 )
-def test_two_actions_are_one_when_they_do_the_same(first, second, same):
+def test_actions_with_the_same_effect_have_the_same_key(first, second, same):
     def as_message(reply):
         return {"role": "assistant", "content": reply} if isinstance(reply, str) else reply
 
@@ -222,7 +222,7 @@ def with_completion(text, **completion):
     return {"role": "assistant", "content": text, "completion": completion}
 
 
-def test_the_completion_sums_what_was_spent_and_keeps_the_winners_own():
+def test_the_completion_sums_all_usage_and_is_else_the_winners():
     a = with_completion(
         call("read", id="a"),
         raw="raw a",
@@ -382,7 +382,7 @@ def test_the_likeliest_reply_per_token_is_played(rows):
     assert notes["scores"] == pytest.approx(means)
 
 
-def test_without_log_probabilities_best_of_says_what_to_set():
+def test_best_of_without_log_probabilities_names_the_setting():
     with pytest.raises(ConfigError, match="logprobs=true"):
         play(BestOf(Says(READ), 2))
     with pytest.raises(ConfigError, match="logprobs=true"):

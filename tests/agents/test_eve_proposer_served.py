@@ -65,7 +65,7 @@ def test_faults_that_pass_are_retried_and_64_episodes_at_once_are_scored():
     assert counts["rate_limit_seconds"] > 50
 
 
-def test_a_server_that_is_not_there_is_an_error_and_not_a_score(caplog):
+def test_an_unreachable_server_is_an_error_and_not_a_score(caplog):
     caplog.set_level("CRITICAL")
     record = play_episode(served("http://127.0.0.1:9/v1", n=2, m=1), HONEST, 0)
     assert record["reward"]["status"] == "error"

@@ -1,4 +1,4 @@
-"""Exports as chat lines: what is kept and why, what a line holds, files that are whole or not there."""
+"""Exports as chat lines: selection, content of a line, atomic files, the command."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_nothing_that_qualifies_is_an_error_and_leaves_no_file(tmp_path, base):
 
 
 @pytest.mark.parametrize("reasoning", ["keep", "drop", "inline"])
-def test_reasoning_is_kept_apart_left_out_or_inline(tmp_path, native, reasoning):
+def test_reasoning_is_separate_dropped_or_inline(tmp_path, native, reasoning):
     (line,), _ = sft(tmp_path, [native], form=Form(reasoning=reasoning))
     text = [message for message in line["messages"] if message["role"] == "assistant"]
     assert len(text) == 2
@@ -248,7 +248,7 @@ def test_hostile_texts_become_plain_lines(tmp_path, base):
     assert lines[1]["messages"][1]["content"].endswith("x" * 1_000_000)
 
 
-def test_keys_have_one_order_whatever_the_records(tmp_path, native):
+def test_keys_have_a_fixed_order(tmp_path, native):
     turned = json.loads(json.dumps(native), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
     lines = []
     for record in (native, turned):
@@ -265,7 +265,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path, base, native):
     assert (tmp_path / "out.jsonl").read_bytes() == first
 
 
-def test_a_file_is_never_overwritten_unasked_nor_left_half(tmp_path, base):
+def test_a_file_is_never_overwritten_without_force_nor_half_written(tmp_path, base):
     run = made.write(tmp_path / "run", [base])
     out = tmp_path / "deep" / "out.jsonl"
     export_sft([run], out)

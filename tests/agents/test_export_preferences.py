@@ -63,7 +63,7 @@ def test_prompt_and_sides_make_up_the_two_transcripts(tmp_path, base):
         assert line[side][0]["role"] == line[side][-1]["role"] == "assistant"
 
 
-def test_real_episodes_of_a_strong_and_a_weak_player_are_a_pair(tmp_path):
+def test_real_episodes_of_a_strong_and_a_weak_agent_are_a_pair(tmp_path):
     records = [made.played("oracle", 4, 0), made.played("random", 4, 1)]
     (line,), _ = export(tmp_path, records)
     assert line["chosen_reward"] == pytest.approx(1.0)
@@ -112,7 +112,7 @@ def test_failed_unscored_cut_and_double_episodes_are_not_chosen(tmp_path, base):
     assert samples(export(tmp_path, low)[0]) == [(1, 3)]
 
 
-def test_a_run_that_plays_each_task_once_is_told_of_k(tmp_path, base):
+def test_a_run_with_one_episode_per_task_is_refused_with_a_hint_at_k(tmp_path, base):
     with pytest.raises(ConfigError, match="-k 4"):
         export(tmp_path, [*group(base, [1.0]), *group(base, [0.0], "u")])
 
@@ -139,7 +139,7 @@ def test_other_prompts_and_isolated_contexts_are_no_pair(tmp_path, base):
     assert summary.left_out["with contexts of their own for each turn"] == 1
 
 
-def test_reasoning_that_was_not_sent_again_is_left_out_with_the_way_to_take_it(tmp_path, base):
+def test_reasoning_that_was_not_sent_again_is_excluded_with_a_hint(tmp_path, base):
     records = group(base, [0.0, 1.0])
     for record in records:
         for turn in record["turns"]:
@@ -281,7 +281,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["text", "object", "pairs"])
-def test_datasets_loads_what_was_written(files, tmp_path, name):
+def test_datasets_loads_the_exported_file(files, tmp_path, name):
     lines = made.lines_of(files[name])
     loaded = _load(files[name], tmp_path)
     expected = {"prompt", "chosen", "rejected", "tools"} if name == "pairs" else {"messages", "tools"}

@@ -1,4 +1,4 @@
-"""The Parquet table: read back by pyarrow and by `datasets`, row by row what the records say."""
+"""The Parquet table: read back by pyarrow and by `datasets`, row by row against the records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(records: list[Json], tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-def test_rows_say_what_the_records_say(table, records):
+def test_rows_equal_the_records(table, records):
     from pyarrow import parquet
 
     rows = parquet.read_table(table).to_pylist()

@@ -1,4 +1,4 @@
-"""The filter over the rollout engine: what is kept, played again, retried, and what a kill at any instant leaves."""
+"""The filter over the rollout engine: retained tasks, retries, and kills at any instant."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_counts_are_those_of_the_episodes(env, filtered):
     assert all(right[task] == G for task, question in questions.items() if chance(question) == 1.0)
 
 
-def test_what_was_kept_is_played_again_from_its_file(env, filtered):
+def test_retained_tasks_are_played_again_from_the_file(env, filtered):
     folder, result = filtered
     again = factgym.make("corver-qa", source="file", path=str(folder / KEPT))
     assert len(again.tasks) == len(result.retained)
@@ -72,7 +72,7 @@ def test_what_was_kept_is_played_again_from_its_file(env, filtered):
         assert new.meta["own_id"] == task
 
 
-def test_what_was_kept_is_played_again_by_its_ids(filtered, tmp_path):
+def test_retained_tasks_are_played_again_by_id(filtered, tmp_path):
     folder, result = filtered
     part = only(factgym.make("corver-qa", size=60), read_tasks(folder / TASKS))
     again = filter_tasks(part, forgetful_agent(), tmp_path, DifficultyBand(samples=G))
@@ -100,7 +100,7 @@ def test_another_zone_over_the_same_samples_plays_nothing(env, filtered, tmp_pat
         filter_tasks(env, silent, copied, DifficultyBand(samples=G))
 
 
-def test_faults_are_left_out_and_played_again_on_resume(env, filtered, tmp_path):
+def test_faults_are_excluded_and_played_again_on_resume(env, filtered, tmp_path):
     whole, _ = filtered
     zone, limits = DifficultyBand(samples=G, anchors=4), Limits(max_errors=0)
     first = filter_tasks(env, forgetful_agent(fail=0.1), tmp_path, zone, limits=limits)
@@ -150,7 +150,7 @@ def test_seva_is_judged_by_its_own_fact(tmp_path):
     assert 0 < selection.buckets.between < 30
 
 
-def test_a_filter_killed_at_random_points_ends_as_one_that_was_not(filtered, tmp_path):
+def test_a_filter_killed_at_random_points_equals_an_uninterrupted_filter(filtered, tmp_path):
     """SIGKILL, again and again, at points that a seed chose, the writing of the result among them."""
     out = tmp_path / "killed"
     arguments = [

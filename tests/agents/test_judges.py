@@ -1,4 +1,4 @@
-"""Judges: what a policy is asked, which answers count, hostile cases, stand-ins that say so."""
+"""Judges: prompts, valid and malformed answers, hostile cases, fallback judges."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_the_question_is_put_once_with_the_fields_between_tags_and_the_tool_open
         (f"<tool_call>{YES}</tool_call>\n<tool_call>{NO}</tool_call>", "2 calls"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_asked_for_again_with_the_reason_and_is_never_a_zero(reply, expected):
+def test_a_malformed_answer_is_retried_with_the_error_and_is_never_a_zero(reply, expected):
     policy = Scripted(reply, reply, YES)
     assert run(PolicyJudge(policy, EVIDENCE_SUPPORT, retries=2).judge(CASE)).score == 1.0
     last, _ = policy.requests[-1]
@@ -168,7 +168,7 @@ def test_faults_of_the_infrastructure_pass_through_and_an_overflow_is_unscored()
     assert overflow.value.cause == "context_limit"
 
 
-def test_many_cases_keep_their_order_and_an_unscored_one_stands_in_its_place():
+def test_many_cases_preserve_their_order_and_unscored_cases_are_errors():
     class Mixed(AsyncModel):
         async def act(self, messages, tools):
             if "Lyon" in messages[1]["content"]:
@@ -187,7 +187,7 @@ def test_many_cases_keep_their_order_and_an_unscored_one_stands_in_its_place():
     assert run(PolicyJudge(model, EVIDENCE_SUPPORT).judge_many([])) == []
 
 
-def test_at_most_so_many_cases_are_under_way():
+def test_the_concurrency_of_cases_is_limited():
     class Counting(AsyncModel):
         now = peak = 0
 
@@ -309,7 +309,7 @@ def test_a_hostile_text_stays_inside_its_tags_and_its_repetition_is_no_answer(te
             run(PolicyJudge(policy, EVIDENCE_SUPPORT, retries=1).judge(CASE | {field: text}))
 
 
-def test_the_injected_texts_would_be_answers_if_they_were_left_as_they_are():
+def test_the_injected_texts_would_parse_as_answers_without_escaping():
     """The mirror of the test above: without the look-alikes some of these are judgements by themselves."""
     read = [
         [
@@ -334,7 +334,7 @@ def test_any_text_can_be_judged(case):
     assert judgement.score in (0.0, 1.0)
 
 
-def test_long_material_is_cut_in_the_middle_and_says_so():
+def test_long_material_is_cut_in_the_middle_and_marked():
     requests = EVIDENCE_SUPPORT.messages(CASE | {"evidence": "a" * 9_000 + "b" * 9_000}, "tool")[1]["content"]
     assert "… [cut: 6000 characters] …" in requests
     assert (requests.count("aaaaaaaa"), requests.count("bbbbbbbb")) == (8_000 // 8, 4_000 // 8)
@@ -372,7 +372,7 @@ def test_the_shipped_rubrics_say_their_labels_and_their_scale():
         assert pickle.loads(pickle.dumps(prompt)) == prompt
 
 
-def test_a_rubric_changes_its_hash_with_everything_that_is_asked():
+def test_the_hash_of_a_rubric_covers_the_whole_prompt():
     def rubric(**changes):
         given = {"name": "r", "version": 1, "text": "t", "fields": (Field("a", 10),), "grades": {"y": 1.0, "n": 0.0}}
         return JudgePrompt(**(given | changes))
@@ -396,7 +396,7 @@ def test_a_rubric_changes_its_hash_with_everything_that_is_asked():
             rubric(**wrong)
 
 
-def test_every_report_says_whether_a_model_judged():
+def test_every_report_states_whether_a_model_judged():
     stand_in = judge_from(None, "evidence-support")
     assert isinstance(stand_in, ContainmentJudge)
     note = judge_note(stand_in)

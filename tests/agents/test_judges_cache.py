@@ -1,4 +1,4 @@
-"""The cache of judgements: asked once, shared by threads and processes, honest about damage."""
+"""The cache of judgements: one call for each case, shared by threads and processes, errors for damaged files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def judge(model, cache, **more):
     return PolicyJudge(model, EVIDENCE_SUPPORT, cache=cache, **more)
 
 
-def test_a_judgement_is_paid_for_once_and_says_that_it_was_kept(tmp_path):
+def test_a_judgement_is_paid_for_once_and_marked_as_cached(tmp_path):
     model = Counting()
     first = asyncio.run(judge(model, JudgeCache(tmp_path)).judge(CASE))
     again = asyncio.run(judge(model, JudgeCache(tmp_path)).judge(dict(reversed(CASE.items()))))
@@ -69,7 +69,7 @@ def test_a_judgement_is_paid_for_once_and_says_that_it_was_kept(tmp_path):
     assert asyncio.run(judge_from(model, "evidence-support", tmp_path).judge(CASE)).cached
 
 
-def test_whatever_changes_the_question_is_another_question(tmp_path):
+def test_the_cache_key_covers_everything_that_a_judgement_depends_on(tmp_path):
     cache, model = JudgeCache(tmp_path), Counting()
     changed = JudgePrompt(
         "evidence-support", 2, EVIDENCE_SUPPORT.text, EVIDENCE_SUPPORT.fields, EVIDENCE_SUPPORT.grades
@@ -95,7 +95,7 @@ def test_nothing_of_the_case_is_in_the_file(tmp_path):
     assert b"PRIVATE" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
 
-def test_only_judgements_that_fit_are_kept(tmp_path):
+def test_only_valid_judgements_are_cached(tmp_path):
     cache = JudgeCache(tmp_path)
     with pytest.raises(JudgeError):
         asyncio.run(judge(Counting(reply="no idea"), cache, retries=1).judge(CASE))
@@ -108,7 +108,7 @@ def test_only_judgements_that_fit_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_the_same_question_at_once_is_asked_once(tmp_path, cached):
+def test_concurrent_equal_cases_are_judged_once(tmp_path, cached):
     model = Counting()
     shared_judge = judge(model, JudgeCache(tmp_path) if cached else None)
     judgements = asyncio.run(shared_judge.judge_many([CASE] * 20 + [CASE | {"answer": "Leie"}], concurrency=21))
@@ -117,7 +117,7 @@ def test_the_same_question_at_once_is_asked_once(tmp_path, cached):
     assert sum(judgement.usage.get("prompt_tokens", 0) for judgement in judgements) == 10
 
 
-def test_who_gives_up_does_not_take_the_answer_from_the_others():
+def test_a_cancelled_waiter_does_not_cancel_the_shared_judgement():
     async def play():
         model = Counting()
         model.gate = asyncio.Event()
@@ -209,7 +209,7 @@ for i in range(150):
 """
 
 
-def test_processes_make_and_fill_one_file_at_the_same_time(tmp_path):
+def test_processes_create_and_fill_a_file_concurrently(tmp_path):
     folder = tmp_path / "new" / "cache"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [sys.executable, "-c", WRITER, str(folder)]
@@ -249,7 +249,7 @@ def test_the_first_entry_of_a_key_stays(tmp_path):
     assert cache.get("k") == {"label": "a"}
 
 
-def test_what_was_put_survives_a_killed_process(tmp_path):
+def test_cached_entries_survive_a_killed_process(tmp_path):
     code = (
         "import os, signal, sys\nfrom factgym.agents.judges.policy import JudgeCache\ncache = JudgeCache(sys.argv[1])\n"
         "for i in range(50):\n    cache.put(str(i), {'label': 'a'})\nos.kill(os.getpid(), signal.SIGKILL)"
@@ -278,7 +278,7 @@ def test_a_forked_process_opens_the_file_for_itself(tmp_path):
     assert len(JudgeCache(tmp_path)) == 160
 
 
-def test_a_damaged_or_foreign_file_is_named_and_left_alone(tmp_path):
+def test_a_damaged_or_foreign_file_is_named_and_not_changed(tmp_path):
     file = tmp_path / FILE
     file.write_bytes(b"this is a text file of somebody else, and not a short one\n" * 50)
     before = file.read_bytes()

@@ -1,4 +1,4 @@
-"""Prompts: what chat templates are given, and what becomes of those that refuse."""
+"""Prompts: messages for chat templates, and templates that refuse them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_calls_of_the_transcript_reach_the_template_as_objects_and_reasoning_doe
 
 
 @pytest.mark.parametrize("text", ["{broken", "[1, 2]", "", "nul", "[" * 100_000])
-def test_malformed_arguments_are_kept_whole(text: str) -> None:
+def test_malformed_arguments_are_not_changed(text: str) -> None:
     assert arguments_object(text) == {"_raw": text}
     call: Any = {"id": "c", "type": "function", "function": {"name": "search", "arguments": text}}
     message: Message = {"role": "assistant", "content": "", "tool_calls": [call]}
@@ -77,7 +77,7 @@ def test_a_template_that_ignores_tools_gets_them_as_text() -> None:
     assert all("tool_calls" not in message and message["role"] != "tool" for message in rendered.sent)
 
 
-def test_text_mode_can_be_asked_of_a_template_with_tools() -> None:
+def test_text_mode_can_be_set_for_a_template_with_tools() -> None:
     made = chat(tiny_model.CHATML_TOOLS, "text")
     assert not made.native
     assert '<tool_call>\n{"name": "search"' in made.render(CALLED, [TOOL]).text
@@ -88,7 +88,7 @@ def test_native_mode_needs_a_template_that_takes_tools() -> None:
         chat(tiny_model.CHATML, "native")
 
 
-def test_no_template_at_all_says_what_to_do() -> None:
+def test_a_missing_template_names_the_remedy() -> None:
     with pytest.raises(ConfigError, match=r"no chat template.*instruct.*chat_template=FILE"):
         chat(None)
 
@@ -177,7 +177,7 @@ def test_tags_stay_in_the_text_and_special_tokens_do_not(special: bool) -> None:
     assert not codec.ended(ids[:-1])
 
 
-def test_stop_strings_are_found_across_tokens_and_cut_off() -> None:
+def test_stop_strings_match_across_tokens_and_are_cut_off() -> None:
     words = tiny_model.tokenizer()
     codec = Codec(words, [words.eos_token_id], ["</tool_call>\nEND", "漢字"])
     whole = "<tool_call>{}</tool_call>\nEND of it"

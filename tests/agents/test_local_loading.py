@@ -1,4 +1,4 @@
-"""What a local model says when it cannot be loaded, and that loading never runs what it was not asked to run."""
+"""Errors of local models that cannot be loaded, and that loading never runs foreign code."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Payload:
         return Path.touch, (self.path,)
 
 
-def test_a_folder_that_is_not_there() -> None:
+def test_a_missing_folder() -> None:
     for index in ("/no/such/folder", "./nothing", "a/b/c"):
         with pytest.raises(ConfigError, match="there is no model folder"):
             load(index)

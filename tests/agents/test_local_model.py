@@ -189,7 +189,7 @@ def test_reasoning_that_the_prompt_has_opened_is_split_off(folders: Path) -> Non
     assert reply["content"] == "It may be.</think>\nYes."
 
 
-def test_what_was_sent_is_recorded_where_it_differs(scripted: Path, qwen: Path) -> None:
+def test_sent_messages_are_recorded_where_they_differ(scripted: Path, qwen: Path) -> None:
     tool = {"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {}}}}
     thinking: list[Message] = [
         *user("[[0]]"),
@@ -211,7 +211,7 @@ def test_what_was_sent_is_recorded_where_it_differs(scripted: Path, qwen: Path) 
     assert "sent" not in use(cpu(qwen), lambda model: model.act(user("Hello."), [tool]))["completion"]
 
 
-def test_a_prompt_without_room_for_a_reply_is_an_overflow_and_max_tokens_is_cut(scripted: Path) -> None:
+def test_a_prompt_that_fills_the_context_is_an_overflow_and_max_tokens_is_cut(scripted: Path) -> None:
     """Each `[[9]]` is one token more."""
 
     async def play(model: LocalModel) -> list[Any]:
@@ -227,7 +227,7 @@ def test_a_prompt_without_room_for_a_reply_is_an_overflow_and_max_tokens_is_cut(
     assert last == {"prompt_tokens": 29, "completion_tokens": 1}
 
 
-def test_the_context_is_the_models_unless_said_otherwise(folders: Path) -> None:
+def test_the_context_is_the_models_by_default(folders: Path) -> None:
     folder = tiny_model.build_random(folders / "short", "llama", context=64, template=tiny_model.CHATML)
     model = cpu(folder)
     with pytest.raises(ContextOverflowError, match="the context 64"):
@@ -265,7 +265,7 @@ def test_weights_that_are_not_numbers_are_a_fault_and_not_a_reply(folders: Path)
     assert caught.value.cause == "local_model"
 
 
-def test_no_room_on_the_device_halves_the_batch(scripted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_halves_the_batch(scripted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     def on_batch(rows: int) -> None:
@@ -386,7 +386,7 @@ def test_loading_is_quiet_and_happens_once(
     assert (library.get_verbosity(), library.is_progress_bar_enabled(), logging.getLogger().level) == before
 
 
-def test_a_closed_model_says_so(scripted: Path) -> None:
+def test_a_closed_model_raises(scripted: Path) -> None:
     async def play(model: LocalModel) -> None:
         await model.act(user("[[0]]"), [])
         await model.close()
@@ -421,7 +421,7 @@ def library(folder, text_before, completion):
     return sum(float(logs[index - 1, ids[0, index]]) for index in range(start, ids.shape[1]))
 
 
-def test_it_is_what_a_forward_pass_says_whatever_else_is_in_the_batch(folder):
+def test_scores_equal_a_forward_pass_in_every_batch(folder):
     long = [{"role": "user", "content": "The tenant pays the rent on the first day of each month. " * 3}]
     cases = [
         (ASKED, "Paris</answer>", "<answer>"),
@@ -461,7 +461,7 @@ def test_probabilities_of_parts_multiply(folder):
     assert whole == pytest.approx(sum(parts), abs=1e-3)
 
 
-def test_what_cannot_be_scored_is_said(folder):
+def test_unscorable_replies_are_errors(folder):
     from factgym.agents.local import LocalModel
 
     async def go():

@@ -1,4 +1,4 @@
-"""The queue of a local model: who is batched with whom, who waits, and what becomes of faults.
+"""The queue of a local model: batches, waiting, faults.
 
 The model is a stand-in with threading gates, so that what waits and what runs is exact. No extra is needed.
 """
@@ -101,7 +101,7 @@ def test_a_batch_takes_the_nearest_lengths() -> None:
     assert choose_batch([10, 5000, 12], [5] * 3, 8, 1_000_000) == [0, 2]
 
 
-def test_a_full_batch_leaves_no_one_out_that_fits() -> None:
+def test_a_batch_takes_every_request_that_fits() -> None:
     assert choose_batch([50] * 20, [10] * 20, 16, 1_000_000) == list(range(16))
     assert len(choose_batch([50] * 20, [10] * 20, 16, 600)) == 10
 
@@ -203,7 +203,7 @@ def test_one_model_serves_several_event_loops() -> None:
     worker.close()
 
 
-def test_a_batch_without_room_is_halved_and_later_ones_are_smaller() -> None:
+def test_a_batch_that_exceeds_memory_is_halved_and_later_batches_are_smaller() -> None:
     engine = FakeEngine(max_rows=2)
     worker = worker_of(engine, size=8, wait=WAIT)
     requests = [ask(worker, text) for text in "abcdefgh"]
@@ -218,7 +218,7 @@ def test_a_batch_without_room_is_halved_and_later_ones_are_smaller() -> None:
     worker.close()
 
 
-def test_one_row_without_room_is_an_error_of_its_own() -> None:
+def test_a_single_row_that_exceeds_memory_is_an_error() -> None:
     engine = FakeEngine(max_rows=0)
     worker = worker_of(engine)
     with pytest.raises(PolicyError, match="no room for one reply of up to 15 tokens") as caught:
@@ -287,7 +287,7 @@ def test_an_error_with_arguments_of_its_own_keeps_them() -> None:
     worker.close()
 
 
-def test_closing_ends_what_runs_and_what_waits() -> None:
+def test_closing_ends_running_and_waiting_requests() -> None:
     engine = FakeEngine()
     worker = worker_of(engine)
     running = ask(worker, "slow")
@@ -329,6 +329,6 @@ running.wait()
 """
 
 
-def test_a_model_left_open_is_stopped_at_the_end_of_the_process() -> None:
+def test_an_unclosed_model_is_stopped_at_process_exit() -> None:
     done = subprocess.run([sys.executable, "-c", _LEFT_OPEN], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("closed", "")

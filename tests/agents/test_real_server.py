@@ -70,7 +70,7 @@ def check(episodes):
             json.dumps(message, allow_nan=False)
 
 
-def test_a_model_whose_template_takes_tools_is_found_to_be_native(served):
+def test_a_template_that_takes_tools_is_probed_as_native(served):
     episodes, described = played(served.url, served.native, range(4))
     check(episodes)
     assert described["tools_found"] == "native"
@@ -83,7 +83,7 @@ def test_a_model_whose_template_takes_tools_is_found_to_be_native(served):
     assert all("sent" not in message["completion"] for message in text)
 
 
-def test_a_model_whose_template_drops_tools_is_found_to_need_text(served):
+def test_a_template_that_drops_tools_is_probed_as_text(served):
     episodes, described = played(served.url, served.plain)
     check(episodes)
     assert described["tools_found"] == "text"
@@ -109,7 +109,7 @@ def test_text_mode_on_a_server_that_parses_calls_anyway(served):
         assert all("tool_calls" not in sent for sent in message["completion"]["sent"])
 
 
-def test_the_same_seed_says_the_same(served):
+def test_the_same_seed_gives_the_same_reply(served):
     first, second, other = (played(served.url, served.plain, seeds)[0] for seeds in ((5,), (5,), (6,)))
     texts = [[message["content"] for message in run[0][0]] for run in (first, second, other)]
     assert texts[0] == texts[1] != texts[2]

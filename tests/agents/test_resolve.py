@@ -1,4 +1,4 @@
-"""From the text of `--agent` to who plays, and a user's own policy in a file."""
+"""From the text of `--agent` to an agent, and a user's own policy in a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_class_a_function_and_an_object_of_a_file_play():
     assert verdicts("ready") == {"contradicted"}
 
 
-def test_a_file_is_identified_by_what_it_holds(tmp_path):
+def test_a_file_is_identified_by_its_content(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("def act(messages, tools):\n    return 'one'\n")
     first = find_agent(f"{file}:act", ENV)
@@ -38,7 +38,7 @@ def test_a_file_is_identified_by_what_it_holds(tmp_path):
     json.dumps(first.describe())
 
 
-def test_a_file_can_import_what_lies_beside_it(tmp_path):
+def test_a_file_can_import_modules_of_its_folder(tmp_path):
     (tmp_path / "beside_it.py").write_text("WORD = 'hello'\n")
     (tmp_path / "mine.py").write_text("import beside_it\n\ndef act(messages, tools):\n    return beside_it.WORD\n")
     (item,), _ = run(factgym.make(ENV, max_turns=1), find_agent(f"{tmp_path}/mine.py:act", ENV), many(1))
@@ -67,7 +67,7 @@ def test_a_file_can_import_what_lies_beside_it(tmp_path):
         ("openai:m", {"temperature": "hot"}, "temperature should be a valid number"),
     ],
 )
-def test_what_cannot_play_is_said(tmp_path, monkeypatch, text, settings, expected):
+def test_unusable_agents_are_errors(tmp_path, monkeypatch, text, settings, expected):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:9/v1")
     (tmp_path / "wrong.py").write_text("def (:\n")
     (tmp_path / "raises.py").write_text("1 / 0\n")
@@ -75,5 +75,5 @@ def test_what_cannot_play_is_said(tmp_path, monkeypatch, text, settings, expecte
         find_agent(text.format(file=POLICIES, folder=tmp_path), ENV, settings)
 
 
-def test_a_player_may_be_called_as_an_ensemble_is():
+def test_a_scripted_agent_may_have_the_name_of_an_ensemble():
     assert find_agent("majority", "seva").describe()["kind"] == "scripted"

@@ -56,7 +56,7 @@ def command(out, *more):
     ]
 
 
-def test_a_run_killed_at_random_points_ends_as_one_that_was_not(env, tmp_path):
+def test_a_run_killed_at_random_points_equals_an_uninterrupted_run(env, tmp_path):
     """SIGKILL, again and again, at points that a seed chose; the reference is one run without interruption."""
     reference = episodes(collect(env, agent(policies.Seeded(wait=0.002)), tmp_path / "reference", n=100, k=2))
     out = tmp_path / "killed"
@@ -81,14 +81,14 @@ def test_a_file_cut_at_any_byte_is_continued(env, whole, tmp_path, seed):
     assert path.read_bytes().startswith(retained)
 
 
-def test_a_whole_run_is_left_as_it_is(env, whole, tmp_path):
+def test_a_complete_run_is_not_changed(env, whole, tmp_path):
     collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2)
     before = (tmp_path / EPISODES).read_bytes()
     assert episodes(collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2, resume=True)) == whole
     assert (tmp_path / EPISODES).read_bytes() == before
 
 
-def test_a_run_killed_before_its_first_episode_is_begun_again(env, whole, tmp_path):
+def test_a_run_killed_before_its_first_episode_is_restarted(env, whole, tmp_path):
     (tmp_path / EPISODES).touch()
     (tmp_path / "manifest.tmp").write_text('{"env": ')
     assert episodes(collect(env, agent(policies.Seeded()), tmp_path, n=12, k=2, resume=True)) == whole
@@ -186,7 +186,7 @@ def test_a_broken_line_inside_is_named_and_nothing_is_touched(env, tmp_path):
         assert path.read_bytes() == data
 
 
-def test_a_lost_manifest_is_said(env, tmp_path):
+def test_a_lost_manifest_is_an_error(env, tmp_path):
     collect(env, agent(policies.Seeded()), tmp_path, n=3)
     (tmp_path / MANIFEST).unlink()
     with pytest.raises(ConfigError, match=r"manifest\.json cannot be read"):
@@ -196,7 +196,7 @@ def test_a_lost_manifest_is_said(env, tmp_path):
 @pytest.mark.parametrize(
     ("number", "ignored"), [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)]
 )
-def test_an_interrupt_writes_what_is_done_and_says_how_to_go_on(tmp_path, number, ignored):
+def test_an_interrupt_writes_finished_episodes_and_names_the_resume_option(tmp_path, number, ignored):
     """Ctrl-C as a person presses it, SIGTERM as a cluster sends it; shells start background jobs with SIGINT ignored."""
     out = tmp_path / "out"
     process = subprocess.Popen(
@@ -216,7 +216,7 @@ def test_an_interrupt_writes_what_is_done_and_says_how_to_go_on(tmp_path, number
     assert 0 < len(data.splitlines()) < 200
 
 
-def test_the_newest_run_of_a_name_is_the_one_to_continue(tmp_path):
+def test_the_newest_run_of_a_name_is_continued(tmp_path):
     assert last_folder(tmp_path, "run") == tmp_path / "run"
     for name in ("run", "run-2", "run-3"):
         (tmp_path / name).mkdir()
@@ -250,7 +250,7 @@ def test_reading_skips_what_was_played_again(env, tmp_path):
     writer.close()
 
 
-def test_a_folder_that_cannot_be_written_is_said(env, tmp_path):
+def test_an_unwritable_folder_is_an_error(env, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="--out"):
         collect(env, agent(policies.Seeded()), tmp_path / "file" / "run", n=1)

@@ -1,4 +1,4 @@
-"""The schema of an episode record: what is written fits it, and what is not a record does not."""
+"""Episode records: their schema, and runs read from disk."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def needs_no_data(env_id):
 
 
 @pytest.mark.parametrize("env_id", [env_id for env_id in factgym.list_envs() if needs_no_data(env_id)])
-def test_every_player_of_every_environment_leaves_valid_records(env_id):
+def test_every_agent_of_every_environment_writes_valid_records(env_id):
     for agent in scripted_agents(env_id):
         validate(made.played(agent, 1, env=env_id))
 
@@ -247,7 +247,7 @@ def test_what_belongs_to_others_is_open(path):
         ({"messages": [{"role": "x" * 10**6, "content": ""}]}, r"messages\[0\].role: .{60,200} breaks the rule"),
     ],
 )
-def test_what_cannot_be_is_refused(change, expected):
+def test_invalid_records_are_refused(change, expected):
     with pytest.raises(DataError, match=expected) as caught:
         validate({**FULL, **change})
     assert len(str(caught.value)) < 400
@@ -281,7 +281,7 @@ def test_a_whole_run_is_read_as_written(run: Path) -> None:
     assert read_run(run / "episodes.jsonl").folder == run
 
 
-def test_a_torn_last_line_is_left_out_and_said_so(run: Path) -> None:
+def test_a_torn_last_line_is_left_out_and_noted(run: Path) -> None:
     path = run / "episodes.jsonl"
     path.write_bytes(path.read_bytes()[:-700])
     opened = read_run(run)
@@ -341,12 +341,12 @@ def test_blank_lines_do_not_count(run: Path) -> None:
     assert len(list(read_run(run).episodes())) == 19
 
 
-def test_what_is_no_run_names_the_command_that_makes_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_names_the_command_that_makes_one(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="factgym eval ENV --out"):
         read_run(tmp_path / "nowhere")
 
 
-def test_a_missing_manifest_is_said_and_a_broken_one_refused(run: Path) -> None:
+def test_a_missing_manifest_is_noted_and_a_broken_manifest_refused(run: Path) -> None:
     (run / "manifest.json").write_text("{")
     with pytest.raises(DataError, match=r"manifest\.json: no valid JSON"):
         read_run(run)
