@@ -11,7 +11,7 @@ from factgym.agents.endpoint import client
 
 @pytest.fixture(scope="session", autouse=True)
 def small_bodies() -> Iterator[None]:
-    """Replies have at most a megabyte, so that a server can send more in little time."""
+    """Replies have at most four megabytes, so that a server can send more in little time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client, "MAX_BODY", 1 << 20)
+        patch.setattr(client, "MAX_BODY", 4 << 20)
         yield

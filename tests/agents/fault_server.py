@@ -77,7 +77,7 @@ def _huge(server: FaultServer, connection: Connection, request: Request) -> None
 def _huge_chunked(server: FaultServer, connection: Connection, request: Request) -> None:
     connection.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
     for _ in range(3):
-        connection.write(b"80000\r\n" + b" " * 0x80000 + b"\r\n")
+        connection.write(b"180000\r\n" + b" " * 0x180000 + b"\r\n")
     connection.close()
 
 
