@@ -96,7 +96,7 @@ def test_a_label_that_never_occurs_counts_as_zero() -> None:
     assert (never.precision, never.recall, never.f1, never.gold, never.predicted) == (0, 0, 0, 0, 0)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(Labelled)
 def test_everything_against_scikit_learn(items: list[tuple[str, str | None]]) -> None:
     metrics = sklearn_metrics()
