@@ -336,7 +336,7 @@ def change_matter(case: Case) -> Draft | None:
     entry = book.entry(case.topic, case.kind)
     if entry is None:
         return None
-    book.taken.add(entry.id)
+    book.stated.add(entry.id)
     quantity = rule.quantity
     if isinstance(quantity, Quantity) and entry.size:
         units = ("$", "£", "€") if entry.size in "smlx" else (entry.size.removesuffix("s"),)
@@ -432,9 +432,9 @@ def draft_claim(status: Status, topic: Topic, book: Rulebook, subtle: bool) -> D
     weights = [operator.weights[subtle] for operator in operators]
     for _ in range(_ATTEMPTS):
         operator = book.rng.choices(operators, weights)[0]
-        saved = set(book.taken), set(book.barred), set(book.mentioned)
+        saved = set(book.stated), set(book.barred), set(book.mentioned)
         draft = operator.apply(status, topic, book.rng.choice(operator.kinds), book, subtle)
         if draft is not None:
             return draft
-        book.taken, book.barred, book.mentioned = saved
+        book.stated, book.barred, book.mentioned = saved
     raise LookupError(f"the topic {topic.id} has too few entries for a claim that is {status}")

@@ -84,10 +84,10 @@ class _Puzzle:
         pointing = isinstance(anchor, Concept) and any(_PRONOUNS & set(form.split()) for form in anchor.forms)
         return tuple(slot for slot in _HIDEABLE[self.true.kind] if not (pointing and slot == "anchor"))
 
-    def _define(self, slot: str, value: Any, taken: Term | None = None) -> Fact:
-        """Define a term, another than `taken`, for a slot's value."""
+    def _define(self, slot: str, value: Any, other_than: Term | None = None) -> Fact:
+        """Define a term, another than `other_than`, for a slot's value."""
         kind = "money" if isinstance(value, Quantity) and value.is_money else slot
-        names = [name for name in self.setting.domain.terms[kind] if taken is None or name != taken.name]
+        names = [name for name in self.setting.domain.terms[kind] if other_than is None or name != other_than.name]
         term = Term(self.rng.choice(names), plural=slot == "party" and getattr(value, "plural", False))
         return definition_of(term, slot, value)
 
@@ -95,7 +95,7 @@ class _Puzzle:
         """Most terms get a sibling term with another value of the same sort."""
         value = self._other_value(slot, getattr(definition, slot))
         if value is not None and self.rng.random() >= 0.2:
-            self.decoys.append(self._define(slot, value, taken=definition.term))
+            self.decoys.append(self._define(slot, value, other_than=definition.term))
 
     def _waive(self, exception: Concept) -> None:
         """State an exception away from the rule."""
@@ -246,7 +246,7 @@ class _Puzzle:
         entry = self.book.entry(self.topic, self.true.kind)
         if entry is None:
             return None
-        self.book.taken.add(entry.id)
+        self.book.stated.add(entry.id)
         quantity = self.true.quantity
         if isinstance(quantity, Quantity) and size_of(self.topic, self.true) != entry.size:
             quantity = draw(entry.size, self.book.currency, self.rng, short=True)

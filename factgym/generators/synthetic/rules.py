@@ -52,20 +52,20 @@ _DATED = frozenset({"deadline", "notice", "cap", "keep", "approve"})
 class Rulebook:
     """Draws facts for one document; the order of the draws decides every generated item.
 
-    taken: the `about`s already stated. numbers: the numbers already used. barred: parties that a scope rule leaves
-    out. mentioned: parties that rules or claims are about.
+    stated: ids of the rules and fillers that the document has already. numbers: the numbers already used. barred:
+    parties that a scope rule leaves out. mentioned: parties that rules or claims are about.
     """
 
     rng: random.Random
     currency: str
-    taken: set[str] = field(default_factory=set)
+    stated: set[str] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
     barred: set[str] = field(default_factory=set)
     mentioned: set[str] = field(default_factory=set)
 
     def entry(self, topic: Topic, kind: Kind) -> Entry | None:
         """Draw an entry of this kind that the document does not use yet, or None."""
-        free = [entry for entry in topic.entries.get(kind, ()) if entry.id not in self.taken]
+        free = [entry for entry in topic.entries.get(kind, ()) if entry.id not in self.stated]
         return self.rng.choice(free) if free else None
 
     def fact(self, topic: Topic, kind: Kind, need: frozenset[str] = frozenset(), plain: bool = False) -> Fact | None:
@@ -78,7 +78,7 @@ class Rulebook:
         entry = self.entry(topic, kind)
         if entry is None:
             return None
-        self.taken.add(entry.id)
+        self.stated.add(entry.id)
         fact = self._with_adjuncts(self._core(topic, entry, need), topic, need, plain)
         if isinstance(fact.quantity, Quantity):
             self.numbers.add(fact.quantity.n)
@@ -86,14 +86,14 @@ class Rulebook:
 
     def extra(self, topic: Topic, base: Fact) -> Fact | None:
         """Draw a further rule on the matter of `base`, which does not state it; None where none is natural."""
-        free = [name for name in EXTRAS.get(base.kind, ()) if f"{base.about}+{name}" not in self.taken]
+        free = [name for name in EXTRAS.get(base.kind, ()) if f"{base.about}+{name}" not in self.stated]
         if base.condition is not None:
             free = [name for name in free if name != "automatic"]
         if not free or not isinstance(base.party, Concept) or base.action is None:
             return None
         name = self.rng.choice(free)
         about = f"{base.about}+{name}"
-        self.taken.add(about)
+        self.stated.add(about)
         fact = Fact("extra", about, base.party, base.action)
         if name in ("fee", "fine", "bonus"):
             return replace(fact, quantity=draw("s", self.currency, self.rng))
@@ -105,9 +105,9 @@ class Rulebook:
 
     def filler(self, fillers: tuple[str, ...]) -> str:
         """Draw a sentence that rules nothing, not used in the document before."""
-        free = [filler for filler in fillers if filler not in self.taken]
+        free = [filler for filler in fillers if filler not in self.stated]
         chosen = self.rng.choice(free or fillers)
-        self.taken.add(chosen)
+        self.stated.add(chosen)
         return chosen
 
     def _party(self, topic: Topic, need: frozenset[str]) -> Concept:
@@ -190,9 +190,9 @@ class Rulebook:
     def _section_rule(self, topic: Topic, kind: Kind) -> Fact | None:
         """Draw the rule on the reach ("scope") or the date ("effective") of a section, at most one of each."""
         about = f"{topic.id}.{kind}"
-        if about in self.taken:
+        if about in self.stated:
             return None
-        self.taken.add(about)
+        self.stated.add(about)
         if kind == "effective":
             return Fact("effective", about, thing=topic.subject, date=draw_date(self.rng))
         unmentioned = [party for party in topic.parties if party.id not in self.mentioned]
