@@ -110,7 +110,7 @@ def test_every_format_gives_the_same_call(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, action in ONE_SEARCH.items() if isinstance(action, str)])
-def test_a_call_knows_where_it_stands(name: str) -> None:
+def test_a_call_holds_its_range_in_the_message(name: str) -> None:
     parsed = parse(ONE_SEARCH[name])
     (item,) = parsed.items
     assert isinstance(item, ToolCall)
@@ -158,7 +158,7 @@ def test_an_implicit_object_is_the_arguments() -> None:
     assert error(json.dumps(verdict), implicit={}).code == "bad_shape"
 
 
-def test_free_text_is_what_is_neither_call_nor_reasoning() -> None:
+def test_free_text_excludes_calls_and_reasoning() -> None:
     assert parse(f"<think>no</think> Before {TAGGED} after <search>x</search>!").text == "Before  after !"
     assert parse(f"say {OBJECT} now").text == "say  now"
     assert parse("just talk").text == "just talk"
@@ -215,7 +215,7 @@ def test_calls_before_unclosed_reasoning_count() -> None:
 
 
 @pytest.mark.parametrize("inner", [TAGGED, "<search>x</search>", "<think>", "</think>", "</tool_call>", OBJECT])
-def test_what_stands_in_a_string_of_a_call_is_text(inner: str) -> None:
+def test_tags_in_a_string_of_a_call_are_text(inner: str) -> None:
     verdict = {"final_verdict": "supported", "quote": inner}
     written = json.dumps({"name": "submit", "arguments": verdict})
     for text in (
@@ -242,7 +242,7 @@ def test_a_call_copied_into_a_broken_string_does_not_run() -> None:
 # --- what is wrong, and where
 
 
-def test_nothing_to_read() -> None:
+def test_messages_without_a_call() -> None:
     assert error("").code == error(" \n").code == "empty"
     assert error({"role": "assistant", "content": None}).code == "empty"
     assert error("The claim is supported.").code == "no_tool_call"
@@ -266,7 +266,7 @@ def test_nothing_to_read() -> None:
         ("too_deep", '{"name": "search", "arguments": ' + '{"a":' * 50 + "1" + "}" * 51, '{"a":' * 19 + "1"),
     ],
 )
-def test_broken_json_is_told_with_its_position(head: str, code: str, broken: str, fault: str) -> None:
+def test_broken_json_is_reported_with_its_position(head: str, code: str, broken: str, fault: str) -> None:
     result = error(head + broken)
     assert result.code == code
     assert (head + broken)[result.position :].startswith(fault)
@@ -449,7 +449,7 @@ def test_ids_are_made_unique(given: object) -> None:
     assert ids[:2] == ["same", "call_1"]
 
 
-def test_a_missing_id_follows_from_the_place() -> None:
+def test_a_missing_id_follows_from_the_index() -> None:
     assert [item.id for item in parse(native(entry(id=None), entry(id=None))).items] == ["call_0", "call_1"]
 
 

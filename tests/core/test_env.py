@@ -100,7 +100,7 @@ def test_an_unknown_option_is_refused() -> None:
         tiny().reset(options={"tasks": "t1"})
 
 
-def test_an_empty_task_set_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_task_set_is_a_config_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TinyEnv, "load_tasks", lambda self: type(TASKS)(0))
     with pytest.raises(ConfigError, match="'tiny' has no tasks in this configuration"):
         tiny().reset(seed=0)
@@ -128,7 +128,7 @@ def test_an_action_that_cannot_be_read_costs_a_turn_and_no_more() -> None:
         assert (info["error"], info["turns_left"]) == ("no_tool_call", turns_left)
 
 
-def test_the_length_limit_counts_everything_that_was_said() -> None:
+def test_the_length_limit_counts_all_messages() -> None:
     env = tiny(max_episode_chars=1000)
     obs, _ = env.reset(seed=0)
     total = len(obs)
@@ -165,7 +165,7 @@ def test_a_submission_over_the_length_limit_still_counts() -> None:
         (["x" * 50] * 16, [10, *[6] * 15]),
     ],
 )
-def test_what_one_turn_answers_is_bounded_and_a_cut_is_marked(texts: list[str], sizes: list[int]) -> None:
+def test_the_observation_of_a_turn_is_bounded_and_a_cut_is_marked(texts: list[str], sizes: list[int]) -> None:
     env = tiny(max_observation_chars=100)
     env.reset(seed=0)
     calls = [(str(i), "say", json.dumps({"text": text})) for i, text in enumerate(texts)]
@@ -282,7 +282,7 @@ def test_the_time_of_tools_is_kept_apart_and_never_shown() -> None:
     assert "second" not in obs
 
 
-def test_what_a_caller_is_given_is_its_own() -> None:
+def test_returned_messages_are_copies() -> None:
     env = tiny()
     _, info = env.reset(seed=0)
     info["messages"][0]["content"] = "changed"

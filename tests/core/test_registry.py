@@ -95,7 +95,7 @@ def test_defaults_and_fixed_settings_are_settings_of_the_config_class(id: str) -
         ("x" * 1_000_000, "factgym.list_envs() lists them"),
     ],
 )
-def test_an_unknown_id_says_what_is_meant(id: str, message: str) -> None:
+def test_an_unknown_id_suggests_the_nearest(id: str, message: str) -> None:
     with pytest.raises(UnknownEnvError) as caught:
         make(id)
     assert message in str(caught.value)
@@ -133,7 +133,7 @@ def test_a_registered_environment_is_made_in_both_ways() -> None:
     assert "tiny" in list_envs()
 
 
-def test_a_made_environment_says_how_to_make_it_again() -> None:
+def test_the_spec_of_a_made_environment_makes_it_again() -> None:
     register("tiny", ENTRY, "A tiny one.")
     env = make("tiny", max_turns=7, render_mode="ansi")
     assert env.spec is not None
@@ -186,7 +186,7 @@ def test_a_version_is_not_negative() -> None:
         register("tiny", ENTRY, "x", version=-1)
 
 
-def test_an_attribute_that_is_not_there_is_named() -> None:
+def test_a_missing_attribute_is_named() -> None:
     with pytest.raises(ConfigError, match=r"'tiny_env' has no 'TinyEnw'. Did you mean 'TinyEnv'\?"):
         load_attribute("tiny_env:TinyEnw")
 
@@ -206,7 +206,7 @@ def test_the_caller_keeps_its_own_defaults() -> None:
     assert spec("tiny").kwargs == {"max_turns": 5}
 
 
-def test_the_package_exports_what_it_says() -> None:
+def test_the_package_exports_all_of_its_names() -> None:
     for name in factgym.__all__:
         assert getattr(factgym, name) is not None
     assert dir(factgym) == sorted(factgym.__all__)
@@ -294,7 +294,7 @@ def test_did_you_mean(word: str, expected: str) -> None:
     assert did_you_mean(word, ["claimcheck", "seva"]) == expected
 
 
-def test_did_you_mean_of_nothing_known_is_nothing() -> None:
+def test_did_you_mean_without_options_is_empty() -> None:
     assert did_you_mean("word", iter(())) == ""
 
 

@@ -75,7 +75,7 @@ def test_none_is_a_value_too() -> None:
     assert shared(("test", "none"), lambda: 1) is None
 
 
-def test_a_value_that_is_forgotten_while_it_is_built_still_reaches_who_asked() -> None:
+def test_a_value_that_is_cleared_while_it_is_built_is_still_returned() -> None:
     def build() -> str:
         clear_shared()
         return "mine"

@@ -83,7 +83,7 @@ def test_only_text_is_an_observation(value: Any) -> None:
 
 
 @pytest.mark.parametrize("space", [UnicodeText(), UnicodeText(10), ActionSpace(lambda: [_tool("t")])], ids=repr)
-def test_a_space_samples_what_it_contains_and_repeats_itself_by_seed(space: Any) -> None:
+def test_samples_are_contained_and_follow_from_the_seed(space: Any) -> None:
     space.seed(3)
     first = [space.sample() for _ in range(20)]
     assert all(action in space for action in first)
@@ -100,7 +100,7 @@ def test_every_kind_of_action_is_contained_well_formed_or_not(action: Any) -> No
 
 
 @pytest.mark.parametrize("action", [None, 3, b"x", ["a"], ("tool", {})])
-def test_what_no_policy_emits_is_no_action(action: Any) -> None:
+def test_other_types_are_no_action(action: Any) -> None:
     assert action not in ActionSpace(list)
 
 

@@ -128,7 +128,7 @@ def test_refuses_with_code_and_position(code: str, position: int | None, text: s
     assert len(caught.value.message) < 400
 
 
-def test_message_says_line_column_expectation_and_excerpt() -> None:
+def test_the_message_holds_line_column_expectation_and_excerpt() -> None:
     with pytest.raises(StrictJsonError) as caught:
         loads('{\n "verdict": "supported",\n "quote": \'yes\'\n}')
     assert caught.value.message == (

@@ -187,7 +187,7 @@ def test_evidence_that_was_not_read_is_not_cited():
     assert totals(score(LEAVE, submission, read=())) == pytest.approx((0.6, 0.3, 0.15))
 
 
-def test_nothing_submitted_scores_nothing():
+def test_a_missing_submission_scores_zero():
     assert score_submission(None, gold_of(LEAVE), lambda _: LEAVE_E1, ()) is NO_SUBMISSION
     assert totals(NO_SUBMISSION) == (0.0, 0.0, 0.0)
 
@@ -210,7 +210,7 @@ def test_a_citation_that_does_not_exist_costs_precision():
         ("Employees must submit a reimbursement request within 4 days.", False),  # in E2, which is not cited
     ],
 )
-def test_what_counts_as_a_quote(quote, valid):
+def test_rules_of_a_valid_quote(quote, valid):
     scored = score(DAYS, verdict("contradicted", claim(DAYS_ANSWER, "contradicted", ["E1"], quote)))
     assert scored.components["quote"] == float(valid)
 
@@ -296,7 +296,7 @@ def test_silence_is_shown_by_the_three_nearest_passages():
     assert silence(["E1", "E2", "E3"], "A party may whistle at meetings.") == pytest.approx((1.0, 1.0, 1.0))
 
 
-def test_one_passage_does_not_show_what_a_document_leaves_unsaid():
+def test_a_single_passage_does_not_show_the_silence_of_a_document():
     """Precision 1, recall 1/3: F1 is 1/2, and so is the gate; v2 pays .05 + .15 + .10 + .20 + .15 + .05 + .05."""
     assert silence(["E1"], "A party may whistle at meetings.") == pytest.approx((0.5, 1.0, 0.75))
 
@@ -428,7 +428,7 @@ def test_without_reading_only_form_label_and_span_are_paid(submission):
     assert set(scored.gates.values()) == {0.0}
 
 
-def test_a_rubric_names_what_exists():
+def test_a_rubric_names_existing_components():
     with pytest.raises(ConfigError, match="Did you mean 'verdict'"):
         Rubric("mine", {"verdikt": 1.0}).check(COMPONENTS, GATES)
     with pytest.raises(ConfigError, match="no gate"):

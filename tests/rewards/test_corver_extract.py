@@ -42,14 +42,14 @@ LONGER_NAMES = {
 
 
 @pytest.mark.parametrize("traced", TRACED, ids=[sentence.triplet.tail for sentence in TRACED])
-def test_the_paper_s_traced_sentences_ask_for_the_same_words(traced: tuple[str, Triplet]) -> None:
+def test_the_papers_traced_sentences_have_the_same_query_words(traced: tuple[str, Triplet]) -> None:
     text, triplet = traced[0], traced[1]
     published = {word.lower() for word in build_query(triplet) or ()}
     assert first_query(text) == published | LONGER_NAMES.get(text, set())
 
 
 @pytest.mark.parametrize(("text", "triplet"), FIGURE_7[:2])
-def test_the_single_sentences_of_figure_7_ask_for_what_the_paper_asked(text: str, triplet: Triplet) -> None:
+def test_the_single_sentences_of_figure_7_have_the_papers_queries(text: str, triplet: Triplet) -> None:
     published = {word.lower() for word in build_query(triplet) or ()}
     # "New York" stands in the sentence where the published model writes "NY".
     assert {{"new": "ny", "york": "ny"}.get(word, word) for word in first_query(text) or ()} == published
@@ -116,7 +116,7 @@ def test_a_second_verb_keeps_the_subject_and_an_apposition_makes_a_triplet_of_it
         "I dont know",
     ],
 )
-def test_questions_fragments_and_comparisons_say_nothing(sentence: str) -> None:
+def test_questions_fragments_and_comparisons_have_no_triplet(sentence: str) -> None:
     assert extract(sentence) == []
 
 
@@ -127,7 +127,7 @@ def test_a_pronoun_as_subject_makes_every_triplet_invalid(sentence: str) -> None
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("Aa1 ,.'’–-&()of the was in Édß汉\n\u0301\ud800")), max_size=200))
-def test_any_text_is_read_and_what_is_found_stands_in_it(text: str) -> None:
+def test_any_text_is_read_and_its_triplets_occur_in_it(text: str) -> None:
     for triplet in extract(text):
         for part in (triplet.head, triplet.tail):
             assert part
@@ -156,7 +156,7 @@ def test_a_cached_extractor_asks_for_each_sentence_once_and_forgets_the_oldest()
     assert cache.describe() == {"extractor": "table"}
 
 
-def test_what_a_caller_does_to_an_answer_does_not_reach_the_cache() -> None:
+def test_changes_of_a_result_do_not_reach_the_cache() -> None:
     cache = cached_extractor(RuleExtractor())
     cache.extract(["Paris is in France."])[0].clear()
     assert cache.extract(["Paris is in France."])[0]
@@ -344,7 +344,7 @@ def test_megabytes_are_read(fragment: str) -> None:
     read_triplets("[" + fragment * 1_000_000)
 
 
-def test_a_folder_without_a_model_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused_with_the_command_to_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="hf download"):
         ModelExtractor(str(tmp_path / "nothing"))
     (tmp_path / "config.json").write_text("{}")
@@ -404,7 +404,7 @@ def test_a_real_model_s_outputs_become_triplets_in_order(scripted: Path) -> None
     assert triplets == [[], [A], [Triplet("Bob", "was born in", "Rome, Italy"), Triplet("Bob", "died in", "1999")]] * 3
 
 
-def test_batches_are_at_most_as_large_as_asked(scripted: Path) -> None:
+def test_batches_are_at_most_as_large_as_configured(scripted: Path) -> None:
     import tiny_model
 
     rows: list[int] = []
@@ -427,7 +427,7 @@ def test_a_copy_finds_the_same_and_describes_itself_alike(scripted: Path) -> Non
     assert twin.extract(["A [[0]]."]) == extractor.extract(["A [[0]]."]) == [[A]]
 
 
-def test_padding_on_the_left_does_not_change_what_a_random_model_says(tmp_path: Path) -> None:
+def test_padding_on_the_left_does_not_change_a_random_models_output(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="needs the extra 'local'")
     import tiny_model
 

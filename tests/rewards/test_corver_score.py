@@ -169,7 +169,7 @@ def test_rules_out_of_range_are_refused(setting: dict[str, object], message: str
         CorverRules(**setting)
 
 
-def test_over_a_real_index_sentences_earn_by_what_the_corpus_says() -> None:
+def test_over_a_real_index_sentences_earn_by_the_corpus_counts() -> None:
     counter = memory_index(
         [f"Ann Lee met Bob Ray in Rome, number {n}." for n in range(25)] + ["Cid Fox met Dan Orr."], semantics="window"
     )
@@ -299,12 +299,12 @@ def test_repeating_a_sentence_pays_as_published_and_costs_under_strict() -> None
     assert rewards(f"{SUPPORTED} {SUPPORTED.upper()}")[1] == (-0.3, "repeated")
 
 
-def test_saying_the_same_of_the_same_entities_in_other_words_earns_nothing() -> None:
+def test_a_paraphrase_about_the_same_entities_earns_nothing() -> None:
     again = "The Stanley Cup was won by the Philadelphia Flyers."
     assert rewards(f"{SUPPORTED} {again}")[1] == (0.0, "same words")
 
 
-def test_an_answer_may_restate_what_the_thought_said() -> None:
+def test_an_answer_may_restate_the_thought() -> None:
     assert rewards(SUPPORTED, SUPPORTED)[1] == (0.1, "")
 
 
@@ -315,7 +315,7 @@ def test_pronouns_dodge_the_penalty_as_published_and_not_under_strict() -> None:
     assert strict(f"{SUPPORTED} {PRONOUN}") < strict(HONEST)
 
 
-def test_filling_up_with_what_cannot_be_checked_pays_less_than_support() -> None:
+def test_padding_with_unchecked_sentences_pays_less_than_support() -> None:
     assert published(f"{INVENTED} {PRONOUN}") > published(INVENTED)
     assert rewards(f"{SUPPORTED} {PRONOUN}")[1] == (-0.3, "unchecked")
 
@@ -329,7 +329,7 @@ def test_truisms_off_the_topic_earn_what_unsupported_sentences_do_where_the_ques
     assert scored.sentences[1].strict_reward == -0.3
 
 
-def test_a_topic_is_carried_on_by_what_is_on_it() -> None:
+def test_sentences_on_topic_extend_the_topic() -> None:
     assert rewards(f"{ALSO} {SUPPORTED}")[0] == (0.1, "")
     question = "Who won the Stanley Cup in 1975?"
     assert rewards(f"{SUPPORTED} {ALSO}", question=question)[1] == (0.1, "")

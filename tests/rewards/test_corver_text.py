@@ -40,7 +40,7 @@ def texts(completion: str) -> list[str]:
     return [sentence.text for sentence in split_sentences(completion)]
 
 
-def test_both_blocks_are_read_in_order_with_their_places() -> None:
+def test_both_blocks_are_read_in_order_with_their_offsets() -> None:
     text = "<think> One. Two!  Three </think>\n\n<answer>\nFour? Five.</answer> tail."
     assert texts(text) == ["One.", "Two!", "Three", "Four?", "Five."]
     assert [sentence.block for sentence in split_sentences(text)] == ["think"] * 3 + ["answer"] * 2
@@ -99,7 +99,7 @@ def test_a_block_is_split_as_the_published_expression_splits_it(text: str) -> No
 
 
 @pytest.mark.parametrize("fragment", [".", "a. ", "<think>", "</think><think>", "<answer>", " ", ".\u00a0", "\u0301"])
-def test_megabytes_of_anything_are_read(fragment: str) -> None:
+def test_megabytes_of_any_text_are_read(fragment: str) -> None:
     # A reader whose time grows with the square would not come back.
     for text in (fragment * 100_000, "<think>" + fragment * 100_000 + "</think><answer>x"):
         assert len(split_sentences(text)) <= 100_002
@@ -119,7 +119,7 @@ def test_megabytes_of_anything_are_read(fragment: str) -> None:
         ("</answer><answer>x</answer>", "x"),
     ],
 )
-def test_the_answer_is_what_follows_the_first_tag(text: str, answer: str | None) -> None:
+def test_the_answer_follows_the_first_tag(text: str, answer: str | None) -> None:
     assert extract_answer(text) == answer
 
 
@@ -308,7 +308,7 @@ words = st.lists(
 
 @settings(max_examples=500, deadline=None)
 @given(words.map(" ".join), st.lists(words.map(" ".join), max_size=3))
-def test_the_boundary_judge_only_takes_what_the_published_one_takes(answer: str, golds: list[str]) -> None:
+def test_the_boundary_judge_accepts_a_subset_of_the_published_one(answer: str, golds: list[str]) -> None:
     # On plain letters; marks are where the published rule refuses what it should not.
     if judge_answer(answer, golds, "boundary") == "good" and answer.isascii():
         visible = [gold for gold in golds if normalise_answer(gold)]

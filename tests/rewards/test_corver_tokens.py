@@ -217,7 +217,7 @@ def test_groups_that_do_not_fit_are_refused() -> None:
         group_returns([score], [[(0, 1)] * 3], length=2)
 
 
-def test_completions_aligned_together_fare_as_one_by_one() -> None:
+def test_completions_aligned_together_equal_those_aligned_alone() -> None:
     texts = [case.text for case in CASES] + ["", "<think></think>", "One. Two.", " <answer>x</answer>"]
     scores = [
         score_completion(text, "1975", memory_index(SENTENCES, engine="numpy"), RuleExtractor()) for text in texts

@@ -546,7 +546,7 @@ def test_the_last_block_is_the_one_that_a_lazy_pattern_finds(text: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(BLOCK_TEXTS)
-def test_a_solvers_answer_is_its_last_block_or_everything(text: str) -> None:
+def test_a_solvers_answer_is_its_last_block_or_the_whole_text(text: str) -> None:
     blocks = re.findall("<answer>(.*?)</answer>", text, re.DOTALL)
     solution = parse_solution(text)
     assert solution.answer == (blocks[-1] if blocks else text).strip()
@@ -642,7 +642,7 @@ def guarded(*turns: str, hops: int = 1, searches: tuple[Search, ...] = (), calls
 REAL = "<think>Her father is named in the source, so the question asks for him.</think>"
 
 
-def test_a_guarded_thought_says_something_and_only_once() -> None:
+def test_a_guarded_thought_counts_once_and_needs_content() -> None:
     assert guarded(final(WHO, "Lord Byron", REAL)).think == 1.0
     for empty in ("<think></think>", "<think>...</think>", "<think>ok ok ok ok ok ok</think>", ""):
         assert guarded(final(WHO, "Lord Byron", empty)).think == 0.0

@@ -63,7 +63,7 @@ def test_several_gold_spans_are_compared_as_a_whole() -> None:
     assert scored(gold=()).components["evidence"] == scored(gold=["", " "]).components["evidence"] == 0.0
 
 
-def test_the_honest_solution_has_everything_under_every_preset() -> None:
+def test_the_honest_solution_earns_the_maximum_under_every_preset() -> None:
     score = scored()
     assert [total(score, name) for name in RUBRICS["solver"]] == pytest.approx([1.3, 1.0, 1.3])
     assert all(value == 1.0 for value in score.gates.values())

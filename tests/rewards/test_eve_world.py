@@ -62,7 +62,7 @@ def reward(
     return find_rubric(rubric, "proposer").total(score.components, score.gates)
 
 
-def test_an_honest_proposer_loses_nothing_to_the_guards() -> None:
+def test_an_honest_proposer_earns_the_same_under_the_guards() -> None:
     rng = random.Random(5)
     proposals = [
         checked(corpus, triple, honest_searches(corpus, triple, list(corpus), rng)) for corpus, triple in TASKS

@@ -407,7 +407,7 @@ def test_the_table_is_sorted_and_whole() -> None:
     )
 
 
-def test_the_table_is_what_the_files_of_wordnet_give() -> None:
+def test_the_table_follows_from_the_files_of_wordnet() -> None:
     assert build_table(wordnet_folder()) == table()
 
 

@@ -59,7 +59,7 @@ def test_strings_are_the_official_ones() -> None:
     assert tuple(comparison_strings(RECORD["questions"])) == PAIRS
 
 
-def test_gold_answers_score_nearly_everything() -> None:
+def test_gold_answers_score_nearly_the_maximum() -> None:
     answers = ("No. She is still in office.", "Her office denied it.")
     pairs = [("Did the mayor resign?", answer) for answer in answers]
     pairs += [("Who said so?", "No answer could be found."), ("When?", "In 2019.")]
@@ -72,7 +72,7 @@ def test_gold_answers_score_nearly_everything() -> None:
 
 
 @pytest.mark.parametrize("verdict", [None, "", "refuted", "Supported", "Refuted "])
-def test_nothing_scores_nothing(verdict: str | None) -> None:
+def test_an_empty_submission_scores_zero(verdict: str | None) -> None:
     score = score_stages([], [], verdict, GOLD)
     assert score.components == {"question": 0, "qa": 0, "verdict": 0, "grounded_qa": 0}
     assert score_stages([""], [("", "")], verdict, GOLD).components == score.components

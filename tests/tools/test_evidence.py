@@ -79,7 +79,7 @@ def tags(text: str, *names: str) -> list[str]:
     ]
 
 
-def test_listing_pages_through_everything_once() -> None:
+def test_listing_pages_through_all_passages_once() -> None:
     many = [Passage(f"E{i}", f"Title {i}", "Text.") for i in range(2 * PAGE_SIZE + 1)]
     at = desk(many)
     ids: list[str] = []
@@ -113,7 +113,7 @@ def test_search_shows_sentences_and_reads_nothing() -> None:
     assert len(use(at, "search", query="policy class characters", k=1).data.entries) == 1
 
 
-def test_a_search_without_matches_says_so() -> None:
+def test_a_search_without_matches_is_reported() -> None:
     assert use(desk(), "search", query="zebra").text == "None of the 3 passages matches. Try other words."
 
 
@@ -131,7 +131,7 @@ def test_reading_is_recorded_with_its_first_turn() -> None:
 
 
 @pytest.mark.parametrize("id", ["E4", "e1", " E1", "E1 ", "E10", "</evidence>", "x" * 80])
-def test_reading_what_does_not_exist_is_refused_and_not_recorded(id: str) -> None:
+def test_reading_an_unknown_id_is_refused_and_not_recorded(id: str) -> None:
     at = desk()
     result = use(at, "read", id=id)
     assert result.error is not None

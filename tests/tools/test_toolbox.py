@@ -33,18 +33,18 @@ def echo(
 
 
 @tool(render=str, name="open")
-def open_door(state: list[Any], door: str = "front") -> str:
-    """Open a door.
+def open_drawer(state: list[Any], drawer: str = "front") -> str:
+    """Open a drawer.
 
     Args:
-        door: Which one.
+        drawer: Its label.
     """
-    if door == "broken":
-        raise ConnectionError("no such house")
-    raise ToolError("locked", f"The door {door} is locked.")
+    if drawer == "broken":
+        raise ConnectionError("no such cabinet")
+    raise ToolError("locked", f"The drawer {drawer} is locked.")
 
 
-BOX = Toolbox((echo, open_door))
+BOX = Toolbox((echo, open_drawer))
 
 
 def call(name: str, arguments: dict[str, Any], **more: Any) -> Any:
@@ -76,7 +76,9 @@ def test_a_call_that_fits_is_done_and_rendered() -> None:
         ({"word": "a", "marks": [[]]}, "$.marks[0]", "[] is not of type 'string'"),
     ],
 )
-def test_arguments_that_do_not_fit_are_told_by_their_path(arguments: dict[str, Any], path: str, message: str) -> None:
+def test_arguments_that_do_not_fit_are_reported_by_their_path(
+    arguments: dict[str, Any], path: str, message: str
+) -> None:
     result = call("echo", arguments)
     assert result.data is None
     assert result.error == ToolError(
@@ -133,7 +135,7 @@ def test_a_long_list_costs_no_error_for_each_item(monkeypatch: pytest.MonkeyPatc
         ("", "There is no tool '' here. Tools: echo, open."),
     ],
 )
-def test_an_unknown_tool_is_told_what_there_is(name: str, message: str) -> None:
+def test_an_unknown_tool_is_answered_with_the_available_ones(name: str, message: str) -> None:
     result = call(name, {})
     assert result.error == ToolError("unknown_tool", message)
 
@@ -154,15 +156,15 @@ def test_a_closed_tool_is_unknown_for_now() -> None:
     assert [schema["function"]["name"] for schema in BOX.schemas()] == ["echo", "open"]
 
 
-def test_a_refusal_is_an_answer_with_its_own_code() -> None:
-    result = call("open", {"door": "back"})
-    assert result.error == ToolError("locked", "The door back is locked.")
-    assert result.text == "Error (locked): The door back is locked."
+def test_a_tool_error_is_a_result_with_its_code() -> None:
+    result = call("open", {"drawer": "back"})
+    assert result.error == ToolError("locked", "The drawer back is locked.")
+    assert result.text == "Error (locked): The drawer back is locked."
 
 
-def test_what_else_a_tool_raises_is_left_to_the_environment() -> None:
-    with pytest.raises(ConnectionError, match="no such house"):
-        call("open", {"door": "broken"})
+def test_other_exceptions_of_a_tool_pass_through_to_the_environment() -> None:
+    with pytest.raises(ConnectionError, match="no such cabinet"):
+        call("open", {"drawer": "broken"})
 
 
 def test_tools_have_the_openai_form() -> None:
@@ -171,7 +173,7 @@ def test_tools_have_the_openai_form() -> None:
     assert schema["function"]["name"] == "echo"
     assert schema["function"]["description"] == "Say a word again."
     assert schema["function"]["parameters"]["required"] == ["word"]
-    assert open_door.name == "open"
+    assert open_drawer.name == "open"
     assert echo.tags == ("word",)
 
 
