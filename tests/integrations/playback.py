@@ -1,4 +1,4 @@
-"""A chat server that plays recorded episodes: the model's name says which. It keeps the requests."""
+"""A chat server that plays recorded episodes: the model's name says which. It keeps the bodies of the requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from factgym.core.messages import Message
 
 
 class PlaybackServer(ScriptServer):
-    """`script[model]` holds the messages that the model says, one a request. `requests[model]`: the requests' bodies.
+    """`script[model]` holds the messages that the model says, one a request. `bodies[model]`: of the requests.
 
     A model that has said all that it has to say answers "I have nothing to add."; one that has no script plays the
     ClaimCheck script.
@@ -24,7 +24,7 @@ class PlaybackServer(ScriptServer):
     def __init__(self) -> None:
         super().__init__()
         self.script: dict[str, Sequence[Message]] = {}
-        self.requests: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.bodies: dict[str, list[dict[str, Any]]] = defaultdict(list)
 
     def chat(self, connection: Connection, request: Request) -> None:
         body = json.loads(request.body)
@@ -32,8 +32,8 @@ class PlaybackServer(ScriptServer):
         if model not in self.script:
             super().chat(connection, request)
             return
-        turn = len(self.requests[model])
-        self.requests[model].append(body)
+        turn = len(self.bodies[model])
+        self.bodies[model].append(body)
         script = self.script[model]
         last: Message = {"role": "assistant", "content": "I have nothing to add."}
         message: Any = script[turn] if turn < len(script) else last

@@ -18,6 +18,7 @@ Recording is lazy: naming the cases plays nothing.
 from __future__ import annotations
 
 import atexit
+import inspect
 import json
 import shutil
 import tempfile
@@ -131,16 +132,40 @@ SCRIPTS: dict[Kind, tuple[str, ...]] = {
 }
 
 
-def cases(*kinds: Kind, files: bool = True, tasks: int = TASKS) -> list[Case]:
-    """Every case of these kinds. files: also of environments that need files of a user's or real data."""
+def cases(
+    *kinds: Kind,
+    env: str | None = None,
+    needs: Callable[..., dict[str, Any]] | None = None,
+    name: str | None = None,
+    files: bool = True,
+    tasks: int = TASKS,
+) -> list[Case]:
+    """Every case of these kinds, of one environment, setup or agent where it is named.
+
+    files: also environments that need a user's files or real data.
+    """
     return [
-        Case(env, needs, kind, name, task)
-        for env, needs in SETUPS
-        if files or needs.__name__ == "nothing"
+        Case(setup_env, setup, kind, agent, task)
+        for setup_env, setup in SETUPS
+        if env in (None, setup_env) and needs in (None, setup) and (files or setup.__name__ == "nothing")
         for kind in kinds or SCRIPTS
-        for name in SCRIPTS[kind]
+        for agent in SCRIPTS[kind]
+        if name in (None, agent)
         for task in range(tasks)
     ]
+
+
+each_setup = pytest.mark.parametrize(
+    ("env_id", "needs"),
+    SETUPS,
+    ids=[f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS],
+)
+"""Run a test with `env_id` and `needs` for every environment and its files."""
+
+
+def parameters(function: Any) -> list[str]:
+    """Names of a function's parameters, for tests that pin a framework's signatures."""
+    return list(inspect.signature(function).parameters)
 
 
 @cache

@@ -20,7 +20,6 @@ pytest.importorskip("inspect_ai", reason="needs factgym[inspect]")
 
 import inspect_ai
 import reference_episodes
-from conformance.setups import SETUPS
 from guide_pages import run_page
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -123,16 +122,13 @@ def answers(messages: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
     return groups[0], groups[1:]
 
 
-SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
-
-
 def cases_of(env_id: str, needs: Any) -> list[Case]:
     """All but malformed native calls, which have their own test: Inspect reads them before we do."""
-    cases = [case for case in reference_episodes.cases() if (case.env, case.needs) == (env_id, needs)]
+    cases = reference_episodes.cases(env=env_id, needs=needs)
     return [case for case in cases if (case.kind, case.name) != ("messages", "hostile")]
 
 
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_every_episode_is_the_same_through_the_integration(
     env_id: str, needs: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -192,12 +188,8 @@ def _check_score(sample: EvalSample, case: Case) -> None:
 
 @pytest.mark.parametrize("env_id", self_contained())
 def test_malformed_calls_are_the_environments_to_refuse(env_id: str, tmp_path: Path) -> None:
-    cases = {
-        str(case): case
-        for case in reference_episodes.cases("messages")
-        if case.env == env_id and case.name == "hostile"
-    }
-    cases = {name: case for name, case in cases.items() if case.needs.__name__ == "nothing"}
+    hostile = reference_episodes.cases("messages", env=env_id, name="hostile", files=False)
+    cases = {str(case): case for case in hostile}
     log = run(_task_of(cases), Script({name: case.episode.messages for name, case in cases.items()}).model(), tmp_path)
     assert log.status == "success"
     for sample in log.samples or []:
@@ -222,7 +214,7 @@ def test_arguments_that_inspect_cannot_read_are_refused_in_the_environments_word
     assert "Error (" in (answer["content"] or "")
 
 
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_providers_get_the_environments_own_schemas(env_id: str, needs: Callable[..., Any]) -> None:
     for schema in Session(env_id, **reference_episodes.config_of(env_id, needs)).all_tools():
         function = schema["function"]
@@ -246,11 +238,7 @@ DROPPED = ("title", "minItems", "maxItems", "uniqueItems")
 
 
 def test_a_limit_of_inspects_ends_the_episode_and_it_is_scored(tmp_path: Path) -> None:
-    cases = {
-        str(case): case
-        for case in reference_episodes.cases("messages")
-        if case.env == CLAIMS and case.name == "honest"
-    }
+    cases = {str(case): case for case in reference_episodes.cases("messages", env=CLAIMS, name="honest")}
     script = Script({name: case.episode.messages for name, case in cases.items()})
     log = run(_task_of(cases), script.model(), tmp_path, message_limit=4)
     assert log.status == "success"
@@ -289,9 +277,7 @@ def test_a_prompt_that_does_not_fit_ends_the_episode(tmp_path: Path) -> None:
 def test_faults_are_errors_of_their_samples_and_in_no_mean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
 
-    cases = {
-        str(case): case for case in reference_episodes.cases("calls") if case.env == CLAIMS and case.name == "oracle"
-    }
+    cases = {str(case): case for case in reference_episodes.cases("calls", env=CLAIMS, name="oracle")}
     broken = next(iter(cases))
     real_score = ClaimCheckEnv.score
 
@@ -352,9 +338,8 @@ def test_every_environment_has_a_task_with_typed_arguments() -> None:
 @pytest.mark.parametrize("env_id", self_contained())
 def test_the_metrics_are_named_before_the_first_episode(env_id: str) -> None:
     names = set(metric_names(Session(env_id)))
-    for case in reference_episodes.cases(files=False):
-        if case.env == env_id:
-            assert case.reference.components.keys() <= names
+    for case in reference_episodes.cases(env=env_id, files=False):
+        assert case.reference.components.keys() <= names
 
 
 @pytest.fixture
@@ -368,7 +353,7 @@ def test_the_command_plays_against_a_server_and_its_log_holds_components_and_evi
     server: tuple[PlaybackServer, str], tmp_path: Path
 ) -> None:
     served, url = server
-    case = next(case for case in reference_episodes.cases("messages") if case.env == CLAIMS and case.name == "honest")
+    case = reference_episodes.cases("messages", env=CLAIMS, name="honest")[0]
     served.script["honest"] = case.episode.messages
     command = [
         *("inspect", "eval", f"factgym/{CLAIMS}", "--model", "openai-api/local/honest", "--model-base-url", url),
@@ -390,7 +375,7 @@ def test_the_command_plays_against_a_server_and_its_log_holds_components_and_evi
     assert report_in(sample).to_dict()["spans"] == reference.spans
     assert sample.store["Played:report"]["components"] == reference.components
     assert sample.store_as(Played).task_view["gold"]
-    requests = [_shape(request["messages"]) for request in served.requests["honest"]]
+    requests = [_shape(request["messages"]) for request in served.bodies["honest"]]
     assert requests == [_shape(prompt) for prompt in case.prompts[: len(requests)]]
     assert len(requests) == len(reference.answers)
     metrics = {score.name: score.metrics for score in (log.results.scores if log.results else [])}
@@ -417,20 +402,18 @@ def test_the_page_runs(server: tuple[PlaybackServer, str], tmp_path: Path) -> No
     assert any("reward" in message for message in outputs)
 
 
-def parameters(function: Any) -> list[str]:
-    return list(inspect.signature(function).parameters)
-
-
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:
-    assert parameters(ModelAPI.generate) == ["self", "input", "tools", "tool_choice", "config"]
-    assert parameters(Model.generate)[:3] == ["self", "input", "tools"]
-    assert {"dataset", "solver", "scorer", "metrics", "name", "version", "metadata"} <= set(parameters(Task.__init__))
+    assert reference_episodes.parameters(ModelAPI.generate) == ["self", "input", "tools", "tool_choice", "config"]
+    assert reference_episodes.parameters(Model.generate)[:3] == ["self", "input", "tools"]
+    assert {"dataset", "solver", "scorer", "metrics", "name", "version", "metadata"} <= set(
+        reference_episodes.parameters(Task.__init__)
+    )
     assert {"value", "answer", "explanation", "reason", "metadata"} <= Score.model_fields.keys()
-    assert parameters(Score.unscored) == ["reason", "answer", "explanation", "metadata"]
-    assert {"id", "function", "arguments", "parse_error"} <= set(parameters(ToolCall))
+    assert reference_episodes.parameters(Score.unscored) == ["reason", "answer", "explanation", "metadata"]
+    assert {"id", "function", "arguments", "parse_error"} <= set(reference_episodes.parameters(ToolCall))
     assert {"name", "description", "parameters"} <= ToolInfo.model_fields.keys()
     assert {"properties", "required", "additionalProperties"} <= ToolParams.model_fields.keys()
     assert {"model_length"} <= set(ModelOutput.stop_reason.fget.__annotations__["return"].__args__)
-    assert parameters(TaskState.store_as) == ["self", "model_cls", "instance"]
-    assert "name" in parameters(task)
-    assert parameters(LimitExceededError.__init__)[:2] == ["self", "type"]
+    assert reference_episodes.parameters(TaskState.store_as) == ["self", "model_cls", "instance"]
+    assert "name" in reference_episodes.parameters(task)
+    assert reference_episodes.parameters(LimitExceededError.__init__)[:2] == ["self", "type"]

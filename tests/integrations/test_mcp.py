@@ -21,7 +21,6 @@ pytest.importorskip("mcp_types", reason="needs factgym[mcp]")
 
 import mcp_types as types
 import reference_episodes
-from conformance.setups import SETUPS
 from guide_pages import run_page
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -115,14 +114,11 @@ def check(
     assert tools == ([*open_now[:-1], []] if over else open_now)
 
 
-SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
-
-
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_every_episode_is_the_same_through_the_integration(
     env_id: str, needs: Callable[..., Any], tmp_path: Path
 ) -> None:
-    cases = [case for case in reference_episodes.cases("calls") if (case.env, case.needs) == (env_id, needs)]
+    cases = reference_episodes.cases("calls", env=env_id, needs=needs)
 
     async def play_case(number: int, case: Case) -> None:
         folder = tmp_path / str(number)
@@ -139,7 +135,7 @@ def test_every_episode_is_the_same_through_the_integration(
         asyncio.run(play_case(number, case))
 
 
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_clients_get_the_environments_own_schemas(env_id: str, needs: Callable[..., Any]) -> None:
     config = reference_episodes.config_of(env_id, needs)
 
@@ -158,7 +154,7 @@ def test_clients_get_the_environments_own_schemas(env_id: str, needs: Callable[.
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_the_command_serves_one_episode_over_stdio(mode: str, tmp_path: Path) -> None:
-    case = next(case for case in reference_episodes.cases("calls") if case.env == "profact" and case.name == "oracle")
+    case = reference_episodes.cases("calls", env="profact", name="oracle")[0]
     words = [*COMMAND[1:], "profact", "--task", case.episode.task, "--out", str(tmp_path / "run")]
     parameters = StdioServerParameters(command=COMMAND[0], args=words, env=dict(os.environ))
 
@@ -194,7 +190,7 @@ def test_a_stopped_process_keeps_its_episode(number: signal.Signals, tmp_path: P
 
 
 def test_clients_without_a_handshake_are_notified_of_changed_tools_by_subscription() -> None:
-    case = next(case for case in reference_episodes.cases("calls") if case.env == "profact" and case.name == "oracle")
+    case = reference_episodes.cases("calls", env="profact", name="oracle")[0]
 
     async def notifications() -> list[str]:
         events_seen = []
@@ -263,7 +259,7 @@ def test_every_session_over_http_is_an_episode_of_its_own(tmp_path: Path) -> Non
 
 
 def test_the_reward_is_hidden_from_the_policy_without_show_reward() -> None:
-    case = next(case for case in reference_episodes.cases("calls") if case.env == CLAIMS and case.name == "oracle")
+    case = reference_episodes.cases("calls", env=CLAIMS, name="oracle")[0]
     calls = [(name, json.loads(arguments)) for name, arguments in case.episode.calls()]
 
     async def last(show: bool) -> list[Any]:
@@ -295,7 +291,7 @@ def test_calls_of_one_session_are_played_one_after_the_other() -> None:
 
 
 def test_the_prompt_is_what_the_policy_sees_now() -> None:
-    case = next(case for case in reference_episodes.cases("calls") if case.env == "profact" and case.name == "oracle")
+    case = reference_episodes.cases("calls", env="profact", name="oracle")[0]
 
     async def prompts() -> list[str]:
         texts = []
@@ -330,10 +326,6 @@ def test_the_page_runs(tmp_path: Path) -> None:
     assert any("submitted" in message for message in outputs)
 
 
-def parameters(function: Any) -> list[str]:
-    return list(inspect.signature(function).parameters)
-
-
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:
     handlers = {
         "on_list_tools",
@@ -343,12 +335,23 @@ def test_the_used_parts_of_the_framework_are_unchanged() -> None:
         "on_subscriptions_listen",
         "title",
     }
-    assert handlers <= set(parameters(Server.__init__))
-    assert parameters(Server.create_initialization_options)[1] == "notification_options"
-    assert "host" in parameters(Server.streamable_http_app)
-    assert parameters(Server.run)[:4] == ["self", "read_stream", "write_stream", "initialization_options"]
+    assert handlers <= set(reference_episodes.parameters(Server.__init__))
+    assert reference_episodes.parameters(Server.create_initialization_options)[1] == "notification_options"
+    assert "host" in reference_episodes.parameters(Server.streamable_http_app)
+    assert reference_episodes.parameters(Server.run)[:4] == [
+        "self",
+        "read_stream",
+        "write_stream",
+        "initialization_options",
+    ]
     assert "_connection" in inspect.getsource(ServerSession.__init__)
     assert {"state", "exit_stack"} <= Connection.__annotations__.keys()
-    assert {"session", "protocol_version", "method", "request_id", "request"} <= set(parameters(ServerRequestContext))
-    assert parameters(ServerSession.send_notification) == ["self", "notification", "related_request_id"]
-    assert parameters(MCPError.__init__) == ["self", "code", "message", "data"]
+    assert {"session", "protocol_version", "method", "request_id", "request"} <= set(
+        reference_episodes.parameters(ServerRequestContext)
+    )
+    assert reference_episodes.parameters(ServerSession.send_notification) == [
+        "self",
+        "notification",
+        "related_request_id",
+    ]
+    assert reference_episodes.parameters(MCPError.__init__) == ["self", "code", "message", "data"]

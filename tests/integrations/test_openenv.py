@@ -26,7 +26,6 @@ pytest.importorskip("openenv.validation", reason="needs factgym[openenv]")
 
 import reference_episodes
 import requests
-from conformance.setups import SETUPS
 from guide_pages import run_page
 from openenv.cli._validation import validate_multi_mode_deployment
 from openenv.core.client_types import StepResult
@@ -50,9 +49,6 @@ from factgym.integrations.session import EPISODE_OVER, Session, self_contained
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
 CLAIMS = "claimcheck-multihop"
-
-
-SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
 
 
 def play(client: Any, case: Case) -> Outcome:
@@ -93,16 +89,16 @@ def play(client: Any, case: Case) -> Outcome:
     )
 
 
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_every_episode_is_the_same_through_the_integration(env_id: str, needs: Callable[..., Any]) -> None:
-    cases = [case for case in reference_episodes.cases() if (case.env, case.needs) == (env_id, needs)]
+    cases = reference_episodes.cases(env=env_id, needs=needs)
     with in_thread(env_id, reference_episodes.config_of(env_id, needs)) as url, FactClient(url).sync() as client:
         for case in cases:
             assert_same(case.reference, play(client, case))
 
 
 def oracle_case(env_id: str) -> Case:
-    return next(case for case in reference_episodes.cases("calls") if (case.env, case.name) == (env_id, "oracle"))
+    return reference_episodes.cases("calls", env=env_id, name="oracle")[0]
 
 
 def test_clients_without_our_classes_get_the_same() -> None:
@@ -322,22 +318,18 @@ def test_the_page_runs(tmp_path: Path) -> None:
     assert any("Verdict: PASS" in message for message in outputs)
 
 
-def parameters(function: Any) -> list[str]:
-    return list(inspect.signature(function).parameters)
-
-
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:
     required = {"env", "action_cls", "observation_cls", "env_name", "concurrency_config", "state_cls"}
-    assert required <= set(parameters(create_app))
-    assert parameters(Environment.reset) == ["self", "seed", "episode_id", "kwargs"]
-    assert parameters(Environment.step) == ["self", "action", "timeout_s", "kwargs"]
-    assert parameters(Environment.close) == ["self"]
+    assert required <= set(reference_episodes.parameters(create_app))
+    assert reference_episodes.parameters(Environment.reset) == ["self", "seed", "episode_id", "kwargs"]
+    assert reference_episodes.parameters(Environment.step) == ["self", "action", "timeout_s", "kwargs"]
+    assert reference_episodes.parameters(Environment.close) == ["self"]
     assert {"max_concurrent_envs", "session_timeout"} == set(ConcurrencyConfig.model_fields)
     assert set(Action.model_fields) == {"metadata"}
     assert set(Observation.model_fields) == {"done", "reward", "metadata"}
     assert set(State.model_fields) == {"episode_id", "step_count"}
     assert {"name", "description", "readme_content", "version", "author"} <= set(EnvironmentMetadata.model_fields)
-    assert parameters(StepResult) == ["observation", "reward", "done", "metadata"]
+    assert reference_episodes.parameters(StepResult) == ["observation", "reward", "done", "metadata"]
     for name in ("_step_payload", "_parse_result", "_parse_state", "_connect_async", "_send_and_receive"):
         assert callable(getattr(EnvClient, name))
     assert "_message_timeout" in inspect.getsource(EnvClient.__init__)

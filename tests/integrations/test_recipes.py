@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import reference_episodes
-from conformance.setups import SETUPS
 from guide_pages import GUIDES, write_files
 from playback import PlaybackServer, in_thread
 from reference_episodes import Case
@@ -58,7 +57,7 @@ def test_a_flow_of_rllm_plays_the_same_episode(case: Case, tmp_path: Path, monke
         result = asyncio.run(types.run_agent_flow(factgym_rllm.FactFlow(), task, config))
     (trajectory,) = result.trajectories
     played = len(reference.answers)
-    prompts = [body["messages"] for body in server.requests["policy"][:played]]
+    prompts = [body["messages"] for body in server.bodies["policy"][:played]]
     assert [[message["content"] for message in messages] for messages in prompts] == [
         [message["content"] for message in messages] for messages in case.prompts[:played]
     ]
@@ -75,9 +74,6 @@ def test_a_flow_of_rllm_plays_the_same_episode(case: Case, tmp_path: Path, monke
 def test_the_page_names_what_it_runs() -> None:
     text = (GUIDES / "recipes.md").read_text("utf-8")
     assert "## rLLM" in text and "## Ray" in text
-
-
-SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +98,11 @@ def seed_of(env: Any, task: str) -> int | None:
     return None
 
 
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_every_episode_is_the_same_through_gem(gem_recipe: Any, env_id: str, needs: Callable[..., Any]) -> None:
     gem = gem_recipe.gem
     played = 0
-    for case in reference_episodes.cases("texts"):
-        if (case.env, case.needs) != (env_id, needs):
-            continue
+    for case in reference_episodes.cases("texts", env=env_id, needs=needs):
         name = f"here:{case}"
         if name not in gem.envs.registration.ENV_REGISTRY:
             gem.register(name, gem_recipe.FactEnv, environment=env_id, **case.episode.config)

@@ -59,7 +59,7 @@ def test_calls_without_messages_are_the_same_episode(case: Case) -> None:
 
 def test_every_environment_has_cases_that_earn_something_and_some_that_do_not() -> None:
     for env in self_contained():
-        cases = [case for case in reference_episodes.cases(files=False) if case.env == env]
+        cases = reference_episodes.cases(env=env, files=False)
         assert len(cases) == 2 * 9
         oracle = next(case for case in cases if case.name == "oracle" and case.kind == "messages")
         hostile = next(case for case in cases if case.name == "hostile" and case.kind == "messages")
@@ -70,7 +70,7 @@ def test_every_environment_has_cases_that_earn_something_and_some_that_do_not() 
 
 
 def test_comparison_sees_every_field() -> None:
-    case = next(case for case in reference_episodes.cases("messages") if case.name == "oracle")
+    case = reference_episodes.cases("messages", name="oracle")[0]
     reference = case.reference
     for name, value in {
         "first": [],
@@ -177,12 +177,11 @@ def test_rows_are_the_tasks_without_any_gold() -> None:
 
 
 def test_the_credit_of_the_turns_is_the_reward() -> None:
-    for case in reference_episodes.cases("messages", files=False, tasks=1):
-        if case.name == "oracle":
-            session = Session(case.episode.env)
-            played(session, case)
-            assert len(session.turn_rewards()) == len(case.reference.answers)
-            assert sum(session.turn_rewards()) == pytest.approx(session.reward)
+    for case in reference_episodes.cases("messages", name="oracle", files=False, tasks=1):
+        session = Session(case.episode.env)
+        played(session, case)
+        assert len(session.turn_rewards()) == len(case.reference.answers)
+        assert sum(session.turn_rewards()) == pytest.approx(session.reward)
 
 
 def test_every_open_tool_is_among_all_tools() -> None:

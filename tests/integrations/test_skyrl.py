@@ -30,7 +30,6 @@ pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
 CLAIMS = "claimcheck-multihop"
 NEEDS_SKYRL = "needs skyrl 0.3, torch and what its generator imports"
-SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +41,7 @@ def unregistered() -> Any:
 
 
 def text_cases(env_id: str, needs: Callable[..., Any]) -> list[Case]:
-    cases = [case for case in reference_episodes.cases("texts") if (case.env, case.needs) == (env_id, needs)]
+    cases = reference_episodes.cases("texts", env=env_id, needs=needs)
     return [*cases, *(Case(env_id, needs, "texts", "oracle", task) for task in range(reference_episodes.TASKS))]
 
 
@@ -61,7 +60,7 @@ def outcome(env: FactTextEnv, steps: list[Any], tools: list[list[str]]) -> Outco
     )
 
 
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_every_episode_is_the_same_through_the_integration(env_id: str, needs: Callable[..., Any]) -> None:
     name = register_skyrl(env_id, name=f"{env_id} here", **reference_episodes.config_of(env_id, needs))
     for case in text_cases(env_id, needs):
@@ -345,15 +344,11 @@ def test_the_page_runs(tmp_path: Path) -> None:
     assert any("'stop': 'submitted'" in message for message in outputs), outputs
 
 
-def parameters(function: Any) -> list[str]:
-    return list(inspect.signature(function).parameters)
-
-
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:
-    assert parameters(skyrl_gym.register) == ["id", "entry_point", "kwargs"]
-    assert parameters(skyrl_gym.make) == ["id", "kwargs"]
-    assert parameters(BaseTextEnv.step) == ["self", "action"]
-    assert parameters(BaseTextEnv.init) == ["self", "prompt"]
+    assert reference_episodes.parameters(skyrl_gym.register) == ["id", "entry_point", "kwargs"]
+    assert reference_episodes.parameters(skyrl_gym.make) == ["id", "kwargs"]
+    assert reference_episodes.parameters(BaseTextEnv.step) == ["self", "action"]
+    assert reference_episodes.parameters(BaseTextEnv.init) == ["self", "prompt"]
     assert {"max_turns", "turns"} <= vars(BaseTextEnv()).keys()
     assert registry is not None
     assert ENTRY_POINT.endswith(FactTextEnv.__name__)
@@ -364,8 +359,11 @@ def test_the_used_parts_of_the_generator_are_unchanged() -> None:
     import tiny_skyrl
 
     kind: Any = tiny_skyrl.SkyRLGymGenerator
-    assert parameters(kind._setup_env_extras)[1:3] == ["_env_class", "env_extras"]
-    assert parameters(kind._post_process_agent_loop_output)[1:3] == ["agent_loop_output", "_env_extras"]
+    assert reference_episodes.parameters(kind._setup_env_extras)[1:3] == ["_env_class", "env_extras"]
+    assert reference_episodes.parameters(kind._post_process_agent_loop_output)[1:3] == [
+        "agent_loop_output",
+        "_env_extras",
+    ]
     source = inspect.getsource(kind.agent_loop)
     assert "env_extras = self._setup_env_extras(" in source
     assert source.index("env.get_metrics()") < source.index("self._post_process_agent_loop_output(")

@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("trl", reason="needs factgym[trl]")
 
 import reference_episodes
-from conformance.setups import SETUPS
 from datasets import Dataset
 from reference_episodes import Case, assert_same, outcome_of
 from tiny_trl import Plain, ScriptedTrainer, arguments, factory, model, oracle, tokenizer, trained, written
@@ -32,8 +31,6 @@ from factgym.integrations.trl import (
 )
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
-
-SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
 
 
 def row_of(session: Session, task: str) -> dict[str, Any]:
@@ -66,11 +63,11 @@ def played(cases: list[Case], folder: Path) -> tuple[Any, list[dict[str, Any]], 
     return trainer, rows, out
 
 
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_every_episode_is_the_same_through_the_integration(
     env_id: str, needs: Callable[..., Any], tmp_path: Path
 ) -> None:
-    cases = [case for case in reference_episodes.cases() if (case.env, case.needs) == (env_id, needs)]
+    cases = reference_episodes.cases(env=env_id, needs=needs)
     # Calls that are no JSON reach TRL's parser as a model would have written them, which is as text.
     cases = [case for case in cases if (case.kind, case.name) != ("messages", "hostile")]
     trainer, rows, out = played(cases, tmp_path)
@@ -168,7 +165,7 @@ def test_a_step_stops_when_the_episode_is_over_and_logs_every_component(tmp_path
 
 
 def test_hostile_messages_are_answered_and_scored_for_nothing(tmp_path: Path) -> None:
-    cases = [case for case in reference_episodes.cases("messages", files=False, tasks=1) if case.name == "hostile"]
+    cases = reference_episodes.cases("messages", files=False, tasks=1, name="hostile")
     for case in (case for case in cases if case.env in ("claimcheck-multihop", "corver-qa-search", "profact", "seva")):
         trainer, _, _ = played([case, case], tmp_path)
         for env in trainer.environments:
@@ -178,11 +175,7 @@ def test_hostile_messages_are_answered_and_scored_for_nothing(tmp_path: Path) ->
 
 
 def test_slow_environments_are_played_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = [
-        case
-        for case in reference_episodes.cases("calls", files=False)
-        if (case.env, case.name) == ("seva-repair", "oracle")
-    ]
+    cases = reference_episodes.cases("calls", env="seva-repair", name="oracle", files=False)
     threads = set()
     real = FactEnvironment._play_turn
 

@@ -25,7 +25,6 @@ from factgym.integrations.verifiers import FactEnv, FactHarness, FactTask, tasks
 pytest.importorskip("verifiers.v1", reason="needs factgym[verifiers]")
 
 import reference_episodes
-from conformance.setups import SETUPS
 from reference_episodes import assert_same, outcome_of
 
 import factgym
@@ -99,23 +98,18 @@ def report_in(trace: vf.Trace) -> RewardReport:
 async def play(env: Any, url: str, served: PlaybackServer, case: Case) -> vf.Trace:
     model = str(case)
     served.script[model] = case.episode.messages
-    served.requests.pop(model, None)
+    served.bodies.pop(model, None)
     episode = await env.run_episode(task_of(env, case.episode.task), context(url, model))
     assert episode.ok, [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
     return episode.traces[0]
 
 
-SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
-
-
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_every_episode_is_the_same_through_the_integration(
     env_id: str, needs: Callable[..., Any], server: tuple[PlaybackServer, str]
 ) -> None:
     served, url = server
-    cases = [
-        case for case in reference_episodes.cases("messages", "texts") if (case.env, case.needs) == (env_id, needs)
-    ]
+    cases = reference_episodes.cases("messages", "texts", env=env_id, needs=needs)
 
     async def play_all() -> list[vf.Trace]:
         async with serving(env_id, cases[0].episode.config) as env:
@@ -123,7 +117,7 @@ def test_every_episode_is_the_same_through_the_integration(
 
     for case, trace in zip(cases, run(play_all()), strict=True):
         reference = case.reference
-        requests = served.requests[str(case)]
+        requests = served.bodies[str(case)]
         report = report_in(trace)
         first = [{key: message[key] for key in message} for message in requests[0]["messages"]]
         outcome = outcome_of(report, first=first, answers=[], stop=trace.info["factgym"]["stop"])
@@ -141,7 +135,7 @@ def test_every_episode_is_the_same_through_the_integration(
 
 def test_the_framework_records_every_message_in_one_branch(server: tuple[PlaybackServer, str]) -> None:
     served, url = server
-    case = next(case for case in reference_episodes.cases("messages") if case.env == "claimcheck-multihop")
+    case = reference_episodes.cases("messages", env="claimcheck-multihop")[0]
 
     async def play_case() -> vf.Trace:
         async with serving(case.env, {}) as env:
@@ -255,7 +249,7 @@ def test_a_system_prompt_of_the_run_replaces_the_environments(
 ) -> None:
     served, url = server
     (tmp_path / "system.txt").write_text("Judge well.", "utf-8")
-    case = next(case for case in reference_episodes.cases("messages") if case.env == "claimcheck-multihop")
+    case = reference_episodes.cases("messages", env="claimcheck-multihop")[0]
     second = Case(case.env, case.needs, case.kind, case.name, 1)
 
     async def play_second() -> None:
@@ -263,7 +257,7 @@ def test_a_system_prompt_of_the_run_replaces_the_environments(
             await play(env, url, served, second)
 
     run(play_second())
-    for request in served.requests[str(second)]:
+    for request in served.bodies[str(second)]:
         assert [m["content"] for m in request["messages"] if m["role"] == "system"] == ["Judge well."]
 
 
@@ -301,7 +295,7 @@ def test_every_package_has_typed_settings_tasks_and_a_ground_truth(env_id: str) 
 
 
 def test_a_tool_server_replays_a_session_that_it_dropped() -> None:
-    case = next(case for case in reference_episodes.cases("calls") if case.env == "claimcheck-multihop")
+    case = reference_episodes.cases("calls", env="claimcheck-multihop")[0]
     data = FactData(env=case.env, task=case.episode.task, max_turns=12)
     calls = [(name, json.loads(arguments)) for name, arguments in case.episode.calls()]
     state = FactState(key="a", task=data.model_dump(), actions=calls[:-1])
@@ -314,35 +308,37 @@ def test_a_tool_server_replays_a_session_that_it_dropped() -> None:
     assert tools.state.result["report"]["total"] == case.reference.total
 
 
-def parameters(function: Any) -> list[str]:
-    return list(inspect.signature(function).parameters)
-
-
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:
-    assert parameters(vf.Harness.launch) == [
+    assert reference_episodes.parameters(vf.Harness.launch) == [
         *("self", "ctx", "trace", "runtime", "endpoint", "secret", "mcp_urls", "data"),
     ]
-    assert parameters(vf.Task.setup) == parameters(vf.Task.finalize) == ["self", "trace", "runtime"]
-    assert parameters(vf.Task.validate) == ["self", "runtime"]
-    assert parameters(vf.Task.__init__) == ["self", "data", "config"]
-    assert parameters(vf.Task.toolsets) == parameters(vf.Taskset.toolsets) == ["config"]
-    assert parameters(vf.Trace.stop)[:2] == ["self", "condition"]
-    assert parameters(vf.ProgramResult) >= ["exit_code", "stdout", "stderr"]
+    assert (
+        reference_episodes.parameters(vf.Task.setup)
+        == reference_episodes.parameters(vf.Task.finalize)
+        == ["self", "trace", "runtime"]
+    )
+    assert reference_episodes.parameters(vf.Task.validate) == ["self", "runtime"]
+    assert reference_episodes.parameters(vf.Task.__init__) == ["self", "data", "config"]
+    assert (
+        reference_episodes.parameters(vf.Task.toolsets)
+        == reference_episodes.parameters(vf.Taskset.toolsets)
+        == ["config"]
+    )
+    assert reference_episodes.parameters(vf.Trace.stop)[:2] == ["self", "condition"]
+    assert reference_episodes.parameters(vf.ProgramResult) >= ["exit_code", "stdout", "stderr"]
     assert inspect.isasyncgenfunction(inspect.unwrap(vf.Env.shared_tools))
-    assert parameters(vf.EnvConfig.agent_harnesses) == ["self"]
+    assert reference_episodes.parameters(vf.EnvConfig.agent_harnesses) == ["self"]
     assert {"state", "info", "rewards", "metrics", "stop_condition"} <= vf.Trace.model_fields.keys()
     assert {"id", "name", "prompt", "system_prompt"} <= vf.TaskData.model_fields.keys()
     assert {"task", "system_prompt", "id"} == vf.TasksetConfig.model_fields.keys()
-    assert parameters(vf.Toolset.register) == ["self", "mcp"]
-    assert parameters(vf.Toolset._with_state) == ["self", "fn"]
+    assert reference_episodes.parameters(vf.Toolset.register) == ["self", "mcp"]
+    assert reference_episodes.parameters(vf.Toolset._with_state) == ["self", "fn"]
 
 
 def test_other_harnesses_play_the_same_episodes_through_the_tool_server(server: tuple[PlaybackServer, str]) -> None:
     """A harness that knows nothing of us sees the tools through MCP, shared and one a rollout."""
-    cases = [case for case in reference_episodes.cases("calls", tasks=1) if case.env == "claimcheck-multihop"]
-    cases += [
-        case for case in reference_episodes.cases("calls", tasks=1) if case.env == "profact" and case.name == "oracle"
-    ][:1]
+    cases = reference_episodes.cases("calls", tasks=1, env="claimcheck-multihop")
+    cases += reference_episodes.cases("calls", env="profact", name="oracle", tasks=1)[:1]
 
     async def play_all(env_id: str, tool_server: str) -> list[tuple[Case, vf.Trace]]:
         played = []
@@ -444,7 +440,7 @@ async def chattered(env_id: str, url: str, served: PlaybackServer, case: Case, t
 
 def test_the_last_text_of_another_harness_is_the_answer(server: tuple[PlaybackServer, str]) -> None:
     served, url = server
-    case = next(case for case in reference_episodes.cases("texts") if case.env == "seva" and case.name == "honest")
+    case = reference_episodes.cases("texts", env="seva", name="honest")[0]
     trace = run(chattered("seva", url, served, case, 1))
     outcome = outcome_of(report_in(trace), first=[], answers=[], stop=trace.info["factgym"]["stop"])
     assert_same(case.reference, outcome, skip=["first", "answers", "tools"])
@@ -452,7 +448,7 @@ def test_the_last_text_of_another_harness_is_the_answer(server: tuple[PlaybackSe
 
 def test_a_harness_that_never_calls_a_tool_is_stopped(server: tuple[PlaybackServer, str]) -> None:
     served, url = server
-    case = next(case for case in reference_episodes.cases("texts") if case.env == "seva" and case.name == "hostile")
+    case = reference_episodes.cases("texts", env="seva", name="hostile")[0]
     trace = run(chattered("seva", url, served, case, 1000))
     assert trace.stop_condition == "too_many_turns"
     assert (trace.num_turns, trace.reward) == (10, 0.0)

@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("verl", reason="needs factgym[verl]")
 
 import reference_episodes
-from conformance.setups import SETUPS
 from reference_episodes import Case, assert_same
 from tiny_verl import Server, contexts_of, oracle, played, row_of, tokenizer, written
 
@@ -23,8 +22,6 @@ from factgym.integrations.verl.advantages import SCALE, TAIL, decode_row
 from factgym.integrations.verl.rows import RowTask
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
-
-SETUP_IDS = [f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
 
 
 def row_for(case: Case) -> dict[str, Any]:
@@ -49,9 +46,9 @@ def own_tokens(out: Any) -> list[list[int]]:
     return turns
 
 
-@pytest.mark.parametrize(("env_id", "needs"), SETUPS, ids=SETUP_IDS)
+@reference_episodes.each_setup
 def test_every_episode_is_the_same_through_the_integration(env_id: str, needs: Callable[..., Any]) -> None:
-    cases = [case for case in reference_episodes.cases() if (case.env, case.needs) == (env_id, needs)]
+    cases = reference_episodes.cases(env=env_id, needs=needs)
     # Calls that are no JSON reach the integration as a model would have written them, which is as text.
     for case in (case for case in cases if (case.kind, case.name) != ("messages", "hostile")):
         reference, row = case.reference, row_for(case)
