@@ -35,8 +35,8 @@ def main() -> None:
     parser.add_argument("--completion-tokens", type=int, default=1024)
     args = parser.parse_args()
 
-    given = {"source": args.source, "path": args.path, "counter": args.counter}
-    config = {"split": "train"} if args.source is None else {k: v for k, v in given.items() if v is not None}
+    options = {"source": args.source, "path": args.path, "counter": args.counter}
+    config = {"split": "train"} if args.source is None else {k: v for k, v in options.items() if v is not None}
     trainer = Trainer(
         model=args.model,
         args=GRPOConfig(

@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--corpus", help="a file or folder of passages")
     parser.add_argument("--source", help="of the solver's questions: hotpotqa, triples …")
     parser.add_argument("--path", help="the source's file or folder")
-    parser.add_argument("--solver", help="who answers the proposer's questions")
+    parser.add_argument("--solver", help="the agent that answers the proposer's questions")
     parser.add_argument("--output", default="runs/trl-eve")
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=50)
@@ -45,8 +45,8 @@ def main() -> None:
     parser.add_argument("--completion-tokens", type=int, default=3072, help="of a whole episode, tool text included")
     args = parser.parse_args()
 
-    given = {"corpus": args.corpus, "source": args.source, "path": args.path, "solver": args.solver}
-    config = {key: value for key, value in given.items() if value is not None}
+    options = {"corpus": args.corpus, "source": args.source, "path": args.path, "solver": args.solver}
+    config = {key: value for key, value in options.items() if value is not None}
     if args.source is None and args.corpus is None:
         config["split"] = "train"
     trainer = (Solver if args.env == "eve-solver" else Proposer)(

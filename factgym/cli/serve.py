@@ -49,8 +49,8 @@ def serve_mcp(
     """Serve an environment to clients of the Model Context Protocol. One session is one episode; a new one is the next."""
     from factgym.integrations.mcp import Episodes, serve_http, serve_stdio
 
-    named = {"split": split, "reward": reward, "path": path}
-    config = parse_settings(settings or []) | {key: value for key, value in named.items() if value is not None}
+    options = {"split": split, "reward": reward, "path": path}
+    config = parse_settings(settings or []) | {key: value for key, value in options.items() if value is not None}
     with Episodes(env, config, task=task, seed=seed, show_reward=show_reward, out=out) as episodes:
         if transport is Transport.STDIO:
             asyncio.run(serve_stdio(episodes))
@@ -80,8 +80,8 @@ def serve_openenv(
     """Serve an environment to OpenEnv's clients. A connection is a session, and plays one episode at a time."""
     from factgym.integrations.openenv import app, serve, write_folder
 
-    named = {"split": split, "reward": reward, "path": path}
-    config = parse_settings(settings or []) | {key: value for key, value in named.items() if value is not None}
+    options = {"split": split, "reward": reward, "path": path}
+    config = parse_settings(settings or []) | {key: value for key, value in options.items() if value is not None}
     if folder is not None:
         for file in write_folder(env, config, folder, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds):
             print(file)

@@ -115,6 +115,7 @@ def policy_message(parsed: Mapping[str, Any], text: str, turn: int) -> Message:
         # A template may open the block itself, and then the tag is no part of the sampled text.
         opened = _THINK_CLOSE in text and _THINK_OPEN not in text and any(parsed.get(key) for key in _REASONING_KEYS)
         return {"role": "assistant", "content": f"{_THINK_OPEN}{text}" if opened else text}
+    # The cursor only moves forward, so that the second of two equal calls gets a span of its own.
     cursor = 0
     native: list[Any] = []
     for number, call in enumerate(calls):
@@ -161,6 +162,7 @@ def parse_single_call(text: str, turn: int) -> Message | None:
 
 def _find_json(text: str, value: Any, cursor: int) -> tuple[int, int] | None:
     """Span of a value written as JSON in the text from `cursor` on, tried first behind the keys that calls have."""
+    # An equal value may come earlier in the text, in the reasoning: the keys of a call are tried before every bracket.
     bracket = "[" if isinstance(value, list) else "{"
     for key in _ARGUMENT_KEYS:
         start = text.find(key, cursor)
@@ -224,6 +226,8 @@ def _byte_level_offsets(tokenizer: Any, ids: Sequence[int], text: str) -> Offset
     sizes = _token_sizes(tokenizer)
     if sizes is None or _REPLACEMENT in text:
         return None
+    # The tokens of byte-level BPE partition the text's bytes: a token ends at the running sum of sizes. The check of the
+    # last sum rejects a decoder that changes the text.
     ends = list(accumulate(sizes[token] if token in sizes else _add_size(tokenizer, sizes, token) for token in ids))
     data = text.encode("utf-8", "surrogatepass")
     if (ends[-1] if ends else 0) != len(data):
@@ -269,6 +273,8 @@ def _incremental_offsets(tokenizer: Any, ids: Sequence[int]) -> list[tuple[int, 
 
     Tokens whose text ends inside a character wait for those that complete it, and share its offsets.
     """
+    # Incremental detokenisation, as inference engines stream text: tokens from `pending` on are not yet located, those
+    # from `context` on are decoded with them, since a token's text may depend on the one before (a leading space).
     pairs: list[tuple[int, int]] = []
     context = pending = offset = 0
     for index in range(len(ids)):
@@ -318,6 +324,7 @@ def _stepwise(group: Sequence[Row], scale: bool) -> list[Floats]:
     size = max(len(row.mask) for row in group)
     if not size:
         return [np.zeros(0) for _ in group]
+    # Rows are padded to one length; the statistics skip NaN, the returns of a row without a score.
     returns, mask = np.zeros((len(group), size)), np.zeros((len(group), size), dtype=np.bool_)
     for index, row in enumerate(group):
         mask[index, : len(row.mask)] = row.mask
@@ -400,6 +407,8 @@ def _corver_returns(
     rubric = env.config.rubric
     returns = np.full(len(mask), response_return(score, rubric))
     if turn is not None and completion.text:
+        # Sentences are counted in the scored completion, token offsets in the turn's text: `shift` leads from one to
+        # the other. Tokens outside the completion are clipped to its first or last character.
         shift = completion.shift - (turn.parts[0][2] or 0)
         offsets = np.clip(offsets_of(turn) + shift, 0, len(score.text))
         returns[turn.first : turn.first + len(turn.ids)] = token_returns(score, offsets, rubric).returns

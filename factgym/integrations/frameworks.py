@@ -195,6 +195,7 @@ def _descriptions(cls: type[Any]) -> dict[str, str]:
             continue
         names = "|".join(_defaults(base))
         text = " ".join((inspect.getdoc(base) or "").split())
+        # A description starts after a sentence's end, at the names of one or more fields and a colon.
         # Splitting at "name:" or "name, other:" gives the text before, then fields and description in turn.
         parts = re.split(rf"(?:^|(?<=[.;] ))((?:{names})(?:(?:,| and) (?:{names}))*): ", text)
         for fields, description in zip(parts[1::2], parts[2::2], strict=False):

@@ -4,7 +4,7 @@ One session is one episode. The tools are those that are open, under their own n
 change with the stage. The task is the prompt "task", and the server's instructions. A new session is the next task. The
 reward is hidden from the client, which is the policy, unless the server is started with `--show-reward`.
 
-Over HTTP an episode needs the session that the handshake versions of the protocol have; a client that asks for the
+Over HTTP an episode needs the session that the handshake versions of the protocol have; a client that requests the
 version without sessions gets the list of supported versions, and clients fall back. Over stdio the process is the
 session.
 """
@@ -71,7 +71,7 @@ class Episodes:
 
     task: an id or index, for every session; else the tasks follow in the order that `seed` gives, as in `factgym eval`,
     and start again when all are played. out: a run's folder to which finished episodes are appended; an existing run
-    is continued with the tasks that it lacks. Raises what `make` and `RunWriter` raise; use it as a context manager.
+    is continued with the tasks that it lacks. Raises the errors of `make` and `RunWriter`; use it as a context manager.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class Rollout:
         self.episodes.finish(self)
 
     def disconnect(self) -> None:
-        """End the episode of a client that has gone: it is scored as it is; an episode without a turn is dropped."""
+        """End the episode of a client that has gone: it is scored; an episode without a turn is dropped."""
         self.episodes.drop(self)
         if self.session.env.episode.turns:
             self.session.close()

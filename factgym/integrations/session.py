@@ -39,7 +39,7 @@ _MAX_IDLE = 256
 
 
 class Session:
-    """An episode slot over `make(env_id, **config)`; raises what `make` raises.
+    """An episode slot over `make(env_id, **config)`; raises the errors of `make`.
 
     `env` is the environment itself. No method raises for the content of a policy's message; before the first `start`,
     everything about an episode raises EpisodeOverError.
@@ -187,7 +187,7 @@ class SessionPool:
         self._idle: list[Session] = []
 
     def acquire(self) -> Session:
-        """Return an idle session, or a new one. Raises what `make` raises."""
+        """Return an idle session, or a new one. Raises the errors of `make`."""
         return self.idle() or Session(self.env_id, **self.config)
 
     def idle(self) -> Session | None:
@@ -214,6 +214,7 @@ def flat_metrics(report: RewardReport | None) -> dict[str, float]:
 
 
 def _add_metrics(metrics: dict[str, float], prefix: str, values: Mapping[Any, Any]) -> None:
+    # Runs after every episode: names are cached, and types compared by identity, which `isinstance` is slower than.
     names = _names.get(prefix)
     if names is None:
         names = _names.setdefault(prefix, {}) if len(_names) < _MAX_PREFIXES and len(prefix) < _MAX_KEY_CHARS else {}
@@ -243,7 +244,7 @@ def rows(
     """Yield the tasks of `make(env_id, **config)` as JSON rows, for frameworks that iterate over a data set; no gold.
 
     Each: env (id with version), task (id), index, with `prompts` the first messages as "prompt", and hops where the tasks
-    have a number of hops, within which HRPO compares. limit, start: of the tasks. Raises what `make` raises.
+    have a number of hops, within which HRPO compares. limit, start: of the tasks. Raises the errors of `make`.
     """
     session = Session(env_id, **(config or {}))
     size = len(session.env.tasks)

@@ -39,7 +39,7 @@ def write_folder(
     max_sessions: int = 64,
     idle_seconds: float | None = 3600.0,
 ) -> list[Path]:
-    """Write the folder; return its files. Raises what `make` raises, and ConfigError for a folder with other files."""
+    """Write the folder; return its files. Raises the errors of `make`, and ConfigError for a folder with other files."""
     serving = {"seed": seed, "max_sessions": max_sessions, "idle_seconds": idle_seconds}
     texts = files(env_id, dict(config or {}), serving)
     if folder.exists() and not folder.is_dir():

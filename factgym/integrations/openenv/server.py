@@ -40,7 +40,7 @@ _MAX_ID_CHARS = 255
 class ServedEnv:
     """Shared by all sessions of a server: the configuration, and the order in which tasks are played.
 
-    Raises what `make` raises, so that a server that cannot play does not start.
+    Raises the errors of `make`, so that a server that cannot play does not start.
     """
 
     def __init__(self, env_id: str, config: Mapping[str, Any] | None = None, seed: int = 0) -> None:
@@ -234,7 +234,7 @@ def app(
     idle_seconds: float | None = IDLE_SECONDS,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> FastAPI:
-    """Return the ASGI application over `make(env_id, **config)`; raises what `make` raises.
+    """Return the ASGI application over `make(env_id, **config)`; raises the errors of `make`.
 
     seed: of the order of tasks for resets that name none. max_sessions: connections at a time; one more is refused.
     idle_seconds: a session without a message for so long is ended; None never. max_message_bytes: of an HTTP request;

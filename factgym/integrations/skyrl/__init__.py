@@ -174,7 +174,7 @@ def register_skyrl(env_id: str, *, name: str | None = None, **config: Any) -> st
     """Register `make(env_id, **config)` with skyrl-gym; return the name for `env_class`, by default the id.
 
     Call it where episodes are played: in the Ray task that runs the entrypoint. A second call with the same settings
-    does nothing. Raises what `make` raises, and ConfigError for a name of another environment.
+    does nothing. Raises the errors of `make`, and ConfigError for a name of another environment.
     """
     env_class = name or spec(env_id).id
     make(env_id, **config)
@@ -190,7 +190,7 @@ def register_skyrl(env_id: str, *, name: str | None = None, **config: Any) -> st
 def rows(env_id: str, *, name: str | None = None, limit: int | None = None, **config: Any) -> Iterator[dict[str, Any]]:
     """Yield the tasks as rows of SkyRL's data sets, without any gold: prompt, env_class, data_source, task.
 
-    name: as registered. limit: of the rows. Raises what `make` raises.
+    name: as registered. limit: of the rows. Raises the errors of `make`.
     """
     env_class = name or spec(env_id).id
     tools = make(env_id, **config).all_tools()

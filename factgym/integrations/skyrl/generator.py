@@ -1,4 +1,4 @@
-"""SkyRL's own generator, with what its loop leaves out: credit of turns, truncated rollouts, faults."""
+"""SkyRL's own generator, plus the parts that its loop lacks: credit of turns, truncated rollouts, faults."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def environment_factory(env_id: str, **config: Any) -> type[FactEnvironment]:
     """Return the class to pass as `environment_factory=`; one instance plays one rollout at a time.
 
     Its tools are those that the environment may open at any stage; one that is not open yet answers with an error.
-    Raises what `factgym.make` raises, and ConfigError for a tool whose name TRL reserves.
+    Raises the errors of `factgym.make`, and ConfigError for a tool whose name TRL reserves.
     """
     probe = Session(env_id, **config)
     schemas = tuple(probe.all_tools())
@@ -212,7 +212,7 @@ Column = Callable[..., list[float | None]]
 def dataset(env_id: str, *, limit: int | None = None, start: int = 0, **config: Any) -> Any:
     """Return the environment's tasks as a `datasets.Dataset` with the columns env, index, prompt (messages) and task.
 
-    limit, start: of the tasks. config: as for `make`, and as for `environment_factory`. Raises what `make` raises.
+    limit, start: of the tasks. config: as for `make`, and as for `environment_factory`. Raises the errors of `make`.
     """
     try:
         from datasets import Dataset

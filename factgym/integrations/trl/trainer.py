@@ -217,6 +217,8 @@ class _RolloutLoop:
         """The tokens of the answers and of the head of the policy's next message."""
         if answers[0]["role"] == "tool":
             return list(self.trainer._get_tool_suffix_ids(list(answers)))
+        # TRL has no suffix for a user message: a dummy conversation is rendered with and without it, and the tokens
+        # behind the dummy's end are the suffix.
         start = [{"role": "user", "content": "dummy"}, {"role": "assistant", "content": "dummy"}]
         prefix = self._render(start, add_head=False)
         full = self._render([*start, *answers], add_head=True)

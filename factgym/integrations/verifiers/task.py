@@ -210,7 +210,7 @@ class FactTask(vf.Task[FactData, FactState, FactTaskConfig]):
 
     @vf.stop
     async def too_many_turns(self, trace: vf.Trace) -> bool:
-        """Whether another harness goes on and on without calling a tool."""
+        """Whether another harness takes too many turns without calling a tool."""
         return bool(trace.num_turns >= 2 * self.data.max_turns + _SPARE_TURNS)
 
     async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:

@@ -2,7 +2,7 @@
 
 verl's estimators see token rewards, a mask and the prompt's id, and nothing else. All that ours need is encoded in the
 token rewards, whose sum over a row is the episode's reward in every layout: verl's logs, its filters and its own
-estimators see what they expect.
+estimators see the usual values.
 
 - For verl's estimators: each credit divided among the tokens of its span.
 - For ours ("factgym_…"): each token's value of that form, scaled by `SCALE`, and behind the policy's last token three
@@ -84,6 +84,7 @@ class Layout:
         values = values * mask
         rows = []
         for part in parts:
+            # Rounded to the trainer's float32 first, so that the last entry also absorbs the rounding.
             row = values[part].astype(np.float32).astype(np.float64)
             if self.form is None:
                 row[-1] += total - row.sum()
@@ -131,7 +132,7 @@ def estimate(
     """Return advantages and returns, both (N, T): 0 outside the mask and for rows of padding.
 
     rewards: (N, T), encoded by the agent loop. index: (N,), the prompt of each row. config: the `algorithm` section,
-    of which `norm_adv_by_std_in_grpo` says whether to divide by deviations. Raises ConfigError for other rewards.
+    of which `norm_adv_by_std_in_grpo` turns the division by deviations on. Raises ConfigError for other rewards.
     """
     options = config if config is not None else {}
     if options.get("use_kl_in_reward", False):

@@ -168,10 +168,12 @@ class Context:
 
     def update(self, builder: Any, result: Any, logprobs: Sequence[float] | None = None) -> None:
         """Take the tokens of a merge of the builder's, which may remove tokens at the seam."""
+        # The builder tokenises the seam between two messages as the template would: it may remove tokens at the end of
+        # the policy's message, which then no longer belong to its turn.
         previous = self.logprobs
         if previous is None and logprobs is not None and not self.mask:
             previous = []
-        if self.turns:  # the template may write the policy's last tokens itself
+        if self.turns:
             last, length = self.turns[-1], len(self.response) - result.removed_prefix_token_count
             last.ids = last.ids[: max(0, length - last.first)]
         options = {"assistant_logprobs": list(logprobs)} if logprobs is not None and previous is not None else {}

@@ -33,8 +33,8 @@ def table(env_id: str, *, limit: int | None = None, start: int = 0, columns: Seq
 
     Columns: data_source (the environment's id), agent_name, prompt (messages), reward_model, and extra_info with env
     (id with version), task, index and settings (`config` as JSON, so that workers on other machines make the same
-    environment). limit, start: of the tasks. columns: further plain values of the task's view ("hops"). Raises what
-    `make` raises, and ConfigError for a setting that is no JSON and a column that no task has.
+    environment). limit, start: of the tasks. columns: further plain values of the task's view ("hops"). Raises the
+    errors of `make`, and ConfigError for a setting that is no JSON and a column that no task has.
     """
     try:
         import pyarrow as pa
@@ -119,7 +119,7 @@ class RowTask:
 
     @property
     def pool(self) -> SessionPool:
-        """Sessions of the row's environment. Their making raises what `make` raises, for another version too."""
+        """Sessions of the row's environment. Their making raises the errors of `make`, for another version too."""
         return _session_pool(self.env, self.settings)
 
 
@@ -133,7 +133,7 @@ def compute_score(
     """Score a text as the only answer to the row's task: "score", the total, and every component and metric.
 
     For environments in which the answer is one message. An episode with tools needs the agent loop: its rows have
-    their reward before verl calls a reward function. Raises ConfigError for rows that are not ours, what `make` raises,
+    their reward before verl calls a reward function. Raises ConfigError for rows that are not ours, the errors of `make`,
     and UnscoredError for a fault of the infrastructure.
     """
     row = RowTask.of(extra_info)
@@ -153,7 +153,7 @@ def config_text(env_id: str, config: Mapping[str, Any] | None = None, credit: st
 
     config: settings of the environment, which bound the length of its episodes; the rows carry them. credit: "grpo",
     "hrpo" or "stepwise" for token advantages, "none" for verl's own GRPO; None chooses "stepwise" for CorVer's
-    environments, whose paper it is, and "none" elsewhere. Raises what `make` raises, and ConfigError for another credit.
+    environments, whose paper it is, and "none" elsewhere. Raises the errors of `make`, and ConfigError for another credit.
     """
     from factgym.envs.corver.env import CorverEnv
 
