@@ -214,7 +214,7 @@ def verl(env_id: str) -> Integration:
             texts = sampled[id(recorded)] = [hermes(message) for message in recorded.messages]
         task = RowTask.of({"env": env, "task": recorded.task, "settings": "{}"})
         session = task.pool.acquire()
-        session.start(task.task)
+        session.env.reset(options={"task": task.task})
         turns = []
         for number, text in enumerate(texts):
             if session.done:

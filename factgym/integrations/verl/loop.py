@@ -286,7 +286,7 @@ class FactAgentLoop(AgentLoopBase):
         session = task.pool.idle()
         if session is None:
             session = await asyncio.to_thread(task.pool.acquire)
-        session.start(task.task)
+        session.env.reset(options={"task": task.task})
         rollout = _Rollout(self, session, layout.tail, sampling_params, kwargs.get("raw_prompt"))
         await rollout.play()
         outputs = self._outputs(rollout, layout)
