@@ -22,14 +22,13 @@ Command = Annotated[
 TrainerSettings = Annotated[KeyValues, key_value("A setting of the trainer.")]
 Out = Annotated[Path, typer.Option(help="Folder of the evolution.")]
 
-evolve_app = typer.Typer(
-    name="evolve", help="Improve a model round by round.", no_args_is_help=True, pretty_exceptions_enable=False
-)
+_HELP = "Self-evolution: improve a verifier (seva), or a proposer and a solver (eve), round by round."
+
+evolve_app = typer.Typer(name="evolve", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-@evolve_app.callback()
-def _evolve() -> None:
-    """Improve a model round by round."""
+@evolve_app.callback(help=_HELP)
+def _evolve() -> None: ...
 
 
 @evolve_app.command("seva")
@@ -39,7 +38,7 @@ def seva(
     ] = "features",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each arm; a later call may add some.")] = 3,
     budget: Annotated[
-        str, typer.Option(help="Probes of a round, or B1,B2,… for a schedule whose last number holds on.")
+        str, typer.Option(help="Probes of a round, or B1,B2,… for a schedule whose last number is repeated.")
     ] = "200",
     probes: Annotated[
         Literal["weakness", "random"], typer.Option(help="Allocate probes by weakness, or as many at random.")

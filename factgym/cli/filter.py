@@ -47,7 +47,7 @@ def filter_command(
         str | None, typer.Option(metavar="LOW:HIGH", help="Keep LOW ≤ n_correct ≤ HIGH; default 1 to G - 1.")
     ] = None,
     anchors: Annotated[
-        int, typer.Option(min=0, help="Keep as many questions besides that are always correct, drawn by the seed.")
+        int, typer.Option(min=0, help="Also keep this many questions that are always correct, drawn by the seed.")
     ] = 0,
     correct: Annotated[str, typer.Option(metavar="RULE", help=_CORRECT)] = "auto",
     n: Annotated[int | None, typer.Option("-n", "--episodes", min=1, help="Number of questions; default all.")] = None,

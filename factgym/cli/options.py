@@ -27,9 +27,7 @@ EnvId = Annotated[
     str, typer.Argument(metavar="ENV", help="An environment (see `factgym list`), or package.module:name of your own.")
 ]
 Split = Annotated[str | None, typer.Option(help="Split of the tasks; `factgym info ENV` lists them.")]
-Reward = Annotated[
-    str | None, typer.Option(help="Reward, for example r0, gated or v2; `factgym info ENV` lists them.")
-]
+Reward = Annotated[str | None, typer.Option(help="Reward, for example r0, gated or v2; see `factgym info ENV`.")]
 DataPath = Annotated[str | None, typer.Option("--path", help="Folder or file of an environment over your own data.")]
 Settings = Annotated[
     list[str] | None,

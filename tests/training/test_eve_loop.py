@@ -237,7 +237,7 @@ def test_another_evolution_in_the_folder_is_refused(whole: Path) -> None:
         ({"draw": "random"}, "draw should be 'uniform' or 'selector', not 'random'"),
         ({"batch": 0}, "batch should be at least 1"),
         ({"group": 1}, "group should be at least 2"),
-        ({"n": 1}, "n must be at least 2"),
+        ({"n": 1}, "n should be at least 2"),
         ({"min_value": 2.0}, "min_value should be at most 1"),
     ],
 )

@@ -269,6 +269,7 @@ class SolverPhase(Phase):
 
 def iteration_rows(number: int, total: int, batch: int, seed: int) -> list[int]:
     """Rows of iteration `number` (from 1) among `total`: the next `batch` of shuffled epochs, without repeats."""
+    # Epochs follow each other without a gap; a batch that spans two may hold a row twice, and then plays it once.
     positions = range((number - 1) * batch, number * batch)
     epochs = {
         epoch: task_order(total, None, derive(seed, "pass", epoch))

@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -25,7 +25,6 @@ from factgym.generators.multihop_world import world
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
 
 Draw = Literal["uniform", "selector"]
-DRAWS: tuple[Draw, ...] = get_args(Draw)
 
 
 class EveSettings(Settings):

@@ -156,9 +156,11 @@ def balanced_counts(ahead: int, negative: int, positive: int, count: int) -> tup
 
     ahead: negative minus positive examples so far. negative, positive: how many there are. count: limit of the sum.
     """
+    # For each n the distance |ahead + n - m| falls with m up to m = ahead + n, so the best m is that number, as far as
+    # there are positives and room; the choice among all n is then exhaustive.
     choices = []
     for n in range(min(count, negative) + 1):
-        m = max(0, min(ahead + n, positive, count - n))  # the best number of positives beside n negatives
+        m = max(0, min(ahead + n, positive, count - n))
         choices.append((abs(ahead + n - m), -(n + m), n, m))
     return min(choices)[2:]
 

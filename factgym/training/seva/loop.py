@@ -222,14 +222,17 @@ class Evolution:
         }
         files.open_folder(folder, manifest, resume=True)
 
+        # Reflect: the previous verifier's accuracy by category, as weights that sum to 1.
         def reflect() -> dict[str, Any]:
             return profile_of(episodes_of(self.benchmarks, before, "reflect"), prior=settings.prior).to_dict()
 
         profile = Profile.from_dict(_cached(folder / files.PROFILE, reflect))
         weights = weakness_weights(profile.accuracy)
+        # Probe: ⌈w·B⌉ claims of each category, after the judge's cross-check.
         allocation = _cached(folder / files.ALLOCATION, lambda: self._allocate(arm, number, weights))
         self.callbacks.step(f"{arm.name}, round {number}: {sum(allocation['counts'].values())} probes")
         report = await self._make_probes(arm, number, allocation)
+        # Refine: rules in the prompt (round 1), else training on probes and replay.
         header: dict[str, Any] = {"what": "rules" if number == 1 else "trained", "probes": report}
         if number == 1:
             if not (folder / files.RULES).exists():

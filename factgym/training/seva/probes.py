@@ -153,6 +153,7 @@ def probes_by_rules(
     order = [item for item in items if item.label == ATTRIBUTABLE]
     random.Random(f"factgym evolve probe order {seed}").shuffle(order)
     probes: dict[tuple[str, str], Probe] = {}
+    # Each pass perturbs every claim with another seed; a pass that adds nothing shows that there is no more to find.
     for number in range(PASSES if count else 0):
         before = len(probes)
         for probe in generate_probes(order, category, seed=derive(seed, "pass", number), pool=pool):

@@ -224,6 +224,7 @@ def split_by_share(total: int, shares: Mapping[str, Fraction]) -> dict[str, int]
         raise ConfigError("shares must not be negative, and one must be above 0")
     exact = {name: total * Fraction(value) / whole for name, value in shares.items()}
     counts = {name: math.floor(value) for name, value in exact.items()}
+    # The floors are less than one each below their exact shares, so the rest is smaller than the number of names.
     by_remainder = sorted(counts, key=lambda name: counts[name] - exact[name])
     for name in by_remainder[: total - sum(counts.values())]:
         counts[name] += 1
