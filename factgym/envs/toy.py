@@ -39,7 +39,7 @@ class ToyEnv(Env[SimpleTask]):
     ## Determinism
     The tasks are constants. The same actions give the same bytes and the same reward.
     ## Known exploits
-    None: a label over a passage that was not read earns nothing, and `factgym audit toy` plays it.
+    None: a label over a passage that was not read earns nothing, and `factgym audit toy` runs it.
     ## Versions
     v1: first version.
     """

@@ -35,7 +35,7 @@ def start_elsewhere(setup: Setup, hash_seed: str) -> subprocess.Popen[str]:
     )
 
 
-def test_other_processes_say_the_same_bytes(setup: Setup) -> None:
+def test_other_processes_give_the_same_bytes(setup: Setup) -> None:
     with start_elsewhere(setup, "1") as first_process, start_elsewhere(setup, "2") as second_process:
         expected = digest(transcript(setup, seed=5))
         for process in (first_process, second_process):
@@ -44,7 +44,7 @@ def test_other_processes_say_the_same_bytes(setup: Setup) -> None:
     assert digest(islice(transcript(setup, seed=6), 20)) != digest(islice(transcript(setup, seed=5), 20))
 
 
-def test_threads_that_share_the_tasks_say_the_same_bytes(setup: Setup) -> None:
+def test_threads_that_share_the_tasks_give_the_same_bytes(setup: Setup) -> None:
     expected = digest(islice(transcript(setup, seed=8), 20))
     with ThreadPoolExecutor(4) as pool:
         digests = list(pool.map(lambda _: digest(islice(transcript(setup, seed=8), 20)), range(4)))

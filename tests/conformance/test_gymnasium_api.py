@@ -16,12 +16,12 @@ from factgym.core.errors import ConfigError
 from factgym.core.spaces import ActionSpace, UnicodeText
 
 
-def test_the_checker_finds_nothing_in_what_we_make(setup: Setup) -> None:
+def test_the_checker_accepts_environments_of_make(setup: Setup) -> None:
     check_env(setup.make())
     check_env(setup.make(render_mode="ansi"))
 
 
-def test_the_checker_finds_nothing_in_what_gymnasium_makes(setup: Setup) -> None:
+def test_the_checker_accepts_environments_of_gymnasium_make(setup: Setup) -> None:
     check_env(gymnasium.make(setup.gymnasium_id, **setup.kwargs).unwrapped)
 
 
@@ -52,7 +52,7 @@ def test_spaces_are_our_own(setup: Setup) -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_vector_environments_say_what_single_ones_say(setup: Setup, mode: str) -> None:
+def test_vector_environments_agree_with_single_ones(setup: Setup, mode: str) -> None:
     options = {"shared_memory": False} if mode == "async" else {}
     vector: Any = gymnasium.make_vec(
         setup.gymnasium_id, num_envs=2, vectorization_mode=mode, vector_kwargs=options, max_turns=2, **setup.kwargs

@@ -1,4 +1,4 @@
-"""A small corpus, proposals about it, and solvers that count what they are asked."""
+"""A small corpus, proposals about it, and solvers that count their requests."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def kind_of(messages: Any, tools: Any) -> str:
 
 
 class Solver:
-    """Answers by what it is shown: `says` maps "search", "with" and "without" to answers, given out by seed.
+    """Answers by the kind of prompt: `answers` maps "search", "with" and "without" to texts, chosen by number.
 
-    asked: how often each was asked; seeds: of each; most: how many ran at a time. wait_for: nobody gets an answer before
-    so many are asking. Everything happens on one loop.
+    requests: count by kind; seeds: of each; peak: largest number at a time. wait_for: nobody gets an answer before so
+    many requests have come. Everything runs on one loop.
     """
 
     def __init__(

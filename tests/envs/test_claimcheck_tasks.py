@@ -68,7 +68,7 @@ def test_a_second_instance_costs_nothing_but_itself(source: Source) -> None:
 @pytest.mark.parametrize(
     "settings", [{"seed": 1}, {"size": 3}, {"split": "train"}, {"haystack": True}, {"index": "rank-bm25"}], ids=str
 )
-def test_what_changes_the_tasks_makes_other_tasks(source: Source, settings: dict[str, Any]) -> None:
+def test_each_setting_of_the_tasks_gives_another_task_set(source: Source, settings: dict[str, Any]) -> None:
     assert claimcheck().tasks is not claimcheck(**settings).tasks
     assert claimcheck(**settings).tasks is claimcheck(**settings).tasks
 

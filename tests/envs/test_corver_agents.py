@@ -57,7 +57,7 @@ def test_the_student_knows_a_fixed_share_and_refuses_the_rest() -> None:
     assert labels["good"] / 400 == pytest.approx(STUDENT_SHARE, abs=0.08)
 
 
-def test_the_searcher_finds_what_the_corpus_states_and_refuses_what_it_does_not() -> None:
+def test_the_searcher_answers_stated_facts_and_refuses_others() -> None:
     for split in ("validation", "ood"):
         counts: Counter[tuple[bool, str]] = Counter()
         for episode in played(factgym.make("corver-qa-search", split=split), "searcher", 200):
@@ -138,7 +138,7 @@ def test_roles_and_order() -> None:
     assert "told" in AGENTS["student"].summary  # a baseline that is told the gold says so
 
 
-def test_static_players_earn_what_the_reward_gives_for_nothing() -> None:
+def test_static_agents_earn_the_reward_of_no_work() -> None:
     env = factgym.make("corver-qa")
     refused = [episode["reward"]["total"] for episode in played(env, "refuse", 20)]
     assert refused == pytest.approx([0.0] * 20)  # -1 for no attempt, +1 for the form

@@ -74,7 +74,7 @@ def test_rule_and_judge_are_settings(path: str) -> None:
     assert report(path, GOOD, rules=CorverRules(high_reward=0.2)).components["cooccurrence"] == pytest.approx(0.2)
 
 
-def test_spans_stand_on_their_sentences_and_sum_to_the_total(path: str) -> None:
+def test_spans_cover_their_sentences_and_sum_to_the_total(path: str) -> None:
     completion = f"<think> {TRUE} {FALSE} </think>\n<answer>Dolvin wrote it.</answer>"
     env = started(path)
     result = env.step(completion)[4]["reward"]
@@ -119,7 +119,7 @@ def test_the_facts_of_a_report(path: str) -> None:
     assert (refused["label"], refused["refusal"]) == ("na", True)
 
 
-def test_without_a_counter_the_sentence_term_is_nothing_and_the_report_says_so(path: str) -> None:
+def test_without_a_counter_the_sentence_term_is_zero_and_the_report_notes_it(path: str) -> None:
     for counter in (None, "none"):
         env = started(path, counter=counter)
         result = env.step(f"<think>{FALSE}</think><answer>{TRUE}</answer>")[4]["reward"]
@@ -185,7 +185,7 @@ def test_one_turn_scores_whatever_text_comes(path: str) -> None:
 
 
 @pytest.mark.parametrize("completion", ["", "   ", {"role": "assistant", "content": None}, "x" * 300_000, 17])
-def test_what_is_no_text_is_an_episode_without_an_answer(path: str, completion: Any) -> None:
+def test_a_message_without_text_has_no_answer(path: str, completion: Any) -> None:
     env = started(path)
     _, reward, terminated, truncated, info = env.step(completion)
     assert (terminated, truncated, info["reward"].metrics["label"]) == (False, True, "na")

@@ -77,7 +77,7 @@ def test_the_same_document_and_seed_give_the_same_proposal_and_another_seed_anot
     assert len({question(seed) for seed in range(12)}) > 2
 
 
-def test_the_oracle_submits_what_earns_most() -> None:
+def test_the_oracle_submits_its_best_draft() -> None:
     env = factgym.make("eve-proposer")
     oracle = [play_episode(env, PROPOSER_AGENTS["oracle"], index, index)["reward"]["total"] for index in range(20)]
     honest = [play_episode(env, HONEST, index, index)["reward"]["total"] for index in range(20)]
@@ -85,7 +85,7 @@ def test_the_oracle_submits_what_earns_most() -> None:
     assert sum(oracle) > sum(honest)
 
 
-def test_it_reads_what_is_said_of_the_title_and_of_names() -> None:
+def test_facts_are_about_the_title_and_about_names() -> None:
     page = Document(
         "1", "Ada Byron", "She wrote notes with Luigi Menabrea in 1843. The Lys is a river of no interest to Bob Hale."
     )
@@ -96,7 +96,7 @@ def test_it_reads_what_is_said_of_the_title_and_of_names() -> None:
     assert all(fact.sentence[slice(*fact.span)] == fact.object for fact in linked)
 
 
-def test_foreign_prompts_and_documents_that_name_nothing_are_stood() -> None:
+def test_foreign_prompts_and_documents_without_names_raise_nothing() -> None:
     assert parse_assignment([{"role": "user", "content": "Write a poem."}]) is None
     assert (
         ExtractiveProposer(0).act([{"role": "user", "content": "Write a poem."}], [])

@@ -28,7 +28,7 @@ def ended(env: Any, *actions: Any) -> Any:
     return info["reward"]
 
 
-def test_a_proposal_earns_what_equation_16_says() -> None:
+def test_a_proposal_earns_the_sum_of_equation_16() -> None:
     solver = Solver({"search": [ANSWER, "Paris", "Paris", ANSWER, "Rome"], "without": [ANSWER, "x", "x", "x", "x"]})
     report = ended(started(solver=solver, reward="eve"), proposal())
     brevity = 1 - 9 / 256
@@ -69,7 +69,7 @@ def test_everything_that_a_reader_needs_is_in_the_report() -> None:
     json.dumps(report.to_dict())
 
 
-def test_credits_stand_on_the_blocks_that_earned_them() -> None:
+def test_credits_lie_on_the_blocks_that_earned_them() -> None:
     text = proposal()
     report = ended(started(solver=Solver({"search": [ANSWER, "no"]}), reward="eve"), text)
     earned = {text[span.start : span.end]: span.value for span in report.spans}
@@ -102,7 +102,7 @@ def test_a_native_submission_is_a_proposal_with_the_same_places() -> None:
         ({"tool": "submit", "arguments": {"question": "x"}}, "invalid_arguments"),
     ],
 )
-def test_what_is_no_proposal_costs_a_turn(message: Any, code: str) -> None:
+def test_a_message_without_a_proposal_costs_a_turn(message: Any, code: str) -> None:
     env = started(solver=Solver())
     obs, _, terminated, _, info = env.step(message)
     assert (terminated, info["error"], info["turns_left"]) == (False, code, 4)
@@ -116,7 +116,7 @@ def test_a_call_before_the_blocks_is_done_and_the_blocks_are_not_taken() -> None
     assert not terminated and 'id="engine"' in obs
 
 
-def test_at_the_turn_limit_what_the_last_message_holds_counts() -> None:
+def test_at_the_turn_limit_the_last_message_counts() -> None:
     env = started(solver=Solver(), max_turns=1)
     report = ended(env, search("Analytical Engine") + proposal())
     assert (env.episode.stop, report.metrics["k"], report.metrics["V"]) == ("turn_limit", 5, 1.0)
@@ -150,7 +150,7 @@ def test_evidence_from_a_search_is_placed_in_the_corpus() -> None:
     assert (report.metrics["V"], report.metrics["searches"]) == (1.0, 1)
 
 
-def test_what_was_never_shown_is_no_evidence_though_it_stands_in_the_corpus() -> None:
+def test_text_of_the_corpus_that_was_never_shown_is_no_evidence() -> None:
     text = proposal(evidence="The Analytical Engine was designed by Charles Babbage.")
     report = ended(started(solver=Solver(), hops=2), text)
     assert (report.metrics["evidence_span"], report.components["value"], report.components["brevity"]) == (None, 0, 0)
@@ -256,7 +256,7 @@ def test_a_size_draws_documents_by_the_seed() -> None:
         ({"corpus": None, "source": "hotpotqa"}, "needs a file"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_with_what_to_do(
+def test_impossible_settings_are_refused_with_a_remedy(
     config: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
@@ -272,7 +272,7 @@ def test_a_users_rubric_over_the_components_is_the_reward() -> None:
     assert set(env.rubrics()[0]) == {"eve", "dr-zero", "guarded", "mine"}
 
 
-def test_the_manifest_says_who_answers() -> None:
+def test_the_manifest_names_the_solver() -> None:
     env = started(solver=Solver(name="eight billion"), auxiliary="extractive")
     manifest = manifest_of(env, agent_from_script(PROPOSER_AGENTS["extractive"]), 1, 1, 0)
     assert manifest["guests"]["solver"] == {"name": "Solver", "details": {"kind": "fake", "name": "eight billion"}}

@@ -35,7 +35,7 @@ def test_n_searching_and_2m_search_disabled_answers_are_asked_all_at_once(n: int
     assert (report.metrics["k"], report.metrics["n"], report.metrics["V"]) == (n, n, 1.0)
 
 
-def test_what_is_asked_depends_on_what_was_proposed() -> None:
+def test_requests_depend_on_the_proposal() -> None:
     solver = Solver()
     env = started(solver=solver)
     for invalid in (
@@ -79,7 +79,7 @@ def test_two_episodes_that_ask_the_same_at_once_share_the_answers() -> None:
     assert len({report.total for report in reports}) == 1
 
 
-def test_an_answers_seed_follows_from_what_is_asked_and_from_nothing_else() -> None:
+def test_an_answers_seed_follows_from_the_request_alone() -> None:
     solvers = [Solver(), Solver()]
     played(started(solver=solvers[0]), proposal(question="Where in the world was Ada Byron born?"))
     solvers[0].seeds.clear()
@@ -88,7 +88,7 @@ def test_an_answers_seed_follows_from_what_is_asked_and_from_nothing_else() -> N
     assert sorted(solvers[0].seeds) == sorted(solvers[1].seeds)
 
 
-def test_a_solver_that_has_learned_is_asked_again_and_one_that_has_found_out_how_to_call_tools_is_not() -> None:
+def test_a_changed_solver_is_asked_again_unless_only_its_tool_format_was_detected() -> None:
     solver = Solver()
     identity = {"kind": "fake", "step": 1}
     solver.describe = lambda: dict(identity)
@@ -130,7 +130,7 @@ def test_a_file_keeps_answers_for_other_processes(tmp_path: Path) -> None:
     assert asked("another") == ["15", first[1]]
 
 
-def test_a_cache_needs_a_solver_that_says_who_it_is(tmp_path: Path) -> None:
+def test_a_cache_needs_a_solver_that_describes_itself(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Solver does not say who it is.*describe"):
         started(solver=Solver(name=None), cache=str(tmp_path / "answers.sqlite"))
     (tmp_path / "other.sqlite").write_bytes(b"something else entirely" * 9)
@@ -170,7 +170,7 @@ class Failing(Solver):
         (ConfigError("no such model"), "the policy Failing: configuration: no such model"),
     ],
 )
-def test_a_fault_of_the_solver_is_an_error_never_a_score_and_ends_what_else_runs(
+def test_a_fault_of_the_solver_is_an_error_never_a_score_and_cancels_the_other_requests(
     fault: Exception, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL")
@@ -205,7 +205,7 @@ def test_a_prompt_that_does_not_fit_the_solver_is_a_wrong_answer() -> None:
     assert (report.status, report.metrics["k"], report.metrics["V"]) == ("scored", 0, 1.0)
 
 
-def test_closing_a_slot_gives_up_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_an_environment_cancels_its_requests(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL")
     solver = Solver(wait_for=10**6)
     env = started(solver=solver)
@@ -220,7 +220,7 @@ def test_closing_a_slot_gives_up_what_it_waits_for(caplog: pytest.LogCaptureFixt
     env.close()
 
 
-def test_what_one_slot_gives_up_another_still_gets(caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_that_another_episode_shares_survive_a_cancellation(caplog: pytest.LogCaptureFixture) -> None:
     """Two wait for the same answers: the work goes on for the one that stays."""
     caplog.set_level("CRITICAL")
     solver = Solver(wait_for=15 + 1)
@@ -260,11 +260,11 @@ def test_the_auxiliary_scorer_answers_without_evidence_and_nothing_else() -> Non
 
 
 @pytest.mark.parametrize(("name", "right"), [("oracle", 5), ("unknown", 0)])
-def test_scripted_players_of_the_solver_are_solvers_by_name(name: str, right: int) -> None:
+def test_scripted_agents_of_the_solver_are_solvers_by_name(name: str, right: int) -> None:
     assert played(started(solver=name), proposal()).metrics["k"] == right
 
 
-def test_a_scripted_player_that_knows_the_gold_is_asked_anew_for_another_answer() -> None:
+def test_a_scripted_agent_that_knows_the_gold_is_asked_anew_for_another_answer() -> None:
     env = started(solver="oracle")
     assert played(env, proposal()).metrics["k"] == 5
     assert played(env, proposal(answer="1815")).metrics["k"] == 5
@@ -315,7 +315,7 @@ def test_log_probabilities_need_a_policy_that_has_them() -> None:
         started(solver=Scorer(0, 0), auxiliary=Solver(), value="logprob")
 
 
-def test_what_is_no_policy_is_said_when_the_environment_is_made() -> None:
+def test_an_object_that_is_no_policy_is_refused_when_the_environment_is_made() -> None:
     for wrong, message in (
         (5, "has no act"),
         ("extractve", "Did you mean 'extractive'"),
@@ -368,7 +368,7 @@ def test_a_fork_finds_no_idle_thread_and_both_sides_go_on() -> None:
     assert content == str(played(started(solver=Solver()), proposal()).total)
 
 
-def test_what_was_made_from_text_is_closed_at_the_end(tmp_path: Path) -> None:
+def test_a_policy_made_from_text_is_closed_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
         "class Mine:\n    closed = 0\n    async def act(self, messages, tools):\n"

@@ -59,7 +59,7 @@ def test_other_names_of_the_argument_are_understood(name: str) -> None:
 
 
 @pytest.mark.parametrize("query", [[], [""], ["x"] * 9, 5, None, "", [["x"]], ["x" * 1001], "x" * 1001, {"a": 1}])
-def test_what_is_no_query_is_refused_with_a_reason(query: Any) -> None:
+def test_an_argument_that_is_no_query_is_refused_with_a_reason(query: Any) -> None:
     obs, _, terminated, _, info = started().step(call("search", query_list=query))
     assert not terminated and info["error"] == "invalid_arguments" and "query_list" in obs
 
@@ -80,7 +80,7 @@ def test_several_queries_are_answered_in_their_order() -> None:
     assert "Query 1: zzz\nNo passage matches. Try other words.\nQuery 2: river\n<result" in nothing
 
 
-def test_three_passages_a_query_unless_told_otherwise() -> None:
+def test_three_passages_a_query_by_default() -> None:
     assert len(IDS.findall(searched(query="Orvessa Dolvin Velmora notes").episode.messages[-1]["content"])) == 3
     assert (
         len(IDS.findall(searched(query="Orvessa Dolvin Velmora notes", top_k=4).episode.messages[-1]["content"])) == 4
@@ -127,7 +127,7 @@ def test_of_a_response_that_is_too_long_the_last_passage_is_cut_and_the_cut_is_m
     assert few.omitted == 1 and render_results([few]).endswith("[cut: 1 more results]")
 
 
-def test_what_one_query_leaves_over_goes_to_the_others() -> None:
+def test_unused_tokens_of_a_query_go_to_the_others() -> None:
     short, long = long_passage("short", 5), long_passage("long", 600)
     alone = fit_results([("q", [long])], 512)[0].snippets[0]
     beside = fit_results([("q", [short]), ("q", [long])], 512)[1].snippets[0]
@@ -160,7 +160,7 @@ def test_of_a_document_that_was_shown_twice_the_longest_part_is_in_sight() -> No
     assert state.texts_in_view(5) == [("velmora", PASSAGES[2].text)]
 
 
-def test_one_library_serves_everybody_with_the_same_corpus_and_index() -> None:
+def test_equal_corpora_and_indexes_share_a_library() -> None:
     twin = CORPUS.__class__(PASSAGES)
     assert open_library(CORPUS) is open_library(twin) is not open_library(CORPUS, "bm25", {"k1": 0.9})
     index = type("Own", (), {"search": lambda self, queries, k: [[("novel", 1.0)] for _ in queries]})()

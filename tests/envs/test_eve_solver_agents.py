@@ -77,7 +77,7 @@ def test_it_is_a_seeded_draw() -> None:
     json.dumps(policy.describe())
 
 
-def test_with_evidence_it_reads_the_answer_off_and_without_it_says_that_it_does_not_know() -> None:
+def test_with_evidence_it_answers_and_without_it_abstains() -> None:
     assert set(answers("Who wrote Crimson Orvessa?", "Crimson Orvessa was written by Marek Dolvin.")) == {
         "Marek Dolvin"
     }
@@ -122,7 +122,7 @@ def test_a_chain_of_sentences_is_followed_along_a_name() -> None:
     assert find_candidates(question, find_chains(question, read))[0].answer == "Velmora"
 
 
-def test_it_searches_for_the_question_and_then_along_what_it_finds() -> None:
+def test_it_searches_for_the_question_and_then_along_names() -> None:
     env = started("town", top_k=1)
     policy = ExtractiveSolver(3)
     completions: list[str] = []
@@ -143,7 +143,7 @@ def test_at_its_last_turn_it_answers_and_never_searches() -> None:
             assert len(episode["turns"]) <= turns
 
 
-def test_what_is_shown_can_be_read_back() -> None:
+def test_observations_can_be_parsed() -> None:
     env = started("town")
     env.step(search_call(["Crimson Orvessa", "Marek Dolvin"]))
     prompt = parse_solver_prompt(env.policy_prompt())
@@ -178,7 +178,7 @@ def test_everybody_can_play_every_protocol(name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "?", "who", "____", "… …", "é中🙂 or 5", "Is or Is?", "A or B", "x" * 3000, "\n\n"]
 )
-def test_it_stands_any_question_and_any_text(text: str) -> None:
+def test_any_question_and_any_text_raise_nothing(text: str) -> None:
     for evidence in (None, "", text, "A. B! C? " * 200):
         completion = ExtractiveSolver().act(single_turn_messages(text, evidence), [])
         assert "<answer>" in completion

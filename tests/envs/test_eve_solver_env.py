@@ -99,7 +99,7 @@ def test_evidence_counts_when_it_was_in_sight_before_the_message() -> None:
     assert same_message.metrics["evidence_verbatim"] is False and same_message.metrics["searches"] == 1
 
 
-def test_of_several_gold_spans_the_nearest_that_says_the_answer_counts_unless_they_are_joined() -> None:
+def test_of_several_gold_spans_the_nearest_with_the_answer_counts_unless_they_are_joined() -> None:
     query = ["Crimson Orvessa", "Marek Dolvin born town"]
     result = report(searched("town", query), blocks("Velmora", BORN))
     assert result.metrics["gold_evidence"] == BORN and result.total == pytest.approx(1.3)
@@ -111,7 +111,7 @@ def test_of_several_gold_spans_the_nearest_that_says_the_answer_counts_unless_th
     assert joined.metrics["evidence_f1"] == pytest.approx(2 * shared / (gold_words + joined_words))
 
 
-def test_without_gold_evidence_the_term_is_nothing_and_the_report_says_so() -> None:
+def test_without_gold_evidence_the_term_is_zero_and_the_report_notes_it() -> None:
     env = searched("bare", "Velmora river")
     result = report(env, blocks("Tarn", RIVER))
     assert result.total == env.reward_bounds[1] == 1.0
@@ -396,7 +396,7 @@ def test_it_can_be_ended_from_outside_at_any_time() -> None:
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_credit_finds_what_a_call_says_in_any_escape(ascii_only: bool) -> None:
+def test_credit_finds_arguments_in_any_escape(ascii_only: bool) -> None:
     triple = Triple("odd", "Who is it?", ('Zoë "Zed" Ruß',), (), 1, "own")
     env = factgym.make("eve-solver", triples=[triple], corpus=CORPUS, reward="dr-zero")
     env.reset()

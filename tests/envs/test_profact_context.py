@@ -193,6 +193,6 @@ def test_the_viewer_shows_every_turn_with_its_credit(episode: dict[str, Any]) ->
     assert earned[1::2][:3] == [0.0, 0.0, 0.0] and all(step > 0.3 for step in earned[2::2][:3])
 
 
-def test_the_oracle_says_what_the_gold_says(episode: dict[str, Any]) -> None:
+def test_the_oracle_gives_the_gold(episode: dict[str, Any]) -> None:
     assert episode["reward"]["total"] == pytest.approx(3.0, abs=0.01)
     assert episode["stop"] == "submitted"

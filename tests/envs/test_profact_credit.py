@@ -36,7 +36,7 @@ def played(agent: str, task: int, reward: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("reward", REWARDS)
 @pytest.mark.parametrize("agent", ["oracle", "workflow", "random", "copies", "dump"])
-def test_the_credits_of_a_stage_sum_to_what_the_stage_adds(agent: str, reward: str) -> None:
+def test_the_credits_of_a_stage_sum_to_its_share(agent: str, reward: str) -> None:
     for task in range(6):
         made = played(agent, task, reward)
         report = made["reward"]
@@ -57,7 +57,7 @@ def test_the_credits_of_a_stage_sum_to_what_the_stage_adds(agent: str, reward: s
 
 
 @pytest.mark.parametrize("form", ["text", "native", "escaped"])
-def test_a_question_is_credited_where_it_stands_by_its_own_match(form: str) -> None:
+def test_a_question_is_credited_at_its_span_by_its_own_match(form: str) -> None:
     env = started(reward="process")
     gold = env.task.gold.questions[0]
     questions = ["Was “the thing” in Zürich?", gold]
@@ -108,7 +108,7 @@ GOLD = ProFactGold(
 )
 
 
-def test_what_is_grounded() -> None:
+def test_groundedness() -> None:
     evidence = ["Ann said that the bridge is red and rusty.", "It has no lights."]
     question = "What colour is the bridge?"
     assert is_grounded(question, "It is red and rusty.", evidence)
@@ -160,7 +160,7 @@ def test_an_answer_written_before_the_evidence_is_in_sight_is_not_grounded() -> 
         assert report.components["qa"] > 0.2
 
 
-def test_everything_that_was_found_is_worth_less_than_the_answer_under_the_guard() -> None:
+def test_pasted_evidence_earns_less_than_the_answer_under_the_guard() -> None:
     golds = ("What was the wait?",)
     gold = ProFactGold(golds, ("What was the wait? A mean wait of 88 days was measured.",), "Supported")
     right = [(golds[0], "A mean wait of 88 days was measured.")]

@@ -62,7 +62,7 @@ def test_a_whole_episode_goes_through_the_stages_in_order(path: str) -> None:
         ("verdict", call("answer", answer="a"), "What is left is the `verdict`"),
     ],
 )
-def test_a_call_of_another_stage_is_a_typed_error_that_says_what_to_do(
+def test_a_call_of_another_stage_is_a_typed_error_with_a_hint(
     path: str, stage: str, wrong: dict[str, Any], hint: str
 ) -> None:
     env = started(path)
@@ -143,7 +143,7 @@ def test_labels_are_read_in_the_words_that_people_use(path: str, label_text: str
 
 
 @pytest.mark.parametrize("label_text", ["maybe", "", 3, None, ["Refuted"]])
-def test_what_is_no_label_is_told_the_labels(path: str, label_text: Any) -> None:
+def test_an_unknown_label_is_answered_with_the_labels(path: str, label_text: Any) -> None:
     env = started(path, max_turns=2)
     env.step("nothing yet")
     obs, _, terminated, _, info = env.step(call("verdict", label=label_text, justification="So."))
@@ -173,7 +173,7 @@ def test_calls_in_tags_and_bare_objects_are_understood(path: str) -> None:
 # The end of a stage ends the message
 
 
-def test_what_follows_the_end_of_a_question_in_one_message_is_not_done(path: str) -> None:
+def test_calls_after_the_end_of_a_question_in_one_message_are_not_done(path: str) -> None:
     env = started(path)
     info = env.step(native(call("ask", questions=["a?", "b?"]), call("search", query="bridge")))[4]
     assert [message["content"].partition(":")[0] for message in info["messages"]] == [
@@ -220,7 +220,7 @@ def test_the_last_turn_is_the_verdicts_whatever_is_open(path: str) -> None:
     assert report.metrics["pairs"] == [] and len(report.metrics["questions"]) == 3
 
 
-def test_an_episode_that_runs_out_is_scored_on_what_stands_and_a_missing_verdict_earns_nothing(path: str) -> None:
+def test_an_episode_that_runs_out_is_scored_as_it_is_and_a_missing_verdict_earns_nothing(path: str) -> None:
     env = started(path, max_turns=5, reward="process")
     gold = env.task.gold.questions
     env.step(call("ask", questions=list(gold[:2])))
@@ -245,7 +245,7 @@ def test_there_are_turns_enough_for_five_questions(path: str) -> None:
     assert terminated and info["turns_left"] == 0 and info["reward"].metrics["searches"] == [1] * 5
 
 
-def test_nothing_said_at_all_earns_nothing(path: str) -> None:
+def test_an_empty_episode_earns_nothing(path: str) -> None:
     env = started(path, max_turns=2)
     env.step("hm")
     info = env.step("hm")[4]
@@ -276,7 +276,7 @@ def test_the_prompt_tells_of_the_claim_and_nothing_of_its_judgement(path: str) -
     assert "What of part" not in text
 
 
-def test_what_is_not_known_of_a_claim_is_left_out(tmp_path: Path) -> None:
+def test_unknown_metadata_of_a_claim_are_left_out(tmp_path: Path) -> None:
     path = write_claims(tmp_path, speaker=None, claim_date="no date", location_ISO_code="", reporting_source=None)
     text = prompt_text(started(path))
     assert not any(name in text for name in ("Speaker:", "Date:", "Location:", "Reported by:", "None"))

@@ -40,7 +40,7 @@ def test_nothing_to_score_is_an_error_that_names_the_file(tmp_path: Path) -> Non
         factgym.make("profact", path=str(tmp_path))
 
 
-def test_the_source_without_a_path_says_what_to_give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_source_without_a_path_names_the_missing_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
     with pytest.raises(ConfigError, match="needs AVeriTeC's files: give its path"):
         factgym.make("profact", source="averitec")
@@ -189,7 +189,7 @@ def test_no_prompt_of_a_real_episode_holds_the_article_or_the_justification(aver
         assert env.episode.stop == "submitted"
 
 
-def test_what_limits_the_oracle_on_real_claims(averitec: str) -> None:
+def test_limits_of_the_oracle_on_real_claims(averitec: str) -> None:
     """All of the label; of the texts what five questions with an answer each can match, up to METEOR's own rest."""
     env = factgym.make("profact", path=averitec, reward="process")
     full = 0

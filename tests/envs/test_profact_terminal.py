@@ -60,7 +60,7 @@ def test_a_person_plays_through_the_stages(tmp_path: Path, factgym: Command) -> 
     assert "Evidence: a gold haystack of 24 passages" in done.stdout
 
 
-def test_eval_writes_records_that_say_what_was_searched(tmp_path: Path, factgym: Command) -> None:
+def test_eval_writes_records_that_name_the_evidence_store(tmp_path: Path, factgym: Command) -> None:
     done = factgym("eval", "profact", "--agent", "oracle", "-n", "5", "--out", "out")
     assert done.returncode == 0, done.stderr
     episodes = [json.loads(line) for line in (tmp_path / "out" / "episodes.jsonl").read_text("utf-8").splitlines()]

@@ -161,7 +161,7 @@ def test_any_json_may_occur_in_any_field(path: str, field: str, value: Any) -> N
         assert 0.0 <= info["reward"].total <= 1.15
 
 
-def test_the_tool_takes_what_the_published_schema_takes() -> None:
+def test_the_tool_accepts_the_published_schema() -> None:
     parameters = submit_schema()["function"]["parameters"]
     assert parameters["properties"] == VERDICT_SCHEMA["properties"]
     jsonschema.Draft202012Validator.check_schema(parameters)
@@ -202,7 +202,7 @@ def test_bad_settings_are_refused(config: dict[str, Any], message: str) -> None:
         factgym.make("seva", **config)
 
 
-def test_missing_data_says_how_to_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_are_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
     with pytest.raises(ConfigError, match=r"'anli' needs a file or folder .*path=….*FACTGYM_DATA"):
         factgym.make("seva-anli")
@@ -230,7 +230,7 @@ def test_a_hostile_source_stays_inside_its_tags_and_its_words_can_be_quoted(tmp_
         assert env.step({"tool": "submit", "arguments": verdict})[4]["reward"].components["grounded_alignment"] == 1.0
 
 
-def test_a_long_source_is_cut_where_one_says_and_the_cut_is_marked(path: str) -> None:
+def test_a_long_source_is_cut_at_the_limit_and_the_cut_is_marked(path: str) -> None:
     env = started(path, max_source_chars=26)
     assert env.task.source == "Logs are kept for 90 days.… [cut: 23 more characters]"
     assert "Logs are kept for 90 days.… [cut: 23 more characters]\n</document>" in env.policy_prompt()[1]["content"]

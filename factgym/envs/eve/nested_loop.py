@@ -12,8 +12,7 @@ import atexit
 import concurrent.futures
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from factgym.core.policy import PolicyError
@@ -107,31 +106,25 @@ _current: _LoopThread | None = None
 _closers: list[Close] = []
 
 
-@contextmanager
-def _running_loop() -> Iterator[_LoopThread]:
-    global _current
-    with _lock:
-        _current = thread = _current or _LoopThread()
-        thread.users += 1
-    try:
-        yield thread
-    finally:
-        with _lock:
-            thread.users -= 1
-
-
 def run_nested(work: Callable[[], Coroutine[Any, Any, T]], cancellation: Cancellation) -> T:
     """Run a coroutine on the shared loop and wait for its result. Raises its exceptions.
 
     Raises PolicyError with cause "closed" when it is cancelled, and "nested" when it is called from the loop itself: a
     policy there must not step an environment that waits for others.
     """
-    with _running_loop() as thread:
+    global _current
+    with _lock:
+        _current = thread = _current or _LoopThread()
+        thread.users += 1
+    try:
         if thread.is_current:
             raise PolicyError(
                 "nested", "an episode that asks other policies cannot be played by one of these", fatal=True
             )
         return cancellation.wait(asyncio.run_coroutine_threadsafe(work(), thread.loop))
+    finally:
+        with _lock:
+            thread.users -= 1
 
 
 def close_at_exit(close: Close) -> None:
