@@ -49,12 +49,6 @@ UNCLEAR_NAMES = {
 }
 """Names that do not say what they hold; see the table in DESIGN: the thing itself, or the field's term for it."""
 
-FOLDERS_WITH_UNCLEAR_NAMES: frozenset[str] = frozenset()
-"""Folders in which `UNCLEAR_NAMES` are still bound. To shrink, never to grow."""
-
-FOLDERS_WITH_CYCLES: frozenset[str] = frozenset()
-"""Folders with import cycles among their modules. To shrink, never to grow."""
-
 
 class Source:
     """A module of the package: its syntax tree, imports and calls, each with a line."""
@@ -185,13 +179,7 @@ def test_there_are_no_import_cycles() -> None:
                 other.startswith(f"{module}.") and other.count(".") == module.count(".") + 1 for other in imported
             )
         }
-    offences(
-        " -> ".join(cycle)
-        for cycle in cycles(graph)
-        if not any(
-            module.replace(".", "/").startswith(f"{folder}/") for folder in FOLDERS_WITH_CYCLES for module in cycle
-        )
-    )
+    offences(" -> ".join(cycle) for cycle in cycles(graph))
 
 
 def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -227,7 +215,7 @@ def test_names_say_what_they_hold() -> None:
         f"{source.path}:{line} binds {name!r}"
         for source in sources()
         for name, line in source.bindings
-        if name in UNCLEAR_NAMES and str(source.path.parent) not in FOLDERS_WITH_UNCLEAR_NAMES
+        if name in UNCLEAR_NAMES
     )
 
 
