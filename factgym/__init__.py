@@ -4,7 +4,7 @@
 >>> env = factgym.make("claimcheck-multihop")
 >>> obs, info = env.reset(seed=7)
 
-Importing this package registers every environment with Gymnasium and loads none of them. It exports what an author of
+Importing this package registers every environment with Gymnasium and loads none of them. It exports the names that an author of
 an environment needs, each name imported on first use; `docs/guides/custom_environment.md` builds one step by step.
 """
 

@@ -2,7 +2,7 @@
 
 The features compare a claim with its source by words, numbers, names, negations and the form of the claim. None knows
 the data set, the gold, or a probe's strategy; the weights are learned. The form of the claim is among them on purpose:
-that a verifier may learn the style of a benchmark instead of the task is what the per-benchmark table shows.
+that a verifier may learn the style of a benchmark instead of the task is visible in the per-benchmark table.
 
 Training starts from the weights of the model and is held to them by a quadratic penalty, which makes it a fine-tuning:
 without data nothing changes, with much data the past is forgotten. It is solved to the optimum of a convex loss, so

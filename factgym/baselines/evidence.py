@@ -270,7 +270,7 @@ def keys_of(sentences: Iterable[Sentence]) -> frozenset[str]:
 
 
 def build_evidence(passages: Iterable[Passage]) -> Evidence:
-    """Split passages into sentences, leaving out questions and what is too short to be quoted."""
+    """Split passages into sentences, without questions and sentences too short to quote."""
     split = tuple(sentence for passage in passages for sentence in _split_passage(passage))
     return Evidence(split, SentenceFrequency(sentence.keys for sentence in split))
 

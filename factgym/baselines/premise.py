@@ -1,6 +1,6 @@
 """The premise of a statement: its nearest sentence, the sentences that depend on it, and the definitions of its terms.
 
-This is a second hop inside what was read: a sentence that mentions "the Base Rate" or "Group B" is taken together with
+This is a second hop inside the passages that were read: a sentence that mentions "the Base Rate" or "Group B" is taken together with
 the sentence that defines it, and with any sentence that sets its section aside.
 """
 
@@ -128,7 +128,7 @@ def _nearest_linked(evidence: Evidence, statement: Statement) -> Premise | None:
 
 
 def _with_second_rule(evidence: Evidence, statement: Statement, premise: Premise) -> Premise:
-    """Link a sentence that holds nearly all of what is missing, for a statement that combines two rules."""
+    """Link a sentence that has nearly all of the missing words, for a statement that combines two rules."""
     missing = [key for key in statement.keys if key not in premise.keys]
     if len(missing) < _SECOND_MIN_WORDS:
         return premise

@@ -1,1 +1,1 @@
-"""What a run was worth: statistics, tables, pages, audits; and how fast we are."""
+"""Evaluation of runs: statistics, tables, pages, audits, and one benchmark for each paper."""

@@ -215,7 +215,7 @@ class Benchmark:
     """One benchmark.
 
     env: the environment whose scripted agents play by default. find_data(data, only, env_settings): the data sets.
-    evaluate: from runs to the outcome. options: class of the benchmark's own settings. resources: what is opened before
+    evaluate: from runs to the outcome. options: class of the benchmark's own settings. resources: objects opened before
     the first episode (files to read, a judge). adapt: settings of the environment for a data set. reads_without_runs:
     whether options alone name something to report on. gold_with_runs: whether recorded runs are scored anew with `data`.
     run_page: name of the page of recorded runs, in the first run's folder where no other is named; None for no page.

@@ -57,7 +57,7 @@ FILES: Mapping[str, str] = MappingProxyType({"docs": "claimcheck-docs", "contrac
 TASKS = 200
 """Of each split, unless the request says otherwise."""
 _AGENT = 16
-_EXPLOITER_NOTE = "Exploiters may be told the right label. Their rewards are what they are for: see factgym audit."
+_EXPLOITER_NOTE = "Exploiters may know the gold label; only their rewards matter: see factgym audit."
 Results = Sequence[AgentResult[RunSummary]]
 facts = partial(paper_facts, "claimcheck")
 

@@ -159,7 +159,7 @@ def _labels(summary: RunSummary) -> Table:
     for name, share in (("macro recall", summary.macro_recall), ("accuracy", summary.accuracy)):
         rows.append(Row((name, decimal(share.value), interval(share), *[""] * len(heads))))
     columns = ("gold", "recall", "95 % interval", *heads)
-    return make_table("Labels: recall, and what was submitted instead", columns, rows)
+    return make_table("Labels: recall and confusions", columns, rows)
 
 
 def _pairs(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
@@ -190,7 +190,7 @@ def _play(summary: RunSummary) -> Table:
 
 def _usage(usage: UsageSummary) -> Iterator[Table]:
     """Yield tokens by kind, then requests, time and money; nothing that the records lack."""
-    title = "What it took"
+    title = "Effort"
     if usage.tokens:
         rows = []
         for kind in TOKEN_KINDS:

@@ -77,11 +77,13 @@ def benchmark(
         try:
             outcome = chosen.run(request, on_start=lambda data_set, agent, progress: display.watch(progress))
         except KeyboardInterrupt:
-            hint = f"Stopped. What was finished is in {folder}; the same command goes on."
+            hint = f"Stopped. Finished episodes are in {folder}; run the same command to resume."
             console.print(hint, markup=False, soft_wrap=True)
             raise typer.Exit(130) from None
         except (RunAbortedError, RunWriteError) as error:
-            raise FactgymError(f"{error}. What was finished is in {folder}; the same command goes on") from error
+            raise FactgymError(
+                f"{error}. Finished episodes are in {folder}; run the same command to resume"
+            ) from error
     for part in outcome.render():
         console.print(part)
     console.print(f"\n{outcome.closing()}", markup=False, soft_wrap=True)

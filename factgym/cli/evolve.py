@@ -67,7 +67,7 @@ def seva(
     agent_set: Annotated[KeyValues, key_value("A setting of the agent.")] = None,
     proposer: Annotated[str | None, typer.Option(help="A model that writes the probes; default rules.")] = None,
     judge: Annotated[
-        str | None, typer.Option(help="A model that cross-checks the probes; default a rule, named as a stand-in.")
+        str | None, typer.Option(help="A model that cross-checks the probes; default a rule, reported as a fallback.")
     ] = None,
     seed: Seed = 0,
     out: Out = Path("runs/evolve-seva"),

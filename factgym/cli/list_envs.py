@@ -13,7 +13,7 @@ def list_command() -> None:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("environment", no_wrap=True)
     table.add_column("v", justify="right")
-    table.add_column("what it is")
+    table.add_column("task")
     for env_id in list_envs():
         entry = spec(env_id)
         table.add_row(env_id, str(entry.version), entry.summary)

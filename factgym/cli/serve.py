@@ -70,7 +70,7 @@ def serve_openenv(
     settings: Settings = None,
     max_sessions: Annotated[int, typer.Option(min=1, help="Connections at a time; one more is refused.")] = 64,
     idle_seconds: Annotated[float, typer.Option(min=1, help="A silent session is ended after them.")] = 3600,
-    max_message_mb: Annotated[float, typer.Option(min=0.1, help="What a client may send at once.")] = 4,
+    max_message_mb: Annotated[float, typer.Option(min=0.1, help="Largest message of a client, in megabytes.")] = 4,
     host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     folder: Annotated[

@@ -274,7 +274,7 @@ class _TextScan:
 
     def run(self) -> None:
         """Fill `items` with the tagged calls and `ranges` with the free text."""
-        # A single left-to-right scan: the opener's regular expression finds the next tag or JSON object, and what it opens
+        # A single left-to-right scan: the opener's regular expression finds the next tag or JSON object, and that element
         # is consumed whole. Positions never go back, so the time is linear but for the bounded rereads of `_MIN_WORK`.
         position = 0
         while (match := self.tags.opener.search(self.text, position)) is not None:

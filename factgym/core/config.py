@@ -1,4 +1,4 @@
-"""Configurations: frozen pydantic models whose errors are one line that names the key and what it takes."""
+"""Configurations: frozen pydantic models whose errors are one line that names the key and its accepted values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Settings(BaseModel):
 
     @classmethod
     def build(cls, owner: str, values: Mapping[str, Any]) -> Self:
-        """Return a checked configuration. Raises ConfigError that names the owner, the key and what it takes."""
+        """Return a checked configuration. Raises ConfigError that names the owner, the key and the accepted values."""
         try:
             return cls(**values)
         except ConfigError as error:
@@ -54,8 +54,8 @@ class Settings(BaseModel):
 class EnvConfig(Settings):
     """Settings that every environment takes.
 
-    max_turns: actions before the episode is cut off. max_observation_chars: what the answers to one action hold
-    together at most; a cut is marked. max_episode_chars: what the whole transcript holds at most before the episode is cut off (about four
+    max_turns: actions before the episode is cut off. max_observation_chars: limit on the answers to one action
+    together; a cut is marked. max_episode_chars: limit on the whole transcript before the episode is cut off (about four
     characters a token). seed: of the task set, not of the episode.
     """
 
@@ -118,7 +118,7 @@ class DataConfig(EnvConfig):
 def build_checked(cls: type[SettingsT], owner: str, values: Mapping[str, Any]) -> SettingsT:
     """Return a dataclass made of named values, each checked against its annotation.
 
-    Raises ConfigError that names the owner, the key and what it takes.
+    Raises ConfigError that names the owner, the key and the accepted values.
     """
     checked = _model_of(cls).build(owner, values)  # type: ignore[arg-type]  # a class is hashable
     return cls(**{name: getattr(checked, name) for name in values})
@@ -127,7 +127,7 @@ def build_checked(cls: type[SettingsT], owner: str, values: Mapping[str, Any]) -
 def check_fields(instance: Any) -> None:
     """Check the fields of a dataclass against their annotations; for `__post_init__`.
 
-    Raises ConfigError that names the class, the field and what it takes.
+    Raises ConfigError that names the class, the field and its accepted values.
     """
     cls = type(instance)
     values = {field.name: getattr(instance, field.name) for field in dataclasses.fields(cls)}

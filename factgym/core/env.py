@@ -248,7 +248,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
             self.episode.stop = stop
 
     def truncate(self, stop: Stop) -> RewardReport:
-        """End a running episode from outside, at a limit of the policy's; it is scored as it stands.
+        """End a running episode from outside, at a limit of the policy's; it is scored in its present state.
 
         Raises EpisodeOverError when it is over already.
         """
@@ -317,7 +317,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         raise ConfigError(f"there is no task {requested!r:.80}: give an id or an index from 0 to {size - 1}")
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Play one action. Never raises for what the action holds.
+        """Play one action. Never raises for the content of the action.
 
         Raises EpisodeOverError when no episode is running.
         """

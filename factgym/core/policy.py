@@ -174,7 +174,7 @@ async def call_policy(
 ) -> Message:
     """Return the policy's reply as an assistant message, with its completion where it has one.
 
-    blocking: call a plain `act` in a thread, so that the event loop goes on. Raises what the policy raises.
+    blocking: call a plain `act` in a thread, so that the event loop goes on. Exceptions of the policy propagate.
     """
     if blocking and not inspect.iscoroutinefunction(policy.act):
         reply = await asyncio.to_thread(policy.act, messages, tools)

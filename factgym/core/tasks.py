@@ -1,4 +1,4 @@
-"""Tasks, task sets, and the process-wide cache of what is heavy to build."""
+"""Tasks, task sets, and the process-wide cache of heavy objects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shared(key: Hashable, build: Callable[[], T]) -> T:
 
 
 def clear_shared() -> None:
-    """Forget everything that was built; environments that are alive keep what they hold."""
+    """Drop all cached objects; live environments keep theirs."""
     with _lock:
         _values.clear()
         _building.clear()

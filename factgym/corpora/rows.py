@@ -256,7 +256,7 @@ def _first_object(
     """Return the object on the first line, or the one that the whole file is, with its number.
 
     A first line that does not parse may begin an object over several lines, or be a broken line of JSON lines. Which
-    one it is decides what the error is about: only the former leaves a bracket or a comma open at its end.
+    one it is decides the error's subject: only the former leaves a bracket or a comma open at its end.
     """
     location = f"{file} line {number}"
     try:

@@ -24,7 +24,7 @@ def submit(state: EvidenceState, label: Literal["true", "false"], evidence: str)
 
 class ToyEnv(Env[SimpleTask]):
     """Decide whether a claim about opening hours is true, and cite the passage that decides.
-    ## What it is
+    ## Description
     The smallest environment of the suite: to learn from, and to try a policy in.
     ## Task
     A claim that is true, or wrong by five hours, so that a search may find another place first.

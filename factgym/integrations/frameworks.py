@@ -26,7 +26,7 @@ from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
 from factgym.core.registry import spec
 
 SHUTDOWN_SECONDS = 3
-"""How long a server that is told to stop waits for clients that are still connected."""
+"""Seconds that a stopping server waits for clients that are still connected."""
 
 Version = tuple[int, int]
 
@@ -205,7 +205,7 @@ def _descriptions(cls: type[Any]) -> dict[str, str]:
 
 
 async def serve_app(app: Any, host: str, port: int, ready: Callable[[str], None], **options: Any) -> None:
-    """Serve an ASGI application until the process is told to stop; requests are not logged.
+    """Serve an ASGI application until the process receives SIGINT or SIGTERM; requests are not logged.
 
     port: 0 for a free one. ready: gets the URL once the port is open. options: of `uvicorn.Config`. Raises ConfigError
     where the address cannot be had.

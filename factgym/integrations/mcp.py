@@ -360,6 +360,6 @@ async def serve_stdio(episodes: Episodes) -> None:
 async def serve_http(
     episodes: Episodes, host: str, port: int, ready: Callable[[str], None] = lambda url: None
 ) -> None:
-    """Serve streamable HTTP at `/mcp` until the process is told to stop. port: 0 for a free one; ready gets the URL."""
+    """Serve streamable HTTP at `/mcp` until the process receives SIGINT or SIGTERM. port: 0 for a free one; ready gets the URL."""
     app = FactServer(episodes).streamable_http_app(host=host)
     await serve_app(app, host, port, lambda url: ready(f"{url}/mcp"))

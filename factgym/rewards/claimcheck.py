@@ -71,7 +71,7 @@ class QuoteRules:
 
     fact_share: share of a gold fact that has to be quoted. allowance_factor, allowance_chars: coverage is reduced once
     the quotes are longer than factor · length of the gold facts + chars. silence_passages: how many of the nearest
-    passages show that a text is silent; one does not show what a whole document leaves unsaid.
+    passages show that a text is silent; one does not show that a whole document is silent.
     """
 
     min_quote_chars: int = 12

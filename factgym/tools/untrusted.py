@@ -1,8 +1,8 @@
 """Text from documents is untrusted: it is delimited, and it can neither close its delimiter nor look like a call.
 
 The markers that mean something in a conversation (tool calls and results, reasoning, our own evidence tags, the special
-tokens of chat templates) lose their first character to a look-alike, `<` to `‹` and `[` to `［`. One character stands
-for one, so character offsets into a passage stay true; `find_quote` compares texts that both went through here.
+tokens of chat templates) lose their first character to a look-alike, `<` to `‹` and `[` to `［`. One character replaces
+one, so character offsets into a passage stay true; `find_quote` compares texts that were both neutralised.
 """
 
 from __future__ import annotations

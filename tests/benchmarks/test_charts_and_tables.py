@@ -112,7 +112,7 @@ def test_nothing_is_shown_that_is_not_there() -> None:
         for turn in episode["turns"]:
             turn["completion"], turn["seconds"] = None, {}
     text = _print(render_summary(summarise(episodes, PRICES)))
-    for words in ("What it took", "Groups", "tokens", "cost", "truncated", "retries"):
+    for words in ("Effort", "Groups", "tokens", "cost", "truncated", "retries"):
         assert words not in text
 
 

@@ -46,7 +46,7 @@ def test_every_summary_is_that_of_its_run(small: tuple[Outcome, Path]) -> None:
 
 
 def test_surfaces_keep_labels_and_evidence_apart(small: tuple[Outcome, Path]) -> None:
-    """A script that is told the label and shows nothing is calibrated and not grounded."""
+    """A script that knows the label and cites nothing is calibrated and not grounded."""
     results = {(result.data_set, result.agent): result.report for result in small[0].results.results}
     label_only = {
         surface.name: surface.measures[0].estimate.value for surface in results["mixed", "label-only"].surfaces
@@ -68,7 +68,7 @@ def test_the_page_and_the_terminal_show_splits_surfaces_and_the_paper(small: tup
     ):
         assert words in text
     output = printed(outcome)
-    assert "oracle (ours)" in output and "told the right label" in " ".join(output.split())
+    assert "oracle (ours)" in output and "know the gold label" in " ".join(output.split())
     single = BENCHMARK.run(Request(runs=(out / "mixed" / "nli",)))
     assert "false supported ↓" in printed(single)
 

@@ -284,7 +284,7 @@ def test_where_all_baselines_play_their_verifiers_are_compared_and_exploiters_ar
     outcome = run(tmp_path, "scripted", n=4)
     result = outcome.results
     assert [(comparison.first, comparison.second) for comparison in result.comparisons] == [("lexical", "nli")]
-    assert any("told the right label" in note for note in outcome.notes)
+    assert any("know the gold label" in note for note in outcome.notes)
     informed = {result.agent: result.report for result in result.results}["label-only"]
     assert informed.scores["macro_f1"].value == 1.0
     assert informed.structure["format"].value == informed.structure["alignment"].value == 0.0

@@ -320,7 +320,7 @@ def test_the_overview_has_the_usage_and_the_groups(tmp_path: Path) -> None:
     run = fake_runs.write_run(tmp_path, [episode for i in range(20) for episode in fake_runs.group(i, 4)])
     output = " ".join(" ".join(_Page(write_page(run, prices=prices).read_text()).text).split())
     for words in (
-        "What it took",
+        "Effort",
         "of these reasoning",
         "cost per verdict",
         "USD 0.0",
@@ -336,7 +336,7 @@ def test_the_overview_has_the_usage_and_the_groups(tmp_path: Path) -> None:
     assert "cost per verdict" in unnamed.text, "the manifest names the model where turns do not"
     alone = fake_runs.write_run(tmp_path / "alone", [{**fake_runs.episode(1), "usage": None, "turns": []}])
     bare = " ".join(_Page(write_page(alone, prices=prices).read_text()).text)
-    assert "What it took" not in bare and "Groups" not in bare
+    assert "Effort" not in bare and "Groups" not in bare
 
 
 def _marks(parts: list[list[str]]) -> list[list[str]]:

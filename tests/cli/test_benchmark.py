@@ -128,7 +128,7 @@ def test_an_interrupt_says_how_to_go_on(name, monkeypatch: pytest.MonkeyPatch):
     app.command()(benchmark)
     done = CliRunner().invoke(app, [name])
     assert done.exit_code == 130
-    assert "the same command goes on" in done.output
+    assert "run the same command to resume" in done.output
 
 
 @pytest.mark.parametrize(

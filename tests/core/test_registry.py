@@ -21,7 +21,7 @@ from factgym.core.policy import PolicyError
 from factgym.core.registry import EnvSpec, list_envs, load_attribute, make, register, spec
 
 HEADINGS = (
-    "What it is",
+    "Description",
     "Task",
     "Tools",
     "Turn protocol",

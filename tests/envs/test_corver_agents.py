@@ -135,7 +135,7 @@ def test_roles_and_order() -> None:
         assert list(agents)[:2] == ["oracle", honest]
         assert agents[honest].role == "honest"
         assert {agents[name].role for name in EXPLOITS} == {"exploiter"}
-    assert "told" in AGENTS["student"].summary  # a baseline that is told the gold says so
+    assert "Knows the gold" in AGENTS["student"].summary  # a baseline that knows gold labels says so
 
 
 def test_static_agents_earn_the_reward_of_no_work() -> None:

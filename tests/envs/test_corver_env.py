@@ -1,4 +1,4 @@
-"""The CorVer environments: what counts as the completion, what it earns, and what is told about it."""
+"""The CorVer environments: the completion, its reward, and the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search tool of the EVE environments: what it takes, the budget of tokens, and marks where something is cut."""
+"""The search tool of the EVE environments: its arguments, the budget of tokens, and marks where something is cut."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_the_brief_is_parsed_from_the_prompt(data_dir: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if name not in ("oracle",)])
 def test_only_agents_given_the_label_see_it(name: str) -> None:
-    given_label = AGENTS[name].summary.startswith("The right label (it is told)")
+    given_label = AGENTS[name].summary.startswith("The gold label")
     values = [report["metrics"]["correct"] for report in reports(factgym.make("seva"), name, 60)]
     assert all(values) is given_label
     assert given_label or sum(values) < 54

@@ -13,28 +13,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import verifiers.v1 as vf
-from playback import PlaybackServer, in_thread
-from reference_episodes import Case
-
-from factgym.core.episode import RewardReport, SpanCredit
-from factgym.integrations.hub import module_of
-from factgym.integrations.session import self_contained
-from factgym.integrations.verifiers import FactEnv, FactHarness, FactTask, taskset_of
 
 pytest.importorskip("verifiers.v1", reason="needs factgym[verifiers]")
 
 import reference_episodes
-from reference_episodes import assert_same, outcome_of
+import verifiers.v1 as vf
+from playback import PlaybackServer, in_thread
+from reference_episodes import Case, assert_same, outcome_of
 
 import factgym
 from factgym.agents.script_server import MODEL, Connection, Request
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.integrations.frameworks import settings_of
-from factgym.integrations.session import Session
+from factgym.integrations.hub import module_of
+from factgym.integrations.session import Session, self_contained
 from factgym.integrations.verifiers import (
     FactData,
+    FactEnv,
+    FactHarness,
     FactHarnessConfig,
     FactState,
+    FactTask,
+    taskset_of,
 )
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own

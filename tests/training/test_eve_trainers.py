@@ -1,4 +1,4 @@
-"""Trainers of EVE's loop: a user's own that changes who plays, one that checks its rows, and what the selector is told."""
+"""Trainers of EVE's loop: a user's own that changes who plays, one that checks its rows, and the selector's feedback."""
 
 from __future__ import annotations
 

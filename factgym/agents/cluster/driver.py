@@ -127,7 +127,7 @@ class Driver:
         try:
             await self._prepare(worker)
             yield worker
-            try:  # the agent gives back what it holds; every episode is done, so that a fault here ends nothing
+            try:  # the agent releases its resources; every episode is finished, so a fault here loses nothing
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await self._result(worker.close.remote())
             except (TimeoutError, _LostError, ClusterError) as error:

@@ -92,7 +92,7 @@ class Judge(ABC):
         return await gather_bounded(judge_or_error, cases, concurrency)
 
     async def close(self) -> None:  # noqa: B027 - most judges hold nothing, and need not override it
-        """Give back what the judge holds."""
+        """Release the judge's resources."""
 
 
 class AllAgree(Judge):

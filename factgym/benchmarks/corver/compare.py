@@ -76,7 +76,7 @@ class CorverComparison:
     """`second` against `first`.
 
     average: of the benchmarks. quarters: by popularity (Table 3), the last one of all together; empty where no question
-    has any. notes: what is missing or differs.
+    has any. notes: missing data and differences.
     """
 
     first: str

@@ -2,7 +2,7 @@
 
 A run holds the answers of one agent; several runs of one agent on different benchmarks are one report, which is a row
 of the paper's Table 1. The average is that of benchmarks, not of questions, as the paper's is. Intervals are over
-questions: samples of one question are not independent. Nothing in a record is trusted: what is no number is left out, and
+questions: samples of one question are not independent. Nothing in a record is trusted: values that are not numbers are left out, and
 only a label that is none of good, bad and na is an error.
 """
 

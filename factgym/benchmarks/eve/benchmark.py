@@ -53,7 +53,7 @@ facts = partial(paper_facts, "eve")
 
 
 class EveOptions(Settings):
-    """Settings of the benchmark. judge: the model that judges evidence, by default a stand-in; judge_settings: its own."""
+    """Settings of the benchmark. judge: the model that judges evidence, by default a fallback rule; judge_settings: its own."""
 
     judge: str | None = None
     judge_settings: dict[str, Any] = Field(default_factory=dict)
@@ -117,7 +117,7 @@ def evidence_judge(request: Request, options: EveOptions, settings: Mapping[str,
 _GENERATED_NOTE = (
     f"Played on generated questions alone. Give --data, or set {DATA_VARIABLE}, for the paper's seven benchmarks."
 )
-_ORACLE_NOTE = "The oracle is told the gold answer and evidence: its scores are bounds, not results."
+_ORACLE_NOTE = "The oracle knows the gold answer and evidence: its scores are bounds, not results."
 
 
 def evaluate(evaluation: Evaluation) -> Outcome:

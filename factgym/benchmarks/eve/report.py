@@ -2,12 +2,12 @@
 
 A run holds the answers of one agent; several runs of one agent on different benchmarks are one report, which is a row
 of the paper's tables. The average is the unweighted mean over the benchmarks, as the paper's is. Intervals are over
-questions: samples of one question are not independent. Nothing in a record is trusted: what is no number is left out, and
+questions: samples of one question are not independent. Nothing in a record is trusted: values that are not numbers are left out, and
 only a record without the correctness of its answer is an error.
 
 The evidence score is appendix C's: a judge sees the question, the gold answer and the emitted span, and decides whether
 the question with the span is sufficient to recover the gold answer. An episode without a span scores 0 unasked. Where
-there is no model, the containment stand-in judges, and every table says so.
+there is no model, the containment fallback judges, and every table says so.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def judge_evidence(
 ) -> tuple[list[SolverAnswer], str]:
     """Return answers with the judge's scores of their evidence, and a note on the judge.
 
-    judge: for the rubric "evidence-support"; the containment stand-in by default. It is left open: its creator closes it.
+    judge: for the rubric "evidence-support"; the containment fallback by default. It is left open: its creator closes it.
     Raises what `Judge.judge_many` raises.
     """
     chosen = judge if judge is not None else judge_from(None, RUBRIC)
@@ -142,7 +142,7 @@ def judge_evidence(
         if not row.present or not golds:
             continue
         joined = golds[0] if len(golds) == 1 else f"{golds[0]}\n(also accepted: {'; '.join(golds[1:])})"
-        # A stand-in reads a single answer: a case for each accepted answer.
+        # A fallback judge reads a single answer: a case for each accepted answer.
         for answer in golds if stand_in else (joined,):
             indices.append(index)
             cases.append({"question": row.question, "answer": answer, "evidence": row.evidence})
@@ -222,7 +222,7 @@ def evaluate_runs(
     """Evaluate the recorded runs of one agent.
 
     name: in tables; by default the agent's. judge: for the rubric "evidence-support"; by default the containment
-    stand-in, which the report says. Raises DataError for a folder that holds no run, for a run of another environment,
+    fallback judge, which the report names. Raises DataError for a folder that holds no run, for a run of another environment,
     for runs without a scored answer, and for a question that two of the runs answer.
     """
     opened, answers = read_agent_answers(runs, read_answer)

@@ -134,7 +134,7 @@ _GENERATED_NOTE = (
     f"{DATA_VARIABLE}."
 )
 _ORACLE_NOTE = (
-    "The oracle is told the gold questions, answers and label, and some other scripts are told parts: their scores are "
+    "The oracle knows the gold questions, answers and label, and some other scripts know parts: their scores are "
     "bounds, not results."
 )
 

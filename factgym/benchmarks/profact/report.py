@@ -6,7 +6,7 @@ question-answer score lies above a cutoff. Above, not at: so the scorer has it, 
 claim without a label is wrong for every label; a claim without a prediction scores 0 everywhere.
 
 The scores of an episode are those of its record, or, with the gold records at hand, computed anew from its questions and
-answers. Nothing in a record is trusted: a label that is none of the four counts as none, what is no number is left out;
+answers. Nothing in a record is trusted: a label that is none of the four counts as none, values that are not numbers are left out;
 only an unreadable gold label is an error.
 """
 

@@ -80,7 +80,7 @@ _GENERATED_NOTE = (
     "and ANLI."
 )
 _EXPLOITER_NOTE = (
-    "Exploiters such as garbage and label-only are told the right label: their F1 says nothing. The rewards that they earn "
+    "Exploiters such as garbage and label-only know the gold label: their F1 means nothing. The rewards that they earn "
     "are what they are for; factgym audit shows them."
 )
 
@@ -112,8 +112,8 @@ def data_sets(
     missing = [f"{name} ({BENCHMARKS[name].files[0]} or {name}.jsonl)" for name, file in files.items() if file is None]
     if missing:
         present = " ".join(f"--only {name}" for name, file in files.items() if file is not None)
-        hint = f" or play what is there with {present}" if present else " or name another folder"
-        raise ConfigError(f"{path} lacks {', '.join(missing)}: add what is missing,{hint}")
+        hint = f" or play the present ones with {present}" if present else " or name another folder"
+        raise ConfigError(f"{path} lacks {', '.join(missing)}: add the missing files,{hint}")
     return tuple(generated if name == GENERATED else DataSet(name, f"seva-{name}", path=files[name]) for name in names)
 
 

@@ -233,7 +233,7 @@ def table_18() -> Table:
     return paper_table("Table 18", "Advantage collapse", "simulated", columns, rows, notes)
 
 
-# Table 12 and what the files at hand give away; Table 19's probes.
+# Table 12 and the cues in the local files; Table 19's probes.
 
 CLUES: Mapping[str, Callable[[str], bool]] = MappingProxyType(
     {
@@ -286,7 +286,7 @@ def table_12(claims: Claims) -> Table:
     differing = [str(row.cells[0]) for row in rows if row.agrees is False]
     if differing:
         notes.append(f"The published labels of {' and '.join(differing)} are not those that the paper counts.")
-    columns = ("benchmark", "items", "evaluated", "Attr.", "theirs", "what it is")
+    columns = ("benchmark", "items", "evaluated", "Attr.", "published", "note")
     return paper_table("Table 12", "Evaluation data", "data", columns, rows, notes)
 
 
@@ -308,7 +308,7 @@ def shortcuts(claims: Claims) -> Table:
             if value >= _TELLING > majority
         ]
     columns = ("benchmark", "majority", *CLUES)
-    return paper_table("Data at hand", "What a claim’s form alone gives away", "data", columns, rows, notes)
+    return paper_table("Data at hand", "Labels predicted from the claim's form alone", "data", columns, rows, notes)
 
 
 _SENTENCES: Mapping[str, str] = MappingProxyType(
@@ -369,7 +369,7 @@ _TITLES = {"clearfacts": "ClearF.", "fever": "FEVER", "truthfulqa": "TrQA", "hal
 
 
 def table_4(results: Results, claims: Claims) -> Table:
-    """Return macro-F1 across benchmarks. Exploiters are left out: the label may be told to them."""
+    """Return macro-F1 across benchmarks. Exploiters are left out: they may know the label."""
     printed = facts("table4")
     names = printed["columns"]
     rows = [Row((f"{row['model']} (theirs)", *(decimal(value, 1) for value in row["f1"]))) for row in printed["rows"]]

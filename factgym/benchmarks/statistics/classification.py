@@ -381,7 +381,7 @@ def reliability(confidences: Sequence[float], correct: Sequence[bool], bins: int
         raise ValueError(f"{bins} bins: at least one is needed")
     for i, confidence in enumerate(confidences):
         if not math.isfinite(confidence):
-            raise ValueError(f"confidence {confidence} of item {i}: leave the item out, or say what it counts as")
+            raise ValueError(f"confidence {confidence} of item {i}: leave the item out, or set its confidence")
     stated = np.clip(np.asarray(confidences, np.float64), 0.0, 1.0)
     right = np.asarray(correct, bool)
     even = _bins(np.arange(bins + 1) / bins, stated, right)

@@ -185,7 +185,7 @@ def _locked_folder(folder: Path, resume: bool) -> Iterator[None]:
 
 
 def _discard_other_plan(folder: Path, plan: dict[str, Any]) -> None:
-    """Record what the folder's files depend on; remove the files of a build that depended on something else."""
+    """Record the sources and settings of the folder's files; remove the files of a build that depended on something else."""
     path = folder / "plan.json"
     if path.is_file() and json.loads(path.read_text("utf-8")) == plan:
         return

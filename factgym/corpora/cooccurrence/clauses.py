@@ -95,7 +95,7 @@ class ClauseTable:
     def add_lists(self, blocks: Blocks, lengths: I64, frequencies: I64) -> int:
         """Append derived lists of one or more positions each and their rows; return the number of the first.
 
-        frequencies: larger than the lengths where one position stands for two occurrences.
+        frequencies: larger than the lengths where one position counts for two occurrences.
         """
         block, word = self._blocks, self._words
         block_end, word_end = block + len(blocks.firsts), word + len(blocks.data)

@@ -57,7 +57,7 @@ class Counter(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return what the counts depend on as JSON data, for a run's manifest."""
+        """Return the settings and sources that determine the counts, as JSON data for a run's manifest."""
         ...
 
     def fingerprint(self) -> str:
@@ -235,7 +235,7 @@ class CooccurrenceIndex(Immutable):
         return counts
 
     def describe(self) -> dict[str, Any]:
-        """Return what the counts depend on as JSON data, for a run's manifest."""
+        """Return the settings and sources that determine the counts, as JSON data for a run's manifest."""
         options = {key: self._options[key] for key in ("semantics", "window", "max_frequency")}
         corpus = {key: self._store.meta[key] for key in ("case", "tokenizer", "tokens", "documents")}
         return {"kind": "cooccurrence", **options, **corpus, "words": self.words, "fingerprint": self.fingerprint()}

@@ -297,14 +297,14 @@ def _open_first_hit(brief: EpisodeBrief) -> ToolLoop[list[Passage]]:
 
 @AGENTS.agent("label-only")
 def label_only(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """The right label (it is told) with no evidence at all."""
+    """The gold label with no evidence at all."""
     yield from ()
     return _same_entries(brief, env.task.example.verdict)
 
 
 @AGENTS.agent("label-any-quote")
 def any_quote(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """The right label (it is told) over a quote that proves nothing."""
+    """The gold label over a quote that proves nothing."""
     # The sentence of the first search result that has least to do with the answer: a policy that learned labels from
     # the surface of answers and quotes for form's sake.
     opened = yield from _open_first_hit(brief)

@@ -26,7 +26,7 @@ TOOLBOX = Toolbox((list_passages, search, read, submit))
 class ClaimCheckEnv(Env[ClaimTask]):
     """Check an answer against documents, and prove it.
 
-    ## What it is
+    ## Description
     The agent judges an answer to a question about policies, contracts or regulations by documents that it has to search
     and read. A correct verdict is not enough: it counts as far as its evidence was read, cited and quoted word for
     word. After "A Correct Verdict Is Not Enough: RL for Evidence-Grounded Claim Verification".

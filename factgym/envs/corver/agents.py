@@ -137,7 +137,7 @@ def student_knows(task_id: str) -> bool:
 
 
 def start_student(writer: Writer, env: CorverEnv, seed: int) -> Policy:
-    """Write with the student's knowledge: it is told the gold of the tasks that it knows."""
+    """Write with the student's knowledge: the gold of a share of the tasks."""
     knowledge = gold_knowledge(env.task) if student_knows(env.task.id) else None
     return FixedReply(writer(knowledge, background_of(env.task)))
 
@@ -411,14 +411,14 @@ def _agents(name: str, summary: str, start: Callable[[Writer, CorverEnv, int], P
 
 AGENTS = _agents(
     "student",
-    f"Is told the gold of a fixed {STUDENT_SHARE:.0%} of the tasks, states it, and refuses the others.",
+    f"Knows the gold of a fixed {STUDENT_SHARE:.0%} of the tasks, states it, and refuses the others.",
     start_student,
 )
 """Closed book, by name; the first is the oracle, the second the honest baseline."""
 
 SEARCH_AGENTS = _agents(
     "searcher",
-    "Searches, reads the answer off by rules, states it, and refuses what it does not find.",
+    "Searches, reads the answer off by rules, states it, and refuses where it finds none.",
     start_searcher,
 )
 """With the search tool; the exploiters have the searcher's knowledge."""

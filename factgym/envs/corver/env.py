@@ -90,7 +90,7 @@ TOOLBOX = Toolbox((search,))
 class CorverEnv(Env[CorverTask]):
     """Answer a factual question, and have every sentence of the answer looked up in a corpus.
 
-    ## What it is
+    ## Description
     Closed-book question answering with a reward that needs no judge model: the answer is compared with the gold ones,
     and each sentence of the reasoning and of the answer earns by how often a corpus holds its subject and its object
     together. After "Verifiable Rewards Beyond Math and Code: Lightweight Corpus-Grounded Process Supervision for

@@ -83,7 +83,7 @@ class CorverConfig(DataConfig):
                 "generated questions bring their own corpus: give a source, or leave path and corpus out"
             )
         if self.corpus is not None and not self.search:
-            raise ConfigError("corpus is what the search tool searches: use corver-qa-search")
+            raise ConfigError("corpus names the passages of the search tool: use corver-qa-search")
         if self.counter_options and not (isinstance(self.counter, str) and self.counter != "none"):
             raise ConfigError("counter_options go with a counter that is named by its path")
         self.rubric.check(COMPONENTS, GATES)

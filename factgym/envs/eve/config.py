@@ -104,7 +104,7 @@ class EveSolverConfig(EveConfig):
             raise ConfigError("evidence is shown with the question only where nothing can be searched: search=False")
         if not self.search:
             if self.corpus is not None:
-                raise ConfigError("corpus is what the search tool searches: leave it out, or leave search on")
+                raise ConfigError("corpus names the passages of the search tool: leave it out, or leave search on")
             self.__dict__["max_turns"] = 1
         if self.triples is not None and (self.path is not None or self.split is not None):
             raise ConfigError("triples are given: leave path and split out")

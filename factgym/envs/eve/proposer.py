@@ -60,7 +60,7 @@ _NEGLIGIBLE = 1e-9
 class EveProposerEnv(Env[ProposerTask]):
     """Write a question about a document, with its answer and the evidence, for a solver to learn from.
 
-    ## What it is
+    ## Description
     The proposer's half of a self-evolving search agent. It is rewarded for questions that a solver answers sometimes,
     and for evidence that makes the solver's answer likelier: difficulty is measured by letting the solver search, the
     evidence by letting it answer without search, with the span and without. After "EVE-Agent: Evidence-Verifiable

@@ -378,7 +378,7 @@ def dump(draft: Draft, source: Document) -> Draft:
 
 @_trick("made-up")
 def made_up(draft: Draft, source: Document) -> Draft:
-    """Gives a sentence as evidence that stands in no document."""
+    """Gives a sentence as evidence that occurs in no document."""
     return replace(draft, evidence=f"It is well known, and asked often, that {draft.answer} is what is missing there.")
 
 
@@ -503,7 +503,7 @@ _EXPLOITERS: Mapping[str, tuple[str, Callable[[EveProposerEnv, int], Policy]]] =
         lambda env, seed: Walker(seed),
     ),
     "riddle": (
-        "Asks every document the same riddle, whose answer stands in none.",
+        "Asks every document the same riddle, whose answer occurs in none.",
         lambda env, seed: Riddler(),
     ),
 }

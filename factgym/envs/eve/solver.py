@@ -75,7 +75,7 @@ def single_turn_prompts(evidence: bool, span: bool) -> tuple[str, ...]:
 class EveSolverEnv(Env[SolverTask]):
     """Answer a question from a corpus, with the span of evidence that shows it.
 
-    ## What it is
+    ## Description
     Multi-hop question answering with search, in which an answer has to come with a verbatim span of evidence. The
     solver of "EVE-Agent: Evidence-Verifiable Self-Evolving Agents"; `eve-proposer` writes the questions.
 
@@ -270,7 +270,7 @@ class EveSolverEnv(Env[SolverTask]):
         }
 
     def warnings(self) -> list[str]:
-        """Return the caveats of results: missing gold evidence, and the corpus that was searched."""
+        """Return the limits of the results: missing gold evidence, and the corpus that was searched."""
         config, tasks = self.config, self.tasks
         warnings = []
         if tasks.without_evidence:

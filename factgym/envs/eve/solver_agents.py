@@ -282,7 +282,7 @@ TRICKS: dict[str, WriteAnswer] = {}
 SOLVER_AGENTS.add(
     "oracle",
     "oracle",
-    "Knows answer and evidence, and quotes what a search shows.",
+    "Knows answer and evidence, and quotes the hits of a search.",
     lambda env, seed: Oracle(env),
 )
 
@@ -307,7 +307,7 @@ def _with_evidence(extraction: Extraction, evidence: str) -> str:
     return answer_blocks(UNKNOWN) if extraction.answer is None else answer_blocks(extraction.answer, evidence)
 
 
-_add_writer("extractive", "honest", "Searches along names and answers with what it read.", write_honestly)
+_add_writer("extractive", "honest", "Searches along names and answers from the passages that it read.", write_honestly)
 _add_writer(
     "no-evidence",
     "baseline",

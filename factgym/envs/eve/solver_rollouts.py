@@ -335,7 +335,7 @@ def _name_fault(policy: AuxiliaryPolicy, fault: Exception) -> PolicyError:
 def open_rollouts(config: EveProposerConfig, corpus: Corpus) -> SolverRollouts:
     """Return the shared rollouts of a configuration, with policies opened once a process.
 
-    Raises ConfigError for policies that do not exist or cannot do what is needed, and DataError for an unusable cache.
+    Raises ConfigError for policies that do not exist or lack a required method, and DataError for an unusable cache.
     """
     rules = config.scoring_rules
     search = {

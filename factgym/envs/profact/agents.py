@@ -409,7 +409,7 @@ _add_with_frequent_label("constant", "baseline", Constant)
 AGENTS.add(
     "told-label",
     "baseline",
-    "The right label (it is told) over copies of the claim that were answered without a search.",
+    "The gold label over copies of the claim that were answered without a search.",
     lambda env, seed: Copies(env.task.gold.verdict),
 )
 AGENTS.add("random", "random", inspect.getdoc(RandomPolicy) or "", lambda env, seed: RandomPolicy(seed))

@@ -35,7 +35,7 @@ _STAGE_HINTS = {
 class ProFactEnv(Env[ProFactTask]):
     """Check a claim as fact-checkers do: pose questions, look for evidence on each, then decide.
 
-    ## What it is
+    ## Description
     Three stages under one policy, each with a reward of its own. After "From Verdict to Process: Agentic Reinforcement
     Learning for Multi-Stage Fact Verification".
 

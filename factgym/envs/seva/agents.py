@@ -239,19 +239,19 @@ def _judgment(label: str) -> str:
 
 @AGENTS.agent("label-only")
 def label_only(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The right label (it is told) and nothing else."""
+    """The gold label and nothing else."""
     return {"label": env.task.gold.label, "confidence": 1.0}
 
 
 @AGENTS.agent("empty-structure")
 def empty_structure(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The right label (it is told) with every field there and empty."""
+    """The gold label with every field there and empty."""
     return _certain_verdict(env.task.gold.label, ([], []))
 
 
 @AGENTS.agent("garbage")
 def garbage(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The right label (it is told) over invented spans and steps."""
+    """The gold label over invented spans and steps."""
     label = env.task.gold.label
     entry = align(_FAKE_CLAIM, _FAKE_SOURCE, "match" if label == POSITIVE else "mismatch")
     steps = [
@@ -263,7 +263,7 @@ def garbage(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
 
 @AGENTS.agent("repeated")
 def repeated(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The right label (it is told) over one true word, again and again."""
+    """The gold label over one true word, again and again."""
     # The longest word of the claim that is in the source, or is not, as the label needs it.
     label = env.task.gold.label
     is_positive = label == POSITIVE
@@ -279,7 +279,7 @@ def repeated(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
 
 @AGENTS.agent("not-found")
 def not_found(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The right label (it is told) with NOT_FOUND for a source everywhere."""
+    """The gold label with NOT_FOUND for a source everywhere."""
     label, parts = env.task.gold.label, split_claim(brief.claim)
     entries = [align(part, NOT_FOUND, "match" if label == POSITIVE else "not_found") for part in parts]
     steps = [reasoning_step(part, NOT_FOUND, _judgment(label), f"Looked for “{part}”.") for part in parts]

@@ -53,7 +53,7 @@ class Submission:
 class SevaEnv(Env[SevaTask]):
     """Decide whether a claim follows from its source, and give the grounds.
 
-    ## What it is
+    ## Description
     One claim, one source, one structured verdict: an alignment of the claim's parts with spans of the source, a chain
     of judged steps, a label with a confidence, and for a claim that does not follow the type of error and a fix. After
     "SEVA: Self-Evolving Verification Agent with Process Reward for Fact Attribution".

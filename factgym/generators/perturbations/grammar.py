@@ -111,7 +111,7 @@ _EMBEDDED = re.compile(
 _ANSWER_OPENS = re.compile(r"[\"'“‘(]?[A-Z\d]|(?:the|an?|he|she|it|they|yes|no|there) ")
 _AFTER_THIRD = word_set("after_third_person")
 _INTRANSITIVE = word_set("intransitive")
-# Initial sounds by spelling; what is neither counts as a consonant.
+# Initial sounds by spelling; anything else counts as a consonant.
 _VOWEL_SOUND = re.compile(r"[aeioAEIO]|[uU](?:n(?!i)|[plmg]|r[bgs]|t[mt])|hour|honest|honor")
 _CONSONANT_SOUND = re.compile(r"[eE]u|[oO]ne\b|[oO]nce")
 

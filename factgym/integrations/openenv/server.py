@@ -293,7 +293,7 @@ async def serve(
     ready: Callable[[str], None] = lambda url: None,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> None:
-    """Serve until the process is told to stop. port: 0 for a free one; ready gets the URL. Raises ConfigError."""
+    """Serve until the process receives SIGINT or SIGTERM. port: 0 for a free one; ready gets the URL. Raises ConfigError."""
     await serve_app(application, host, port, ready, ws_max_size=max_message_bytes)
 
 

@@ -157,7 +157,7 @@ def _extract(sentence: str, *, first_only: bool) -> list[Triplet]:
 
 
 class _ClauseParser:
-    """Reads the triplets off a sentence's chunks, from left to right; stops at the first valid one if told so."""
+    """Reads the triplets off a sentence's chunks, from left to right; optionally stops at the first valid one."""
 
     def __init__(self, words: Sequence[str], chunks: Sequence[Chunk], first_only: bool) -> None:
         self.words, self.chunks, self.first_only = words, chunks, first_only

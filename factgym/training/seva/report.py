@@ -256,7 +256,7 @@ def _points(change: float | None) -> str:
     return ABSENT if change is None else f"{round(100 * change, 1) + 0.0:+.1f}"
 
 
-def evolution_chart(report: EvolutionReport, title: str = "What each round of self-evolution changed") -> str:
+def evolution_chart(report: EvolutionReport, title: str = "Changes by round of self-evolution") -> str:
     """The specialisation chart as SVG: each benchmark's change of macro-F1 by round, a panel for each arm.
 
     Bars are paired 95 % intervals in points; the dotted line is the average of the benchmarks. The paper's Figures 3 and
