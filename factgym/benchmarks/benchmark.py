@@ -179,14 +179,15 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result. results: the family's own, for Python. numbers: JSON data. files: all that was written, the page first."""
+    """The result. results: the family's own reports. numbers: JSON data. files: all that was written, the page first."""
 
-    results: Any
+    results: tuple[Any, ...]
     report: Report
     numbers: Any
     episodes: int
     data_sets: int
     agents: int
+    comparisons: tuple[Any, ...] = ()
     files: tuple[Path, ...] = ()
     seconds: float = 0.0
 

@@ -7,7 +7,6 @@ whoever was played on our generated splits. They are never a reproduction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -62,14 +61,6 @@ Results = Sequence[AgentResult[RunSummary]]
 facts = partial(paper_facts, "claimcheck")
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimCheckResults:
-    """Summaries by split and agent, and the paper's tables."""
-
-    results: tuple[AgentResult[RunSummary], ...]
-    tables: tuple[Table, ...]
-
-
 def data_sets(
     data: Path | None = None, only: Sequence[str] = (), settings: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[DataSet, ...]:
@@ -97,7 +88,7 @@ def evaluate(evaluation: Evaluation) -> Outcome:
     notes += evaluation.notes("", {("exploiter",): _EXPLOITER_NOTE})
     sections = tuple(_sections(results, detailed=not evaluation.played))
     return Outcome(
-        results=ClaimCheckResults(results, tables),
+        results=results,
         report=Report("ClaimCheck benchmark", sections, tables, tuple(dict.fromkeys(notes))),
         numbers=[result.to_dict() for result in results],
         episodes=sum(result.report.scored for result in results),

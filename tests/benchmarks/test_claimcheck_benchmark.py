@@ -38,7 +38,7 @@ def test_the_splits_are_the_papers() -> None:
 
 def test_every_summary_is_that_of_its_run(small: tuple[Outcome, Path]) -> None:
     outcome, out = small
-    for result in outcome.results.results:
+    for result in outcome.results:
         assert result.report == summarise(read_run(out / result.data_set / result.agent).episodes())
     numbers = json.loads((out / "report.json").read_text("utf-8"))
     assert len(numbers) == 6
@@ -47,7 +47,7 @@ def test_every_summary_is_that_of_its_run(small: tuple[Outcome, Path]) -> None:
 
 def test_surfaces_keep_labels_and_evidence_apart(small: tuple[Outcome, Path]) -> None:
     """A script that knows the label and cites nothing is calibrated and not grounded."""
-    results = {(result.data_set, result.agent): result.report for result in small[0].results.results}
+    results = {(result.data_set, result.agent): result.report for result in small[0].results}
     label_only = {
         surface.name: surface.measures[0].estimate.value for surface in results["mixed", "label-only"].surfaces
     }

@@ -45,20 +45,20 @@ def read(*runs: Path, **more: object) -> Outcome:
 
 def test_the_oracle_is_right_and_refusals_are_refusals(tmp_path):
     result = play(tmp_path, "oracle", "refuse")
-    oracle, refuse = result.results.reports
+    oracle, refuse = result.results
     assert oracle.scores["synthetic"].accuracy.value == 1.0
     assert oracle.scores["synthetic"].judged["reference"].value == 1.0
     assert oracle.scores["synthetic"].format.value == 1.0
     assert refuse.scores["synthetic"].refusal.value == 1.0
     # The paper's own rule does not know the refusal that the paper's own prompt asks for.
     assert refuse.scores["synthetic"].judged["reference"].value == 0.0
-    (row,) = [item for _, item in result.results.refusals]
-    assert (row.gain, row.from_withdrawn) == (-1.0, -1.0)
+    (row,) = result.numbers["refusals"]
+    assert (row["gain"], row["from_withdrawn"]) == (-1.0, -1.0)
 
 
 def test_counts_rise_with_popularity_in_the_generated_world(tmp_path):
     result = play(tmp_path, "oracle", n=120)
-    answers = result.results.reports[0].answers
+    answers = result.results[0].answers
     rare = [answer.counts[0] or 0 for answer in answers if answer.popularity == 0]
     often = [answer.counts[0] or 0 for answer in answers if (answer.popularity or 0) >= 20]
     assert len(rare) > 10 < len(often)
@@ -72,7 +72,7 @@ def test_the_same_plan_goes_on_where_it_was(tmp_path):
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:11]))
     again = play(tmp_path, "random")
-    assert again.results.reports[0].scores == first.results.reports[0].scores
+    assert again.results[0].scores == first.results[0].scores
     assert json.loads((tmp_path / "report.json").read_text("utf-8"))["reports"][0]["name"] == "random"
 
 
@@ -108,7 +108,7 @@ def test_default_agents_exploit_nothing():
 
 def test_ablations_and_prompts_are_settings_of_the_environment(tmp_path):
     settings = {"no_judge": True, "reward": "reference", "prompt": "eval-trained"}
-    (report,) = play(tmp_path, "oracle", n=5, settings=settings).results.reports
+    (report,) = play(tmp_path, "oracle", n=5, settings=settings).results
     assert report.labels[0].variant == "A2"
     assert report.labels[0].prompt == "eval-trained"
     assert report.labels[0].judge == "reference"
@@ -134,11 +134,11 @@ def test_the_authors_own_files_play_and_have_the_papers_sizes(data_dir, tmp_path
     (item,) = QUESTIONS(data_dir / "corver_official" / f"{file}.json")
     assert len(item.open().tasks) == n
     result = play(tmp_path, "oracle", "random", n=25, paper=True, data=item.path)
-    oracle, random = result.results.reports
+    oracle, random = result.results
     assert oracle.scores[name].accuracy.value > 0.9
     assert random.scores[name].accuracy.value < 0.3
     assert any("no counter" in note for note in result.notes)
-    first = next(table for table in result.results.tables if table.title == "Accuracy, %")
+    first = next(table for table in result.report.tables if table.title == "Accuracy, %")
     assert any(column.name.endswith("†") for column in first.columns), "25 questions are not the paper's number"
 
 
@@ -148,8 +148,8 @@ def test_popqa_of_the_authors_has_no_page_views_and_a_note(data_dir, tmp_path):
     assert any("without page views" in note for note in result.notes)
     views = QUESTIONS.data_set("popqa", path=data_dir / "popqa" / "popqa.json")
     with_views = play(tmp_path / "views", "oracle", n=None, data=views.path, only=("popqa",)).results
-    assert with_views.reports[0].popularity is not None
-    assert sum(quartile.n for quartile in with_views.reports[0].popularity.quartiles) == len(views.open().tasks)
+    assert with_views[0].popularity is not None
+    assert sum(quartile.n for quartile in with_views[0].popularity.quartiles) == len(views.open().tasks)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_users_own_file(tmp_path):
     (item,) = QUESTIONS(file)
     assert (item.name, item.config["source"]) == ("mine", "file")
     result = play(tmp_path / "out", "oracle", n=None, data=file)
-    assert result.results.reports[0].scores["mine"].accuracy.value == 1.0
+    assert result.results[0].scores["mine"].accuracy.value == 1.0
     with pytest.raises(ConfigError, match="one file"):
         QUESTIONS(file, ["popqa", "nq-open"])
     with pytest.raises(ConfigError, match="have no file"):
@@ -185,8 +185,8 @@ def test_recorded_runs_are_compared_and_enter_the_papers_tables(tmp_path):
     raw = write_run(tmp_path / "raw", random_episodes(60, 1, (0.3, 0.4, 0.3)), agent="model")
     trained = write_run(tmp_path / "trained", random_episodes(60, 2, (0.6, 0.3, 0.1)), agent="model")
     result = read(raw, trained, out=tmp_path / "out", paper=True)
-    assert [report.name for report in result.results.reports] == ["model (raw)", "model (trained)"]
-    assert [(comparison.first, comparison.second) for comparison in result.results.comparisons] == [
+    assert [report.name for report in result.results] == ["model (raw)", "model (trained)"]
+    assert [(comparison.first, comparison.second) for comparison in result.comparisons] == [
         ("model (raw)", "model (trained)")
     ]
     output = shown(result)
@@ -203,25 +203,25 @@ def test_several_benchmarks_and_several_agents_keep_to_eighty_columns(tmp_path):
             rows = random_episodes(40, i, weights, benchmark=name)
             runs.append(write_run(tmp_path / agent / name, rows, agent=agent, config={"source": name}))
     result = read(*runs, paper=True)
-    assert [report.name for report in result.results.reports] == ["raw-8b", "trained", "third"]
+    assert [report.name for report in result.results] == ["raw-8b", "trained", "third"]
     output = shown(result)
     assert "Average over benchmarks" in output
     assert all(len(line.rstrip()) <= 80 for line in output.splitlines())
     assert not [line for line in output.splitlines() if "…" in line]
-    complete = next(table for table in result.results.tables if table.title == "Accuracy, %").rows[-2].cells
+    complete = next(table for table in result.report.tables if table.title == "Accuracy, %").rows[-2].cells
     assert complete[0] == "trained (ours)"
-    average = result.results.reports[1].average
-    judged = [score.judged["reference"].value for score in result.results.reports[1].scores.values()]
+    average = result.results[1].average
+    judged = [score.judged["reference"].value for score in result.results[1].scores.values()]
     assert float(complete[-1]) == pytest.approx(100 * sum(judged) / 5, abs=0.05)
     assert average["words"].value == pytest.approx(
-        sum(score.words.value for score in result.results.reports[1].scores.values()) / 5
+        sum(score.words.value for score in result.results[1].scores.values()) / 5
     )
 
 
 def test_runs_that_share_no_question_are_only_reported(tmp_path):
     item = write_run(tmp_path / "a", [episode("q-0", benchmark="popqa")], agent="a")
     second = write_run(tmp_path / "b", [episode("q-0", benchmark="nq-open")], agent="b")
-    assert read(item, second).results.comparisons == ()
+    assert read(item, second).comparisons == ()
 
 
 def test_a_filters_run_brings_its_buckets(tmp_path):
@@ -230,7 +230,7 @@ def test_a_filters_run_brings_its_buckets(tmp_path):
     episodes = list(read_run(run).episodes())
     write_selection(select(episodes, DifficultyBand(samples=4)), episodes, run, agent="policy")
     result = read(run, paper=True)
-    zone = next(table for table in result.results.tables if table.title == "The learning zone")
+    zone = next(table for table in result.report.tables if table.title == "The learning zone")
     assert zone.rows[-1].cells == ("policy, G = 4 (ours)", "1", "3", "1", "3", "60.0 %")
 
 
@@ -239,8 +239,7 @@ def test_annotated_sentences_give_a_curve(tmp_path):
     rows = [{"count": count, "correct": count > 3 or count == 1} for count in (0, 0, 1, 2, 5, 9, 30)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     result = play(tmp_path / "out", "oracle", n=3, settings={"annotated": str(file)})
-    name, curve = result.results.curves[0]
-    assert (name, curve.n) == ("audit.jsonl", 7)
+    assert result.numbers["calibration"]["audit.jsonl"]["n"] == 7
     assert "Right sentences by count, %: audit.jsonl" in shown(result)
     with pytest.raises(DataError, match="cannot be read"):
         read(tmp_path / "out" / SYNTHETIC / "oracle", settings={"annotated": str(tmp_path / "nothing.jsonl")})
@@ -256,15 +255,15 @@ def test_a_typo_in_the_last_agent_costs_nothing(tmp_path):
 def test_a_users_own_agents_are_played_and_compared(tmp_path):
     policy = f"{Path(__file__).parents[1] / 'agents' / 'forgetful.py'}:Forgetful"
     result = play(tmp_path, "random", policy, paper=True)
-    assert [comparison.second for comparison in result.results.comparisons] == [result.results.reports[1].name]
-    assert result.results.comparisons[0].average["accuracy"].difference.value > 0.2
+    assert [comparison.second for comparison in result.comparisons] == [result.results[1].name]
+    assert result.comparisons[0].average["accuracy"].difference.value > 0.2
 
 
 def test_the_papers_tables_judge_pairs_as_the_paper_does(tmp_path):
     result = play(tmp_path, "oracle", "refuse", paper=True)
-    table = next(item for item in result.results.tables if item.title == "Refusals on Qwen3-8B, %")
+    table = next(item for item in result.report.tables if item.title == "Refusals on Qwen3-8B, %")
     assert [row.cells[1:3] for row in table.rows if "(ours)" in row.cells[0]] == [("0.0", "100.0")]
-    assert result.results.refusals[0][1].trained_refusal.value == 1.0
+    assert result.numbers["refusals"][0]["trained_refusal"] == 1.0
 
 
 # The page and the command line: one file that needs nothing, foreign text escaped, options refused where they make no sense.
@@ -291,7 +290,7 @@ def test_the_page_shows_the_results(tmp_path):
         "The learning zone",
     ):
         assert part in words
-    value = 100 * result.results.reports[1].scores["popqa"].accuracy.value
+    value = 100 * result.results[1].scores["popqa"].accuracy.value
     assert f"{value:.1f}" in words
 
 

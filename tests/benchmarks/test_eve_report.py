@@ -164,13 +164,12 @@ def test_the_tables_fit_eighty_columns_and_mark_the_papers_statements(tmp_path):
     item, _ = random_run(tmp_path / "a", 20, 1, "nq")
     second, _ = random_run(tmp_path / "b", 20, 2, "2wikimultihopqa")
     outcome = BENCHMARK.run(Request(runs=(item, second), out=tmp_path / "out", paper=True))
-    result = outcome.results
     output = printed(outcome)
     checked((tmp_path / "out" / "report.html").read_text("ascii"))
     for part in ("nq: 20 questions", "mean of the benchmarks", "Table 2", "Tables 1, 7", "EVE-Agent", "NOT judged"):
         assert part in output, part
     assert (tmp_path / "out" / "report.json").is_file()
-    table_2, table_3, table_4, _ = paper_tables(result.reports)
+    table_2, table_3, table_4, _ = paper_tables(outcome.results)
     cells = {row.cells[0]: row.cells[1:] for row in table_3.rows}
     assert cells["Dr. Zero"][4] == "best" and cells["EVE-Agent"][4] == "–"
     computed = {row.cells[0]: row.cells[1:] for row in table_2.rows}["made-up (ours)"]

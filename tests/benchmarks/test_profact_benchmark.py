@@ -162,7 +162,7 @@ def match_at(score: float) -> Any:
 class TestRuns:
     def test_the_oracle_answers_everything(self, small):
         outcome, _ = small
-        report = outcome.results.results[0].report
+        report = outcome.results[0].report
         assert report.agent == "oracle"
         assert report.accuracy.value == report.macro_f1.value == 1.0
         assert report.qa.value > 0.95
@@ -173,7 +173,7 @@ class TestRuns:
 
     def test_scores_are_those_that_follow_from_the_record(self, small):
         outcome, _ = small
-        report = outcome.results.results[1].report
+        report = outcome.results[1].report
         lines = (Path(report.source) / "episodes.jsonl").read_text("utf-8").splitlines()
         result = []
         for line in lines:
@@ -185,7 +185,7 @@ class TestRuns:
 
     def test_faults_are_left_out_and_counted(self, small, tmp_path):
         outcome, _ = small
-        source = Path(outcome.results.results[1].report.source)
+        source = Path(outcome.results[1].report.source)
         lines = (source / "episodes.jsonl").read_text("utf-8").splitlines()
         broken = {
             **json.loads(lines[0]),
@@ -202,7 +202,7 @@ class TestRuns:
         assert "1 infrastructure error left out" in written(read(run))
 
     def test_tokens_are_summed_and_shown_for_a_claim(self, small, tmp_path):
-        source = Path(small[0].results.results[1].report.source)
+        source = Path(small[0].results[1].report.source)
         lines = [json.loads(line) for line in (source / "episodes.jsonl").read_text("utf-8").splitlines()]
         for i, episode in enumerate(lines):
             episode |= {
@@ -219,7 +219,7 @@ class TestRuns:
 
     def test_hostile_metrics_do_no_harm(self, small, tmp_path):
         outcome, _ = small
-        source = Path(outcome.results.results[1].report.source)
+        source = Path(outcome.results[1].report.source)
         episode = json.loads((source / "episodes.jsonl").read_text("utf-8").splitlines()[0])
         metrics = episode["reward"]["metrics"]
         metrics |= {"questions": 3, "pairs": [["one"], None], "searches": ["x"], "store": 7, "verdict": "[red]\u202e"}
@@ -230,7 +230,7 @@ class TestRuns:
 
     def test_a_run_of_another_environment_is_refused(self, small, tmp_path):
         episode = json.loads(
-            (Path(small[0].results.results[0].report.source) / "episodes.jsonl").read_text("utf-8").splitlines()[0]
+            (Path(small[0].results[0].report.source) / "episodes.jsonl").read_text("utf-8").splitlines()[0]
         )
         episode["reward"]["metrics"]["gold_verdict"] = "Attributable"
         (tmp_path / "episodes.jsonl").write_text(json.dumps(episode) + "\n", "utf-8")
@@ -240,10 +240,10 @@ class TestRuns:
     def test_a_run_scored_anew_against_its_gold_has_the_same_scores(self, tmp_path):
         gold = gold_file(tmp_path)
         outcome = play(tmp_path / "runs", "workflow", data=gold)
-        again = evaluate_run(outcome.results.results[0].report.source, checks=read_fact_checks(gold, "dev"))
+        again = evaluate_run(outcome.results[0].report.source, checks=read_fact_checks(gold, "dev"))
         assert (again.question, again.qa) == (
-            outcome.results.results[0].report.question,
-            outcome.results.results[0].report.qa,
+            outcome.results[0].report.question,
+            outcome.results[0].report.qa,
         )
         assert again.split == "dev"
         assert "gold haystack" in again.stores
@@ -324,7 +324,7 @@ class TestPaper:
                 assert all(len(value) == len(result["llms"]) for key, value in row.items() if key != "method")
 
     def test_both_tables_have_published_and_own_rows(self, small):
-        reports = {result.agent: result.report for result in small[0].results.results}
+        reports = {result.agent: result.report for result in small[0].results}
         first, second = paper_tables(reports)
         assert len(first.rows) == 5 * 4 + 2
         assert len(second.rows) == 2 * 4 + 2

@@ -103,8 +103,8 @@ def test_an_agents_name_becomes_a_folder():
 
 def test_the_benchmark_writes_runs_page_and_numbers(small):
     outcome, out = small
-    assert [result.agent for result in outcome.results.results] == list(baselines("seva"))
-    for result in outcome.results.results:
+    assert [result.agent for result in outcome.results] == list(baselines("seva"))
+    for result in outcome.results:
         assert result.report.n == 24
         assert (out / GENERATED / result.agent / "episodes.jsonl").is_file()
         assert evaluate_run(out / GENERATED / result.agent) == result.report
@@ -113,13 +113,11 @@ def test_the_benchmark_writes_runs_page_and_numbers(small):
     assert numbers[0]["report"]["scores"]["macro_f1"]["value"] == 1.0
     assert (out / "report.html").read_text("ascii").startswith("<!doctype html>")
     assert any("generated claims alone" in note for note in outcome.notes)
-    assert [(comparison.first, comparison.second) for comparison in outcome.results.comparisons] == [
-        ("lexical", "nli")
-    ]
+    assert [(comparison.first, comparison.second) for comparison in outcome.comparisons] == [("lexical", "nli")]
 
 
 def test_the_oracle_is_the_ceiling_and_reading_beats_guessing(small):
-    result = {result.agent: result.report for result in small[0].results.results}
+    result = {result.agent: result.report for result in small[0].results}
     assert result["oracle"].scores["macro_f1"].value == 1.0
     assert result["oracle"].false_positive.value == result["oracle"].false_negative.value == 0.0
     assert result["oracle"].diagnosed.value == 1.0
@@ -128,7 +126,7 @@ def test_the_oracle_is_the_ceiling_and_reading_beats_guessing(small):
 
 def test_a_run_that_was_cut_off_goes_on(small, tmp_path):
     """Half a line is dropped, what is whole is kept, and the numbers are those of a run in one go."""
-    complete = run(tmp_path, "lexical").results.results[0].report
+    complete = run(tmp_path, "lexical").results[0].report
     file = tmp_path / GENERATED / "lexical" / "episodes.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:9]) + lines[9][:50])
@@ -137,7 +135,7 @@ def test_a_run_that_was_cut_off_goes_on(small, tmp_path):
     for before in (9, 24):
         again = BENCHMARK.run(request, on_start=lambda name, agent, progress: started.append(progress.before))
         assert started[-1] == before
-        assert again.results.results[0].report == complete
+        assert again.results[0].report == complete
         assert file.read_bytes().splitlines(keepends=True)[:9] == lines[:9]
 
 
@@ -157,7 +155,7 @@ def test_a_users_own_file(tmp_path):
     claims_file(tmp_path / "data", "fever", 20)
     result = data_sets(tmp_path / "data", ["fever"])
     more = {"only": ("fever",), "data": tmp_path / "data", "n": None}
-    results = run(tmp_path / "out", "oracle", "majority", **more).results.results
+    results = run(tmp_path / "out", "oracle", "majority", **more).results
     assert [result.report.n for result in results] == [20, 20]
     assert results[1].report.scores["accuracy"].value == 0.5
     rows = {
@@ -175,12 +173,12 @@ def test_recorded_runs_are_reported_and_compared(small, tmp_path):
     _, out = small
     runs = [out / GENERATED / name for name in ("nli", "lexical")]
     result = BENCHMARK.run(Request(runs=tuple(runs), out=tmp_path))
-    assert [result.agent for result in result.results.results] == ["nli", "lexical"]
-    assert result.results.comparisons[0].n == 24
+    assert [result.agent for result in result.results] == ["nli", "lexical"]
+    assert result.comparisons[0].n == 24
     assert result.files[0] == tmp_path / "report.html"
     twice = BENCHMARK.run(Request(runs=(runs[0], runs[0]), out=tmp_path))
-    assert twice.results.results[0].agent != "nli"
-    assert twice.results.comparisons[0].macro_f1.difference.value == 0.0
+    assert twice.results[0].agent != "nli"
+    assert twice.comparisons[0].macro_f1.difference.value == 0.0
     beside = BENCHMARK.run(Request(runs=(runs[0],)))
     assert beside.files == (runs[0] / "seva.html",)
 
@@ -199,7 +197,7 @@ GOLDEN = {
 @pytest.mark.parametrize(("name", "agent"), GOLDEN)
 def test_golden_numbers_on_real_data(data_dir, tmp_path, name, agent):
     result, oracle = (
-        run(tmp_path / script, script, n=n, only=(name,), data=data_dir).results.results[0].report
+        run(tmp_path / script, script, n=n, only=(name,), data=data_dir).results[0].report
         for script, n in ((agent, None), ("oracle", 100))
     )
     f1, accuracy = GOLDEN[name, agent]
@@ -240,9 +238,9 @@ def renamed(report: SevaReport, **changes: Any) -> SevaReport:
 
 def test_hostile_names_are_shown_and_never_run(small, tmp_path):
     outcome, _ = small
-    report = renamed(outcome.results.results[1].report, agent=HOSTILE, env=HOSTILE, notes=(HOSTILE,))
+    report = renamed(outcome.results[1].report, agent=HOSTILE, env=HOSTILE, notes=(HOSTILE,))
     results = [AgentResult(name, HOSTILE, report, 1.0) for name in (HOSTILE, "second")]
-    comparison = renamed(outcome.results.comparisons[0], first=HOSTILE, second=HOSTILE, notes=(HOSTILE,))
+    comparison = renamed(outcome.comparisons[0], first=HOSTILE, second=HOSTILE, notes=(HOSTILE,))
     page = report_page(seva_page(results, [comparison], (), [HOSTILE], title=HOSTILE))
     checker = checked(page)
     assert "[U+202E]" in page
@@ -264,9 +262,7 @@ def test_the_terminal_keeps_to_eighty_columns(small, tmp_path):
 
 
 def test_the_terminal_takes_no_markup_and_no_control_characters(small):
-    report = renamed(
-        small[0].results.results[1].report, agent="[red]x[/red]\x1b[31m" + HOSTILE, notes=("[bold]" + HOSTILE,)
-    )
+    report = renamed(small[0].results[1].report, agent="[red]x[/red]\x1b[31m" + HOSTILE, notes=("[bold]" + HOSTILE,))
     text = [
         printed(
             dataclasses.replace(
@@ -283,11 +279,11 @@ def test_the_terminal_takes_no_markup_and_no_control_characters(small):
 def test_where_all_baselines_play_their_verifiers_are_compared_and_exploiters_are_named(tmp_path):
     outcome = run(tmp_path, "scripted", n=4)
     result = outcome.results
-    assert [(comparison.first, comparison.second) for comparison in result.comparisons] == [("lexical", "nli")]
+    assert [(comparison.first, comparison.second) for comparison in outcome.comparisons] == [("lexical", "nli")]
     assert any("know the gold label" in note for note in outcome.notes)
-    informed = {result.agent: result.report for result in result.results}["label-only"]
+    informed = {result.agent: result.report for result in result}["label-only"]
     assert informed.scores["macro_f1"].value == 1.0
     assert informed.structure["format"].value == informed.structure["alignment"].value == 0.0
-    text = {table.source: [row.cells[0] for row in table.rows] for table in paper_tables((), result.results)}
+    text = {table.source: [row.cells[0] for row in table.rows] for table in paper_tables((), result)}
     assert not any(name.startswith("garbage") for name in text["Tables 3, 4"])
     assert "garbage (ours)" in text["Tables 5, 6"]

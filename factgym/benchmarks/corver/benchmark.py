@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,17 +77,6 @@ class CorverOptions(Settings):
     annotated: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CorverResults:
-    """Reports by agent, their comparisons, refusals and calibration curves by name, and the paper's tables."""
-
-    reports: tuple[CorverReport, ...]
-    comparisons: tuple[CorverComparison, ...]
-    refusals: tuple[tuple[str, Decomposition], ...]
-    curves: tuple[NamedCurve, ...]
-    tables: tuple[Table, ...]
-
-
 def annotated_curves(
     request: Request, options: CorverOptions, settings: Mapping[str, Any]
 ) -> AbstractContextManager[tuple[NamedCurve, ...]]:
@@ -152,10 +141,11 @@ def evaluate(evaluation: Evaluation) -> Outcome:
             judged, curves=curves, filters=filters, refusals=paper_refusals, comparisons=paper_comparisons
         )
     notes = evaluation.notes(_GENERATED_NOTE) + notes_by_name((report.name, report.notes) for report in reports)
-    results = CorverResults(tuple(reports), comparisons, refusals, tuple(curves), tables)
+    sections = tuple(_sections(reports, comparisons, refusals, curves))
     return Outcome(
-        results=results,
-        report=Report("CorVer benchmark", tuple(_sections(results)), tables, tuple(notes)),
+        results=tuple(reports),
+        comparisons=comparisons,
+        report=Report("CorVer benchmark", sections, tables, tuple(notes)),
         numbers={
             "reports": [report.to_dict() for report in reports],
             "comparisons": [comparison.to_dict() for comparison in comparisons],
@@ -178,8 +168,12 @@ def _compared(
     return tuple(compare(*pair) for pair in pairs), refusals
 
 
-def _sections(results: CorverResults) -> Iterator[Section]:
-    reports = results.reports
+def _sections(
+    reports: Sequence[CorverReport],
+    comparisons: Sequence[CorverComparison],
+    refusals: Sequence[tuple[str, Decomposition]],
+    curves: Sequence[NamedCurve],
+) -> Iterator[Section]:
     runs = [
         Note(f"{', '.join(names)}: {'; '.join(questions)}. {setting}", fine=True)
         for names, questions, setting in provenance(reports)
@@ -197,11 +191,11 @@ def _sections(results: CorverResults) -> Iterator[Section]:
         yield Section("Average over benchmarks, %", (_averages(several),))
     if tables := _popularity_tables(reports):
         yield Section("Accuracy by popularity, %", tables)
-    yield Section("Right sentences by count", tuple(_curves(results.curves)), _CURVES)
-    for comparison in results.comparisons:
+    yield Section("Right sentences by count", tuple(_curves(curves)), _CURVES)
+    for comparison in comparisons:
         yield Section(f"{comparison.second} against {comparison.first}", tuple(_comparison(comparison)))
-    if results.refusals:
-        yield Section("Refusals, and where the gain comes from", (_refusals(results), Note(_REFUSALS, fine=True)))
+    if refusals:
+        yield Section("Refusals, and where the gain comes from", (_refusals(refusals), Note(_REFUSALS, fine=True)))
 
 
 _CURVES = "The paper’s are labelled by people. A curve “by the answer” takes a sentence as right when its answer is."
@@ -335,9 +329,9 @@ def _comparison(comparison: CorverComparison) -> Iterator[Part]:
     yield from (Note(note, fine=True) for note in comparison.notes)
 
 
-def _refusals(results: CorverResults) -> Table:
+def _refusals(refusals: Sequence[tuple[str, Decomposition]]) -> Table:
     rows = []
-    for name, row in results.refusals:
+    for name, row in refusals:
         shares = [hundred(share) for share in (row.raw_refusal, row.trained_refusal, row.unlocked)]
         parts = [signed(100 * part) for part in (row.gain, row.from_unlocked, row.from_both, row.from_withdrawn)]
         rows.append((f"{name}, {row.benchmark}", *shares, *parts))

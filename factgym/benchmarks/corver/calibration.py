@@ -19,6 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from factgym.benchmarks.statistics.classification import share_difference
 from factgym.benchmarks.statistics.intervals import Estimate, wilson
 from factgym.core.errors import ConfigError, DataError
@@ -30,6 +32,11 @@ EDGES = (0, 1, 5, 10, 20)
 
 Pair = tuple[int, bool]
 """A sentence's count, and whether the sentence is right."""
+
+
+def with_bounds(name: str, estimate: Estimate) -> dict[str, float | None]:
+    """Return an estimate as JSON data under a name, its interval beside it."""
+    return {name: estimate.value, "low_95": estimate.low, "high_95": estimate.high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +85,18 @@ class CountCalibration:
         """Whether every jump is up by its whole interval."""
         return bool(self.jumps) and all(jump.rise.low is not None and jump.rise.low > 0 for jump in self.jumps)
 
-    def largest(self, n: int = 2) -> tuple[int, ...]:
-        """Return the boundaries of the largest jumps, the largest first."""
-        return tuple(jump.at for jump in sorted(self.jumps, key=lambda jump: -(jump.rise.value or 0.0))[:n])
-
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
-
-        def interval(name: str, estimate: Estimate) -> dict[str, float | None]:
-            return {name: estimate.value, "low_95": estimate.low, "high_95": estimate.high}
-
         return {
             "n": self.n,
             "skipped": self.skipped,
             "monotone": self.monotone,
             "auc": self.auc,
             "buckets": [
-                {"low": b.low, "high": b.high, "n": b.n, "correct": b.correct, **interval("share", b.share)}
+                {"low": b.low, "high": b.high, "n": b.n, "correct": b.correct, **with_bounds("share", b.share)}
                 for b in self.buckets
             ],
-            "jumps": [{"at": jump.at, **interval("rise", jump.rise)} for jump in self.jumps],
+            "jumps": [{"at": jump.at, **with_bounds("rise", jump.rise)} for jump in self.jumps],
         }
 
 
@@ -123,31 +122,20 @@ def calibrate(pairs: Iterable[tuple[int | None, bool]], edges: Sequence[int] = E
     for low, next_low, good, bad in zip(edges, [*edges[1:], None], right, wrong, strict=True):
         high = None if next_low is None else next_low - 1
         buckets.append(CountBucket(low, high, good, good + bad, wilson(good, good + bad)))
-    return CountCalibration(tuple(buckets), tuple(jumps(buckets)), len(counted), skipped, auc(counted))
-
-
-def jumps(buckets: Sequence[CountBucket]) -> list[Jump]:
-    """Return the rises between neighbours among the buckets that hold sentences."""
     filled = [bucket for bucket in buckets if bucket.n]
-    return [Jump(b.low, share_difference(a.share, b.share)) for a, b in pairwise(filled)]
+    jumps = tuple(Jump(b.low, share_difference(a.share, b.share)) for a, b in pairwise(filled))
+    return CountCalibration(tuple(buckets), jumps, len(counted), skipped, auc(counted))
 
 
-def auc(pairs: Iterable[Pair]) -> float | None:
+def auc(pairs: Sequence[Pair]) -> float | None:
     """Return the chance that a right sentence has a higher count than a wrong one, ties by half; None without one of each."""
-    tallies: dict[int, list[int]] = {}
-    for count, correct in pairs:
-        tallies.setdefault(count, [0, 0])[correct] += 1
-    right = sum(good for _, good in tallies.values())
-    wrong = sum(bad for bad, _ in tallies.values())
+    right = [count for count, correct in pairs if correct]
+    wrong = sorted(count for count, correct in pairs if not correct)
     if not right or not wrong:
         return None
-    # Mann-Whitney by counts in ascending order: a right sentence wins against every wrong one below, and half of the equal.
-    below, wins = 0, 0.0
-    for count in sorted(tallies):
-        bad, good = tallies[count]
-        wins += good * (below + bad / 2)
-        below += bad
-    return wins / (right * wrong)
+    # Mann-Whitney: a right sentence wins against every wrong one with a lower count, and against half of the equal.
+    wins = sum(int(np.searchsorted(wrong, right, side).sum()) for side in ("left", "right"))
+    return wins / 2 / (len(right) * len(wrong))
 
 
 CountSentences = Callable[[Sequence[str]], Sequence[int | None]]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from factgym.benchmarks.corver.calibration import with_bounds
 from factgym.benchmarks.corver.report import Answer, CorverReport, popularity_quarters
 from factgym.benchmarks.formats import count
 from factgym.benchmarks.statistics.bootstrap import bca_mean
@@ -45,16 +46,13 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
-        change = self.difference
-        values = {"first": self.first, "second": self.second, "difference": change.value}
-        return values | {"low_95": change.low, "high_95": change.high}
+        return {"first": self.first, "second": self.second, **with_bounds("difference", self.difference)}
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkComparison:
     """One benchmark, over the `n` answers that both gave; mcnemar is None where questions were sampled several times."""
 
-    benchmark: str
     n: int
     parts: Mapping[str, Difference]
     mcnemar: McNemar | None
@@ -117,7 +115,7 @@ def compare(first: CorverReport, second: CorverReport, *, seed: int = 0) -> Corv
         clusters = tasks if len(set(tasks)) < len(tasks) else None
         parts = {part: _difference(group, value, clusters, seed) for part, value in PARTS.items()}
         test = None if clusters else mcnemar([a.good for a, _ in group], [b.good for _, b in group])
-        benchmarks[name] = BenchmarkComparison(name, len(group), parts, test)
+        benchmarks[name] = BenchmarkComparison(len(group), parts, test)
     average = {part: _average([row.parts[part] for row in benchmarks.values()]) for part in PARTS}
     quarters = []
     views = {(a.benchmark, a.task): a.popularity for a, _ in shared if a.popularity is not None}

@@ -9,7 +9,7 @@ only a label that is none of good, bad and na is an error.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,6 @@ import numpy as np
 
 from factgym.agents.runs.read import Run
 from factgym.benchmarks.answers import (
-    Answers,
     Episode,
     RecordedAnswer,
     RunLike,
@@ -32,7 +31,7 @@ from factgym.benchmarks.answers import (
     task_mean,
     task_share,
 )
-from factgym.benchmarks.corver.calibration import CountCalibration, calibrate
+from factgym.benchmarks.corver.calibration import CountCalibration, calibrate, with_bounds
 from factgym.benchmarks.records import items, members, number, numbers, text_of
 from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate
 from factgym.core.errors import DataError
@@ -133,29 +132,10 @@ def read_answer(run: Run, episode: Episode, judge: str | None = None) -> Answer:
 FULL = "full"
 
 
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """suffix, switch: of a reward's name, and the environment's setting that asks for the same; empty where there is none."""
-
-    name: str
-    title: str
-    suffix: str = ""
-    switch: str = ""
-
-
-ABLATIONS: Mapping[str, Ablation] = MappingProxyType(
-    {
-        ablation.name: ablation
-        for ablation in (
-            Ablation(FULL, "CorVer (full)"),
-            Ablation("A1", "no co-occurrence", "-no-cooccurrence", "no_cooccurrence"),
-            Ablation("A2", "no judge", "-no-judge", "no_judge"),
-            Ablation("A3", "no alignment", "-no-alignment", "no_alignment"),
-            Ablation("A4", "no filter"),
-        )
-    }
+ABLATIONS: Mapping[str, str] = MappingProxyType(
+    {FULL: "", "A1": "no_cooccurrence", "A2": "no_judge", "A3": "no_alignment", "A4": ""}
 )
-"""By the paper's names."""
+"""The environment's switch of each, by the paper's names; the reward's name has the same words after a hyphen."""
 
 OF_REWARD = (FULL, "A1", "A2", "A3")
 
@@ -164,10 +144,14 @@ def variant_of(config: Mapping[str, Any]) -> str:
     """Return the ablation that an environment's configuration requests, several joined by `+`; empty for none."""
     reward = setting_name(config.get("reward"))
     return "+".join(
-        ablation.name
-        for ablation in ABLATIONS.values()
-        if (ablation.suffix and ablation.suffix in reward) or (ablation.switch and config.get(ablation.switch) is True)
+        name
+        for name, switch in ABLATIONS.items()
+        if switch and (_suffix(switch) in reward or config.get(switch) is True)
     )
+
+
+def _suffix(switch: str) -> str:
+    return f"-{switch}".replace("_", "-") if switch else ""
 
 
 def mean_reward(answers: Sequence[Answer], variant: str, preset: str = "reference") -> Estimate:
@@ -175,7 +159,7 @@ def mean_reward(answers: Sequence[Answer], variant: str, preset: str = "referenc
 
     Raises ConfigError for an unknown preset, and KeyError for an unknown variant.
     """
-    rubric = find_rubric(f"{preset}{ABLATIONS[variant].suffix}")
+    rubric = find_rubric(f"{preset}{_suffix(ABLATIONS[variant])}")
 
     def total(row: Answer) -> float | None:
         complete = set(rubric.weights) <= set(row.components) and set(rubric.gated.values()) <= set(row.gates)
@@ -208,10 +192,6 @@ class RunLabel:
     counter: str
     extractor: str
     variant: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON data."""
-        return asdict(self)
 
     def questions(self) -> str:
         """`nq-open dev, n = 60`; with the samples of each where there are several."""
@@ -315,8 +295,7 @@ class Popularity:
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
         rows = [
-            {"name": row.name, "low": row.low, "high": row.high, "n": row.n, "accuracy": row.accuracy.value}
-            | {"low_95": row.accuracy.low, "high_95": row.accuracy.high}
+            {"name": row.name, "low": row.low, "high": row.high, "n": row.n, **with_bounds("accuracy", row.accuracy)}
             for row in (*self.quartiles, self.all)
         ]
         return {"excluded": self.excluded, "monotone": self.monotone, "rows": rows}
@@ -374,29 +353,22 @@ class BenchmarkScores:
     query; unsupported: share of those whose count is 0. mean_count, median_count: over sentences with a query.
     """
 
-    benchmark: str
     n: int
     tasks: int
     accuracy: Estimate
-    judged: Mapping[str, Estimate]
     refusal: Estimate
     wrong: Estimate
     attempted: Estimate
     format: Estimate
+    queried: Estimate
+    unsupported: Estimate
     chars: Estimate
     words: Estimate
     sentences: Estimate
-    queried: Estimate
-    unsupported: Estimate
+    reward: Estimate
+    judged: Mapping[str, Estimate]
     mean_count: float | None
     median_count: float | None
-    reward: Estimate
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON data."""
-        values = asdict(self)
-        names = ("n", "tasks", *SHARES, *MEANS, "judged", "mean_count", "median_count")
-        return {name: values[name] for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,8 +402,8 @@ class CorverReport:
         return {
             "name": self.name,
             "judge": self.judge,
-            "runs": [label.to_dict() for label in self.labels],
-            "benchmarks": {name: scores.to_dict() for name, scores in self.scores.items()},
+            "runs": [asdict(label) for label in self.labels],
+            "benchmarks": {name: asdict(scores) for name, scores in self.scores.items()},
             "average": {name: asdict(mean) for name, mean in self.average.items()},
             "popularity": self.popularity.to_dict() if self.popularity else None,
             "proxy_calibration": self.proxy.to_dict() if self.proxy else None,
@@ -452,8 +424,13 @@ def evaluate_runs(
     """
     opened, answers = read_agent_answers(runs, lambda run, episode: read_answer(run, episode, judge))
     labels, rows = tuple(label_of(run) for run in opened), answers.rows
-    scores = {benchmark: score(benchmark, group) for benchmark, group in answers.by_benchmark().items()}
+    scores = {benchmark: score(group) for benchmark, group in answers.by_benchmark().items()}
     pairs = [(count, row.good) for row in rows for count in row.counts]
+    notes = [note for run in opened for note in run.notes]
+    if not all(row.counted for row in rows):
+        notes.append("There was no counter: the sentence term of the reward is 0. Give one with --set counter=PATH.")
+    if "popqa" in scores and all(row.popularity is None for row in rows):
+        notes.append("These questions of PopQA come without page views: there are no quarters of popularity.")
     return CorverReport(
         name=name or labels[0].agent or opened[0].folder.name,
         judge=judge,
@@ -464,21 +441,12 @@ def evaluate_runs(
         proxy=calibrate(pairs) if any(count is not None for count, _ in pairs) else None,
         errors=answers.errors,
         unscored=answers.unscored,
-        notes=tuple(_notes(opened, answers, scores)),
+        notes=(*notes, *resampling_note(*scores.values())),
         answers=rows,
     )
 
 
-def _notes(runs: Sequence[Run], answers: Answers[Answer], scores: Mapping[str, BenchmarkScores]) -> Iterator[str]:
-    yield from (note for run in runs for note in run.notes)
-    if not all(row.counted for row in answers.rows):
-        yield "There was no counter: the sentence term of the reward is 0. Give one with --set counter=PATH."
-    if "popqa" in scores and all(row.popularity is None for row in answers.rows):
-        yield "These questions of PopQA come without page views: there are no quarters of popularity."
-    yield from resampling_note(*scores.values())
-
-
-def score(benchmark: str, rows: Sequence[Answer]) -> BenchmarkScores:
+def score(rows: Sequence[Answer]) -> BenchmarkScores:
     """Return the scores of one benchmark's answers."""
 
     def judged(judge: str) -> Callable[[Answer], float | None]:
@@ -489,7 +457,6 @@ def score(benchmark: str, rows: Sequence[Answer]) -> BenchmarkScores:
 
     counts = [count for row in rows for count in row.counts if count is not None]
     return BenchmarkScores(
-        benchmark=benchmark,
         n=len(rows),
         tasks=len({row.task for row in rows}),
         accuracy=task_mean(rows, lambda row: row.good),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,14 +57,6 @@ class EveOptions(Settings):
 
     judge: str | None = None
     judge_settings: dict[str, Any] = Field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class EveResults:
-    """Reports by agent, and the paper's tables."""
-
-    reports: tuple[EveReport, ...]
-    tables: tuple[Table, ...]
 
 
 def question_file(benchmark: str, folder: Path) -> Path:
@@ -138,7 +130,7 @@ def evaluate(evaluation: Evaluation) -> Outcome:
     by_name = ((report.name, [*exclusion_notes(report.errors), *report.notes]) for report in reports)
     notes += notes_by_name(by_name, len(reports))
     return Outcome(
-        results=EveResults(tuple(reports), tables),
+        results=tuple(reports),
         report=Report("EVE benchmark", tuple(_sections(reports)), tables, tuple(notes)),
         numbers={
             "reports": [report.to_dict() for report in reports],

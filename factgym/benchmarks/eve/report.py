@@ -169,7 +169,6 @@ class BenchmarkScores:
     joint.
     """
 
-    benchmark: str
     n: int
     tasks: int
     em: Estimate
@@ -181,10 +180,6 @@ class BenchmarkScores:
     evidence_f1: Estimate
     searches: Estimate
     reward: Estimate
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON data."""
-        return {"n": self.n, "tasks": self.tasks} | {name: asdict(getattr(self, name)) for name in (*SHARES, *MEANS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +202,7 @@ class EveReport:
             "name": self.name,
             "judge": self.judge,
             "runs": list(self.folders),
-            "benchmarks": {name: scores.to_dict() for name, scores in self.scores.items()},
+            "benchmarks": {name: asdict(scores) for name, scores in self.scores.items()},
             "average": {name: asdict(mean) for name, mean in self.average.items()},
             "n": self.n,
             "errors": self.errors,
@@ -228,7 +223,7 @@ def evaluate_runs(
     opened, answers = read_agent_answers(runs, read_answer)
     rows, judge_text = judge_evidence(answers.rows, judge)
     groups = replace(answers, rows=tuple(rows)).by_benchmark()
-    scores = {benchmark: score(benchmark, group) for benchmark, group in groups.items()}
+    scores = {benchmark: score(group) for benchmark, group in groups.items()}
     notes = list(dict.fromkeys(note for run in opened for note in run.notes))
     if failed := sum(row.support is None for row in rows):
         notes.append(f"{count(failed, 'answer')} that the judge could not judge: left out of evidence and joint rate.")
@@ -247,10 +242,9 @@ def evaluate_runs(
     )
 
 
-def score(benchmark: str, rows: Sequence[SolverAnswer]) -> BenchmarkScores:
+def score(rows: Sequence[SolverAnswer]) -> BenchmarkScores:
     """Return the scores of one benchmark's judged answers."""
     return BenchmarkScores(
-        benchmark=benchmark,
         n=len(rows),
         tasks=len({row.task for row in rows}),
         em=task_mean(rows, lambda row: row.em),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -76,14 +75,6 @@ class ProFactOptions(Settings):
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
-
-
-@dataclass(frozen=True, slots=True)
-class ProFactResults:
-    """Reports by agent, and the paper's tables."""
-
-    results: tuple[AgentResult[ProFactReport], ...]
-    tables: tuple[Table, ...]
 
 
 def data_sets(
@@ -168,7 +159,7 @@ def evaluate(evaluation: Evaluation) -> Outcome:
     sections = tuple(_sections(results, title, detailed=not evaluation.played))
     notes = evaluation.notes(_GENERATED_NOTE, {("exploiter", "oracle"): _ORACLE_NOTE})
     return Outcome(
-        results=ProFactResults(tuple(results), tables),
+        results=tuple(results),
         report=Report("ProFact benchmark", sections, tables, tuple(notes)),
         numbers=[result.to_dict() for result in results],
         episodes=sum(result.report.n for result in results),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from factgym.benchmarks.answers import exclusion_notes
 from factgym.benchmarks.benchmark import (
@@ -85,14 +85,6 @@ _EXPLOITER_NOTE = (
 )
 
 
-class SevaResults(NamedTuple):
-    """Reports by data set and agent, comparisons, and the paper's tables."""
-
-    results: tuple[AgentResult[SevaReport], ...]
-    comparisons: tuple[SevaComparison, ...]
-    tables: tuple[Table, ...]
-
-
 def data_sets(
     folder: str | Path | None = None, only: Sequence[str] = (), settings: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[DataSet, ...]:
@@ -129,7 +121,8 @@ def evaluate(evaluation: Evaluation) -> Outcome:
     tables = paper_tables(evaluation.data_sets, results) if evaluation.request.paper else ()
     notes = evaluation.notes(_GENERATED_NOTE, {("exploiter",): _EXPLOITER_NOTE})
     return Outcome(
-        results=SevaResults(results, tuple(comparisons), tables),
+        results=results,
+        comparisons=tuple(comparisons),
         report=seva_page(results, comparisons, tables, notes, detailed=not evaluation.played),
         numbers=[result.to_dict() for result in results],
         episodes=sum(result.report.n for result in results),
