@@ -134,7 +134,7 @@ def manifest_text(run: Run, key: str) -> str:
 
 
 def bootstrap_mean(
-    rows: Iterable[AnswerT], value: Callable[[AnswerT], float | bool | None], *, clustered: bool, seed: int = 0
+    rows: Iterable[AnswerT], value: Callable[[AnswerT], float | bool | None], *, clustered: bool
 ) -> Estimate:
     """Return the mean over rows that have a value: Wilson's interval for independent yes and no, else BCa's.
 
@@ -144,7 +144,7 @@ def bootstrap_mean(
     if not clustered and values and all(isinstance(measured, bool) for _, measured in values):
         return wilson(sum(bool(measured) for _, measured in values), len(values))
     clusters = [task for task, _ in values] if clustered else None
-    return bca_mean([float(measured) for _, measured in values], clusters=clusters, seed=seed)
+    return bca_mean([float(measured) for _, measured in values], clusters=clusters)
 
 
 def task_mean(

@@ -149,8 +149,8 @@ def test_sentences_are_counted_where_a_counter_is_given(tmp_path):
 @pytest.mark.parametrize(
     ("line", "expected_text"),
     [
-        ("{", "line 1: no valid JSON"),
-        ("[]", "line 1: an object"),
+        ('{"count"', "line 1: not valid JSON"),
+        ('"a"', "line 1: a JSON object"),
         ('{"count": 1}', "'correct' is true or false"),
         ('{"count": -1, "correct": true}', "whole number"),
         ('{"count": 1.5, "correct": true}', "whole number"),

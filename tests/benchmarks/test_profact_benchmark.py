@@ -130,7 +130,7 @@ class TestPredictions:
         ],
     )
     def test_invalid_predictions_are_named(self, tmp_path, row, message):
-        with pytest.raises(DataError, match=r"mine\.json entry 1: .*") as error:
+        with pytest.raises(DataError, match=r"mine\.json line 1 \(entry 1\): .*") as error:
             read_predictions(predictions(tmp_path, row))
         assert message in str(error.value)
 

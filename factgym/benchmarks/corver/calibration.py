@@ -10,7 +10,6 @@ where there was no query. A line without `count` has a `sentence`, and is counte
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from factgym.benchmarks.statistics.classification import share_difference
 from factgym.benchmarks.statistics.intervals import Estimate, wilson
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import Counter
+from factgym.corpora.rows import Row, read_rows
 from factgym.rewards.corver.triplets import Extractor, build_query
 
 EDGES = (0, 1, 5, 10, 20)
@@ -152,12 +152,7 @@ def read_annotations(path: str | Path, count: CountSentences | None = None) -> l
 
     Raises DataError that names file, line and fault; also for a sentence without a count where `count` is None.
     """
-    path = Path(path)
-    try:
-        lines = path.read_text("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    rows = [_annotation(line, f"{path} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    rows = [(row.values, _correctness(row)) for row in read_rows(Path(path), suffixes=None)]
     if not rows:
         raise DataError(f"{path} holds no annotated sentence")
     missing = [row["sentence"] for row, _ in rows if "count" not in row]
@@ -169,24 +164,18 @@ def read_annotations(path: str | Path, count: CountSentences | None = None) -> l
     return [(row["count"] if "count" in row else next(counts), correct) for row, correct in rows]
 
 
-def _annotation(line: str, source: str) -> tuple[dict[str, Any], bool]:
-    """Return a line's object and whether its sentence is right. Raises DataError for a line out of shape."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        raise DataError(f"{source}: no valid JSON") from None
-    if not isinstance(row, dict):
-        raise DataError(f"{source}: an object is needed")
-    correct, count, sentence = row.get("correct"), row.get("count"), row.get("sentence")
+def _correctness(row: Row) -> bool:
+    """Return whether a row's sentence is right. Raises DataError for a row out of shape."""
+    correct, count, sentence = (row.values.get(key) for key in ("correct", "count", "sentence"))
     if isinstance(correct, str):
         correct = _WORDS.get(correct.strip().lower(), correct)
     if not (isinstance(correct, bool) or (isinstance(correct, int) and correct in (0, 1))):
-        raise DataError(f"{source}: 'correct' is true or false, not {correct!r:.40}")
+        raise row.error(f"'correct' is true or false, not {correct!r:.40}")
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
-        raise DataError(f"{source}: 'count' is a whole number from 0, or null, not {count!r:.40}")
-    if "count" not in row and (not isinstance(sentence, str) or not sentence.strip()):
-        raise DataError(f"{source}: 'count' or 'sentence' is needed")
-    return row, bool(correct)
+        raise row.error(f"'count' is a whole number from 0, or null, not {count!r:.40}")
+    if "count" not in row.values and (not isinstance(sentence, str) or not sentence.strip()):
+        raise row.error("'count' or 'sentence' is needed")
+    return bool(correct)
 
 
 def sentence_counter(counter: Counter, extractor: Extractor) -> CountSentences:

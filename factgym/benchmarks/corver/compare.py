@@ -103,8 +103,8 @@ class CorverComparison:
         }
 
 
-def compare(first: CorverReport, second: CorverReport, *, seed: int = 0) -> CorverComparison:
-    """Compare two reports on the questions that both answer. seed: of the bootstrap.
+def compare(first: CorverReport, second: CorverReport) -> CorverComparison:
+    """Compare two reports on the questions that both answer.
 
     Raises ConfigError when they share no answer, and when they disagree on the text of a question.
     """
@@ -113,7 +113,7 @@ def compare(first: CorverReport, second: CorverReport, *, seed: int = 0) -> Corv
     for name, group in pairs_by_benchmark(shared).items():
         tasks = [a.task for a, _ in group]
         clusters = tasks if len(set(tasks)) < len(tasks) else None
-        parts = {part: _difference(group, value, clusters, seed) for part, value in PARTS.items()}
+        parts = {part: _difference(group, value, clusters) for part, value in PARTS.items()}
         test = None if clusters else mcnemar([a.good for a, _ in group], [b.good for _, b in group])
         benchmarks[name] = BenchmarkComparison(len(group), parts, test)
     average = {part: _average([row.parts[part] for row in benchmarks.values()]) for part in PARTS}
@@ -122,7 +122,7 @@ def compare(first: CorverReport, second: CorverReport, *, seed: int = 0) -> Corv
     for name, low, high, questions in popularity_quarters(views) if views else ():
         group = [pair for pair in shared if (pair[0].benchmark, pair[0].task) in questions]
         names = [f"{a.benchmark} {a.task}" for a, _ in group]
-        accuracy = _difference(group, PARTS["accuracy"], names if len(questions) < len(names) else None, seed)
+        accuracy = _difference(group, PARTS["accuracy"], names if len(questions) < len(names) else None)
         quarters.append(QuarterComparison(name, low, high, len(questions), accuracy))
     notes = []
     if unpaired := first.n + second.n - 2 * len(shared):
@@ -159,14 +159,14 @@ def pairs_by_benchmark(matched: Iterable[Pair]) -> dict[str, list[Pair]]:
 
 
 def _difference(
-    group: Sequence[Pair], value: Callable[[Answer], float | None], clusters: Sequence[str] | None, seed: int
+    group: Sequence[Pair], value: Callable[[Answer], float | None], clusters: Sequence[str] | None
 ) -> Difference:
     indices = [i for i, (a, b) in enumerate(group) if value(a) is not None and value(b) is not None]
     if not indices:
         return Difference(None, None, NO_DATA)
     before, after = ([value(group[i][side]) or 0.0 for i in indices] for side in (0, 1))
     chosen = None if clusters is None else [clusters[i] for i in indices]
-    change = bca_mean([b - a for a, b in zip(before, after, strict=True)], clusters=chosen, seed=seed)
+    change = bca_mean([b - a for a, b in zip(before, after, strict=True)], clusters=chosen)
     return Difference(math.fsum(before) / len(before), math.fsum(after) / len(after), change)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from factgym.core.errors import DataError
 from factgym.core.strict_json import clean_text
-from factgym.corpora.rows import read_rows
+from factgym.corpora.rows import Row, read_rows
 from factgym.datasets.averitec import LABELS, NO_ANSWER, Label
 from factgym.rewards.profact.stages import comparison_strings
 
@@ -53,14 +53,11 @@ def read_predictions(path: str | Path) -> tuple[Prediction, ...]:
     predictions: list[Prediction] = []
     numbered: bool | None = None
     for index, row in enumerate(read_rows(file, suffixes=None)):
-        try:
-            has_id = "claim_id" in row.values
-            if numbered is not None and numbered != has_id:
-                raise _UnusableError("some predictions have a claim_id and some have none")
-            numbered = has_id
-            prediction = _prediction(row.values, index)
-        except _UnusableError as problem:
-            raise DataError(f"{file} entry {row.number}: {problem}. {_EXPECTED}") from None
+        has_id = "claim_id" in row.values
+        if numbered is not None and numbered != has_id:
+            raise _unusable(row, "some predictions have a claim_id and some have none")
+        numbered = has_id
+        prediction = _prediction(row, index)
         claim_id, entry = prediction.claim_id, len(predictions) + 1
         if claim_id in entries:
             raise DataError(
@@ -79,23 +76,24 @@ def is_answer(text: str) -> bool:
     return bool(text.strip()) and text.strip().rstrip(".").casefold() != NO_ANSWER.rstrip(".").casefold()
 
 
-class _UnusableError(Exception):
-    """A row is no prediction; the text says why."""
+def _unusable(row: Row, problem: str) -> DataError:
+    return DataError(f"{row.location}: {problem}. {_EXPECTED}")
 
 
-def _prediction(row: Mapping[str, Any], index: int) -> Prediction:
-    label = row.get("pred_label", row.get("label"))
+def _prediction(row: Row, index: int) -> Prediction:
+    values = row.values
+    label = values.get("pred_label", values.get("label"))
     if label is not None and not isinstance(label, str):
-        raise _UnusableError(f"the label is {str(label)[:40]!r}, which is no text")
+        raise _unusable(row, f"the label is {str(label)[:40]!r}, which is no text")
     questions, pairs, answered = _evidence(row)
-    loose = tuple(_text(text, "a string of evidence") for text in _items(row, "string_evidence"))
-    if "evidence" not in row and "questions" not in row:
+    loose = tuple(_text(row, text, "a string of evidence") for text in _items(row, "string_evidence"))
+    if "evidence" not in values and "questions" not in values:
         questions = loose
-    claim, claim_id = row.get("claim"), row.get("claim_id", index)
+    claim, claim_id = values.get("claim"), values.get("claim_id", index)
     if isinstance(claim_id, str) and claim_id.isascii() and claim_id.isdigit() and len(claim_id) < 10:
         claim_id = int(claim_id)
     if isinstance(claim_id, bool) or not isinstance(claim_id, int) or not 0 <= claim_id < 10**9:
-        raise _UnusableError(f"the claim_id is {str(claim_id)[:40]!r}, and must be a whole number from 0")
+        raise _unusable(row, f"the claim_id is {str(claim_id)[:40]!r}, and must be a whole number from 0")
     return Prediction(
         claim_id=claim_id,
         claim=claim if isinstance(claim, str) else "",
@@ -107,36 +105,36 @@ def _prediction(row: Mapping[str, Any], index: int) -> Prediction:
     )
 
 
-def _evidence(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+def _evidence(row: Row) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Return questions, pairs, and how many pairs have an answer."""
     questions, pairs, answered = [], [], 0
-    if "evidence" not in row and "questions" in row:
+    if "evidence" not in row.values and "questions" in row.values:
         entries = _items(row, "questions")
         try:
-            questions = [_text(item["question"], "a question") for item in entries]
-            pairs = [_text(text, "an answer") for text in comparison_strings(entries)]
+            questions = [_text(row, item["question"], "a question") for item in entries]
+            pairs = [_text(row, text, "an answer") for text in comparison_strings(entries)]
             answers = [item["answers"] for item in entries if item["answers"]]
             answered = sum(len(texts) if isinstance(texts, list) else 1 for texts in answers)
         except (KeyError, TypeError, AttributeError) as error:
-            raise _UnusableError(f"'questions' is not as in AVeriTeC's files ({error!r:.60})") from None
+            raise _unusable(row, f"'questions' is not as in AVeriTeC's files ({error!r:.60})") from None
     for item in _items(row, "evidence"):
         if not isinstance(item, Mapping):
-            raise _UnusableError(f"a piece of evidence is {str(item)[:40]!r}, which is no object")
-        question, answer = _text(item.get("question"), "a question"), _text(item.get("answer"), "an answer")
+            raise _unusable(row, f"a piece of evidence is {str(item)[:40]!r}, which is no object")
+        question, answer = _text(row, item.get("question"), "a question"), _text(row, item.get("answer"), "an answer")
         questions.append(question)
         pairs.append(f"{question} {answer}")
         answered += is_answer(answer)
     return tuple(questions), tuple(pairs), answered
 
 
-def _items(row: Mapping[str, Any], key: str) -> list[Any]:
-    value = row.get(key, [])
+def _items(row: Row, key: str) -> list[Any]:
+    value = row.values.get(key, [])
     if not isinstance(value, list) or len(value) > _MAX_ITEMS:
-        raise _UnusableError(f"{key!r} must be a list of at most {_MAX_ITEMS:,}")
+        raise _unusable(row, f"{key!r} must be a list of at most {_MAX_ITEMS:,}")
     return value
 
 
-def _text(value: object, name: str) -> str:
+def _text(row: Row, value: object, name: str) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
-        raise _UnusableError(f"{name} must be a text of at most {_MAX_TEXT_CHARS:,} characters")
+        raise _unusable(row, f"{name} must be a text of at most {_MAX_TEXT_CHARS:,} characters")
     return clean_text(value)

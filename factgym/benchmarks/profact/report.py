@@ -56,11 +56,11 @@ class ClaimAnswer(RecordedAnswer):
     """
 
     gold: Label
-    label: Label | None
+    label: Label | None = None
     question: float | None
     qa: float | None
-    questions: int
-    answered: int
+    questions: int = 0
+    answered: int = 0
     searches: int | None = None
     seconds: float | None = None
     store: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -154,22 +154,18 @@ def score_predictions(
             )
     rows = []
     for check in checks:
-        question = qa = 0.0
-        label, questions, answered = None, 0, 0
+        answer = ClaimAnswer(task=check.id, gold=check.label, question=0.0, qa=0.0)
         if (submitted := by_id.get(check.claim_id)) is not None:
             question, qa = meteor_scores(check, submitted.questions, submitted.pairs, limit, tokenize)
-            label, questions, answered = submitted.label, len(submitted.questions), submitted.answered
-        rows.append(
-            ClaimAnswer(
-                task=check.id,
-                gold=check.label,
-                label=label,
+            answer = dataclasses.replace(
+                answer,
+                label=submitted.label,
                 question=question,
                 qa=qa,
-                questions=questions,
-                answered=answered,
+                questions=len(submitted.questions),
+                answered=submitted.answered,
             )
-        )
+        rows.append(answer)
     return Answers(tuple(rows))
 
 
@@ -219,12 +215,12 @@ class ProFactReport:
 
 
 def evaluate_run(
-    run: RunLike, *, checks: Sequence[FactCheck] | None = None, tokenize: Tokenize = word_tokens, seed: int = 0
+    run: RunLike, *, checks: Sequence[FactCheck] | None = None, tokenize: Tokenize = word_tokens
 ) -> ProFactReport:
     """Evaluate a recorded run of `profact` or `profact-noprocess`.
 
     checks: the gold records; with them questions and answers are scored anew, by `tokenize`, instead of taken from the
-    records. seed: of the bootstrap. Raises DataError for a folder that holds no run, for a run of another environment,
+    records. Raises DataError for a folder that holds no run, for a run of another environment,
     and for one without a scored episode.
     """
     run = open_run(run)
@@ -235,7 +231,6 @@ def evaluate_run(
         usage.add(tasks.setdefault(str(episode.get("task")), len(tasks)), episode)
     return _report(
         answers,
-        seed,
         env=manifest_text(run, "env"),
         agent=manifest_text(run, "agent"),
         split=" + ".join(dict.fromkeys(row.split for row in answers.rows if row.split)),
@@ -253,7 +248,6 @@ def evaluate_predictions(
     split: str = "",
     limit: int = MAX_PREDICTIONS,
     tokenize: Tokenize = word_tokens,
-    seed: int = 0,
 ) -> ProFactReport:
     """Evaluate a file of predictions for all of `checks`, in AVeriTeC's submission layout.
 
@@ -278,12 +272,11 @@ def evaluate_predictions(
     if invalid:
         notes.append(f"{count(invalid, 'prediction')} with a label that is none of the four: they are wrong.")
     agent = name or Path(path).stem
-    return _report(answers, seed, agent=agent, split=split, source=str(path), notes=notes, missing=missing)
+    return _report(answers, agent=agent, split=split, source=str(path), notes=notes, missing=missing)
 
 
 def _report(
     answers: Answers[ClaimAnswer],
-    seed: int,
     *,
     env: str = "",
     agent: str,
@@ -304,7 +297,7 @@ def _report(
         notes.append("Some episodes have no METEOR scores in their record: give the gold file with --data.")
 
     def mean(value: Callable[[ClaimAnswer], float | bool | None]) -> Estimate:
-        return bootstrap_mean(rows, value, clustered=clusters is not None, seed=seed)
+        return bootstrap_mean(rows, value, clustered=clusters is not None)
 
     def counts_at(cutoff: float) -> Callable[[ClaimAnswer], bool | None]:
         return lambda row: None if row.qa is None else averitec_correct(row.right, row.qa, cutoff, strict=True)
@@ -325,13 +318,13 @@ def _report(
         qa=mean(lambda row: row.qa),
         accuracy=accuracy(table) if clusters is None else mean(lambda row: float(row.right)),
         averitec={cutoff: mean(counts_at(cutoff)) for cutoff in CUTOFFS},
-        macro_f1=bca_score(golds, labels, "macro_f1", labels=LABELS, clusters=clusters, seed=seed),
-        f1={label: _label_f1(answers, label, seed) for label in LABELS},
+        macro_f1=bca_score(golds, labels, "macro_f1", labels=LABELS, clusters=clusters),
+        f1={label: _label_f1(answers, label) for label in LABELS},
         labels=dict(label_scores(table)),
         confusion=table,
         no_label=mean(lambda row: row.label is None),
         questions=mean(lambda row: float(row.questions)),
-        unanswered=_unanswered(answers, seed),
+        unanswered=_unanswered(answers),
         searches=mean(lambda row: None if row.searches is None else float(row.searches)),
         seconds=mean(lambda row: row.seconds),
         usage=usage,
@@ -343,7 +336,7 @@ def _ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(sums[..., 0], sums[..., 1], out=np.zeros(np.shape(sums[..., 0])), where=sums[..., 1] > 0)
 
 
-def _unanswered(answers: Answers[ClaimAnswer], seed: int) -> Estimate:
+def _unanswered(answers: Answers[ClaimAnswer]) -> Estimate:
     """Return the share of all questions, its interval over claims."""
     # A ratio of two sums over claims: claims without a question have no weight.
     posed = [row for row in answers.rows if row.questions]
@@ -351,10 +344,10 @@ def _unanswered(answers: Answers[ClaimAnswer], seed: int) -> Estimate:
         -1, 2
     )
     clusters = [row.task for row in posed] if answers.clusters is not None else None
-    return bca(sample_of(sums, clusters), _ratio, seed=seed)
+    return bca(sample_of(sums, clusters), _ratio)
 
 
-def _label_f1(answers: Answers[ClaimAnswer], label: str, seed: int) -> Estimate:
+def _label_f1(answers: Answers[ClaimAnswer], label: str) -> Estimate:
     """Return F1 of a label against the rest, 0 where it never occurs, with its BCa interval."""
     sums = [(2 * (row.gold == label == row.label), (row.gold == label) + (row.label == label)) for row in answers.rows]
-    return bca(sample_of(sums, answers.clusters), _ratio, seed=seed)
+    return bca(sample_of(sums, answers.clusters), _ratio)

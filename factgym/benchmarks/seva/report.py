@@ -10,7 +10,7 @@ none, and only an unreadable gold label is an error.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -170,8 +170,8 @@ class SevaReport:
         return dataclasses.asdict(self)
 
 
-def evaluate_run(run: RunLike, *, seed: int = 0) -> SevaReport:
-    """Evaluate a recorded run of a `seva*` environment. seed: of the bootstrap.
+def evaluate_run(run: RunLike) -> SevaReport:
+    """Evaluate a recorded run of a `seva*` environment.
 
     Raises DataError for a folder that holds no run, for a run of another environment, and for one without a scored
     episode.
@@ -184,7 +184,7 @@ def evaluate_run(run: RunLike, *, seed: int = 0) -> SevaReport:
         notes.append("Tasks were sampled several times: bootstrap intervals are over tasks, the others over episodes.")
     golds, labels, everyone = [row.gold for row in rows], [row.label for row in rows], [""] * len(rows)
     table = confusion(golds, labels, LABELS)
-    scores = {name: bca_score(golds, labels, name, labels=LABELS, clusters=clusters, seed=seed) for name in SCORES}
+    scores = {name: bca_score(golds, labels, name, labels=LABELS, clusters=clusters) for name in SCORES}
     if clusters is None:  # A proportion of independent items: Wilson's interval is the better one.
         scores["accuracy"] = accuracy(table)
     # A confidence is about a label: answers without one are left out.
@@ -193,12 +193,16 @@ def evaluate_run(run: RunLike, *, seed: int = 0) -> SevaReport:
     rejected = [row for row in rows if row.label == NEGATIVE]
     gold_types = [row.gold_error_type for row in false if row.gold_error_type is not None]
     typed = [row for row in rejected if row.gold_error_type is not None]
-    by_style: dict[str, dict[str, Estimate]] = {}
+    by_style: dict[str, Mapping[str, Estimate]] = {}
     if any(row.claim for row in rows):
         styles = [style_groups(row.claim, row.source) for row in rows]
         for name in STYLES:
             groups = [style[name] for style in styles]
             by_style[name] = false_positive_rates(golds, labels, NEGATIVE, groups)
+
+    def slice_f1(indices: Sequence[int]) -> float:
+        return macro_f1(confusion([golds[i] for i in indices], [labels[i] for i in indices], LABELS))
+
     return SevaReport(
         env=manifest_text(run, "env"),
         agent=manifest_text(run, "agent"),
@@ -209,8 +213,8 @@ def evaluate_run(run: RunLike, *, seed: int = 0) -> SevaReport:
         unscored=answers.unscored,
         notes=tuple(notes),
         scores=scores,
-        structure=_structure(answers, seed),
-        rewards={name: _mean_reward(answers, name, seed) for name in REWARDS},
+        structure=_structure(answers),
+        rewards={name: _mean_reward(answers, name) for name in REWARDS},
         labels=dict(label_scores(table)),
         confusion=table,
         false_positive=false_positive_rates(golds, labels, NEGATIVE, everyone).get("", NO_DATA),
@@ -225,33 +229,27 @@ def evaluate_run(run: RunLike, *, seed: int = 0) -> SevaReport:
         ),
         diagnosed=wilson(sum(row.error_type == row.gold_error_type for row in typed), len(typed)),
         reliability=reliability([confidence for confidence, _ in stated], [correct for _, correct in stated]),
-        slices=_slices(golds, labels),
+        slices=seed_variance(slice_f1, stratified_slices(golds, SLICE, SLICE_SEEDS)) if len(golds) > SLICE else None,
     )
 
 
-def _structure(answers: Answers[Answer], seed: int) -> dict[str, Estimate]:
+def _structure(answers: Answers[Answer]) -> dict[str, Estimate]:
     outputs, parsed = answers.rows, [row for row in answers.rows if row.parsed]
-
-    def mean(rows: Iterable[Answer], value: Callable[[Answer], float | None]) -> Estimate:
-        return bootstrap_mean(rows, value, clustered=answers.clusters is not None, seed=seed)
-
-    def component(rows: Iterable[Answer], name: str) -> Estimate:
-        return mean(rows, lambda row: row.components.get(name))
-
+    mean = partial(bootstrap_mean, clustered=answers.clusters is not None)
     return {
         "parsed": mean(outputs, lambda row: row.parsed),
         "format": mean(outputs, lambda row: row.format_ok),
-        "alignment": component(parsed, "alignment"),
-        "chain": component(parsed, "chain"),
-        "alignment_all": component(outputs, "alignment"),
-        "chain_all": component(outputs, "chain"),
-        "grounded_alignment": component(outputs, "grounded_alignment"),
-        "grounded_chain": component(outputs, "grounded_chain"),
+        "alignment": mean(parsed, lambda row: row.components.get("alignment")),
+        "chain": mean(parsed, lambda row: row.components.get("chain")),
+        "alignment_all": mean(outputs, lambda row: row.components.get("alignment")),
+        "chain_all": mean(outputs, lambda row: row.components.get("chain")),
+        "grounded_alignment": mean(outputs, lambda row: row.components.get("grounded_alignment")),
+        "grounded_chain": mean(outputs, lambda row: row.components.get("grounded_chain")),
         "consistent": mean(outputs, lambda row: row.consistent),
     }
 
 
-def _mean_reward(answers: Answers[Answer], name: str, seed: int) -> Estimate:
+def _mean_reward(answers: Answers[Answer], name: str) -> Estimate:
     """Return the mean total under a rubric, of the answers that have all that it weighs."""
     rubric = RUBRICS[name]
 
@@ -260,17 +258,7 @@ def _mean_reward(answers: Answers[Answer], name: str, seed: int) -> Estimate:
             return None
         return rubric.total(row.components, {"consistent": float(bool(row.consistent))})
 
-    return bootstrap_mean(answers.rows, total, clustered=answers.clusters is not None, seed=seed)
-
-
-def _slices(golds: Sequence[str], labels: Sequence[str | None]) -> SeedVariance | None:
-    if len(golds) <= SLICE:
-        return None
-
-    def score(indices: Sequence[int]) -> float:
-        return macro_f1(confusion([golds[i] for i in indices], [labels[i] for i in indices], LABELS))
-
-    return seed_variance(score, stratified_slices(golds, SLICE, SLICE_SEEDS))
+    return bootstrap_mean(answers.rows, total, clustered=answers.clusters is not None)
 
 
 _TASK_KEYS = ("env", "version", "n", "k", "seed", "fingerprints")
@@ -299,8 +287,8 @@ class SevaComparison:
     notes: tuple[str, ...]
 
 
-def compare(first: RunLike, second: RunLike, *, seed: int = 0) -> SevaComparison:
-    """Compare two runs of the same tasks. seed: of the bootstrap.
+def compare(first: RunLike, second: RunLike) -> SevaComparison:
+    """Compare two runs of the same tasks.
 
     Raises ConfigError when the manifests disagree on the tasks, or one is missing, and DataError as `evaluate_run`.
     """
@@ -328,7 +316,7 @@ def compare(first: RunLike, second: RunLike, *, seed: int = 0) -> SevaComparison
     if clusters is not None:
         notes.append("Tasks were sampled several times: intervals are over tasks, and there is no McNemar test.")
     f1, share = (
-        paired_bca(golds, labels[0], labels[1], name, labels=LABELS, clusters=clusters, seed=seed)
+        paired_bca(golds, labels[0], labels[1], name, labels=LABELS, clusters=clusters)
         for name in ("macro_f1", "accuracy")
     )
     test = None if clusters else mcnemar([a.correct for a, _ in pairs], [b.correct for _, b in pairs])
