@@ -21,6 +21,7 @@ NAMES = {
     "integrations": "the overhead of each integration in process",
     "vf-eval": "the whole command of verifiers",
     "structure": "the package's structure in numbers",
+    "wordnet-table": "builds the table of synonyms that METEOR reads",
 }
 """Name -> summary. The module is the name with underscores; its `main(arguments)` returns the lines of a report."""
 

@@ -274,7 +274,7 @@ WEIGHTS: Mapping[str, tuple[float, float, float, float]] = {
     "universal_copy": (-0.87, 0.45, -0.29, 0.72),
     "universal_over_hedge": (-0.27, 0.26, -0.49, 0.49),
 }
-"""Weights of the linear classifier by feature, one for each status, printed by `fitting.format_weights`."""
+"""Weights of the linear classifier by feature, one for each status, printed by `perf.nli_weights`."""
 
 
 @dataclass(frozen=True, slots=True)

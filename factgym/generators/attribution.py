@@ -10,13 +10,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim
 from factgym.datasets.claims import ClaimExample, GoldClaim, Verdict
 from factgym.generators.base import GeneratedSplit, balanced_choice
 
-SPLITS: Mapping[str, int] = MappingProxyType({"train": 5000, "validation": 1000, "test": 1000, "ood": 1000})
+SPLITS: Mapping[str, int] = {"train": 5000, "validation": 1000, "test": 1000, "ood": 1000}
 """Split -> its default size; "ood" has other kinds of documents in another style."""
 
 _VERSION = 1
@@ -66,10 +65,7 @@ class SyntheticAttribution(GeneratedSplit[AttributionClaim]):
 
     SPLITS = SPLITS
     ITEMS = "claims"
-
-    def identity(self) -> str:
-        """Return a text of the generator's version, the split, the seed and the size."""
-        return f"factgym synthetic attribution {_VERSION} {self.split} {self.seed} {self.size}"
+    IDENTITY = f"factgym synthetic attribution {_VERSION} {{split}} {{seed}} {{size}}"
 
     def generate(self, index: int) -> AttributionClaim:
         """Generate a claim with its source: the document as one text, each passage under its heading."""

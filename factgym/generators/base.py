@@ -53,32 +53,30 @@ class GeneratedSplit(GeneratedSequence[T_co]):
     """Split of a generated data set. Item *i* depends on (seed, split, i) alone.
 
     A smaller size is a prefix of a larger one. Pickled as its arguments. A subclass sets `SPLITS` (split -> default
-    size; the first is the default split) and `ITEMS`, and overrides `max_size` where sizes are bounded. Raises
+    size; the first is the default split), `ITEMS`, `IDENTITY`, and `MAX_SIZES` where sizes are bounded. Raises
     ConfigError for an unknown split or an impossible size.
     """
 
     SPLITS: ClassVar[Mapping[str, int]]
+    MAX_SIZES: ClassVar[Mapping[str, int]] = {}
+    IDENTITY: ClassVar[str]
+    """Name and version of the generator, with fields for attributes of the split."""
 
     def __init__(self, split: str | None = None, *, seed: int = 0, size: int | None = None) -> None:
         split = next(iter(self.SPLITS)) if split is None else split
         if split not in self.SPLITS:
             hint = did_you_mean(split, self.SPLITS)
             raise ConfigError(f"unknown split {split!r:.80}; there are {', '.join(self.SPLITS)}.{hint}")
-        limit = self.max_size(split)
+        limit = self.MAX_SIZES.get(split)
         if size is not None and (size < 1 or (limit is not None and size > limit)):
             bounds = "at least 1" if limit is None else f"from 1 to {limit:,}"
             raise ConfigError(f"size is the number of generated {self.ITEMS}, {bounds}, not {size!r}")
         self.split, self.seed = split, seed
         self.size = self.SPLITS[split] if size is None else size
 
-    @classmethod
-    def max_size(cls, split: str) -> int | None:
-        """Return the largest size of a split; None for no bound."""
-        return None
-
-    @abstractmethod
     def identity(self) -> str:
         """Return a text of the generator's version, the split, the seed and the size."""
+        return self.IDENTITY.format_map(vars(self))
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over the identity; nothing is generated for it."""

@@ -18,7 +18,6 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from factgym.core.tasks import Immutable, shared
@@ -40,7 +39,7 @@ from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import stem
 from factgym.generators.synthetic.grammar import capitalise
 
-SPLITS: Mapping[str, int] = MappingProxyType({"dev": 500, "train": 1200, "test": 500})
+SPLITS: Mapping[str, int] = {"dev": 500, "train": 1200, "test": 500}
 """Split -> its default size; the first is the default split."""
 
 MAX_SIZE = 1_400
@@ -271,16 +270,9 @@ class GeneratedFactChecks(GeneratedSplit[FactCheck]):
     """A split of generated fact checks. Every run of four has each of the labels once."""
 
     SPLITS = SPLITS
+    MAX_SIZES = dict.fromkeys(SPLITS, MAX_SIZE)
     ITEMS = "claims"
-
-    @classmethod
-    def max_size(cls, split: str) -> int | None:
-        """Return the largest size of a split."""
-        return MAX_SIZE
-
-    def identity(self) -> str:
-        """Return a text of the generator's version, the split, the seed and the size."""
-        return f"made-checks-{_VERSION}:{self.split}:{self.seed}:{self.size}"
+    IDENTITY = f"made-checks-{_VERSION}:{{split}}:{{seed}}:{{size}}"
 
     def generate(self, index: int) -> FactCheck:
         """Generate a fact check."""

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 from factgym.core.tasks import shared
@@ -30,7 +29,7 @@ from factgym.generators.base import GeneratedSplit, word_table
 from factgym.generators.invented_names import Names
 from factgym.generators.synthetic.grammar import MONTHS, capitalise
 
-SPLITS: Mapping[str, int] = MappingProxyType({"train": 400, "validation": 100, "test": 100})
+SPLITS: Mapping[str, int] = {"train": 400, "validation": 100, "test": 100}
 """Split -> its default size. Splits have different entities: each uses its own third of all invented words."""
 
 MAX_SIZE = 5_000
@@ -275,7 +274,9 @@ class GeneratedTriples(GeneratedSplit[Triple]):
     """
 
     SPLITS = SPLITS
+    MAX_SIZES = dict.fromkeys(SPLITS, MAX_SIZE)
     ITEMS = "questions"
+    IDENTITY = f"factgym multihop world {_VERSION} {{seed}} {{size}} {{split}}"
 
     def __init__(self, split: str | None = None, *, seed: int = 0, size: int | None = None) -> None:
         super().__init__(split, seed=seed, size=size)
@@ -290,15 +291,6 @@ class GeneratedTriples(GeneratedSplit[Triple]):
             self._chains += chains
         self.corpus = Corpus(sorted(passages, key=lambda passage: passage.id))
         self._triples = tuple(map(self._triple, range(self.size)))
-
-    @classmethod
-    def max_size(cls, split: str) -> int | None:
-        """Return the largest size of a split."""
-        return MAX_SIZE
-
-    def identity(self) -> str:
-        """Return a text of the generator's version, the split, the seed and the size."""
-        return f"factgym multihop world {_VERSION} {self.seed} {self.size} {self.split}"
 
     def generate(self, index: int) -> Triple:
         """Return a question."""

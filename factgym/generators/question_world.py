@@ -14,7 +14,6 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from types import MappingProxyType
 from typing import Any
 
 from factgym.core.tasks import Immutable, shared
@@ -24,7 +23,7 @@ from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import Names
 from factgym.generators.synthetic.grammar import capitalise
 
-SPLITS: Mapping[str, int] = MappingProxyType({"train": 2000, "validation": 400, "test": 400, "ood": 400})
+SPLITS: Mapping[str, int] = {"train": 2000, "validation": 400, "test": 400, "ood": 400}
 """Split -> its default size, which is its largest as well."""
 
 TIERS: Mapping[str, tuple[int, int]] = {"absent": (0, 0), "rare": (1, 4), "known": (5, 19), "common": (20, 400)}
@@ -187,18 +186,13 @@ class GeneratedQuestions(GeneratedSplit[Question]):
     sentence that states the fact.
     """
 
-    SPLITS = SPLITS
+    SPLITS = MAX_SIZES = SPLITS
     ITEMS = "questions"
 
     def __init__(self, split: str | None = None, *, seed: int = 0, size: int | None = None) -> None:
         super().__init__(split, seed=seed, size=size)
         self.world = question_world(seed)
         self._facts = {tier: self.world.facts_of(self.split, tier) for tier in TIERS}
-
-    @classmethod
-    def max_size(cls, split: str) -> int | None:
-        """Return the largest size of a split."""
-        return SPLITS[split]
 
     def identity(self) -> str:
         """Return a text of the generator's versions, the split, the seed and the size."""

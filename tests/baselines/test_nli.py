@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from factgym.baselines import fitting
 from factgym.baselines.evidence import (
     build_evidence,
     names_in_question,
@@ -31,6 +30,7 @@ from factgym.baselines.semantics import (
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import STATUSES
 from factgym.generators.synthetic import SyntheticClaims
+from perf import nli_weights
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_single_differences_are_classified_and_located(answer: str, text: str, s
 
 def test_the_weights_can_be_fitted_again() -> None:
     """A fit on claims of known status is more accurate on them than calling each one supported."""
-    cases = fitting.nli_cases(SyntheticClaims("train", size=120))
-    weights = fitting.fit_nli(cases)
+    cases = nli_weights.nli_cases(SyntheticClaims("train", size=120))
+    weights = nli_weights.fit_nli(cases)
     assert set(weights) == set(WEIGHTS)
     correct = 0
     for features, status, _ in cases:
@@ -231,6 +231,6 @@ def test_the_weights_can_be_fitted_again() -> None:
         ]
         correct += scores.index(max(scores)) == status
     assert correct / len(cases) > sum(status == 0 for _, status, _ in cases) / len(cases) + 0.15
-    source = fitting.format_weights(weights)
+    source = nli_weights.format_weights(weights)
     assert source.startswith("WEIGHTS") and source.endswith("\n}")
     compile(f"from collections.abc import Mapping\n{source}", "weights.py", "exec")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.rewards.corver.format import check_format, extract_answer, find_sections, split_sentences
-from factgym.rewards.corver.judge import Label, gold_answers, is_refusal, judge_answer, normalise_answer
-from factgym.rewards.corver.rubrics import CorverRules
+from factgym.rewards.corver.format import extract_answer, find_sections, format_faults, split_sentences
+from factgym.rewards.corver.judge import Label, gold_answers, is_refusal, judge_completion, normalise_answer
+from factgym.rewards.corver.rubrics import CorverRules, JudgeRule
 from factgym.rewards.corver.triplets import STOP_WORDS, Triplet, build_query, content_words
 
 THOUGHT = "The Philadelphia Flyers won the Stanley Cup in 1975."
@@ -34,6 +34,10 @@ PIECES = [
     "𝔘",
 ]
 completions = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+
+
+def judge(answer: str | None, aliases: list[str] | str, rule: JudgeRule = "reference") -> Label:
+    return judge_completion(answer or "", answer, aliases)[rule]
 
 
 def texts(completion: str) -> list[str]:
@@ -103,8 +107,7 @@ def test_megabytes_of_any_text_are_read(fragment: str) -> None:
     # A reader whose time grows with the square would not come back.
     for text in (fragment * 100_000, "<think>" + fragment * 100_000 + "</think><answer>x"):
         assert len(split_sentences(text)) <= 100_002
-        check_format(text)
-        check_format(text, strict=True)
+        format_faults(text)
         extract_answer(text)
 
 
@@ -145,16 +148,16 @@ def test_the_answer_follows_the_first_tag(text: str, answer: str | None) -> None
     ],
 )
 def test_formats(text: str, published: bool, strict: bool) -> None:
-    assert (not check_format(text)) is published
-    assert (not check_format(text, strict=True)) is strict
+    assert (not format_faults(text)[0]) is published
+    assert (not format_faults(text)[1]) is strict
 
 
 def test_a_format_s_faults_are_named() -> None:
-    assert check_format("<think>" + "." * 9 + "</think><answer>x") == (
+    assert format_faults("<think>" + "." * 9 + "</think><answer>x")[0] == (
         "the think block has fewer than 30 characters",
         "the think block has no letter",
     )
-    assert check_format(GOOD, rules=CorverRules(min_think_chars=500)) != ()
+    assert format_faults(GOOD, CorverRules(min_think_chars=500))[0] != ()
 
 
 def test_the_closed_class_has_thirty_five_words() -> None:
@@ -276,8 +279,8 @@ GOLD_NAME = ["William Jefferson Clinton", "Bill Clinton"]
     ],
 )  # fmt: skip
 def test_labels(answer: str | None, gold: list[str] | str, reference: Label, boundary: Label) -> None:
-    assert judge_answer(answer, gold) == reference
-    assert judge_answer(answer, gold, "boundary") == boundary
+    assert judge(answer, gold) == reference
+    assert judge(answer, gold, "boundary") == boundary
 
 
 @pytest.mark.parametrize(
@@ -310,24 +313,24 @@ words = st.lists(
 @given(words.map(" ".join), st.lists(words.map(" ".join), max_size=3))
 def test_the_boundary_judge_accepts_a_subset_of_the_published_one(answer: str, golds: list[str]) -> None:
     # On plain letters; marks are where the published rule refuses what it should not.
-    if judge_answer(answer, golds, "boundary") == "good" and answer.isascii():
+    if judge(answer, golds, "boundary") == "good" and answer.isascii():
         visible = [gold for gold in golds if normalise_answer(gold)]
-        assert judge_answer(answer, visible) == "good" or not normalise_answer(answer)
+        assert judge(answer, visible) == "good" or not normalise_answer(answer)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60), st.lists(st.text(max_size=20), max_size=3))
 def test_any_texts_are_judged_and_a_gold_answer_is_good(answer: str, golds: list[str]) -> None:
-    for judge in ("reference", "boundary"):
-        assert judge_answer(answer, golds, judge) in ("good", "bad", "na")
+    for rule in ("reference", "boundary"):
+        assert judge(answer, golds, rule) in ("good", "bad", "na")
     for gold in gold_answers(golds):
-        assert judge_answer(gold, golds) in ("good", "na")
-        assert judge_answer(gold, golds, "boundary") in ("good", "na")
+        assert judge(gold, golds) in ("good", "na")
+        assert judge(gold, golds, "boundary") in ("good", "na")
 
 
 def test_long_answers_and_runs_of_marks_are_judged() -> None:
     # A judge whose time grows with the square would not come back.
     for answer in ("a" + "\u0301\u0300" * 500_000, "1974, " * 300_000, "x " * 500_000 + "1975", "'" * 1_000_000):
-        assert judge_answer(answer, ["1975"], "boundary") in ("bad", "na")
-        judge_answer(answer, ["1975"])
+        assert judge(answer, ["1975"], "boundary") in ("bad", "na")
+        judge(answer, ["1975"])
     assert not is_refusal("i dont know " * 100_000, "boundary")

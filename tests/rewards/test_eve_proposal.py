@@ -18,13 +18,11 @@ from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.proposal import (
     Rollout,
     Search,
-    best_success_rate,
     brevity,
     check_proposal,
     count_tokens,
     difficulty,
     evidence_value,
-    expected_difficulty,
     format_parts,
     guarded_parts,
     hops_reached,
@@ -330,6 +328,11 @@ ROLLOUTS = st.integers(2, 12)
 CHANCES = st.floats(0, 1)
 
 
+def expected_difficulty(p: float, n: int) -> float:
+    """φ_n(p) in closed form, equation 4."""
+    return n / (n - 1) * (1 - p) * (1 - (1 - p) ** (n - 1))
+
+
 @settings(max_examples=200, deadline=None)
 @given(ROLLOUTS, CHANCES)
 def test_equation_4_is_the_mean_of_the_difficulty(n: int, p: float) -> None:
@@ -346,24 +349,9 @@ def test_equation_4_is_the_mean_over_sampled_rollouts() -> None:
         assert abs(np.mean(earned) - expected_difficulty(p, n)) < 5 * error
 
 
-@pytest.mark.parametrize("n", range(2, 30))
-def test_the_maximiser_is_the_maximum(n: int) -> None:
-    grid = np.linspace(0, 1, 20_001)
-    values = [expected_difficulty(float(p), n) for p in grid]
-    best = best_success_rate(n)
-    assert abs(grid[int(np.argmax(values))] - best) <= 1 / 20_000
-    assert expected_difficulty(best, n) >= max(values) - 1e-15
-    rising, falling = np.diff(values)[grid[1:] < best], np.diff(values)[grid[:-1] > best]
-    assert (rising > 0).all()
-    assert (falling < 0).all()
-
-
 def test_numbers_worked_out_by_hand() -> None:
-    assert best_success_rate(2) == pytest.approx(0.5)
-    assert best_success_rate(5) == pytest.approx(1 - 5**-0.25)
     assert [difficulty(k, 5) for k in range(6)] == [0, 1, 0.75, 0.5, 0.25, 0]
     assert [difficulty(k, 2) for k in range(3)] == [0, 1, 0]
-    assert expected_difficulty(0, 5) == expected_difficulty(1, 5) == 0
 
 
 @pytest.mark.parametrize("m", [1, 2, 5, 20])
@@ -401,8 +389,6 @@ LOGS = st.lists(st.floats(-20, 0), min_size=1, max_size=6)
 def test_log_probabilities_give_the_difference_of_probabilities(plus: list[float], minus: list[float]) -> None:
     product = math.prod(map(math.exp, plus)) - math.prod(map(math.exp, minus))
     assert log_prob_value(plus, minus) == pytest.approx(product, abs=1e-12)
-    means = math.exp(np.mean(plus)) - math.exp(np.mean(minus))
-    assert log_prob_value(plus, minus, per_token=True) == pytest.approx(means, abs=1e-12)
     assert -1 <= log_prob_value(plus, minus) <= 1
 
 
@@ -428,7 +414,7 @@ def test_brevity_falls_to_zero_at_the_limit() -> None:
     assert brevity("") == 1.0
     assert brevity("x " * 64) == 0.75
     assert brevity("x " * 256) == brevity("x " * 900) == 0.0
-    assert brevity("abcd", EveRules(max_evidence_tokens=8), count=len) == 0.5
+    assert brevity("a b c d", EveRules(max_evidence_tokens=8)) == 0.5
     assert count_tokens("Mr. O'Neil's 3,000 cafés…") == 12
 
 

@@ -30,8 +30,9 @@ from factgym.rewards.profact.meteor import (
 )
 from factgym.rewards.profact.stages import comparison_strings
 from factgym.rewards.profact.tokens import nltk_tokens, sentences, treebank_tokens, word_tokens
-from factgym.rewards.profact.wordnet import build_table, synonyms
+from factgym.rewards.profact.wordnet import synonyms
 from perf.meteor import measure_meteor
+from perf.wordnet_table import build_table
 
 NLTK = "needs NLTK: pip install 'factgym[nltk]'"
 

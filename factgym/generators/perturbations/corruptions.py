@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import cast
 
 from factgym.datasets.claims import Status
@@ -21,16 +20,14 @@ from factgym.generators.perturbations.operator import NoEdit, Operator, Statemen
 from factgym.generators.perturbations.polarity import POLARITY
 from factgym.generators.perturbations.scope import MODALITY, SCOPE
 
-OPERATORS: Mapping[str, Operator] = MappingProxyType(
-    {
-        operator.name: operator
-        for operator in (
-            *(NUMBER, AMOUNT, DATE, FREQUENCY, VERSION, PARTY, POLARITY),
-            *(SCOPE, MODALITY, CONDITION, EXCEPTION),
-            *(CAUSE, ADDITION, IRRELEVANT),
-        )
-    }
-)
+OPERATORS: Mapping[str, Operator] = {
+    operator.name: operator
+    for operator in (
+        *(NUMBER, AMOUNT, DATE, FREQUENCY, VERSION, PARTY, POLARITY),
+        *(SCOPE, MODALITY, CONDITION, EXCEPTION),
+        *(CAUSE, ADDITION, IRRELEVANT),
+    )
+}
 """The operators by name, in a fixed order: those that contradict, those that claim too much, those without support."""
 
 DONOR_OPERATORS = (ADDITION.name, IRRELEVANT.name)

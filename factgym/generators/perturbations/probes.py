@@ -12,7 +12,6 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
@@ -28,24 +27,20 @@ from factgym.generators.perturbations.polarity import NEGATION
 from factgym.generators.perturbations.rewording import REWORDING
 from factgym.generators.perturbations.scope import UNIQUENESS, WIDENING
 
-OPERATORS: Mapping[str, tuple[Operator, ...]] = MappingProxyType(
-    {
-        "entity_confusion": (ENTITY,),
-        "numerical_perturb": (CLAIM_NUMBER,),
-        "multi_hop_graft": (BORROWED_FACT, DECADE),
-        "paraphrase": (NEGATION, WIDENING, REWORDING),
-        "presupposition": (PRESUPPOSITION, UNIQUENESS),
-        "unanswerable_wrap": (DETAIL,),
-    }
-)
+OPERATORS: Mapping[str, tuple[Operator, ...]] = {
+    "entity_confusion": (ENTITY,),
+    "numerical_perturb": (CLAIM_NUMBER,),
+    "multi_hop_graft": (BORROWED_FACT, DECADE),
+    "paraphrase": (NEGATION, WIDENING, REWORDING),
+    "presupposition": (PRESUPPOSITION, UNIQUENESS),
+    "unanswerable_wrap": (DETAIL,),
+}
 """The operators of each strategy."""
 
-STRATEGIES: Mapping[str, tuple[str | None, ...]] = MappingProxyType(
-    {
-        strategy: tuple(category for operator in operators for category in operator.categories)
-        for strategy, operators in OPERATORS.items()
-    }
-)
+STRATEGIES: Mapping[str, tuple[str | None, ...]] = {
+    strategy: tuple(category for operator in operators for category in operator.categories)
+    for strategy, operators in OPERATORS.items()
+}
 """Each strategy with the errors that it can aim at; None is a probe that keeps its claim's label."""
 
 MAX_CLAIM_CHARS = 4_000
@@ -198,15 +193,10 @@ def _rng(seed: int, *names: object) -> random.Random:
 
 
 def generate_probes(
-    items: Iterable[AttributionClaim],
-    error_type: str,
-    *,
-    seed: int = 0,
-    pool: Pool | None = None,
-    strategies: Iterable[str] | None = None,
+    items: Iterable[AttributionClaim], error_type: str, *, seed: int = 0, pool: Pool | None = None
 ) -> Iterator[Probe]:
     """Probes that aim at an error, from the claims in order, at most one for each; its strategies in a drawn order."""
-    names = sorted(name for name in (strategies or STRATEGIES) if error_type in STRATEGIES[name])
+    names = sorted(name for name in STRATEGIES if error_type in STRATEGIES[name])
     for item in items:
         order = names.copy()
         _rng(seed, item.id, "order").shuffle(order)
@@ -240,33 +230,16 @@ class StrategyReport:
         """The share of the claims on which the strategy gives a probe that passes; 0 without claims."""
         return self.passed / self.claims if self.claims else 0.0
 
-    @property
-    def pass_rate(self) -> float:
-        """The share of the generated probes that pass; 1 when there are none."""
-        return self.passed / self.generated if self.generated else 1.0
 
+def survey_strategies(items: Sequence[AttributionClaim], *, keep: bool = False) -> list[StrategyReport]:
+    """Try each strategy on each claim, unchecked, with the claims as the pool, and check the probes.
 
-def survey_strategies(
-    items: Sequence[AttributionClaim],
-    *,
-    seed: int = 0,
-    pool: Pool | None = None,
-    strategies: Iterable[str] = tuple(STRATEGIES),
-    keep: bool = False,
-) -> list[StrategyReport]:
-    """Try each strategy on each claim, unchecked, and check the probes. pool: by default the claims themselves.
-
-    keep: probes that keep the label, of the strategies that have them. Raises ConfigError for an unknown strategy.
+    keep: probes that keep the label, of the strategies that have them.
     """
-    pool = pool or Pool(items)
-    names = list(strategies)
-    for name in names:
-        check_strategy(name)
+    pool = Pool(items)
     reports = []
-    for name in names:
-        if keep and None not in STRATEGIES[name]:
-            continue
-        attempts = [make_probe(item, name, seed=seed, pool=pool, keep=keep, checked=False) for item in items]
+    for name in (name for name, aims in STRATEGIES.items() if not keep or None in aims):
+        attempts = [make_probe(item, name, pool=pool, keep=keep, checked=False) for item in items]
         probes = [probe for probe in attempts if isinstance(probe, Probe)]
         failed = [{fault.partition(":")[0] for fault in check_probe(probe)} for probe in probes]
         reasons: Counter[str] = Counter(refusal.reason for refusal in attempts if isinstance(refusal, NoEdit))

@@ -14,15 +14,12 @@ irrelevant statement), it is the whole claim without its full stop.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from factgym.datasets.claims import VERDICTS, ClaimExample, Verdict
 from factgym.generators.base import GeneratedSplit, balanced_choice
 
 GENERATOR_VERSION = "1"
-SPLITS: Mapping[str, int] = MappingProxyType(
-    {"train": 5000, "validation": 1000, "ood": 1000, "hard": 500, "multihop": 500}
-)
+SPLITS: Mapping[str, int] = {"train": 5000, "validation": 1000, "ood": 1000, "hard": 500, "multihop": 500}
 """Split -> its size in the paper, which is its default size."""
 
 
@@ -34,10 +31,7 @@ class SyntheticClaims(GeneratedSplit[ClaimExample]):
 
     SPLITS = SPLITS
     ITEMS = "examples"
-
-    def identity(self) -> str:
-        """Return a text of the generator's version, the split, the seed and the size."""
-        return f"factgym synthetic claims {GENERATOR_VERSION} {self.split} {self.seed} {self.size}"
+    IDENTITY = f"factgym synthetic claims {GENERATOR_VERSION} {{split}} {{seed}} {{size}}"
 
     def generate(self, index: int) -> ClaimExample:
         """Generate an example."""

@@ -104,23 +104,18 @@ def extract_answer(text: str) -> str | None:
     return text[start : end if end >= 0 else len(text)].strip()
 
 
-def check_format(text: str, *, strict: bool = False, rules: CorverRules = DEFAULT_RULES) -> Faults:
-    """Return the format's faults in plain words; empty for a correct format.
+def format_faults(text: str, rules: CorverRules = DEFAULT_RULES) -> tuple[Faults, Faults]:
+    """Return the faults under the published rule and under the strict one, in plain words; none for a correct format.
 
     The published rule: `<think>` … `</think>` … `<answer>` (a closing `</answer>` is not required, so that truncated
     outputs are not punished), and a think block of at least `min_think_chars` characters without surrounding white
     space, with a letter, that does not begin with "<".
 
-    strict: in addition nothing but white space outside the two blocks, no tag and no run of white space of more than 8
-    characters inside them (enough of it breaks the alignment, and with it every penalty), an answer, and at least
-    `min_think_words` different words of two or more letters in the think block; the exact refusal of the paper's
+    The strict rule: in addition nothing but white space outside the two blocks, no tag and no run of white space of
+    more than 8 characters inside them (enough of it breaks the alignment, and with it every penalty), an answer, and at
+    least `min_think_words` different words of two or more letters in the think block; the exact refusal of the paper's
     prompt, `<think>unknown</think>` with an answer that refuses, is correct.
     """
-    return format_faults(text, rules)[strict]
-
-
-def format_faults(text: str, rules: CorverRules = DEFAULT_RULES) -> tuple[Faults, Faults]:
-    """Return the faults under the published rule, and those under the strict one; see `check_format`."""
     think = text.find(THINK)
     think_end = text.find(THINK_END, think + len(THINK)) if think >= 0 else -1
     answer = text.find(ANSWER, think_end) if think_end >= 0 else -1

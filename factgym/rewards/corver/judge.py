@@ -80,28 +80,13 @@ def _is_refusal(words: Sequence[str]) -> bool:
     return len(words) <= _MAX_REFUSAL_WORDS and " ".join(words) in _BOUNDARY_REFUSALS
 
 
-def judge_answer(
-    answer: str | None,
-    aliases: Sequence[str] | str,
-    judge: JudgeRule = "reference",
-    rules: CorverRules = DEFAULT_RULES,
-) -> Label:
-    """Label an answer against the gold answers: a list, or one text separated by `;`. None, no answer, is "na".
-
-    A question without any gold answer makes every attempt "bad".
-    """
-    if answer is None:
-        return "na"
-    golds = gold_answers(aliases)
-    return _judge_boundary(answer, golds, rules) if judge == "boundary" else _judge_reference(answer, golds)
-
-
 def judge_completion(
     text: str, answer: str | None, aliases: Sequence[str] | str, rules: CorverRules = DEFAULT_RULES
 ) -> dict[JudgeRule, Label]:
-    """Label a completion by both judges. answer: from `extract_answer`.
+    """Label a completion by both judges. answer: from `extract_answer`. aliases: a list, or one text separated by `;`.
 
-    The published training judge takes the whole text in the absence of an answer block; the boundary judge does not.
+    The published training judge takes the whole text in the absence of an answer block; the boundary judge does not. A
+    question without any gold answer makes every attempt "bad".
     """
     golds = gold_answers(aliases)
     return {

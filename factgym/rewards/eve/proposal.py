@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -205,7 +205,6 @@ def words_outside(question: str, source: str) -> str:
 
 # Difficulty, value and validity
 
-CountTokens = Callable[[str], int]
 ValueKind = Literal["sampling", "logprob", "none"]
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -223,29 +222,11 @@ def difficulty(correct: int, n: int) -> float:
 
     correct: k, the number of the n ≥ 2 searching rollouts with the proposal's answer. Raises ConfigError out of range.
     """
-    _check_rollouts(n)
+    if type(n) is not int or n < 2:
+        raise ConfigError(f"the difficulty needs n of at least 2 rollouts, not {n!r:.80}")
     if not 0 <= correct <= n:
         raise ConfigError(f"{correct!r:.80} right answers of {n} rollouts cannot be")
     return (n - correct) / (n - 1) if 0 < correct < n else 0.0
-
-
-def expected_difficulty(p: float, n: int) -> float:
-    """Return φ_n(p), equation 4: the mean of `difficulty` when each of n rollouts is right with probability p."""
-    _check_rollouts(n)
-    if not 0.0 <= p <= 1.0:
-        raise ConfigError(f"p must be a probability, not {p!r:.80}")
-    return n / (n - 1) * (1.0 - p) * (1.0 - (1.0 - p) ** (n - 1))
-
-
-def best_success_rate(n: int) -> float:
-    """Return the p that maximises φ_n, equation 25: 1 − n^(−1/(n−1)). For n = 5 it is .331, for n = 2 one half."""
-    _check_rollouts(n)
-    return 1.0 - math.exp(-math.log(n) / (n - 1))
-
-
-def _check_rollouts(n: int) -> None:
-    if type(n) is not int or n < 2:
-        raise ConfigError(f"the difficulty needs n of at least 2 rollouts, not {n!r:.80}")
 
 
 def evidence_value(plus: Sequence[bool], minus: Sequence[bool]) -> float:
@@ -259,25 +240,23 @@ def evidence_value(plus: Sequence[bool], minus: Sequence[bool]) -> float:
     return sum(plus) / len(plus) - sum(minus) / len(minus)
 
 
-def log_prob_value(plus: Sequence[float], minus: Sequence[float], *, per_token: bool = False) -> float:
+def log_prob_value(plus: Sequence[float], minus: Sequence[float]) -> float:
     """Return the teacher-forced variant of V: P(a | q, e) − P(a | q), from log-probabilities of the answer's tokens.
 
     plus, minus: natural logarithms, one per token of the answer, after the prompt with and without the evidence. The
     probability of the whole answer is the quantity of V's definition (equation 11): V of one spelling of the answer,
-    without sampling. per_token: compare geometric means over the tokens, which does not vanish for long answers; ours.
-    In [−1, 1]. Raises ConfigError without tokens, and for a logarithm that is not a number or above 0 (minus infinity
+    without sampling. In [−1, 1]. Raises ConfigError without tokens, and for a logarithm that is not a number or above 0 (minus infinity
     is a probability of 0).
     """
-    return _probability(plus, per_token) - _probability(minus, per_token)
+    return _probability(plus) - _probability(minus)
 
 
-def _probability(logs: Sequence[float], per_token: bool) -> float:
+def _probability(logs: Sequence[float]) -> float:
     if not logs:
         raise ConfigError("the value by log-probabilities needs at least one token of the answer")
     if not all(log <= 1e-6 for log in logs):
         raise ConfigError("log-probabilities must be numbers of at most 0")
-    total = math.fsum(min(log, 0.0) for log in logs)
-    return math.exp(total / len(logs) if per_token else total)
+    return math.exp(math.fsum(min(log, 0.0) for log in logs))
 
 
 def count_tokens(text: str) -> int:
@@ -289,9 +268,9 @@ def count_tokens(text: str) -> int:
     return len(TOKEN.findall(text))
 
 
-def brevity(evidence: str, rules: EveRules = DEFAULT_RULES, *, count: CountTokens = count_tokens) -> float:
+def brevity(evidence: str, rules: EveRules = DEFAULT_RULES) -> float:
     """Return B, equation 15: max(0, 1 − tokens / max_evidence_tokens), in [0, 1]; an empty span has 1."""
-    return max(0.0, 1.0 - count(evidence) / rules.max_evidence_tokens)
+    return max(0.0, 1.0 - count_tokens(evidence) / rules.max_evidence_tokens)
 
 
 def is_valid(question: str, answer: str) -> bool:
@@ -352,13 +331,11 @@ def check_proposal(
     rules: EveRules = DEFAULT_RULES,
     *,
     direct: bool = False,
-    count: CountTokens = count_tokens,
 ) -> CheckedProposal:
     """Check a proposal before a solver is asked.
 
     texts: (document id, text) pairs: the source document first, then the passages that searches returned. direct:
-    whether a search for the question without the source's words returns the evidence first (see `hops_reached`). count:
-    counts the tokens of a span.
+    whether a search for the question without the source's words returns the evidence first (see `hops_reached`).
     """
     question, answer = proposal.question, proposal.answer
     valid, leak = is_valid(question, answer), is_leak(question, answer)
@@ -374,7 +351,7 @@ def check_proposal(
         span,
         format_parts(proposal, rollout, rules),
         guarded_parts(proposal, rollout, valid and not leak, reached, rules),
-        brevity=0.0 if span is None else brevity(span.text, rules, count=count),
+        brevity=0.0 if span is None else brevity(span.text, rules),
         focused=span is not None and is_focused(span, text, rules),
         anchored=span is not None and is_anchored(question, answer, span.text, rules, queries=queries),
         reached=reached,

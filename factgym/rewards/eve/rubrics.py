@@ -63,7 +63,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
@@ -187,12 +186,10 @@ def _presets(role: Role, rules: EveRules) -> dict[str, Rubric]:
     }
 
 
-RUBRICS: Mapping[Role, Mapping[str, Rubric]] = MappingProxyType(
-    {
-        "proposer": MappingProxyType(_presets("proposer", DEFAULT_RULES)),
-        "solver": MappingProxyType(_presets("solver", DEFAULT_RULES)),
-    }
-)
+RUBRICS: Mapping[Role, Mapping[str, Rubric]] = {
+    "proposer": _presets("proposer", DEFAULT_RULES),
+    "solver": _presets("solver", DEFAULT_RULES),
+}
 """The presets with the paper's weights: role -> name -> rubric."""
 
 

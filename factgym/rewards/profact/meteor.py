@@ -188,11 +188,9 @@ def _unmatched(positions: Positions, reference: Positions) -> Positions:
 def _unmatched_stems(positions: Positions, reference: Positions) -> Positions:
     """Return stem -> the positions that are left after the common words were matched."""
     stems: Positions = {}
-    for word, indices in positions.items():
-        first = indices[: -len(reference[word])] if word in reference else indices
-        if first:
-            stem = _STEMS[word]
-            stems[stem] = sorted(stems[stem] + first) if stem in stems else first
+    for word, indices in _unmatched(positions, reference).items():
+        stem = _STEMS[word]
+        stems[stem] = sorted(stems[stem] + indices) if stem in stems else indices
     return stems
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from factgym.core.errors import DataError, did_you_mean
@@ -47,7 +46,7 @@ GUARDED = Rubric(
     {"question": "evidence", "verdict": "evidence"},
 )
 """`PROCESS` with grounded pairs only, and questions and verdict gated by the evidence."""
-RUBRICS: Mapping[str, Rubric] = MappingProxyType({rubric.name: rubric for rubric in (PROCESS, NOPROCESS, GUARDED)})
+RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (PROCESS, NOPROCESS, GUARDED)}
 
 
 @dataclass(frozen=True, slots=True)

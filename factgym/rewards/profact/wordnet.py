@@ -10,23 +10,15 @@ synonyms, then by part of speech the base forms of the exception lists. Cells ar
 some tens of milliseconds, a later one some microseconds. It is built from the files of WordNet 3.0 (Debian's package
 `wordnet-base`), whose licence allows this and asks for its notice (`WORDNET-LICENSE`):
 
-    python -m factgym.rewards.profact.wordnet /usr/share/wordnet wordnet.tsv.gz
+    python -m perf wordnet-table /usr/share/wordnet wordnet.tsv.gz
 """
 
 from __future__ import annotations
 
 import gzip
-import re
-import sys
 from bisect import bisect_right
-from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
-
-from factgym.core.errors import DataError
-
-_PARTS = ("noun", "verb", "adj", "adv")
 
 _SUFFIX_RULES = tuple(
     [(old, new) for old, _, new in (rule.partition(":") for rule in rules.split())]
@@ -50,9 +42,6 @@ _BLOCK_BYTES = 1_024
 
 _MAX_WORD_CHARS = 80
 """Longer words have no entry: WordNet's longest lemma has 71 letters, and a rule drops three at most."""
-
-_MARKER = re.compile(r"\((?:a|p|ip)\)$")
-"""Syntactic marker of an adjective in WordNet's data files."""
 
 
 def synonyms(word: str) -> frozenset[str]:
@@ -104,43 +93,3 @@ def _blocks() -> tuple[bytes, list[int], list[bytes]]:
     starts = {table.rindex(b"\n", 0, offset + 1) for offset in range(0, len(table) - 1, _BLOCK_BYTES)}
     ordered = sorted(starts - {len(table) - 1})
     return table, [*ordered, len(table)], [table[start + 1 : table.index(b"\t", start)] for start in ordered]
-
-
-def build_table(folder: Path) -> bytes:
-    """Return the table's text from WordNet's files. Raises DataError when `folder` lacks one of them."""
-    table: dict[str, list[list[str]]] = {}
-    for part, name in enumerate(_PARTS):
-        synsets = {}
-        for line in _lines(folder / f"data.{name}"):
-            fields = line.split(" | ")[0].split()
-            words = [_MARKER.sub("", fields[4 + 2 * i]) for i in range(int(fields[3], 16))]
-            # No word in lower case can equal a name of several words or with a capital.
-            synsets[fields[0]] = [word for word in words if "_" not in word and word == word.lower()]
-        for line in _lines(folder / f"index.{name}"):
-            fields = line.split()
-            offsets = fields[6 + int(fields[3]) :]
-            lemmas = {lemma for offset in offsets for lemma in synsets[offset]}
-            table.setdefault(fields[0], [[] for _ in range(8)])[part] = sorted(lemmas)
-        for line in _lines(folder / f"{name}.exc"):
-            form, *bases = line.split()
-            table.setdefault(form, [[] for _ in range(8)])[4 + part] = bases
-    rows = []
-    for lemma, cells in table.items():
-        texts = [" ".join("*" if word == lemma else word for word in words) for words in cells]
-        if any(cells):
-            rows.append((lemma.encode(), ("\t" + "\t".join(texts)).rstrip("\t").encode()))
-    return b"".join(b"\n" + lemma + text for lemma, text in sorted(rows)) + b"\n"
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}. Give the folder of WordNet 3.0's files.") from error
-    return (line for line in text.splitlines() if line and not line.startswith("  "))
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("python -m factgym.rewards.profact.wordnet FOLDER FILE")
-    Path(sys.argv[2]).write_bytes(gzip.compress(build_table(Path(sys.argv[1])), 9, mtime=0))
