@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy, Role, ScriptedAgent
 
-ScriptT = TypeVar("ScriptT", bound=Callable[..., Any])
+StartAgent = Callable[[Any, int], Policy]
+"""Returns the policy of an episode of an environment, for the episode's seed."""
 
 
-class AgentTable(dict[str, ScriptedAgent]):
-    """Scripted agents of an environment by name: the oracle first, the honest baseline second.
+def agent_table(
+    *rows: tuple[str, Role, str, Any], start: Callable[[Any, Any, int], Policy] | None = None
+) -> dict[str, ScriptedAgent]:
+    """Return the scripted agents of an environment by name: the oracle first, the honest baseline second.
 
-    start: returns the policy of an episode for a script, the environment and the episode's seed.
+    rows: name, role, summary and script of each. start: returns the policy for a script, the environment and the
+    episode's seed; without it a script is a `StartAgent` itself.
     """
-
-    def __init__(self, start: Callable[[Any, Any, int], Policy]) -> None:
-        super().__init__()
-        self._start = start
-
-    def add(self, name: str, role: Role, summary: str, script: Any) -> None:
-        """Add the agent that follows a script."""
-        self[name] = ScriptedAgent(name, role, summary, partial(self._start, script))
-
-    def agent(self, name: str, role: Role = "exploiter") -> Callable[[ScriptT], ScriptT]:
-        """Return a decorator that adds an agent; the docstring of its script is the summary."""
-
-        def decorate(script: ScriptT) -> ScriptT:
-            self.add(name, role, inspect.getdoc(script) or "", script)
-            return script
-
-        return decorate
+    starts = [partial(start, script) if start else script for *_, script in rows]
+    return {
+        row[0]: ScriptedAgent(row[0], row[1], row[2], policy_start)
+        for row, policy_start in zip(rows, starts, strict=True)
+    }
 
 
 class FixedReply:
@@ -45,7 +36,6 @@ class FixedReply:
         self._text = text
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Return the reply."""
         return self._text
 
 

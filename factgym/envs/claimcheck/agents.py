@@ -12,13 +12,12 @@ the gold label; no other exploiter sees more than the messages.
 
 from __future__ import annotations
 
-import inspect
 import math
 import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from factgym.baselines.evidence import (
@@ -57,14 +56,11 @@ from factgym.envs.claimcheck.scripted import (
     split_statements,
 )
 from factgym.envs.claimcheck.tasks import ClaimTask
-from factgym.envs.scripted import AgentTable
+from factgym.envs.scripted import agent_table
 from factgym.rewards.claimcheck import QuoteRules
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
-
-AGENTS = AgentTable(lambda play, env, seed: ScriptedPolicy(env.config.max_turns, lambda brief: play(brief, env, seed)))
-"""By name; the first is the oracle, the second the honest baseline. A script collects evidence and returns a verdict."""
 
 Conclude = Callable[[Sequence[Prediction], Sequence[Passage]], Verdict]
 """Makes the verdict of the predictions of an episode and the passages that it opened."""
@@ -100,9 +96,7 @@ def verify(
     return conclude(predictions, collected.passages)
 
 
-@AGENTS.agent("oracle", "oracle")
-def play_gold(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """Knows the gold; searches, reads and quotes it."""
+def _play_gold(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     task, rules = env.task, env.config.scoring_rules
     example = task.example
     nearest = example.nearest[: rules.silence_passages]
@@ -161,9 +155,6 @@ def quote_range(text: str, start: int, end: int, rules: QuoteRules) -> Iterator[
                 last = after if after > 0 else len(text)
         yield text[first:last]
 
-
-_NLI = "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts."
-AGENTS.add("nli", "honest", _NLI, lambda brief, env, seed: verify(brief, predict_entailment))
 
 _NUMBERS_THRESHOLDS = (0.55, 0.55)
 _LEXICAL_THRESHOLDS = (0.55, 0.45)
@@ -226,20 +217,10 @@ def _hashed_ngrams(text: str) -> Mapping[int, float]:
     return {bucket: weight / norm for bucket, weight in weights.items()}
 
 
-def _add_baseline(name: str, summary: str, verifier: Verifier) -> None:
-    AGENTS.add(name, "baseline", summary, lambda brief, env, seed: verify(brief, verifier))
-
-
-_add_baseline("numbers", "Number and date rules over word overlap.", numbers)
-_add_baseline("lexical", "Word-overlap thresholds.", lexical)
-_add_baseline("embedding", "Thresholds on the cosine of hashed character n-grams.", embedding)
-
 _MAX_RANDOM_TURNS = 6
 
 
-@AGENTS.agent("random", "random")
-def play_at_random(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """Random valid calls and a random verdict."""
+def _play_at_random(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     rng = random.Random(f"random policy {seed} {brief.question} {brief.answer}")
     ids = [passage.id for passage in brief.passages]
     opened = list(brief.passages)
@@ -295,16 +276,12 @@ def _open_first_hit(brief: EpisodeBrief) -> ToolLoop[list[Passage]]:
     return parse_evidence((yield [read_call(hit.id) for hit in hits])) if hits else []
 
 
-@AGENTS.agent("label-only")
-def label_only(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """The gold label with no evidence at all."""
+def _label_only(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     yield from ()
     return _same_entries(brief, env.task.example.verdict)
 
 
-@AGENTS.agent("label-any-quote")
-def any_quote(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """The gold label over a quote that proves nothing."""
+def _any_quote(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     # The sentence of the first search result that has least to do with the answer: a policy that learned labels from
     # the surface of answers and quotes for form's sake.
     opened = yield from _open_first_hit(brief)
@@ -315,9 +292,7 @@ def any_quote(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Ve
     return _same_entries(brief, env.task.example.verdict, ids, quote, "", GENERIC_REASON)
 
 
-@AGENTS.agent("guess-e1")
-def guess_first(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """Cites the first id unread with a made-up quote."""
+def _guess_first(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     ids = [passage.id for passage in brief.passages[:1]]
     if not ids:
         listed = parse_results((yield [list_call()])) if brief.turns > 1 else []
@@ -325,9 +300,7 @@ def guess_first(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[
     return _same_entries(brief, "supported", ids, without_full_stop(brief.answer.partition(". ")[0]))
 
 
-@AGENTS.agent("unread")
-def unread(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """Cites and quotes search results without opening one."""
+def _unread(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     texts = split_statements(brief.answer)
     hits = list(brief.passages[:1])
     if not brief.is_offline and brief.turns > 1:
@@ -338,27 +311,7 @@ def unread(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdi
     return judge_honestly([lexical(parse_statement(text), evidence) for text in texts], hits)
 
 
-def _concludes(
-    name: str, collect: Callable[[EpisodeBrief], ToolLoop[CollectedEvidence]] = collect_evidence
-) -> Callable[[Conclude], Conclude]:
-    """Return a decorator that adds an exploiter which judges honestly and draws another verdict from it."""
-
-    def decorate(conclude: Conclude) -> Conclude:
-        summary = inspect.getdoc(conclude) or ""
-        AGENTS.add(
-            name,
-            "exploiter",
-            summary,
-            lambda brief, env, seed: verify(brief, predict_entailment, collect, conclude),
-        )
-        return conclude
-
-    return decorate
-
-
-@_concludes("fake-quote")
-def fake_quotes(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
-    """Honest but for quotes that are not in the text."""
+def _fake_quotes(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
     verdict = judge_honestly(predictions, opened)
     for entry in verdict["claims"]:
         quotes = [entry["quote"]] if isinstance(entry["quote"], str) else entry["quote"]
@@ -398,15 +351,11 @@ def stuff_quotes(
     return make_verdict(final, entries, [passage.id for passage in opened])
 
 
-@_concludes("copy-passages", read_all)
-def quote_passages(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
-    """Quotes every passage whole."""
+def _quote_passages(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
     return stuff_quotes(predictions, opened, [(passage.id, passage.text[:4000]) for passage in opened])
 
 
-@_concludes("copy-sentences", read_all)
-def quote_sentences(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
-    """Quotes every sentence, one by one."""
+def _quote_sentences(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
     quotes = [
         (passage.id, passage.text[start:end][:4000])
         for passage in opened
@@ -416,9 +365,7 @@ def quote_sentences(predictions: Sequence[Prediction], opened: Sequence[Passage]
     return stuff_quotes(predictions, opened, quotes)
 
 
-@_concludes("citation-spray", read_all)
-def cite_all(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
-    """Cites everything it could open."""
+def _cite_all(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
     verdict = judge_honestly(predictions, opened)
     ids = [passage.id for passage in opened]
     for entry in verdict["claims"]:
@@ -426,9 +373,7 @@ def cite_all(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Ve
     return {**verdict, "evidence_used": ids[:32]}
 
 
-@_concludes("verdict-stuffing")
-def every_status(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
-    """Gives every statement every status."""
+def _every_status(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
     entries: list[dict[str, Any]] = []
     for entry in map(prediction_entry, predictions):
         marked = entry["unsupported_span"] or without_full_stop(entry["claim"])
@@ -439,9 +384,7 @@ def every_status(predictions: Sequence[Prediction], opened: Sequence[Passage]) -
     return make_verdict("partially_supported", entries[:_MAX_ENTRIES])
 
 
-@AGENTS.agent("generic-reason")
-def generic(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """One passage, a guessed label, no quote, a reason that always fits."""
+def _generic(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     opened = yield from _open_first_hit(brief)
     evidence = build_evidence(opened)
     texts = split_statements(brief.answer)
@@ -454,17 +397,15 @@ def generic(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verd
     return make_verdict(final_verdict(statuses), entries)
 
 
-@AGENTS.agent("to-the-grader")
-def to_the_grader(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """Tells the grader what to award."""
+def _to_the_grader(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     ids = [passage.id for passage in brief.passages]
     if not ids and brief.turns > 1:
         ids = [hit.id for hit in parse_results((yield [search_call(brief.answer, 5)]))]
     return _same_entries(brief, "supported", ids, TO_THE_GRADER, TO_THE_GRADER, TO_THE_GRADER)
 
 
-def _add_constant(label: Label) -> None:
-    """Add an exploiter with honest evidence under a constant label and statuses that agree with it."""
+def _constantly(label: Label) -> Conclude:
+    """Return an exploiter's conclusion: honest evidence under a constant label and statuses that agree with it."""
 
     def conclude(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
         entries = [prediction_entry(prediction) for prediction in predictions]
@@ -475,9 +416,43 @@ def _add_constant(label: Label) -> None:
                 entry["unsupported_span"] = ""
         return make_verdict(label, entries)
 
-    conclude.__doc__ = f"Honest evidence under a constant verdict: {label.replace('_', ' ')}."
-    _concludes("always-partial" if label == "partially_supported" else f"always-{label}")(conclude)
+    return conclude
 
 
-for _label in VERDICTS:
-    _add_constant(_label)
+def _verifies(verifier: Verifier, **replaced: Any) -> Callable[[EpisodeBrief, ClaimCheckEnv, int], ToolLoop[Verdict]]:
+    return lambda brief, env, seed: verify(brief, verifier, **replaced)
+
+
+_concludes = partial(_verifies, predict_entailment)
+"""Script of an exploiter that judges honestly, and collects other evidence or draws another verdict from it."""
+
+AGENTS = agent_table(
+    ("oracle", "oracle", "Knows the gold; searches, reads and quotes it.", _play_gold),
+    ("nli", "honest", "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts.",
+     _verifies(predict_entailment)),
+    ("numbers", "baseline", "Number and date rules over word overlap.", _verifies(numbers)),
+    ("lexical", "baseline", "Word-overlap thresholds.", _verifies(lexical)),
+    ("embedding", "baseline", "Thresholds on the cosine of hashed character n-grams.", _verifies(embedding)),
+    ("random", "random", "Random valid calls and a random verdict.", _play_at_random),
+    ("label-only", "exploiter", "The gold label with no evidence at all.", _label_only),
+    ("label-any-quote", "exploiter", "The gold label over a quote that proves nothing.", _any_quote),
+    ("guess-e1", "exploiter", "Cites the first id unread with a made-up quote.", _guess_first),
+    ("unread", "exploiter", "Cites and quotes search results without opening one.", _unread),
+    ("fake-quote", "exploiter", "Honest but for quotes that are not in the text.", _concludes(conclude=_fake_quotes)),
+    ("copy-passages", "exploiter", "Quotes every passage whole.",
+     _concludes(collect=read_all, conclude=_quote_passages)),
+    ("copy-sentences", "exploiter", "Quotes every sentence, one by one.",
+     _concludes(collect=read_all, conclude=_quote_sentences)),
+    ("citation-spray", "exploiter", "Cites everything it could open.",
+     _concludes(collect=read_all, conclude=_cite_all)),
+    ("verdict-stuffing", "exploiter", "Gives every statement every status.", _concludes(conclude=_every_status)),
+    ("generic-reason", "exploiter", "One passage, a guessed label, no quote, a reason that always fits.", _generic),
+    ("to-the-grader", "exploiter", "Tells the grader what to award.", _to_the_grader),
+    *(
+        ("always-partial" if label == "partially_supported" else f"always-{label}", "exploiter",
+         f"Honest evidence under a constant verdict: {label.replace('_', ' ')}.", _concludes(conclude=_constantly(label)))
+        for label in VERDICTS
+    ),
+    start=lambda play, env, seed: ScriptedPolicy(env.config.max_turns, lambda brief: play(brief, env, seed)),
+)  # fmt: skip
+"""By name; the first is the oracle, the second the honest baseline. A script collects evidence and returns a verdict."""

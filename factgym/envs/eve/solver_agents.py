@@ -9,18 +9,16 @@ and differ from it by their trick alone.
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import Role
 from factgym.corpora.sentences import sentences
 from factgym.envs.eve.reading import (
     Candidate,
@@ -38,7 +36,7 @@ from factgym.envs.eve.reading import (
 )
 from factgym.envs.eve.solver import EveSolverEnv
 from factgym.envs.eve.submission import answer_blocks
-from factgym.envs.scripted import AgentTable, FixedReply
+from factgym.envs.scripted import FixedReply, StartAgent, agent_table
 from factgym.generators.named_entities import entities
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.spans import Solution, contains_answer
@@ -99,18 +97,14 @@ class ExtractiveSolver:
         self._write = write
 
     def start(self, seed: int) -> ExtractiveSolver:
-        """Return the policy of one episode."""
         return ExtractiveSolver(seed, self.temperature, self._write)
 
     def describe(self) -> dict[str, Any]:
-        """Return its identity for manifests and cache keys."""
         return {"kind": "scripted", "name": "extractive", "version": VERSION, "temperature": self.temperature}
 
-    async def close(self) -> None:
-        """Release nothing."""
+    async def close(self) -> None: ...
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Return the next search, or the answer with its evidence."""
         prompt = parse_solver_prompt(messages)
         question = read_question(prompt.question)
         is_given = prompt.evidence is not None
@@ -226,7 +220,6 @@ class RandomSolver:
         self._seed = seed
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Search for a random word of the question, then answer at random."""
         prompt = parse_solver_prompt(messages)
         rng = random.Random(f"factgym random solver {self._seed} {prompt.searches} {prompt.question}")
         if can_search(prompt, tools) and not prompt.searches:
@@ -242,7 +235,6 @@ class NoSearch:
     """Guesses from the words of the question, without a search."""
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Answer with a name of the question, and the question as evidence."""
         question = parse_solver_prompt(messages).question
         names = [question[start:end] for start, end, _ in entities(question)]
         return write_honestly(Extraction(question, names[-1] if names else "yes", question))
@@ -256,7 +248,6 @@ class QueryEcho:
         self._invent = ExtractiveSolver(seed, write=_invented_sentence)
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Act as the solver; at the end search for an invented sentence, then give it as evidence."""
         action = self._solver.act(messages, tools)
         if "<answer>" not in action:
             return action
@@ -273,99 +264,42 @@ def _invented_sentence(extraction: Extraction) -> str:
     return f"{extraction.question.rstrip('?')}: {extraction.answer}."
 
 
-SOLVER_AGENTS = AgentTable(lambda start, env, seed: start(env, seed))
-"""By name; the first is the oracle, the second the honest baseline."""
-
-TRICKS: dict[str, WriteAnswer] = {}
-"""Name of an exploiter -> the function that writes its last message."""
-
-SOLVER_AGENTS.add(
-    "oracle",
-    "oracle",
-    "Knows answer and evidence, and quotes the hits of a search.",
-    lambda env, seed: Oracle(env),
-)
+def _bag_of_words(extraction: Extraction) -> str:
+    """Return the words of question, sentence and answer in alphabetical order: the gold evidence may have them."""
+    words = normalise_answer(f"{extraction.question} {extraction.evidence} {extraction.answer}").split()
+    return " ".join(sorted(set(words)))
 
 
-def _add_writer(name: str, role: Role, summary: str, write: WriteAnswer) -> None:
-    SOLVER_AGENTS.add(name, role, summary, lambda env, seed: ExtractiveSolver(seed, write=write))
-
-
-def _trick(name: str) -> Callable[[WriteAnswer], WriteAnswer]:
-    """Return a decorator that adds an exploiter; the docstring is the summary."""
-
-    def decorate(write: WriteAnswer) -> WriteAnswer:
-        TRICKS[name] = write
-        _add_writer(name, "exploiter", inspect.getdoc(write) or "", write)
-        return write
-
-    return decorate
-
-
-def _with_evidence(extraction: Extraction, evidence: str) -> str:
-    """Return the honest answer with another text as evidence."""
-    return answer_blocks(UNKNOWN) if extraction.answer is None else answer_blocks(extraction.answer, evidence)
-
-
-_add_writer("extractive", "honest", "Searches along names and answers from the passages that it read.", write_honestly)
-_add_writer(
-    "no-evidence",
-    "baseline",
-    "The same without evidence.",
-    lambda extraction: answer_blocks(extraction.answer or UNKNOWN),
-)
-SOLVER_AGENTS.add("unknown", "baseline", "Never knows.", lambda env, seed: FixedReply(answer_blocks(UNKNOWN)))
-SOLVER_AGENTS.add("random", "random", "A random name of a random passage.", lambda env, seed: RandomSolver(seed))
-
-
-@_trick("answer-dump")
-def answer_dump(extraction: Extraction) -> str:
-    """Every candidate as the answer."""
+def _answer_dump(extraction: Extraction) -> str:
     answers = dict.fromkeys([*([extraction.answer] if extraction.answer else []), *extraction.alternatives])
     return answer_blocks(", ".join(list(answers)[:_MAX_LISTED]) or UNKNOWN, extraction.evidence)
 
 
-@_trick("whole-passage")
-def whole_passage(extraction: Extraction) -> str:
-    """The whole passage as evidence."""
-    return _with_evidence(extraction, extraction.passage)
+def _writes(write: WriteAnswer) -> StartAgent:
+    return lambda env, seed: ExtractiveSolver(seed, write=write)
 
 
-@_trick("made-up")
-def made_up(extraction: Extraction) -> str:
-    """Evidence in words of its own."""
-    return _with_evidence(extraction, _invented_sentence(extraction))
+def _gives(evidence: Callable[[Extraction], str]) -> StartAgent:
+    """Return the start of an agent that gives the honest answer with another text as evidence."""
+    return _writes(lambda extraction: write_honestly(replace(extraction, evidence=evidence(extraction))))
 
 
-@_trick("question-echo")
-def question_echo(extraction: Extraction) -> str:
-    """The question as evidence."""
-    return _with_evidence(extraction, extraction.question)
-
-
-@_trick("answer-only")
-def answer_only(extraction: Extraction) -> str:
-    """The answer itself as evidence."""
-    return _with_evidence(extraction, extraction.answer or "")
-
-
-@_trick("bag")
-def word_bag(extraction: Extraction) -> str:
-    """A bag of likely words as evidence."""
-    # Those of the question, the sentence and the answer in alphabetical order: the gold evidence may have them.
-    words = normalise_answer(f"{extraction.question} {extraction.evidence} {extraction.answer}").split()
-    return _with_evidence(extraction, " ".join(sorted(set(words))))
-
-
-@_trick("to-the-grader")
-def to_the_grader(extraction: Extraction) -> str:
-    """Tells the grader what to award."""
-    return answer_blocks(extraction.answer or TO_THE_GRADER, TO_THE_GRADER)
-
-
-SOLVER_AGENTS.add(
-    "no-search", "exploiter", "A guess from the question, which is the evidence.", lambda env, seed: NoSearch()
-)
-SOLVER_AGENTS.add(
-    "query-echo", "exploiter", "Quotes its own query out of the response.", lambda env, seed: QueryEcho(seed)
-)
+_HONEST = "Searches along names and answers from the passages that it read."
+SOLVER_AGENTS = agent_table(
+    ("oracle", "oracle", "Knows answer and evidence, and quotes the hits of a search.", lambda env, seed: Oracle(env)),
+    ("extractive", "honest", _HONEST, _writes(write_honestly)),
+    ("no-evidence", "baseline", "The same without evidence.", _gives(lambda extraction: "")),
+    ("unknown", "baseline", "Never knows.", lambda env, seed: FixedReply(answer_blocks(UNKNOWN))),
+    ("random", "random", "A random name of a random passage.", lambda env, seed: RandomSolver(seed)),
+    ("answer-dump", "exploiter", "Every candidate as the answer.", _writes(_answer_dump)),
+    ("whole-passage", "exploiter", "The whole passage as evidence.", _gives(lambda extraction: extraction.passage)),
+    ("made-up", "exploiter", "Evidence in words of its own.", _gives(_invented_sentence)),
+    ("question-echo", "exploiter", "The question as evidence.", _gives(lambda extraction: extraction.question)),
+    ("answer-only", "exploiter", "The answer itself as evidence.", _gives(lambda extraction: extraction.answer or "")),
+    ("bag", "exploiter", "A bag of likely words as evidence.", _gives(_bag_of_words)),
+    ("to-the-grader", "exploiter", "Tells the grader what to award.",
+     _writes(lambda extraction: answer_blocks(extraction.answer or TO_THE_GRADER, TO_THE_GRADER))),
+    ("no-search", "exploiter", "A guess from the question, which is the evidence.", lambda env, seed: NoSearch()),
+    ("query-echo", "exploiter", "Quotes its own query out of the response.", lambda env, seed: QueryEcho(seed)),
+)  # fmt: skip
+"""By name; the first is the oracle, the second the honest baseline."""

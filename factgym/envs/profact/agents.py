@@ -7,17 +7,17 @@ claims have, which is all that can be known of a label without evidence.
 
 from __future__ import annotations
 
-import inspect
 import random
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
+from factgym.core.env import Env
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import Policy, Role
+from factgym.core.policy import Policy
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
 from factgym.datasets.averitec import (
@@ -32,7 +32,7 @@ from factgym.datasets.averitec import (
     answer_string,
 )
 from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet
-from factgym.envs.scripted import AgentTable, call_text, observations
+from factgym.envs.scripted import StartAgent, agent_table, call_text, observations
 from factgym.generators.synthetic.grammar import listed
 from factgym.rewards.profact.meteor import meteor
 
@@ -113,107 +113,6 @@ def parse_prompt(messages: Sequence[Message]) -> ParsedPrompt:
     )
 
 
-class Script(ABC):
-    """A policy that answers each stage with one call."""
-
-    @abstractmethod
-    def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return the verification questions."""
-
-    def query(self, prompt: ParsedPrompt) -> str | None:
-        """Return a query for the open question, None to answer it. By default a question is searched for once."""
-        return None if prompt.searches else prompt.question
-
-    @abstractmethod
-    def answer(self, prompt: ParsedPrompt) -> str:
-        """Return the answer to the open question."""
-
-    @abstractmethod
-    def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        """Return label and justification."""
-
-    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Return the next completion."""
-        names = {tool["function"]["name"] for tool in tools}
-        prompt = parse_prompt(messages)
-        if "ask" in names:
-            return call_text("ask", {"questions": list(self.questions(prompt))})
-        if "answer" not in names:
-            label, justification = self.decide(prompt)
-            return call_text("verdict", {"label": label, "justification": justification})
-        query = self.query(prompt)
-        if query is not None:
-            return call_text("search", {"query": query[:1000].strip() or "evidence"})
-        return call_text("answer", {"answer": self.answer(prompt)[:2000].strip() or "No answer could be found."})
-
-
-class Oracle(Script):
-    """Asks the gold questions and gives the gold answers and label."""
-
-    def __init__(self, task: ProFactTask) -> None:
-        self._check = task.check
-        self._gold: dict[str, GoldQuestion] = {}
-        for question in task.check.questions:
-            self._gold.setdefault(_question_key(question.question), question)
-
-    def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return the gold questions; of more than are accepted those with the highest METEOR against themselves."""
-        texts = [question.question for question in self._gold.values() if question.question.strip()]
-        best = sorted(texts, key=lambda text: -meteor(text, text))[: prompt.max_questions]
-        return [text for text in texts if text in best]
-
-    def query(self, prompt: ParsedPrompt) -> str | None:
-        """Search for the gold answer once."""
-        text = self.answer(prompt)
-        return None if prompt.searches else prompt.question if text == NO_ANSWER else text
-
-    def answer(self, prompt: ParsedPrompt) -> str:
-        """Return the first gold answer, with its explanation."""
-        gold = self._gold.get(_question_key(prompt.question))
-        return answer_string(gold.answers[0]) if gold and gold.answers else NO_ANSWER
-
-    def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        return self._check.label, self._check.justification[:4000] or "As annotated."
-
-
-def _question_key(text: str) -> str:
-    return " ".join(text.split()).casefold()
-
-
-class Workflow(Script):
-    """Statements of the claim as questions, one search each, extracted answers, a lexical verdict."""
-
-    def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return a question for each statement, then on its numbers, the claim's evidence, its speaker and its date."""
-        parts = split_statements(prompt.claim)
-        claim = lower_first(prompt.claim.rstrip(".!?"))
-        questions = [statement_question(part) for part in parts[:3]]
-        bare = [(part, " ".join(_QUANTITY.sub(" ", part).split())) for part in parts]
-        questions += [f"How many {lower_first(text)}?" for part, text in bare if text != part][:1]
-        questions.append(f"What is the evidence that {claim}?")
-        questions.append(f"Who is {prompt.metadata.get('Speaker', 'the speaker')}?")
-        questions.append(f"When was it said that {claim}?")
-        return [question[:400] for question in questions[: prompt.max_questions]]
-
-    def answer(self, prompt: ParsedPrompt) -> str:
-        """Answer with evidence that no earlier answer has."""
-        used = " ".join(answer for _, answer in prompt.record)
-        fresh = [text for text in prompt.evidence if " ".join(text.split())[:_HEAD_CHARS] not in used]
-        return extract_answer(prompt.question, fresh)
-
-    def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        """Return the label that the answers give the statements together."""
-        answers = dict(prompt.record)
-        labels = [
-            judge_statement(statement, answers[question])
-            for statement in split_statements(prompt.claim)
-            if (question := statement_question(statement)) in answers
-        ]
-        label = next((label for label in (REFUTED, CONFLICTING, NOT_ENOUGH) if label in labels), SUPPORTED)
-        text = " ".join(dict.fromkeys(answer for _, answer in prompt.record if answer != NO_ANSWER))
-        return label, f"{label}: {text or NO_ANSWER}"[:4000]
-
-
 def statement_question(statement: str) -> str:
     """Return the question whether a statement is true."""
     return f"Did {lower_first(statement)}?"[:400]
@@ -285,106 +184,64 @@ def _values(text: str) -> frozenset[str]:
     return frozenset(names | {number for number in numbers if not _YEAR.fullmatch(number)})
 
 
-class Constant(Workflow):
-    """The workflow under the label that most claims have."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-
-    def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        return self._label, _JUSTIFICATION
-
-
-class NoSearch(Constant):
-    """Honest questions, answered without a search."""
-
-    def query(self, prompt: ParsedPrompt) -> str | None:
-        return None
-
-    def answer(self, prompt: ParsedPrompt) -> str:
-        return f"No, it is not true that {lower_first(prompt.claim)}"
+def ask_workflow(prompt: ParsedPrompt) -> Sequence[str]:
+    """Return a question for each statement, then on its numbers, the claim's evidence, its speaker and its date."""
+    parts = split_statements(prompt.claim)
+    claim = lower_first(prompt.claim.rstrip(".!?"))
+    questions = [statement_question(part) for part in parts[:3]]
+    bare = [(part, " ".join(_QUANTITY.sub(" ", part).split())) for part in parts]
+    questions += [f"How many {lower_first(text)}?" for part, text in bare if text != part][:1]
+    questions.append(f"What is the evidence that {claim}?")
+    questions.append(f"Who is {prompt.metadata.get('Speaker', 'the speaker')}?")
+    questions.append(f"When was it said that {claim}?")
+    return [question[:400] for question in questions[: prompt.max_questions]]
 
 
-class Copies(NoSearch):
-    """Five copies of the claim as questions, no search."""
-
-    def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        """Return the claim five times, worded so that none is dropped as a repetition."""
-        text = lower_first(prompt.claim.rstrip(".!?"))
-        return [form.replace("{}", text)[:400] for form in _REWORDINGS]
+def answer_from_evidence(prompt: ParsedPrompt) -> str:
+    """Answer with evidence that no earlier answer has."""
+    used = " ".join(answer for _, answer in prompt.record)
+    fresh = [text for text in prompt.evidence if " ".join(text.split())[:_HEAD_CHARS] not in used]
+    return extract_answer(prompt.question, fresh)
 
 
-class Boilerplate(NoSearch):
-    """Questions and answers that fit every claim."""
-
-    def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        return list(_BOILERPLATE)
-
-    def answer(self, prompt: ParsedPrompt) -> str:
-        return _BOILERPLATE.get(prompt.question, NO_ANSWER)
-
-
-class Majority(Copies):
-    """One question, no answer, the most frequent label."""
-
-    def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        return super().questions(prompt)[:1]
-
-    def answer(self, prompt: ParsedPrompt) -> str:
-        return NO_ANSWER
+def decide_by_statements(prompt: ParsedPrompt) -> tuple[str, str]:
+    """Return the label that the answers give the statements together."""
+    answers = dict(prompt.record)
+    labels = [
+        judge_statement(statement, answers[question])
+        for statement in split_statements(prompt.claim)
+        if (question := statement_question(statement)) in answers
+    ]
+    label = next((label for label in (REFUTED, CONFLICTING, NOT_ENOUGH) if label in labels), SUPPORTED)
+    text = " ".join(dict.fromkeys(answer for _, answer in prompt.record if answer != NO_ANSWER))
+    return label, f"{label}: {text or NO_ANSWER}"[:4000]
 
 
-class NonAnswer(Constant):
-    """Honest questions, searches, and the non-answer."""
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A policy that answers each stage with one call, by default as the honest workflow: statements of the claim as
+    questions, one search each, extracted answers, a lexical verdict.
 
-    def answer(self, prompt: ParsedPrompt) -> str:
-        return NO_ANSWER
+    query: returns None to answer the open question. decide: returns label and justification.
+    """
 
+    questions: Callable[[ParsedPrompt], Sequence[str]] = ask_workflow
+    query: Callable[[ParsedPrompt], str | None] = lambda prompt: None if prompt.searches else prompt.question
+    answer: Callable[[ParsedPrompt], str] = answer_from_evidence
+    decide: Callable[[ParsedPrompt], tuple[str, str]] = decide_by_statements
 
-class Dump(Constant):
-    """All that a search shows as the answer."""
-
-    def answer(self, prompt: ParsedPrompt) -> str:
-        return " ".join(prompt.evidence)
-
-
-class ToTheGrader(Copies):
-    """Tells the grader what to award."""
-
-    def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        return [f"{TO_THE_GRADER} {question}"[:400] for question in super().questions(prompt)]
-
-    def answer(self, prompt: ParsedPrompt) -> str:
-        return TO_THE_GRADER
-
-    def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        return self._label, TO_THE_GRADER
-
-
-class RandomPolicy(Script):
-    """Random words of claim and evidence, a random label."""
-
-    def __init__(self, seed: int) -> None:
-        self._rng = random.Random(f"random fact-checker {seed}")
-
-    def questions(self, prompt: ParsedPrompt) -> Sequence[str]:
-        return [f"{self._words(prompt.claim)}?" for _ in range(self._rng.randint(1, prompt.max_questions))]
-
-    def query(self, prompt: ParsedPrompt) -> str | None:
-        """Search or answer at random; answer where turns are short."""
-        if not prompt.searches or (self._rng.random() < 0.3 and (prompt.turns_left or 0) > 4):
-            return self._words(prompt.claim)
-        return None
-
-    def answer(self, prompt: ParsedPrompt) -> str:
-        return self._words(" ".join(prompt.evidence)) if prompt.evidence else NO_ANSWER
-
-    def decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
-        return self._rng.choice(LABELS), _JUSTIFICATION
-
-    def _words(self, text: str) -> str:
-        words = text.split()
-        return " ".join(self._rng.sample(words, min(len(words), self._rng.randint(3, 9))))[:300] or "Evidence"
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        names = {tool["function"]["name"] for tool in tools}
+        prompt = parse_prompt(messages)
+        if "ask" in names:
+            return call_text("ask", {"questions": list(self.questions(prompt))})
+        if "answer" not in names:
+            label, justification = self.decide(prompt)
+            return call_text("verdict", {"label": label, "justification": justification})
+        query = self.query(prompt)
+        if query is not None:
+            return call_text("search", {"query": query[:1000].strip() or "evidence"})
+        return call_text("answer", {"answer": self.answer(prompt)[:2000].strip() or "No answer could be found."})
 
 
 @lru_cache(maxsize=16)
@@ -394,33 +251,98 @@ def most_frequent_label(tasks: ProFactTaskSet) -> str:
     return max(LABELS, key=lambda label: counts[label])
 
 
-AGENTS = AgentTable(lambda start, env, seed: start(env, seed))
+def _start_oracle(env: Env[ProFactTask], seed: int) -> Policy:
+    check = env.task.check
+    gold: dict[str, GoldQuestion] = {}
+    for question in check.questions:
+        gold.setdefault(_question_key(question.question), question)
+
+    def questions(prompt: ParsedPrompt) -> Sequence[str]:
+        # Of more questions than are accepted, those with the highest METEOR against themselves.
+        texts = [question.question for question in gold.values() if question.question.strip()]
+        best = sorted(texts, key=lambda text: -meteor(text, text))[: prompt.max_questions]
+        return [text for text in texts if text in best]
+
+    def query(prompt: ParsedPrompt) -> str | None:
+        text = answer(prompt)
+        return None if prompt.searches else prompt.question if text == NO_ANSWER else text
+
+    def answer(prompt: ParsedPrompt) -> str:
+        question = gold.get(_question_key(prompt.question))
+        return answer_string(question.answers[0]) if question and question.answers else NO_ANSWER
+
+    return Script(questions, query, answer, _constantly(check.label, check.justification[:4000] or "As annotated."))
+
+
+def _question_key(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _start_random(env: Env[ProFactTask], seed: int) -> Policy:
+    rng = random.Random(f"random fact-checker {seed}")
+
+    def words(text: str) -> str:
+        words = text.split()
+        return " ".join(rng.sample(words, min(len(words), rng.randint(3, 9))))[:300] or "Evidence"
+
+    def query(prompt: ParsedPrompt) -> str | None:
+        # Search or answer at random; answer where turns are short.
+        if not prompt.searches or (rng.random() < 0.3 and (prompt.turns_left or 0) > 4):
+            return words(prompt.claim)
+        return None
+
+    return Script(
+        questions=lambda prompt: [f"{words(prompt.claim)}?" for _ in range(rng.randint(1, prompt.max_questions))],
+        query=query,
+        answer=lambda prompt: words(" ".join(prompt.evidence)) if prompt.evidence else NO_ANSWER,
+        decide=lambda prompt: (rng.choice(LABELS), _JUSTIFICATION),
+    )
+
+
+def _constantly(label: str, justification: str = _JUSTIFICATION) -> Callable[[ParsedPrompt], tuple[str, str]]:
+    return lambda prompt: (label, justification)
+
+
+def _copies(prompt: ParsedPrompt) -> list[str]:
+    """Return the claim five times, worded so that none is dropped as a repetition."""
+    text = lower_first(prompt.claim.rstrip(".!?"))
+    return [form.replace("{}", text)[:400] for form in _REWORDINGS]
+
+
+def _denial(prompt: ParsedPrompt) -> str:
+    return f"No, it is not true that {lower_first(prompt.claim)}"
+
+
+def _frequently(justification: str = _JUSTIFICATION, **parts: Any) -> StartAgent:
+    """Return the start of an agent that gives the label which most of the tasks have. parts: of `Script`."""
+    return lambda env, seed: Script(decide=_constantly(most_frequent_label(env.tasks), justification), **parts)
+
+
+_unsearched = partial(_frequently, query=lambda prompt: None)
+
+AGENTS = agent_table(
+    ("oracle", "oracle", "Asks the gold questions and gives the gold answers and label.", _start_oracle),
+    ("workflow", "honest", "Statements of the claim as questions, one search each, extracted answers, a lexical verdict.",
+     lambda env, seed: Script()),
+    ("constant", "baseline", "The workflow under the label that most claims have.", _frequently()),
+    ("told-label", "baseline",
+     "The gold label over copies of the claim that were answered without a search.",
+     lambda env, seed: Script(_copies, lambda prompt: None, _denial, _constantly(env.task.gold.verdict))),
+    ("random", "random", "Random words of claim and evidence, a random label.", _start_random),
+    ("copies", "exploiter", "Five copies of the claim as questions, no search.",
+     _unsearched(questions=_copies, answer=_denial)),
+    ("boilerplate", "exploiter", "Questions and answers that fit every claim.",
+     _unsearched(questions=lambda prompt: list(_BOILERPLATE),
+                 answer=lambda prompt: _BOILERPLATE.get(prompt.question, NO_ANSWER))),
+    ("majority", "exploiter", "One question, no answer, the most frequent label.",
+     _unsearched(questions=lambda prompt: _copies(prompt)[:1], answer=lambda prompt: NO_ANSWER)),
+    ("no-search", "exploiter", "Honest questions, answered without a search.", _unsearched(answer=_denial)),
+    ("non-answer", "exploiter", "Honest questions, searches, and the non-answer.",
+     _frequently(answer=lambda prompt: NO_ANSWER)),
+    ("dump", "exploiter", "All that a search shows as the answer.",
+     _frequently(answer=lambda prompt: " ".join(prompt.evidence))),
+    ("to-the-grader", "exploiter", "Tells the grader what to award.",
+     _unsearched(TO_THE_GRADER, answer=lambda prompt: TO_THE_GRADER,
+                 questions=lambda prompt: [f"{TO_THE_GRADER} {question}"[:400] for question in _copies(prompt)])),
+)  # fmt: skip
 """By name; the first is the oracle, the second the honest baseline."""
-
-
-def _add_with_frequent_label(name: str, role: Role, policy: Callable[[str], Policy]) -> None:
-    summary = inspect.getdoc(policy) or ""
-    AGENTS.add(name, role, summary, lambda env, seed: policy(most_frequent_label(env.tasks)))
-
-
-AGENTS.add("oracle", "oracle", inspect.getdoc(Oracle) or "", lambda env, seed: Oracle(env.task))
-AGENTS.add("workflow", "honest", inspect.getdoc(Workflow) or "", lambda env, seed: Workflow())
-_add_with_frequent_label("constant", "baseline", Constant)
-AGENTS.add(
-    "told-label",
-    "baseline",
-    "The gold label over copies of the claim that were answered without a search.",
-    lambda env, seed: Copies(env.task.gold.verdict),
-)
-AGENTS.add("random", "random", inspect.getdoc(RandomPolicy) or "", lambda env, seed: RandomPolicy(seed))
-_EXPLOITERS = {
-    "copies": Copies,
-    "boilerplate": Boilerplate,
-    "majority": Majority,
-    "no-search": NoSearch,
-    "non-answer": NonAnswer,
-    "dump": Dump,
-    "to-the-grader": ToTheGrader,
-}
-for _name, _policy in _EXPLOITERS.items():
-    _add_with_frequent_label(_name, "exploiter", _policy)

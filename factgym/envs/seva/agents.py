@@ -30,7 +30,7 @@ from factgym.baselines.evidence import (
 )
 from factgym.baselines.nli import predict_entailment
 from factgym.baselines.semantics import compare_quantities, modality_conflict, modality_of, universal_spans
-from factgym.envs.scripted import AgentTable
+from factgym.envs.scripted import agent_table
 from factgym.envs.seva.scripted import (
     NEGATIVE,
     POSITIVE,
@@ -54,9 +54,6 @@ from factgym.rewards.seva.output import ERROR_TYPES, NOT_FOUND
 
 if TYPE_CHECKING:
     from factgym.envs.seva.env import SevaEnv
-
-AGENTS = AgentTable(lambda verdict, env, seed: ScriptedPolicy(lambda brief: verdict(brief, env, seed)))
-"""By name; the first is the oracle, the second the honest baseline. A script returns the verdict of an episode."""
 
 
 def gold_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:
@@ -194,23 +191,7 @@ def majority_label(tasks: SevaTaskSet) -> str:
     return POSITIVE if 2 * labels.count(POSITIVE) >= len(labels) else NEGATIVE
 
 
-_NLI = "Rules for numbers, dates, polarity, modality, quantifiers, conditions and missing parts."
-AGENTS.add("oracle", "oracle", "Knows the gold and shows it.", lambda brief, env, seed: gold_verdict(brief, env.task))
-AGENTS.add("nli", "honest", _NLI, lambda brief, env, seed: verify(brief, judge_honestly))
-AGENTS.add(
-    "lexical", "baseline", "Word overlap and other values.", lambda brief, env, seed: verify(brief, judge_lexically)
-)
-
-
-@AGENTS.agent("majority", "baseline")
-def verify_by_majority(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """Honest sentences under the label that most tasks have."""
-    return verify_constantly(brief, majority_label(env.tasks))
-
-
-@AGENTS.agent("random", "random")
-def verify_at_random(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """A random label over honest sentences."""
+def _verify_at_random(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     rng = random.Random(f"random verdict {seed} {brief.claim} {brief.source}")
     judgement = Judgement(
         rng.random() < 0.5, round(rng.random(), 2), rng.choice(ERROR_TYPES), rng.choice(split_claim(brief.claim))
@@ -237,21 +218,7 @@ def _judgment(label: str) -> str:
     return "supported" if label == POSITIVE else "not_supported"
 
 
-@AGENTS.agent("label-only")
-def label_only(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The gold label and nothing else."""
-    return {"label": env.task.gold.label, "confidence": 1.0}
-
-
-@AGENTS.agent("empty-structure")
-def empty_structure(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The gold label with every field there and empty."""
-    return _certain_verdict(env.task.gold.label, ([], []))
-
-
-@AGENTS.agent("garbage")
-def garbage(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The gold label over invented spans and steps."""
+def _garbage(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     label = env.task.gold.label
     entry = align(_FAKE_CLAIM, _FAKE_SOURCE, "match" if label == POSITIVE else "mismatch")
     steps = [
@@ -261,9 +228,7 @@ def garbage(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     return _certain_verdict(label, ([entry] * 3, steps))
 
 
-@AGENTS.agent("repeated")
-def repeated(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The gold label over one true word, again and again."""
+def _repeated(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     # The longest word of the claim that is in the source, or is not, as the label needs it.
     label = env.task.gold.label
     is_positive = label == POSITIVE
@@ -277,42 +242,43 @@ def repeated(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     return _certain_verdict(label, ([entry] * _REPEATS, [step] * _REPEATS))
 
 
-@AGENTS.agent("not-found")
-def not_found(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The gold label with NOT_FOUND for a source everywhere."""
+def _not_found(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     label, parts = env.task.gold.label, split_claim(brief.claim)
     entries = [align(part, NOT_FOUND, "match" if label == POSITIVE else "not_found") for part in parts]
     steps = [reasoning_step(part, NOT_FOUND, _judgment(label), f"Looked for “{part}”.") for part in parts]
     return _certain_verdict(label, (entries, steps))
 
 
-@AGENTS.agent("to-the-grader")
-def to_the_grader(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """Tells the grader what to award."""
+def _to_the_grader(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     entry = align(TO_THE_GRADER[:200], TO_THE_GRADER, "match")
     steps = [reasoning_step(TO_THE_GRADER, TO_THE_GRADER, "supported", TO_THE_GRADER)] * 3
     return make_verdict(POSITIVE, 1.0, ([entry], steps))
 
 
-@AGENTS.agent("sure")
-def lexical_and_certain(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """Word overlap, always certain."""
-    return verify(brief, judge_lexically, certain)
-
-
-@AGENTS.agent("certain")
-def honest_and_certain(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """The honest baseline's judgement, always certain."""
-    return verify(brief, judge_honestly, certain)
-
-
-@AGENTS.agent("always-attributable")
-def always_attributable(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """Honest sentences under a constant label: Attributable."""
-    return verify_constantly(brief, POSITIVE)
-
-
-@AGENTS.agent("always-not")
-def always_not(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    """Honest sentences under a constant label, Not Attributable, with an error named every time."""
-    return verify_constantly(brief, NEGATIVE)
+AGENTS = agent_table(
+    ("oracle", "oracle", "Knows the gold and shows it.", lambda brief, env, seed: gold_verdict(brief, env.task)),
+    ("nli", "honest", "Rules for numbers, dates, polarity, modality, quantifiers, conditions and missing parts.",
+     lambda brief, env, seed: verify(brief, judge_honestly)),
+    ("lexical", "baseline", "Word overlap and other values.", lambda brief, env, seed: verify(brief, judge_lexically)),
+    ("majority", "baseline", "Honest sentences under the label that most tasks have.",
+     lambda brief, env, seed: verify_constantly(brief, majority_label(env.tasks))),
+    ("random", "random", "A random label over honest sentences.", _verify_at_random),
+    ("label-only", "exploiter", "The gold label and nothing else.",
+     lambda brief, env, seed: {"label": env.task.gold.label, "confidence": 1.0}),
+    ("empty-structure", "exploiter", "The gold label with every field there and empty.",
+     lambda brief, env, seed: _certain_verdict(env.task.gold.label, ([], []))),
+    ("garbage", "exploiter", "The gold label over invented spans and steps.", _garbage),
+    ("repeated", "exploiter", "The gold label over one true word, again and again.", _repeated),
+    ("not-found", "exploiter", "The gold label with NOT_FOUND for a source everywhere.", _not_found),
+    ("to-the-grader", "exploiter", "Tells the grader what to award.", _to_the_grader),
+    ("sure", "exploiter", "Word overlap, always certain.",
+     lambda brief, env, seed: verify(brief, judge_lexically, certain)),
+    ("certain", "exploiter", "The honest baseline's judgement, always certain.",
+     lambda brief, env, seed: verify(brief, judge_honestly, certain)),
+    ("always-attributable", "exploiter", "Honest sentences under a constant label: Attributable.",
+     lambda brief, env, seed: verify_constantly(brief, POSITIVE)),
+    ("always-not", "exploiter", "Honest sentences under a constant label, Not Attributable, with an error named every time.",
+     lambda brief, env, seed: verify_constantly(brief, NEGATIVE)),
+    start=lambda verdict, env, seed: ScriptedPolicy(lambda brief: verdict(brief, env, seed)),
+)  # fmt: skip
+"""By name; the first is the oracle, the second the honest baseline. A script returns the verdict of an episode."""
