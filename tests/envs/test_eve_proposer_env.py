@@ -236,10 +236,10 @@ def test_a_size_draws_documents_by_the_seed() -> None:
     ("config", "message"),
     [
         ({"documents": []}, "documents is empty"),
-        ({"documents": "ada"}, "documents is a list of texts"),
+        ({"documents": "ada"}, "documents should be a valid list"),
         ({"documents": ["adda"]}, "Did you mean 'ada'"),
         ({"documents": ["ada"], "size": 2}, "leave size out"),
-        ({"hops": 0}, "hops are whole numbers from 1 to 4"),
+        ({"hops": 0}, "hops should be at least 1"),
         ({"hops": [1, 2]}, "hops has 2 entries, one for each of the documents, of which none are given"),
         ({"documents": ["ada"], "hops": [1, 2]}, "of which 1 are given"),
         ({"documents": ["ada"], "task_types": ["fctual"]}, "Did you mean 'factual'"),

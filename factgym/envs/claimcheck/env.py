@@ -113,7 +113,6 @@ class ClaimCheckEnv(Env[ClaimTask]):
         return ("submit",) if self.config.offline else None
 
     def score(self) -> RewardReport:
-        """Score the submission under the configured rubric."""
         submission, task, rubric = self.state.submission, self.task, self.config.rubric
         example, turns, offline = task.example, self.episode.turns, self.config.offline
         # Passages that the policy had seen when it submitted: not those opened in the same message.
@@ -138,7 +137,6 @@ class ClaimCheckEnv(Env[ClaimTask]):
         return rubric.report(score.components, score.gates, spans=spans, metrics=metrics)
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
-        """Ask a person for a verdict, statement by statement."""
         answer = self.task.example.answer
         claims = []
         for start, end in sentences(answer):

@@ -74,7 +74,6 @@ class ScriptedPolicy:
         self._loop: ToolLoop[Verdict] | None = None
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Return the next completion."""
         try:
             if self._loop is None:
                 self._loop = self._play(parse_brief(messages, tools, self._turns))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from factgym.core.config import DataConfig
 from factgym.core.errors import ConfigError
@@ -78,7 +78,6 @@ class ClaimCheckConfig(DataConfig):
     rules: QuoteRules = DEFAULT_RULES
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check the settings against each other."""
         super().model_post_init(context)
         if self.offline and self.haystack:
             raise ConfigError("offline=True shows all evidence, so it cannot be combined with haystack=True")
@@ -86,7 +85,6 @@ class ClaimCheckConfig(DataConfig):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that can be chosen; the first is the default."""
         if self.source == "mixed":
             return ("validation", "train", "ood", "hard", "multihop")
         return tuple(SYNTHETIC[self.source]) if self.source in SYNTHETIC else REAL[self.source]
@@ -98,24 +96,11 @@ class ClaimCheckConfig(DataConfig):
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` names."""
         if isinstance(self.reward, Rubric):
             return self.reward
         if self.reward not in RUBRICS:
             raise ConfigError(f"there is no reward {self.reward!r}: use {', '.join(RUBRICS)} or a Rubric")
         return RUBRICS[self.reward]
-
-
-class Examples(Protocol):
-    """An indexable source of examples."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> ClaimExample: ...
-
-    def fingerprint(self) -> str:
-        """Return a short text that differs whenever the content differs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +130,7 @@ class TaskLibrary(PassageLibrary):
 class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
     """The examples of one configuration."""
 
-    def __init__(self, examples: Examples, config: ClaimCheckConfig) -> None:
+    def __init__(self, examples: Any, config: ClaimCheckConfig) -> None:
         super().__init__(examples, config)
         self._haystack: Haystack | None = None
 
@@ -184,8 +169,12 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
                 self._haystack = Haystack(examples, partial(self._library, None))
             return self._haystack
 
+    def __len__(self) -> int:
+        return min(len(self.items), self.config.size or len(self.items))
+
     def fingerprint(self) -> str:
-        return text_hash(f"{self.items.fingerprint()}:{'haystack' if self.config.haystack else 'own'}")
+        size = f":{len(self)}" if self.config.source == "contracts" and self.config.size else ""
+        return text_hash(f"{self.items.fingerprint()}{size}:{'haystack' if self.config.haystack else 'own'}")
 
 
 class Haystack:
@@ -248,8 +237,8 @@ _DOCUMENT_FOLDERS = (
 _CONTRACTS = "contract_nli/dev.json"
 
 
-def load_examples(config: ClaimCheckConfig) -> Examples:
-    """Return the examples of a configuration. Raises ConfigError for a missing path, DataError for unusable files."""
+def load_examples(config: ClaimCheckConfig) -> Any:
+    """Return an indexable source of the examples of a configuration, which may have more than `size`. Raises ConfigError for a missing path, DataError for unusable files."""
     if config.source in SYNTHETIC:
         from factgym.generators.synthetic import SyntheticClaims
 
@@ -269,8 +258,7 @@ def load_examples(config: ClaimCheckConfig) -> Examples:
 
     path = config.require_path("ContractNLI's dev.json")
     path = path if config.path else path / _CONTRACTS
-    examples = ContractNliClaims(path, split=config.chosen_split, seed=config.seed, named=config.haystack)
-    return examples if config.size is None else FirstExamples(examples, config.size)
+    return ContractNliClaims(path, split=config.chosen_split, seed=config.seed, named=config.haystack)
 
 
 def read_documents(config: ClaimCheckConfig) -> list[Document]:
@@ -286,23 +274,3 @@ def read_documents(config: ClaimCheckConfig) -> list[Document]:
     documents = [(folder.name, document) for folder in folders for document in read_folder(folder, glob="*")]
     # Each folder has a SOURCE.md with the folder's name as title: it describes the data and is no policy.
     return [document for name, document in documents if document.title != name]
-
-
-class FirstExamples:
-    """The first `size` of some examples."""
-
-    def __init__(self, examples: Examples, size: int) -> None:
-        self._examples = examples
-        self._size = min(size, len(examples))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, index: int) -> ClaimExample:
-        if not 0 <= index < self._size:
-            raise IndexError(index)
-        return self._examples[index]
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the examples with the size."""
-        return f"{self._examples.fingerprint()}:{self._size}"

@@ -43,7 +43,6 @@ class Knowledge:
 
     @property
     def completion(self) -> str:
-        """The completion that states it."""
         return format_completion(self.thought, self.statement)
 
 

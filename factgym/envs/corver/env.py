@@ -198,7 +198,6 @@ class CorverEnv(Env[CorverTask]):
         return results
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Receive the completion, or search."""
         if call is self._completion_call:
             self._completion_turn = len(self.episode.turns)
             self.finish()
@@ -260,7 +259,6 @@ class CorverEnv(Env[CorverTask]):
         return sum(weight * low for weight, (low, _) in terms), sum(weight * high for weight, (_, high) in terms)
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
-        """Ask a person for a completion, part by part."""
         return f"<think>{ask('reasoning, in sentences', ())}</think>\n<answer>{ask('answer', ())}</answer>"
 
     def gold_lines(self) -> list[str]:
@@ -281,5 +279,4 @@ class CorverEnv(Env[CorverTask]):
         }
 
     def warnings(self) -> list[str]:
-        """Warn that nothing is counted."""
         return [] if self.tasks.has_counter else ["No counter: the sentence term of the reward is 0."]

@@ -76,7 +76,6 @@ class CorverConfig(DataConfig):
     max_passage_chars: AtLeastOne = 1200
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check the settings against each other."""
         super().model_post_init(context)
         if self.source == "synthetic" and (self.path is not None or self.corpus is not None):
             raise ConfigError(
@@ -90,14 +89,12 @@ class CorverConfig(DataConfig):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits of the source; the first is the default."""
         if self.source == "synthetic":
             return ("validation", *(split for split in SPLITS if split != "validation"))
         return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS else ("test",)
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` and the ablations name. Raises ConfigError for an unknown name."""
         if isinstance(self.reward, Rubric):
             if self.no_cooccurrence or self.no_judge or self.no_alignment:
                 raise ConfigError("an ablation changes a reward given by name: leave it out of your own Rubric")

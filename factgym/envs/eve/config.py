@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from factgym.core.config import AtLeastOne, DataConfig
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.errors import ConfigError
 from factgym.corpora.index import check_index
 from factgym.datasets.multihop import BENCHMARKS
 from factgym.envs.eve.search import MIN_RESPONSE_TOKENS
@@ -34,9 +33,10 @@ Source = Literal[
 DEFAULT_SOLVER = "extractive"
 """A scripted agent, so that an environment can be made without a model."""
 
-TASK_TYPES = ("factual", "comparison", "causal", "temporal", "aggregation")
+TaskType = Literal["factual", "comparison", "causal", "temporal", "aggregation"]
 """The paper's kinds of question; the corpus selector draws among them."""
 
+Hops = Annotated[int, Field(ge=1, le=MAX_HOPS)]
 MIN_DOCUMENT_TOKENS = 16
 
 
@@ -60,7 +60,6 @@ class EveConfig(DataConfig):
     max_passage_tokens: Annotated[int, Field(ge=MIN_RESPONSE_TOKENS)] = 512
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check the settings against each other."""
         super().model_post_init(context)
         check_index(self.index, **(self.index_options or {}))
         if self.source == "synthetic" and self.path is not None:
@@ -117,7 +116,6 @@ class EveSolverConfig(EveConfig):
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` names. Raises ConfigError for an unknown name."""
         if isinstance(self.reward, Rubric):
             return self.reward
         shows_texts = self.search or self.evidence
@@ -130,7 +128,7 @@ class EveProposerConfig(EveConfig):
     The documents are those of the source, or of `corpus`. size: their number, drawn by `seed`; all by default.
     documents: ids in their order, a task each; an id may come again. hops: of every task, or one number for each of the
     documents; by default drawn 4:3:2:1 by `seed`. task_types: a kind of question for each of the documents, see
-    TASK_TYPES; none by default. max_document_tokens: of a longer source document the beginning is shown.
+    `TaskType`; none by default. max_document_tokens: of a longer source document the beginning is shown.
     solver: policy that answers: text as in `--agent` (a scripted agent of `eve-solver`, openai:MODEL,
     http://HOST:PORT/v1, hf:FOLDER, file.py:Name), or an agent, a model, any object with `act`. solver_settings: of a
     model that is named by text. Answers are cached by its `describe()`, which a solver that learns must change.
@@ -143,9 +141,9 @@ class EveProposerConfig(EveConfig):
     of the solver at a time, over all episodes of a process.
     """
 
-    documents: Any = None
-    hops: Any = None
-    task_types: Any = None
+    documents: list[str] | tuple[str, ...] | None = None
+    hops: Hops | list[Hops] | tuple[Hops, ...] | None = None
+    task_types: list[TaskType] | tuple[TaskType, ...] | None = None
     max_document_tokens: Annotated[int, Field(ge=MIN_DOCUMENT_TOKENS)] = 1024
     solver: Any = DEFAULT_SOLVER
     solver_settings: dict[str, Any] | None = None
@@ -162,43 +160,22 @@ class EveProposerConfig(EveConfig):
     max_rollouts: AtLeastOne = 256
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check the settings against each other."""
         super().model_post_init(context)
-        self._check_documents()
+        if self.documents is not None and not self.documents:
+            raise ConfigError("documents is empty: name at least one, or leave it out")
+        if self.documents and self.size is not None:
+            raise ConfigError("documents are given: leave size out")
+        for name, values in (("hops", self.hops), ("task_types", self.task_types)):
+            if values and not isinstance(values, int) and len(values) != len(self.documents or ()):
+                count = "none" if self.documents is None else str(len(self.documents))
+                raise ConfigError(
+                    f"{name} has {len(values)} entries, one for each of the documents, of which {count} are given"
+                )
         if self.auxiliary_settings and self.auxiliary is None:
             raise ConfigError("auxiliary_settings are settings of an auxiliary: name one")
         self.rubric.check(PROPOSER_COMPONENTS, PROPOSER_GATES)
         if not self.verify and self.rubric.weights.get("value"):
             raise ConfigError(f"the reward {self.rubric.name!r} pays for V: leave verify on")
-
-    def _check_documents(self) -> None:
-        if self.documents is not None:
-            _check_texts("documents", self.documents)
-            if not self.documents:
-                raise ConfigError("documents is empty: name at least one, or leave it out")
-            if self.size is not None:
-                raise ConfigError("documents are given: leave size out")
-        if not isinstance(self.hops, (int, type(None))) or isinstance(self.hops, bool):
-            self._check_per_document("hops")
-        for hops in (self.hops,) if isinstance(self.hops, int) else self.hops or ():
-            if type(hops) is not int or not 1 <= hops <= MAX_HOPS:
-                raise ConfigError(f"hops are whole numbers from 1 to {MAX_HOPS}, not {hops!r:.80}")
-        if self.task_types:
-            _check_texts("task_types", self.task_types)
-            for kind in self.task_types:
-                if kind not in TASK_TYPES:
-                    raise ConfigError(f"there is no task type {kind!r:.80}.{did_you_mean(kind, TASK_TYPES)}")
-            self._check_per_document("task_types")
-
-    def _check_per_document(self, name: str) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"{name} is one number for all tasks or a list as long as documents, not {value!r:.80}")
-        if self.documents is None or len(self.documents) != len(value):
-            count = "none" if self.documents is None else str(len(self.documents))
-            raise ConfigError(
-                f"{name} has {len(value)} entries, one for each of the documents, of which {count} are given"
-            )
 
     @property
     def scoring_rules(self) -> EveRules:
@@ -208,12 +185,6 @@ class EveProposerConfig(EveConfig):
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` names. Raises ConfigError for an unknown name."""
         if isinstance(self.reward, Rubric):
             return self.reward
         return find_rubric(self.reward, "proposer", self.scoring_rules)
-
-
-def _check_texts(name: str, value: Sequence[Any]) -> None:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
-        raise ConfigError(f"{name} is a list of texts, not {value!r:.80}")

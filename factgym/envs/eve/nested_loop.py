@@ -66,39 +66,31 @@ class _LoopThread:
     """An event loop in a thread, both started at once. users: number of waiting calls, guarded by the module's lock."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.loop = self._runner.get_loop()
         self.users = 0
+        self._stopping = asyncio.Event()
         self._closers: tuple[Close, ...] = ()
-        self._thread = threading.Thread(target=self._run, name="factgym-nested", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, name="factgym-nested", daemon=True)
+        self.thread.start()
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            self.loop.run_forever()
-            self.loop.run_until_complete(self._shut_down())
-        finally:
-            self.loop.close()
+        with self._runner:
+            self._runner.run(self._serve())
 
-    async def _shut_down(self) -> None:
+    async def _serve(self) -> None:
+        await self._stopping.wait()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(close() for close in self._closers), return_exceptions=True)
-        await self.loop.shutdown_asyncgens()
-        await self.loop.shutdown_default_executor()
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller is in the loop's own thread, which must not wait for itself."""
-        return threading.current_thread() is self._thread
 
     def stop(self, closers: tuple[Close, ...] = ()) -> None:
         """Cancel everything that runs, await the closers, and end the thread."""
         self._closers = closers
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(_EXIT_SECONDS)
+        self.loop.call_soon_threadsafe(self._stopping.set)
+        self.thread.join(_EXIT_SECONDS)
 
 
 _lock = threading.Lock()
@@ -117,7 +109,7 @@ def run_nested(work: Callable[[], Coroutine[Any, Any, T]], cancellation: Cancell
         _current = thread = _current or _LoopThread()
         thread.users += 1
     try:
-        if thread.is_current:
+        if threading.current_thread() is thread.thread:  # it must not wait for itself
             raise PolicyError(
                 "nested", "an episode that asks other policies cannot be played by one of these", fatal=True
             )

@@ -180,7 +180,6 @@ class EveProposerEnv(Env[ProposerTask]):
         return [ToolResult(PROPOSAL_RECEIPT, SUBMIT)]
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Search, or take a proposal."""
         arguments = normalise_arguments(call.arguments) if call.name == SEARCH else call.arguments
         result = super().call_tool(replace(call, arguments=arguments))
         if self.state.submission is not None:
@@ -274,7 +273,6 @@ class EveProposerEnv(Env[ProposerTask]):
         return self.rollouts.ask(proposal.question, proposal.answer, evidence, self._cancellation)
 
     def evaluate(self, checked: CheckedProposal, answers: SolverAnswers) -> ProposalScore:
-        """Score a checked proposal from the solver's answers."""
         return score_proposal(
             checked,
             solved=answers.solved,
@@ -291,7 +289,6 @@ class EveProposerEnv(Env[ProposerTask]):
         return sum(-weights[name] for name in weights if name == "value"), sum(weights.values())
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
-        """Ask a person for a proposal part by part."""
         question, answer = ask("question", ()), ask("answer", ())
         return proposal_blocks(question, answer, ask("evidence, copied (empty for none)", ()))
 

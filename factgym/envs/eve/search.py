@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -23,9 +23,11 @@ from factgym.core.episode import EpisodeState
 from factgym.core.strict_json import StrictJsonError, loads
 from factgym.corpora.corpus import Passage
 from factgym.rewards.eve.proposal import TOKEN, count_tokens
-from factgym.tools.evidence import PassageLibrary
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import attribute, neutralise
+
+if TYPE_CHECKING:
+    from factgym.envs.eve.tasks import ProposerTaskSet, SolverTaskSet
 
 SEARCH = "search"
 MAX_QUERIES = 8
@@ -59,20 +61,14 @@ class SearchResult:
     omitted: int = 0
 
 
-class Searchable(Protocol):
-    """A task set with a library. The state refers to it, as the library itself is no part of an episode's state."""
-
-    @property
-    def library(self) -> PassageLibrary:
-        """The passages with their index."""
-        ...
-
-
 @dataclass(slots=True)
 class SearchState(EpisodeState):
-    """State of the search tool. searches: turn and results of every search of the episode."""
+    """State of the search tool. searches: turn and results of every search of the episode.
 
-    tasks: Searchable
+    tasks: hold the library, which is no part of an episode's state.
+    """
+
+    tasks: SolverTaskSet | ProposerTaskSet
     top_k: int = 3
     max_tokens: int = 512
     searches: list[tuple[int, tuple[SearchResult, ...]]] = field(default_factory=list)

@@ -173,7 +173,6 @@ class EveSolverEnv(Env[SolverTask]):
         return [with_form(result, _FORM) for result in super().tool_results(parsed)]
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Search, or take a submission."""
         arguments = normalise_arguments(call.arguments) if call.name == SEARCH else call.arguments
         result = super().call_tool(replace(call, arguments=arguments))
         if self.state.submission is not None:
@@ -235,7 +234,6 @@ class EveSolverEnv(Env[SolverTask]):
         return 0.0, config.rubric.total({"correct": 1.0, "evidence": float(has_gold)}, gates)
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
-        """Ask a person for an answer part by part."""
         answer = ask("answer", ())
         return answer_blocks(answer, ask("evidence, copied (empty for none)", ()))
 

@@ -120,9 +120,8 @@ class AnswerFile(SqliteCache):
 class AnswerCache:
     """Answers by key, in memory and in a file. To be used on one event loop; concurrent requests of a key are one."""
 
-    def __init__(self, file: AnswerFile | None = None, size: int = _CACHED_IN_MEMORY) -> None:
+    def __init__(self, file: AnswerFile | None = None) -> None:
         self._file = file
-        self._size = size
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._flights: Flights[Entry] = Flights()
 
@@ -140,7 +139,7 @@ class AnswerCache:
                     await asyncio.to_thread(self._file.put, key, entry)
             # Stored before the flight ends, so that no request falls between the two.
             self._entries[key] = entry
-            while len(self._entries) > self._size:
+            while len(self._entries) > _CACHED_IN_MEMORY:
                 self._entries.popitem(last=False)
             return entry
 
@@ -160,39 +159,26 @@ class _LoopLimits:
 class SolverRollouts:
     """Asks the solver and the auxiliary scorer. Shared by all episodes of a configuration.
 
-    corpus, search: what `eve-solver` searches and its settings, such as index, top_k and max_turns. n, m: number of
-    rollouts, see `EveRules`. seed: all seeds follow from it. by_logprob: V from teacher-forced log-probabilities.
-    max_rollouts: rollouts at a time. require_identity: answers are cached for other processes, so that a policy must
-    describe itself. Raises ConfigError for policies that cannot do this.
+    Answers that are cached for other processes need policies that describe themselves. Raises ConfigError for policies
+    that do not exist or cannot do what is needed, and DataError for an unusable cache.
     """
 
-    def __init__(
-        self,
-        solver: AuxiliaryPolicy,
-        auxiliary: AuxiliaryPolicy,
-        corpus: Corpus,
-        search: dict[str, Any],
-        answers: AnswerCache,
-        *,
-        n: int,
-        m: int,
-        seed: int,
-        by_logprob: bool = False,
-        max_rollouts: int = 256,
-        require_identity: bool = False,
-    ) -> None:
+    def __init__(self, config: EveProposerConfig, corpus: Corpus) -> None:
+        solver = _open_policy(config.solver, config.solver_settings)
+        auxiliary = solver if config.auxiliary is None else _open_policy(config.auxiliary, config.auxiliary_settings)
         self.solver, self.auxiliary = solver, auxiliary
-        self._corpus, self._search, self._answers = corpus, search, answers
-        self._n, self._m, self._seed, self._by_logprob = n, m, seed, by_logprob
-        self._max_rollouts = max_rollouts
+        self._corpus, self._search = corpus, _search_settings(config)
+        self._n, self._m, self._seed = config.scoring_rules.n, config.scoring_rules.m, config.seed
+        self._by_logprob, self._max_rollouts = config.value == "logprob", config.max_rollouts
+        self._answers = AnswerCache(None if config.cache is None else AnswerFile(Path(config.cache)))
         self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopLimits] = WeakKeyDictionary()
         for policy in (solver, auxiliary):
-            if require_identity and not policy.describe():
+            if config.cache is not None and not policy.describe():
                 raise ConfigError(
                     f"{policy.name} does not say who it is, so its answers cannot be told from another's: give it a "
                     "describe(), or leave cache out"
                 )
-            if by_logprob and not isinstance(policy.policy, Scoring):
+            if self._by_logprob and not isinstance(policy.policy, Scoring):
                 raise ConfigError(
                     f"{policy.name} gives no log-probabilities of given answers (it has no `score`): use "
                     "value='sampling'"
@@ -333,44 +319,20 @@ def _name_fault(policy: AuxiliaryPolicy, fault: Exception) -> PolicyError:
 
 
 def open_rollouts(config: EveProposerConfig, corpus: Corpus) -> SolverRollouts:
-    """Return the shared rollouts of a configuration, with policies opened once a process.
-
-    Raises ConfigError for policies that do not exist or lack a required method, and DataError for an unusable cache.
-    """
-    rules = config.scoring_rules
-    search = {
-        "index": config.index,
-        "index_options": config.index_options,
-        "top_k": config.top_k,
-        "max_passage_tokens": config.max_passage_tokens,
-        "max_turns": config.solver_turns,
-    }
-    cache_path = None if config.cache is None else Path(config.cache)
-
-    def build() -> SolverRollouts:
-        solver = _open_policy(config.solver, config.solver_settings)
-        auxiliary = solver if config.auxiliary is None else _open_policy(config.auxiliary, config.auxiliary_settings)
-        return SolverRollouts(
-            solver,
-            auxiliary,
-            corpus,
-            search,
-            AnswerCache(None if cache_path is None else AnswerFile(cache_path)),
-            n=rules.n,
-            m=rules.m,
-            seed=config.seed,
-            by_logprob=config.value == "logprob",
-            max_rollouts=config.max_rollouts,
-            require_identity=cache_path is not None,
-        )
-
+    """Return the shared rollouts of a configuration, with policies opened once a process."""
+    settings = (config.solver, config.solver_settings, config.auxiliary, config.auxiliary_settings)
     key = (
-        *("eve rollouts", corpus.fingerprint(), rules.n, rules.m, config.seed),
-        *(config.value, config.max_rollouts, cache_path and str(cache_path.resolve())),
-        *(setting_key(value) for value in (search, config.solver, config.solver_settings)),
-        *(setting_key(value) for value in (config.auxiliary, config.auxiliary_settings)),
+        *("eve rollouts", corpus.fingerprint(), config.scoring_rules.n, config.scoring_rules.m, config.seed),
+        *(config.value, config.max_rollouts, config.cache and str(Path(config.cache).resolve())),
+        *map(setting_key, (_search_settings(config), *settings)),
     )
-    return shared(key, build)
+    return shared(key, lambda: SolverRollouts(config, corpus))
+
+
+def _search_settings(config: EveProposerConfig) -> dict[str, Any]:
+    """Return the settings of `eve-solver` in the searching rollouts."""
+    names = ("index", "index_options", "top_k", "max_passage_tokens")
+    return {name: getattr(config, name) for name in names} | {"max_turns": config.solver_turns}
 
 
 def _open_policy(value: Any, settings: dict[str, Any] | None) -> AuxiliaryPolicy:

@@ -73,17 +73,14 @@ class SolverTaskSet(ItemTaskSet[SolverTask, EveSolverConfig]):
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The documents that are searched."""
         return solver_corpus(self.config)
 
     @cached_property
     def library(self) -> PassageLibrary:
-        """The documents with their index, built once a process."""
         return open_library(self.corpus, self.config.index, self.config.index_options)
 
     @cached_property
     def without_evidence(self) -> int:
-        """Number of questions without gold evidence."""
         return sum(not triple.evidence for triple in self.items)
 
     @cached_property
@@ -153,7 +150,6 @@ class ProposerTaskSet(ItemTaskSet[ProposerTask, EveProposerConfig]):
 
     @cached_property
     def library(self) -> PassageLibrary:
-        """The corpus with its index, built once a process."""
         return open_library(self.corpus, self.config.index, self.config.index_options)
 
     def fingerprint(self) -> str:

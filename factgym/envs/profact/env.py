@@ -215,7 +215,6 @@ class ProFactEnv(Env[ProFactTask]):
         return messages
 
     def score(self) -> RewardReport:
-        """Score the questions, the answers and the verdict under the configured rubric."""
         state, rubric, store = self.state, self.config.rubric, self.tasks.store
         grounded = [
             is_grounded(question.question, question.answer or "", question.evidence_in_view)

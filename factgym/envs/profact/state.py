@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from factgym.core.episode import EpisodeState
 from factgym.core.errors import ToolError
 from factgym.datasets.averitec import Label, fact_check_label
 from factgym.datasets.evidence import Evidence
-from factgym.datasets.evidence_search import EvidenceHit
+from factgym.envs.profact.tasks import ProFactTask
 from factgym.tools.toolbox import Toolbox, tool
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -22,14 +22,6 @@ MAX_QUESTION_CHARS = 400
 MAX_ANSWER_CHARS = 2_000
 _MAX_LISTED_QUESTIONS = 20
 _WORD = re.compile(r"\w+")
-
-
-class Searchable(Protocol):
-    """Search over evidence: a task in practice."""
-
-    def search(self, query: str) -> Sequence[EvidenceHit]:
-        """Return the evidence for a query, best first."""
-        ...
 
 
 @dataclass(slots=True)
@@ -71,7 +63,7 @@ class ProFactState(EpisodeState):
     reset_turn: the last turn that ended a stage or a question, which resets the search context; None before.
     """
 
-    task: Searchable
+    task: ProFactTask
     max_questions: int
     questions: list[QuestionState] = field(default_factory=list)
     asked_turn: int | None = None

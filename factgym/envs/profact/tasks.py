@@ -55,7 +55,6 @@ class ProFactConfig(DataConfig):
     reward: str | Rubric = REWARD
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check the settings against each other."""
         super().model_post_init(context)
         if self.chosen_source == "synthetic" and self.path is not None:
             raise ConfigError("generated claims have no path: leave source out, or set source='averitec'")
@@ -83,7 +82,6 @@ class ProFactConfig(DataConfig):
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` names. Raises ConfigError for an unknown name."""
         if isinstance(self.reward, Rubric):
             return self.reward
         if self.reward not in RUBRICS:
@@ -148,7 +146,6 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
 
     @property
     def store(self) -> KnowledgeStore:
-        """The evidence."""
         return self.search.store
 
     def __len__(self) -> int:

@@ -204,7 +204,6 @@ class SevaEnv(Env[SevaTask]):
         return lowest, sum(weight * high for weight, (_, high) in bounds)
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any]:
-        """Ask a person for a verdict, sentence by sentence."""
         return {"tool": SUBMIT, "arguments": _ask_for_verdict(self.task.claim, ask)}
 
     def gold_lines(self) -> list[str]:

@@ -49,7 +49,6 @@ class ScriptedPolicy:
         self._verdict = verdict
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        """Return the verdict as the text of a completion."""
         return json.dumps(self._verdict(parse_brief(messages)), ensure_ascii=False)
 
 

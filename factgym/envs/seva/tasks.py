@@ -40,7 +40,6 @@ class SevaConfig(DataConfig):
     max_source_chars: AtLeastOne = 60_000
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check the settings against each other."""
         super().model_post_init(context)
         if self.source == "synthetic" and self.path is not None:
             raise ConfigError("generated claims have no path: use seva-fever or another environment over files")
@@ -48,14 +47,12 @@ class SevaConfig(DataConfig):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that can be chosen; the first is the default."""
         if self.source != "synthetic":
             return ("test",)
         return ("validation", *(split for split in SPLITS if split != "validation"))
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric that `reward` names. Raises ConfigError for an unknown name."""
         return self.reward if isinstance(self.reward, Rubric) else find_rubric(self.reward)
 
 
