@@ -10,6 +10,7 @@ import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
 from factgym.core.messages import Message, ToolSchema
@@ -85,7 +86,7 @@ class AgentModel:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self.threads = agent.threads
+        self.threads, self.prepare = agent.threads, agent.prepare
 
     def start(self, seed: int) -> Policy:
         """The policy of one episode."""
@@ -98,10 +99,6 @@ class AgentModel:
     def describe(self) -> dict[str, Any]:
         """The agent's name and description."""
         return {"agent": self._agent.name, **self._agent.describe()}
-
-    async def prepare(self) -> None:
-        """Prepare the agent."""
-        await self._agent.prepare()
 
     async def close(self) -> None:
         """Close the agent."""
@@ -127,7 +124,8 @@ class WithRules:
     """A model whose system message ends with rules. Nothing is learned: with other rules it is another verifier."""
 
     def __init__(self, model: Model, rules: str) -> None:
-        self.model, self.rules = model, rules
+        self.model, self.rules, self.close = model, rules, model.close
+        self.prepare = partial(call_optional, model, "prepare")
 
     def start(self, seed: int) -> Policy:
         """The policy of one episode."""
@@ -140,14 +138,6 @@ class WithRules:
     def describe(self) -> dict[str, Any]:
         """The model, and the rules by their hash."""
         return {**self.model.describe(), "rules_sha256": hashlib.sha256(self.rules.encode()).hexdigest()}
-
-    async def prepare(self) -> None:
-        """Prepare the model, where it has to be."""
-        await call_optional(self.model, "prepare")
-
-    async def close(self) -> None:
-        """Close the model."""
-        await self.model.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from factgym.agents.agent import Model
+from factgym.agents.agent import Model, call_optional
 from factgym.agents.judges.base import Case, Judge, JudgeError
 from factgym.core.action import parse_action
 from factgym.core.caching import gather_all
@@ -25,12 +25,8 @@ Replies = dict[int, Message]
 """Member -> its reply; in the members' order, without those that failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The member whose reply is played, and notes for the record."""
-
-    member: int
-    notes: dict[str, Any] = field(default_factory=dict)
+Choice = tuple[int, dict[str, Any]]
+"""The member whose reply is played, and notes for the record."""
 
 
 class Ensemble(ABC):
@@ -97,9 +93,7 @@ class Ensemble(ABC):
     async def prepare(self) -> None:
         """Prepare every model that has something to prepare, once."""
         for model in self._distinct_models:
-            prepare = getattr(model, "prepare", None)
-            if prepare is not None:
-                await prepare()
+            await call_optional(model, "prepare")
 
     async def close(self) -> None:
         """Close every model once, also when closing one fails; the first failure is raised."""
@@ -137,13 +131,13 @@ class Ensemble(ABC):
             raise PolicyError("quorum", f"{working} of {self.n} members answered, {self.quorum} must: {causes}")
         if not replies:
             raise ContextOverflowError("the prompt fits the context of no member that answered")
-        choice = await self.choose(messages, tools, replies)
-        notes: dict[str, Any] = {"members": self.n, "chosen": choice.member} | choice.notes
+        chosen, about = await self.choose(messages, tools, replies)
+        notes: dict[str, Any] = {"members": self.n, "chosen": chosen} | about
         if len(replies) < self.n:
             notes["answered"] = len(replies)
         if failures:
             notes["failed"] = dict(sorted(Counter(error.cause for error in failures).items()))
-        return _combined(replies, choice.member, notes)
+        return _combined(replies, chosen, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +246,7 @@ class MajorityVote(Ensemble):
         """The reply with most votes."""
         members = list(replies)
         first, votes = count([self.key(replies[member]) for member in members])
-        return Choice(members[first], {"votes": votes})
+        return members[first], {"votes": votes}
 
     def settings(self) -> dict[str, Any]:
         """The key."""
@@ -355,7 +349,7 @@ class BestOf(Ensemble):
             raise PolicyError("unscored", f"none of the {len(replies)} replies could be scored")
         best = max(scored, key=lambda member: scored[member])
         finite = [float(score) if score is not None and math.isfinite(score) else None for score in scores]
-        return Choice(best, {"scores": finite})
+        return best, {"scores": finite}
 
     def settings(self) -> dict[str, Any]:
         """The score."""
@@ -363,9 +357,7 @@ class BestOf(Ensemble):
 
     async def close(self) -> None:
         """Close the models, and the score where it has something to close."""
-        close = getattr(self.score, "close", None)
         try:
             await super().close()
         finally:
-            if close is not None:
-                await close()
+            await call_optional(self.score, "close")

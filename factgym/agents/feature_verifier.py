@@ -242,24 +242,18 @@ def load_weights(path: Path) -> VerifierWeights:
     data = read_json(path)
     if data.get("kind") != _KIND or data.get("version") != _VERSION:
         raise DataError(f"{path} is no feature verifier of this version")
-    errors = data.get("errors")
+    errors, seen = data.get("errors"), data.get("seen")
     if not isinstance(errors, dict) or set(errors) != set(ERROR_TYPES):
         raise DataError(f"{path}: 'errors' must have the six error types")
-    seen = data.get("seen")
-    return VerifierWeights(
-        _check_numbers(data.get("label"), f"{path}: 'label'"),
-        {name: _check_numbers(errors[name], f"{path}: the errors' {name!r}") for name in ERROR_TYPES},
-        seen if isinstance(seen, int) else 0,
-    )
-
-
-def _check_numbers(values: Any, where: str) -> dict[str, float]:
-    if not isinstance(values, dict) or set(values) != set(FEATURES):
-        raise DataError(f"{where} must have a number for each feature of this version: {', '.join(FEATURES)}")
-    for name, value in values.items():
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise DataError(f"{where}: {name} must be a finite number")
-    return {name: float(values[name]) for name in FEATURES}
+    for where, values in {"'label'": data.get("label"), **errors}.items():
+        if not isinstance(values, dict) or set(values) != set(FEATURES):
+            raise DataError(
+                f"{path}: {where} must have a number for each feature of this version: {', '.join(FEATURES)}"
+            )
+        for name, value in values.items():
+            if type(value) not in (int, float) or not math.isfinite(value):
+                raise DataError(f"{path}: {where}: {name} must be a finite number")
+    return VerifierWeights(data["label"], errors, seen if isinstance(seen, int) else 0)
 
 
 # Training

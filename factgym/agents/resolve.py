@@ -18,10 +18,9 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 from factgym.agents.agent import Agent, AgentModel, Model, agent_from_model, agent_from_script, call_optional
@@ -29,7 +28,7 @@ from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute, spec
 
-_Maker = Callable[[str, dict[str, Any], str], Model]
+_Maker = Callable[[str, str, dict[str, Any], str], Model]
 
 FORMS = "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, path/to/file.py:Name, majority:N:AGENT or best:N:AGENT"
 
@@ -121,22 +120,20 @@ def _model(text: str, settings: dict[str, Any], env_id: str) -> Model:
     kind, _, name = text.partition(":")
     if kind not in _MAKERS:
         raise ConfigError(f"an ensemble is made of models, and {text!r} is none: give {FORMS}")
-    return _MAKERS[kind](name, settings, env_id)
+    return _MAKERS[kind](kind, name, settings, env_id)
 
 
-def _endpoint(name: str, settings: dict[str, Any], env_id: str) -> Model:
+def _endpoint(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model:
     from factgym.agents.endpoint import Endpoint
 
-    return Endpoint(name or None, **settings)
-
-
-def _server(scheme: str, address: str, settings: dict[str, Any], env_id: str) -> Model:
+    if kind == "openai":
+        return Endpoint(name or None, **settings)
     if "base_url" in settings:
         raise ConfigError("an agent that is a URL takes no base_url: use openai:MODEL with it")
-    return _endpoint("", {**settings, "base_url": f"{scheme}:{address}"}, env_id)
+    return Endpoint(base_url=f"{kind}:{name}", **settings)
 
 
-def _local(name: str, settings: dict[str, Any], env_id: str) -> Model:
+def _local(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model:
     from factgym.agents.local import LocalModel
 
     if not name:
@@ -159,11 +156,11 @@ def _ensemble(kind: str, text: str, settings: dict[str, Any], env_id: str) -> Mo
 
 _MAKERS: Mapping[str, _Maker] = {
     "openai": _endpoint,
-    "http": partial(_server, "http"),
-    "https": partial(_server, "https"),
+    "http": _endpoint,
+    "https": _endpoint,
     "hf": _local,
-    "majority": partial(_ensemble, "majority"),
-    "best": partial(_ensemble, "best"),
+    "majority": _ensemble,
+    "best": _ensemble,
 }
 
 
@@ -176,7 +173,8 @@ def user_agent(reference: str, settings: Mapping[str, Any]) -> Agent:
     are called where they exist: before a run, after it, and for its manifest. A plain (not async) `act` is called in
     one thread, never twice at a time; an attribute `threads` of the object allows more.
     """
-    path, name = _split_reference(reference)
+    file, _, name = reference.rpartition(":")
+    path = Path(file)
     policy = user_object(reference, settings)
     label = f"{path.name}:{name}"
     details = {"kind": "user", "name": label, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
@@ -191,14 +189,9 @@ def object_agent(policy: Any) -> Agent:
     return _policy_agent(getattr(policy, "__name__", type(policy).__name__), policy, repr(policy)[:80], {})
 
 
-@dataclass(frozen=True)
-class _FunctionPolicy:
-    act: Callable[..., Any]
-
-
 def _policy_agent(name: str, policy: Any, reference: str, details: Mapping[str, Any]) -> Agent:
     if inspect.isroutine(policy):
-        policy = _FunctionPolicy(policy)
+        policy = SimpleNamespace(act=policy)
     act, start = getattr(policy, "act", None), getattr(policy, "start", None)
     if not callable(act) and not callable(start):
         raise ConfigError(f"{reference} has no act(messages, tools): a policy is one method of that name")
@@ -226,7 +219,8 @@ def user_object(reference: str, settings: Mapping[str, Any]) -> Any:
 
     Raises ConfigError that names the fault of the file, the name or the settings.
     """
-    path, name = _split_reference(reference)
+    file, _, name = reference.rpartition(":")
+    path = Path(file)
     if not path.is_file():
         raise ConfigError(f"there is no file {str(path)!r} (give path/to/file.py:Name)")
     module = _load_module(path)
@@ -244,11 +238,6 @@ def user_object(reference: str, settings: Mapping[str, Any]) -> Any:
         raise
     except Exception as error:
         raise ConfigError(f"{reference} could not be made: {type(error).__name__}: {error}") from error
-
-
-def _split_reference(reference: str) -> tuple[Path, str]:
-    file, _, name = reference.rpartition(":")
-    return Path(file), name
 
 
 def _load_module(path: Path) -> ModuleType:

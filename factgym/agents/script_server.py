@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = ("answering", "buffer", "handle", "need", "server", "transport")
 
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: ScriptServer) -> None:
         self.server = server
         self.buffer = bytearray()
         self.need = 0
@@ -128,23 +128,20 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
 
-class HttpServer:
-    """A server in the running event loop: `async with HttpServer() as url`. A subclass overrides `answer`.
+class ScriptServer:
+    """A server in the running event loop: `async with ScriptServer(delay=0.05) as url`. A subclass overrides `chat`.
 
-    Port 0 takes a free one. The URL has no slash at its end. tls: a context to serve HTTPS with.
+    delay: seconds from the end of a request to its reply. Port 0 takes a free one. tls: a context to serve HTTPS with.
+    `requests` counts those to `/chat/completions`.
     """
 
     tls: ssl.SSLContext | None = None
 
-    def __init__(self, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.host = host
-        self.port = port
+    def __init__(self, *, delay: float = 0.0, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.delay, self.host, self.port = delay, host, port
+        self.requests = 0
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
-
-    def answer(self, connection: Connection, request: Request) -> None:
-        """Answer now or later with `connection.send`."""
-        connection.send(404, b'{"error":{"message":"nothing here"}}')
 
     async def start(self) -> Self:
         """Listen."""
@@ -157,7 +154,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """The base URL that clients take, such as `http://127.0.0.1:8000/v1`."""
+        """The base URL that clients take, such as `http://127.0.0.1:8000/v1`; no slash at its end."""
         return f"http{'s' if self.tls else ''}://{self.host}:{self.port}/v1"
 
     async def stop(self) -> None:
@@ -176,18 +173,6 @@ class HttpServer:
     async def __aexit__(self, *exception: object) -> None:
         await self.stop()
 
-
-class ScriptServer(HttpServer):
-    """`async with ScriptServer(delay=0.05) as url`.
-
-    delay: seconds from the end of a request to its reply. `requests` counts those to `/chat/completions`.
-    """
-
-    def __init__(self, *, delay: float = 0.0, host: str = "127.0.0.1", port: int = 0) -> None:
-        super().__init__(host=host, port=port)
-        self.delay = delay
-        self.requests = 0
-
     def answer(self, connection: Connection, request: Request) -> None:
         """Answer a request of a chat client."""
         path = request.path
@@ -197,7 +182,7 @@ class ScriptServer(HttpServer):
         elif path.endswith(b"/models"):
             connection.send(200, _encode({"object": "list", "data": [{"id": MODEL, "object": "model"}]}).encode())
         else:
-            super().answer(connection, request)
+            connection.send(404, b'{"error":{"message":"nothing here"}}')
 
     def chat(self, connection: Connection, request: Request) -> None:
         """Answer one chat request by the script."""

@@ -29,6 +29,7 @@ from factgym.agents.cluster.worker import Event, Recipe, Worker, recipe_of
 from factgym.agents.rollout.engine import Keep, Limits, RunAbortedError, fail
 from factgym.agents.rollout.jobs import Job, Progress
 from factgym.agents.rollout.record import Log, Record, record
+from factgym.agents.runs.collect import Engine
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, FactgymError, MissingExtraError
 
@@ -291,7 +292,7 @@ def on_ray(
     workers: int | None = None,
     cpus_per_worker: float = 1.0,
     gpus_per_worker: float = 0.0,
-) -> RayEngine:
+) -> Engine:
     """An engine for `collect(…, engine=…)` that spreads the episodes over a Ray cluster.
 
     address: "HOST:PORT" of the cluster, "auto" for the one that this machine belongs to, or "local" for one of its own
@@ -310,56 +311,44 @@ def on_ray(
         if not 0 <= value < math.inf:
             raise ConfigError(f"{name} must be 0 or more, not {value}")
     check_address(address)
-    return RayEngine(address, agent, dict(settings or {}), workers, cpus_per_worker, gpus_per_worker)
 
-
-@dataclass(frozen=True, slots=True)
-class RayEngine:
-    """Plays jobs as `run_jobs` does, on a cluster; made by `on_ray`."""
-
-    address: str
-    agent: str
-    settings: Mapping[str, Any]
-    workers: int | None
-    cpus: float
-    gpus: float
-
-    async def __call__(
-        self,
+    async def play(
         env: Env[Any],
-        agent: Agent,
+        run_agent: Agent,
         jobs: Iterable[Job],
         keep: Keep,
         *,
         limits: Limits | None = None,
         progress: Progress | None = None,
     ) -> Progress:
-        """Play every job on the workers and hand its record to `keep` here, in the order in which they arrive."""
-        todo, limits, progress = list(jobs), limits or Limits(), progress or Progress(0)
+        todo, limits, progress = deque(jobs), limits or Limits(), progress or Progress(0)
         if not todo:
             return progress
-        recipe = recipe_of(env, self.agent, self.settings)
-        cpus = None if self.workers is None else math.ceil(self.workers * max(self.cpus, 1))
-        with connected(self.address, cpus) as ray:
-            count = min(self._worker_count(ray), limits.concurrency, len(todo))
-            options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_restarts": 0, "max_task_retries": 0}
-            actor = ray.remote(**options)(Worker)
-            await Driver(ray, actor, recipe, env, agent, deque(todo), keep, limits, progress).run(count)
+        recipe = recipe_of(env, agent, settings or {})
+        with connected(address, None if workers is None else math.ceil(workers * max(cpus_per_worker, 1))) as ray:
+            capacity = _capacity(ray, address, cpus_per_worker, gpus_per_worker)
+            if workers is not None and workers > capacity:
+                _log.warning("the Ray cluster has room for %d of %d workers; the others wait", capacity, workers)
+            reserved = {"num_cpus": cpus_per_worker, "num_gpus": gpus_per_worker}
+            actor = ray.remote(**reserved, max_restarts=0, max_task_retries=0)(Worker)
+            driver = Driver(ray, actor, recipe, env, run_agent, todo, keep, limits, progress)
+            await driver.run(min(workers or capacity, limits.concurrency, len(todo)))
         return progress
 
-    def _worker_count(self, ray: Any) -> int:
-        """The number of workers: as set, or as many as the cluster's resources allow."""
-        resources = ray.cluster_resources()
-        needs = [(resources.get(name, 0), need) for name, need in (("CPU", self.cpus), ("GPU", self.gpus)) if need]
-        capacity = min((int(available // need) for available, need in needs), default=len(ray.nodes()))
-        if not capacity:
-            raise ConfigError(
-                f"the Ray cluster at {self.address} has {resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs, and "
-                f"a worker needs {self.cpus:g} and {self.gpus:g}: add a machine, or ask for less"
-            )
-        if self.workers is not None and self.workers > capacity:
-            _log.warning("the Ray cluster has room for %d of %d workers; the others wait", capacity, self.workers)
-        return self.workers or capacity
+    return play
+
+
+def _capacity(ray: Any, address: str, cpus: float, gpus: float) -> int:
+    """As many workers as the cluster's resources allow. Raises ConfigError for none."""
+    resources = ray.cluster_resources()
+    needs = [(resources.get(name, 0), need) for name, need in (("CPU", cpus), ("GPU", gpus)) if need]
+    capacity = min((int(available // need) for available, need in needs), default=len(ray.nodes()))
+    if not capacity:
+        raise ConfigError(
+            f"the Ray cluster at {address} has {resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs, and "
+            f"a worker needs {cpus:g} and {gpus:g}: add a machine, or ask for less"
+        )
+    return capacity
 
 
 def check_address(address: str) -> None:

@@ -74,36 +74,32 @@ class Client:
         )
         self._closing: AsyncGenerator[None, None] | None = None
 
-    async def chat(self, body: bytes) -> bytes | Fault:
-        """The reply to a chat request."""
-        return await self._request("/chat/completions", body)
-
-    async def models(self) -> bytes | Fault:
-        """The server's list of models."""
-        return await self._request("/models", None)
-
     def redacted(self, fault: Fault) -> Fault:
         """The fault in one bounded line without the key."""
         return replace(fault, message=self._redactor.error(fault.message))
 
-    async def _request(self, path: str, body: bytes | None) -> bytes | Fault:
+    async def chat(self, body: bytes) -> bytes | Fault:
+        """The reply to a chat request."""
+        return await self._send("/chat/completions", content=body, options=_JSON)
+
+    async def models(self) -> bytes | Fault:
+        """The server's list of models."""
+        return await self._send("/models")
+
+    async def _send(self, path: str, **request: Any) -> bytes | Fault:
         if self._closing is None:
             # asyncio finishes generators that are still open when a loop ends: connections must not outlive it.
             self._closing = self._close_at_loop_end()
             await anext(self._closing)
-        answer = await self._send(path, body)
+        answer = await self._answer(self._client.post if request else self._client.get, path, **request)
         return self.redacted(answer) if isinstance(answer, Fault) else self._redactor.reply(answer)
 
-    async def _send(self, path: str, body: bytes | None) -> bytes | Fault:
+    async def _answer(self, send: Callable[..., Awaitable[Any]], path: str, **request: Any) -> bytes | Fault:
         """Errors become data here, outside of any `except`, so that no traceback can carry an echoed key."""
         openai = self._openai
-        cast_to = self._httpx.Response
         try:
             async with self._slots, asyncio.timeout(self._timeout):
-                if body is None:
-                    response: Any = await self._client.get(path, cast_to=cast_to)
-                else:
-                    response = await self._client.post(path, cast_to=cast_to, content=body, options=_JSON)
+                response = await send(path, cast_to=self._httpx.Response, **request)
             content: bytes = response.content
             return content
         except openai.APIStatusError as error:

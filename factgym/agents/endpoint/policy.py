@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from random import Random
 from typing import Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
@@ -267,14 +267,11 @@ def _listed(names: Sequence[str]) -> str:
 class EndpointEpisode:
     """The policy of one episode: the endpoint's client with this episode's seeds."""
 
-    __slots__ = ("_endpoint", "_random", "_seed", "_transcript", "_turn")
-
     def __init__(self, endpoint: Endpoint, seed: int | None) -> None:
         self._endpoint = endpoint
         self._seed = seed
         self._turn = 0
         self._transcript = Transcript()
-        self._random: Random | None = None
 
     async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
         """The model's reply, with its `completion`.
@@ -290,7 +287,7 @@ class EndpointEpisode:
         if mode == "text":
             messages, tool_bytes = tools_as_text(messages, tools), None
         message_bytes = transcript.messages(messages)
-        exchange = endpoint.exchange(self._jitter)
+        exchange = endpoint.exchange(lambda: self._jitter)
         reply = await exchange.reply(lambda limit: template.body(message_bytes, tool_bytes, seed, limit))
         if isinstance(reply, Fault):
             await endpoint.give_up(reply)
@@ -308,7 +305,6 @@ class EndpointEpisode:
             completion["notes"] = notes
         return {**reply.message, "completion": completion}
 
+    @cached_property
     def _jitter(self) -> Random:
-        if self._random is None:
-            self._random = Random(derive(self._seed or 0, "retry"))
-        return self._random
+        return Random(derive(self._seed or 0, "retry"))

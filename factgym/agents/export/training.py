@@ -9,11 +9,10 @@ the policy's first, `chosen` and `rejected` those from there to the policy's las
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import combinations
 from pathlib import Path
@@ -21,14 +20,15 @@ from typing import IO, Any, Literal
 
 from factgym.agents.export.source import Episode, EpisodeIndex, Form, Source, Summary, conversations, fault_of, was_cut
 from factgym.agents.runs.files import atomic_file, json_line
+from factgym.agents.sampling import NonNegative
+from factgym.core.config import AtLeastOne, FiniteFloat, Settings
 from factgym.core.errors import ConfigError
 from factgym.core.strict_json import StrictJsonError
 
 _NO_OBJECT = "with arguments that are no JSON object"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SftOptions:
+class SftOptions(Settings):
     """Selection and form of the lines.
 
     min_reward: minimum of the total. best: episodes of a task, at most, with the highest totals (None: all).
@@ -36,17 +36,11 @@ class SftOptions:
     action. Replies that were cut off at their token limit and doubles are always left out.
     """
 
-    min_reward: float | None = None
-    best: int | None = None
+    min_reward: FiniteFloat | None = None
+    best: AtLeastOne | None = None
     only_submitted: bool = True
     no_errors: bool = False
-    form: Form = field(default_factory=Form)
-
-    def __post_init__(self) -> None:
-        if self.best is not None and self.best < 1:
-            raise ConfigError(f"best must be at least 1, not {self.best}")
-        if self.min_reward is not None and math.isnan(self.min_reward):
-            raise ConfigError("min_reward must be a number, not nan")
+    form: Form = Form()
 
     def objection(self, episode: Episode) -> str | None:
         """The reason to leave an episode out by itself, or None."""
@@ -65,14 +59,14 @@ class SftOptions:
 
 
 def export_sft(
-    runs: Sequence[Path], out: Path, options: SftOptions = SftOptions(), *, force: bool = False, mixed: bool = False
+    runs: Sequence[Path], out: Path, options: SftOptions | None = None, *, force: bool = False, mixed: bool = False
 ) -> Summary:
     """Write one line for each episode that qualifies (or for each of its turns, see `conversations`).
 
     Raises ConfigError for runs that do not fit together or a file that exists, DataError for broken runs and when
     nothing qualifies.
     """
-    source, summary = Source(runs, mixed), Summary(out, "line")
+    options, source, summary = options or SftOptions(), Source(runs, mixed), Summary(out, "line")
     with atomic_file(out, force) as file:
         chosen = _choose(source, options, summary)
         for index, episode in source.second_pass():
@@ -123,24 +117,17 @@ Pair = tuple["_Sample", "_Sample"]
 Pairing = Literal["best-worst", "all"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreferenceOptions:
+class PreferenceOptions(Settings):
     """Selection and form of the pairs. A better episode whose reply was cut off may be rejected, but is never chosen.
 
     margin: minimum difference of the totals; equal ones are never a pair. pairs: the best against the worst of a
     group, or all that differ enough, the widest `max_pairs` of each group.
     """
 
-    margin: float = 0.0
+    margin: NonNegative = 0.0
     pairs: Pairing = "best-worst"
-    max_pairs: int = 32
-    form: Form = field(default_factory=Form)
-
-    def __post_init__(self) -> None:
-        if not self.margin >= 0:
-            raise ConfigError(f"margin must be at least 0, not {self.margin}")
-        if self.max_pairs < 1:
-            raise ConfigError(f"max_pairs must be at least 1, not {self.max_pairs}")
+    max_pairs: AtLeastOne = 32
+    form: Form = Form()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +149,13 @@ class _Sample:
 def export_preferences(
     runs: Sequence[Path],
     out: Path,
-    options: PreferenceOptions = PreferenceOptions(),
+    options: PreferenceOptions | None = None,
     *,
     force: bool = False,
     mixed: bool = False,
 ) -> Summary:
     """Write the pairs of every group. Raises as `export_sft`, and ConfigError when no task was played twice."""
-    source, summary = Source(runs, mixed), Summary(out, "pair")
+    options, source, summary = options or PreferenceOptions(), Source(runs, mixed), Summary(out, "pair")
     with atomic_file(out, force) as file:
         groups = _groups(source, options.form, summary)
         pairs = [pair for group in groups for pair in _pairs(group, options, summary)]

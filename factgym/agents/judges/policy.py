@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 from factgym.agents.agent import Model
 from factgym.agents.judges.base import Case, Judge, JudgeError, Judgement
 from factgym.agents.judges.fallback import ContainmentJudge, LexicalCheckJudge
-from factgym.agents.judges.prompt import SUBMIT, AnswerForm, JudgePrompt, find_prompt
+from factgym.agents.judges.prompt import PROMPTS, SUBMIT, AnswerForm, JudgePrompt
 from factgym.core.action import ParsedAction, parse_action
 from factgym.core.caching import Flights, SqliteCache
 from factgym.core.calls import CallError
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.messages import Completion, Message, Usage, message_text
 from factgym.core.policy import ContextOverflowError, Policy, add_usage, call_policy
 from factgym.core.prompts import fill, prompt
@@ -196,10 +196,7 @@ def _display_name(details: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(names)})" if any(names) else name
 
 
-_FALLBACKS: dict[str, type[ContainmentJudge] | type[LexicalCheckJudge]] = {
-    ContainmentJudge.rubric.name: ContainmentJudge,
-    LexicalCheckJudge.rubric.name: LexicalCheckJudge,
-}
+_FALLBACKS = {judge.rubric.name: judge for judge in (ContainmentJudge, LexicalCheckJudge)}
 
 
 def judge_from(
@@ -214,11 +211,13 @@ def judge_from(
     policy: None for the deterministic fallback, which caches nothing. cache: or the folder of one. name: of the judge.
     Raises ConfigError for an unknown rubric and for a rubric without a fallback.
     """
-    rubric = find_prompt(prompt_name)
+    if prompt_name not in PROMPTS:
+        hint = did_you_mean(prompt_name, PROMPTS)
+        raise ConfigError(f"there is no rubric {prompt_name!r}.{hint} There are: {', '.join(PROMPTS)}.")
     if policy is not None:
         if cache is not None and not isinstance(cache, JudgeCache):
             cache = JudgeCache(cache)
-        return PolicyJudge(policy, rubric, cache=cache, name=name)
+        return PolicyJudge(policy, PROMPTS[prompt_name], cache=cache, name=name)
     if prompt_name not in _FALLBACKS:
         raise ConfigError(
             f"the rubric {prompt_name!r} has no fallback judge: it needs a model. {', '.join(_FALLBACKS)} have one."

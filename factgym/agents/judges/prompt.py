@@ -185,12 +185,3 @@ PROMPTS: Mapping[str, JudgePrompt] = MappingProxyType(
     {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK, NEXT_STEP)}
 )
 """The shipped rubrics by name."""
-
-
-def find_prompt(name: str) -> JudgePrompt:
-    """A shipped rubric. Raises ConfigError for an unknown name."""
-    if name not in PROMPTS:
-        raise ConfigError(
-            f"there is no rubric {name!r}.{did_you_mean(name, PROMPTS)} There are: {', '.join(PROMPTS)}."
-        )
-    return PROMPTS[name]

@@ -32,7 +32,7 @@ class LocalPolicy:
         """The next assistant message; see `LocalModel.act`."""
         seed = derive(self._seed, "turn", self._turn)
         self._turn += 1
-        return await self._model.reply(messages, tools, seed)
+        return await self._model.answer(Request(list(messages), list(tools), seed))
 
 
 class LocalModel:
@@ -78,19 +78,16 @@ class LocalModel:
         """
         return await self._direct.act(messages, tools)
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[ToolSchema], seed: int) -> Message:
-        """The reply to one request, sampled with `seed` in [0, 2**31). Raises as `act` does."""
-        return await self._answer(Request(list(messages), list(tools), seed))
-
     async def score(self, messages: Sequence[Message], completion: str, *, given: str = "") -> float:
         """The log-probability that a reply which began with `given` goes on with `completion`; see `Scoring.score`.
 
         A prompt that ends inside a thought has the thought closed first. Raises as `act` does.
         """
-        scored = await self._answer(Request(list(messages), [], 0, GivenReply(completion, given)))
+        scored = await self.answer(Request(list(messages), [], 0, GivenReply(completion, given)))
         return math.fsum(token["logprob"] for token in scored["completion"]["logprobs"])
 
-    async def _answer(self, request: Request) -> Message:
+    async def answer(self, request: Request) -> Message:
+        """The reply to one request. Raises as `act` does."""
         self._worker.submit(request)
         try:
             return await asyncio.wrap_future(request.future)

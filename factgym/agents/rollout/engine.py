@@ -18,13 +18,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import Field
 
 from factgym.agents.agent import Agent, agent_from_script
 from factgym.agents.rollout.jobs import Job, Progress
 from factgym.agents.rollout.record import Act, Log, Record, read_completion, record
+from factgym.core.config import AtLeastOne, Settings
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError, FactgymError
+from factgym.core.errors import FactgymError
 from factgym.core.policy import ContextOverflowError, Policy, PolicyError, ScriptedAgent, as_policy_error
 
 T = TypeVar("T")
@@ -153,8 +156,7 @@ class RunAbortedError(FactgymError):
     """Every further episode would fail as those before; finished episodes are on disk."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Settings):
     """Limits of a run; none of them changes an episode.
 
     concurrency: episodes at a time. episode_timeout: seconds, after which an episode is recorded as an error; None for
@@ -162,17 +164,9 @@ class Limits:
     16 and the concurrency, so that one burst that hits every running episode does not end it.
     """
 
-    concurrency: int = 64
-    episode_timeout: float | None = None
-    max_errors: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise ConfigError(f"concurrency must be at least 1, not {self.concurrency}")
-        if self.episode_timeout is not None and not self.episode_timeout > 0:
-            raise ConfigError(f"the episode timeout must be above 0 seconds, not {self.episode_timeout}")
-        if self.max_errors is not None and self.max_errors < 0:
-            raise ConfigError(f"max_errors must be 0 or more, not {self.max_errors}")
+    concurrency: AtLeastOne = 64
+    episode_timeout: Annotated[float, Field(gt=0)] | None = None
+    max_errors: Annotated[int, Field(ge=0)] | None = None
 
     @property
     def errors_in_row(self) -> int:

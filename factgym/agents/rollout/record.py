@@ -6,14 +6,16 @@ All of it but the fields `seconds` follows from environment, agent, task and see
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 import factgym
 from factgym.agents.rollout.jobs import Job
+from factgym.core.config import AtLeastOne, FiniteFloat
 from factgym.core.env import Env
 from factgym.core.episode import Turn
 from factgym.core.messages import Completion, Message, ToolSchema
@@ -146,6 +148,46 @@ def _usage(acts: Sequence[Act]) -> dict[str, int] | None:
     return dict(total) if total else None
 
 
+def _check_json(value: Any) -> Any:
+    try:
+        fits = len(json.dumps(value, allow_nan=False)) <= MAX_RAW_CHARS
+    except (TypeError, RecursionError):
+        fits = False
+    if not fits:
+        raise ValueError("no JSON data, or too large")
+    return value
+
+
+_JsonData = AfterValidator(_check_json)
+_Count = Annotated[int, Field(ge=0)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _Token(_Strict):
+    token: str
+    logprob: FiniteFloat
+
+
+class _Retry(_Strict):
+    cause: str
+    waited: FiniteFloat
+
+
+class _Completion(_Strict):
+    raw: Annotated[Any, _JsonData] = None
+    model: str = ""
+    finish_reason: str = ""
+    usage: dict[Literal["prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens"], _Count] = {}
+    logprobs: list[_Token] | tuple[_Token, ...] = ()
+    requests: AtLeastOne = 1
+    retries: list[_Retry] | tuple[_Retry, ...] = ()
+    sent: Annotated[list[dict[Any, Any]] | tuple[dict[Any, Any], ...], _JsonData] = ()
+    notes: Annotated[dict[Any, Any], _JsonData] = {}
+
+
 def read_completion(reply: object) -> Completion | None:
     """The completion of a reply, checked; None where a policy gave none. Never raises.
 
@@ -153,67 +195,14 @@ def read_completion(reply: object) -> Completion | None:
     so that one odd value never makes a run unreadable.
     """
     completion = reply.get("completion") if isinstance(reply, dict) else None
-    if not isinstance(completion, Mapping) or not completion:
+    if not isinstance(completion, Mapping):
         return None
-    checked: dict[str, Any] = {}
-    left_out: list[str] = []
-    for key, fits in _CHECKS.items():
-        if key not in completion or (completion[key] is None and key != "raw"):
-            continue
-        if fits(completion[key]):
-            checked[key] = completion[key]
-        else:
-            left_out.append(key)
-    if left_out:
+    checked = {key: completion[key] for key in _Completion.model_fields if key in completion}
+    checked = {key: value for key, value in checked.items() if value is not None or key == "raw"}
+    try:
+        _Completion.model_validate(checked)
+    except ValidationError as error:
+        left_out = list(dict.fromkeys(fault["loc"][0] for fault in error.errors()))
+        checked = {key: value for key, value in checked.items() if key not in left_out}
         checked["notes"] = {**checked.get("notes", {}), "left_out": left_out}
     return cast(Completion, checked) if checked else None
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_json(value: object) -> bool:
-    try:
-        return len(json.dumps(value, allow_nan=False)) <= MAX_RAW_CHARS
-    except (TypeError, ValueError, RecursionError):
-        return False
-
-
-def _list_of(checks: Mapping[str, Callable[[object], bool]]) -> Callable[[object], bool]:
-    """A check for a list of objects that have exactly these keys."""
-
-    def fits(value: object) -> bool:
-        return isinstance(value, (list, tuple)) and all(
-            isinstance(item, Mapping)
-            and item.keys() == checks.keys()
-            and all(check(item[key]) for key, check in checks.items())
-            for item in value
-        )
-
-    return fits
-
-
-_CHECKS: Mapping[str, Callable[[object], bool]] = {
-    "raw": _is_json,
-    "model": _is_text,
-    "finish_reason": _is_text,
-    "usage": lambda value: (
-        isinstance(value, Mapping) and all(key in TOKENS and _is_count(count) for key, count in value.items())
-    ),
-    "logprobs": _list_of({"token": _is_text, "logprob": _is_number}),
-    "requests": lambda value: _is_count(value) and value != 0,
-    "retries": _list_of({"cause": _is_text, "waited": _is_number}),
-    "sent": lambda value: (
-        isinstance(value, (list, tuple)) and all(isinstance(item, dict) for item in value) and _is_json(value)
-    ),
-    "notes": lambda value: isinstance(value, Mapping) and _is_json(value),
-}

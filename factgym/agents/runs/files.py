@@ -63,26 +63,10 @@ def json_line(value: Any) -> bytes:
     return json_text(value).encode() + b"\n"
 
 
-@contextmanager
-def _replaced_file(target: Path, draft: Path) -> Iterator[IO[bytes]]:
-    """A draft that takes the name `target` after its bytes are on the disk."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with draft.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(target)
-
-
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all. Raises ConfigError."""
-    try:
-        with _replaced_file(path, path.with_name(f".{path.name}.part")) as file:
-            file.write(data)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {path} ({error.strerror or error}): choose another folder with --out"
-        ) from None
+    with atomic_file(path, force=True) as file:
+        file.write(data)
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -131,25 +115,12 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def lock(file: int, path: Path) -> None:
-    """Lock an open file for this process. Raises ConfigError when another process holds it.
-
-    Without effect where the system or its file system has no such locks.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ConfigError(f"{path.parent} is being written by another process: wait for it, or stop it") from None
-    except OSError:
-        return
-
-
 def open_locked(path: Path, flags: int = 0) -> int:
-    """Open a file for reading and writing, made with its folder where it is missing, and lock it. Raises ConfigError."""
+    """Open a file for reading and writing, made with its folder where it is missing, and lock it for this process.
+
+    Raises ConfigError when it cannot be opened, or another process holds the lock. There is no lock where the system
+    or its file system has none.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
@@ -158,10 +129,14 @@ def open_locked(path: Path, flags: int = 0) -> int:
             f"cannot write to {path.parent} ({error.strerror}): choose another folder with --out"
         ) from None
     try:
-        lock(file, path)
-    except BaseException:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         os.close(file)
-        raise
+        raise ConfigError(f"{path.parent} is being written by another process: wait for it, or stop it") from None
+    except (ImportError, OSError):
+        pass
     return file
 
 
@@ -228,12 +203,20 @@ def atomic_file(out: Path, force: bool) -> Iterator[IO[bytes]]:
 
     Raises ConfigError when `out` exists (unless `force`), is a folder, or cannot be written.
     """
-    target = _free_target(out, force)
-    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
     try:
-        with _replaced_file(target, draft) as file:
-            yield file
+        target = _free_target(out, force)
+        draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
             _free_target(out, force)
+            draft.replace(target)
+        finally:
+            with suppress(OSError):
+                draft.unlink()
         with suppress(OSError):  # the new name, too, is forced to the disk; not every system can open a folder
             handle = os.open(target.parent, os.O_RDONLY)
             try:
@@ -241,10 +224,7 @@ def atomic_file(out: Path, force: bool) -> Iterator[IO[bytes]]:
             finally:
                 os.close(handle)
     except OSError as error:
-        raise ConfigError(f"cannot write {out} ({error.strerror or error}): choose another file with --out") from None
-    finally:
-        with suppress(OSError):
-            draft.unlink()
+        raise ConfigError(f"cannot write {out} ({error.strerror or error}): choose another --out") from None
 
 
 def _free_target(out: Path, force: bool) -> Path:

@@ -11,9 +11,9 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,55 +24,6 @@ from factgym.core.errors import ConfigError, DataError, FactgymError
 
 SYNC_SECONDS = 5.0
 """How often written lines are forced to the disk, against a machine that fails; a killed process loses none."""
-
-
-@dataclass(slots=True)
-class Finished:
-    """The episodes of a run's file, by (task index, sample).
-
-    done: those that ended without an infrastructure fault. failed: the others -> attempts so far. lines: of the file.
-    end: where its last whole line ends, in bytes. open_line: that line has no line break yet.
-    """
-
-    done: set[tuple[int, int]] = field(default_factory=set)
-    failed: dict[tuple[int, int], int] = field(default_factory=dict)
-    lines: int = 0
-    end: int = 0
-    open_line: bool = False
-
-    def remaining(self, job: Job) -> Job | None:
-        """The job as it has yet to be played, its attempt counted, or None where it is done."""
-        key = (job.index, job.sample)
-        return None if key in self.done else replace(job, attempt=self.failed.get(key, 0) + 1)
-
-    def add(self, episode: Any) -> None:
-        """Count an episode. Raises KeyError or TypeError for a record of another version."""
-        key, failed, attempt = (episode["index"], episode["sample"]), episode["error"] is not None, episode["attempt"]
-        self.lines += 1
-        if failed:
-            self.failed[key] = attempt
-        else:
-            self.done.add(key)
-
-
-def read_finished(path: Path) -> Finished:
-    """Read a run's file; a torn last line is not counted. Raises DataError that names a broken line before it."""
-    finished = Finished()
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            where, is_whole = f"{path} line {number}", line.endswith(b"\n")
-            try:
-                if line.strip():
-                    finished.add(json.loads(line))
-            except (KeyError, TypeError):
-                raise DataError(f"{where}: no episode of this version of factgym; it cannot be continued") from None
-            except (ValueError, RecursionError):
-                if not is_whole:  # the last line, torn when the run was killed
-                    return finished
-                raise DataError(f"{where}: no valid JSON. Repair or delete the line to continue the run") from None
-            finished.end += len(line)
-            finished.open_line = not is_whole
-    return finished
 
 
 class RunWriteError(FactgymError):
@@ -89,6 +40,9 @@ class RunWriter:
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], *, resume: bool = False) -> None:
         self.folder = folder
+        self._done: set[tuple[int, int]] = set()
+        self._failed: dict[tuple[int, int], int] = {}  # -> attempts so far
+        self._end = 0
         path = folder / EPISODES
         if not resume and path.exists() and path.stat().st_size:
             raise ConfigError(
@@ -96,15 +50,14 @@ class RunWriter:
             )
         self._file = open_locked(path, os.O_APPEND)
         try:
-            self.finished = read_finished(path)
-            if self.finished.lines:
+            open_line = self._read_finished(path)
+            if self._done or self._failed:
                 check_same(folder, manifest)
             else:
                 text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
                 write_bytes(folder / MANIFEST, text.encode("utf-8", "backslashreplace"))
-            self._end = self.finished.end
             os.ftruncate(self._file, self._end)
-            if self.finished.open_line:
+            if open_line:
                 self._append(b"\n")
         except BaseException:
             self.close()
@@ -112,8 +65,34 @@ class RunWriter:
         self._synced = time.monotonic()
 
     def remaining(self, job: Job) -> Job | None:
-        """The job as it has yet to be played, or None where it is finished."""
-        return self.finished.remaining(job)
+        """The job as it has yet to be played, its attempt counted, or None where it is finished."""
+        key = (job.index, job.sample)
+        return None if key in self._done else replace(job, attempt=self._failed.get(key, 0) + 1)
+
+    def _read_finished(self, path: Path) -> bool:
+        """Read the file up to a torn last line, and return whether the line before `_end` has no line break yet."""
+        is_whole = True
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                where, is_whole = f"{path} line {number}", line.endswith(b"\n")
+                try:
+                    if line.strip():
+                        episode = json.loads(line)
+                        key, attempt = (episode["index"], episode["sample"]), episode["attempt"]
+                        if episode["error"] is None:
+                            self._done.add(key)
+                        else:
+                            self._failed[key] = attempt
+                except (KeyError, TypeError):
+                    raise DataError(
+                        f"{where}: no episode of this version of factgym; it cannot be continued"
+                    ) from None
+                except (ValueError, RecursionError):
+                    if not is_whole:  # the last line, torn when the run was killed
+                        return False
+                    raise DataError(f"{where}: no valid JSON. Repair or delete the line to continue the run") from None
+                self._end += len(line)
+        return not is_whole
 
     def add(self, episode: Record) -> None:
         """Append one episode. Raises RunWriteError when the disk does not take it."""
@@ -156,21 +135,18 @@ class RunWriter:
         self.close()
 
 
-def _numbered_folders(base: Path, name: str) -> Iterator[Path]:
-    yield base / name
-    yield from (base / f"{name}-{number}" for number in count(2))
+def _taken_folders(base: Path, name: str) -> list[Path]:
+    """Those of `base/name`, `base/name-2`, … that hold a run, up to the first that does not."""
+    folders = chain([base / name], (base / f"{name}-{number}" for number in count(2)))
+    return list(takewhile(lambda folder: (folder / EPISODES).exists(), folders))
 
 
 def free_folder(base: Path, name: str) -> Path:
     """`base/name`, or the first of `base/name-2`, … that holds no run."""
-    return next(folder for folder in _numbered_folders(base, name) if not (folder / EPISODES).exists())
+    taken = len(_taken_folders(base, name))
+    return base / (f"{name}-{taken + 1}" if taken else name)
 
 
 def last_folder(base: Path, name: str) -> Path:
     """The newest of the folders that `free_folder` gave out under this name; `base/name` where there is none."""
-    last = base / name
-    for folder in _numbered_folders(base, name):
-        if not (folder / EPISODES).exists():
-            break
-        last = folder
-    return last
+    return [base / name, *_taken_folders(base, name)][-1]
