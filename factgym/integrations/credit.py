@@ -13,7 +13,6 @@ policy wrote (A_i is the advantage of completion i, c_t the sum of the credits o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -24,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from factgym.core.action import encode_json
-from factgym.core.messages import FunctionCall, Message, message_text
+from factgym.core.messages import Message, message_text
 from factgym.integrations.session import Session
 from factgym.rewards.advantages import group_advantages, stepwise_advantages
 
@@ -39,11 +38,6 @@ _REASONING_KEYS = ("thinking", "reasoning_content")
 _ARGUMENT_KEYS = ('"arguments":', '"parameters":')
 # JSONDecoder.raw_decode without its exception handling; typeshed leaves it out.
 _SCAN_JSON: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-_CALL_HEAD = re.compile(
-    r'\s*<tool_call>\s*\{[ \t\n\r]*"name"[ \t\n\r]*:[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*,'
-    r'[ \t\n\r]*"arguments"[ \t\n\r]*:[ \t\n\r]*(?=\{)'
-)
-_CALL_TAIL = re.compile(r"[ \t\n\r]*\}\s*</tool_call>\s*\Z")
 _MAX_TRIES = 64
 
 
@@ -135,29 +129,6 @@ def policy_message(parsed: Mapping[str, Any], text: str, turn: int) -> Message:
         if parsed.get(key):
             message["reasoning_content"] = parsed[key]
     return message
-
-
-def parse_single_call(text: str, turn: int) -> Message | None:
-    """Return the message of a text that is one call in Hermes' format and nothing else; None for any other text.
-
-    The same message as `policy_message` makes of the parsed call, in one pass over the text. turn: for the call's id.
-    """
-    head = None if _THINK_CLOSE in text else _CALL_HEAD.match(text)
-    if head is None:
-        return None
-    start = head.end()
-    try:
-        _, end = _SCAN_JSON(text, start)
-    except (ValueError, StopIteration, RecursionError):
-        return None
-    if _CALL_TAIL.match(text, end) is None:
-        return None
-    function: FunctionCall = {"name": head[1], "arguments": text[start:end]}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": f"call_{turn}_0", "type": "function", "function": function}],
-    }
 
 
 def _find_json(text: str, value: Any, cursor: int) -> tuple[int, int] | None:

@@ -201,13 +201,9 @@ class ToolInfos:
 
     def __init__(self) -> None:
         self._infos: list[tuple[ToolSchema, ToolInfo]] = []
-        self._last: tuple[Sequence[ToolSchema], tuple[ToolInfo, ...]] = ((), ())
 
     def of(self, schemas: Sequence[ToolSchema]) -> tuple[ToolInfo, ...]:
         """Return the tools of the schemas."""
-        last, infos = self._last
-        if last is schemas:
-            return infos
         tools = []
         for schema in schemas:
             info = next((info for converted, info in self._infos if converted is schema or converted == schema), None)
@@ -215,8 +211,6 @@ class ToolInfos:
                 info = tool_info(schema)
                 self._infos.append((schema, info))
             tools.append(info)
-        if isinstance(schemas, tuple):  # a list may change
-            self._last = (schemas, tuple(tools))
         return tuple(tools)
 
 

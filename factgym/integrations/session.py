@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -29,11 +30,6 @@ EPISODE_OVER = "The episode is over; this call was not done."
 
 _MAX_NUMBER = 1e300
 _MAX_KEY_CHARS = 2 * MAX_NAME_CHARS
-_MAX_PREFIXES = 100
-_MAX_CACHED_NAMES = 1000
-_names: dict[str, dict[Any, str]] = {}
-"""Prefix -> key -> metric name, which are looked up after every episode."""
-_NON_NUMERIC = frozenset({str, list, tuple, type(None)})
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_]+")
 _MAX_IDLE = 256
 
@@ -210,27 +206,22 @@ def flat_metrics(report: RewardReport | None) -> dict[str, float]:
     if report is not None:
         for values in (report.components, report.metrics):
             _add_metrics(metrics, "", values)
-    return dict(islice(metrics.items(), MAX_METRICS)) if len(metrics) > MAX_METRICS else metrics
+    return dict(islice(metrics.items(), MAX_METRICS))
 
 
 def _add_metrics(metrics: dict[str, float], prefix: str, values: Mapping[Any, Any]) -> None:
-    # Runs after every episode: names are cached, and types compared by identity, which `isinstance` is slower than.
-    names = _names.get(prefix)
-    if names is None:
-        names = _names.setdefault(prefix, {}) if len(_names) < _MAX_PREFIXES and len(prefix) < _MAX_KEY_CHARS else {}
     for key, value in values.items():
-        kind = type(value)
-        if kind is float or kind is int or kind is bool:
-            name = names.get(key)
-            if name is None:
-                name = _NOT_IN_A_NAME.sub("_", f"{prefix}{key}"[:_MAX_KEY_CHARS]).strip("_")[:MAX_NAME_CHARS]
-                name = name or "unnamed"
-                if len(names) < _MAX_CACHED_NAMES and type(key) is str and len(key) < _MAX_KEY_CHARS:
-                    names[key] = name
-            if -_MAX_NUMBER < value < _MAX_NUMBER and name not in metrics:
-                metrics[name] = value if kind is float else float(value)
-        elif not prefix and kind not in _NON_NUMERIC and (kind is dict or isinstance(value, Mapping)):
+        if type(value) in (float, int, bool):
+            name = _metric_name(f"{prefix}{key}"[:_MAX_KEY_CHARS])
+            if -_MAX_NUMBER < value < _MAX_NUMBER:
+                metrics.setdefault(name, float(value))
+        elif not prefix and isinstance(value, Mapping):
             _add_metrics(metrics, f"{key}_", value)
+
+
+@lru_cache(maxsize=10_000)
+def _metric_name(key: str) -> str:
+    return _NOT_IN_A_NAME.sub("_", key).strip("_")[:MAX_NAME_CHARS] or "unnamed"
 
 
 def rows(

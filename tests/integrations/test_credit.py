@@ -18,7 +18,6 @@ from factgym.integrations import credit as credit_module
 from factgym.integrations.credit import (
     Row,
     Turn,
-    parse_single_call,
     policy_message,
     token_advantages,
     token_offsets,
@@ -57,40 +56,12 @@ def test_a_call_equals_the_environments_own_parse(
 ) -> None:
     wrote = json.dumps(arguments, ensure_ascii=ascii_only)
     text = written(name, wrote, space)
-    message = parse_single_call(text, 3)
-    if "</think>" in text:
-        assert message is None
-        return
     parsed = {"content": "", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
-    assert message == policy_message(parsed, text, 3)
-    assert message is not None
+    message = policy_message(parsed, text, 3)
     assert message["tool_calls"][0]["function"] == {"name": name, "arguments": wrote}
     (item,) = parse_action(text).items
     assert isinstance(item, ToolCall)
     assert (item.name, item.arguments) == (name, arguments)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "The claim holds.",
-        written("search", '{"query": "a"', ""),
-        written("search", '["a"]', ""),
-        written("search", '"a"', ""),
-        written("search", '{"query": "a"}, "more": {}', ""),
-        written("search", '{"query": "a</think>"}', ""),
-        written('se\\"arch', '{"query": "a"}', ""),
-        written("search", "{}", "") * 2,
-        written("search", "{}", "") + " and so on",
-        "First. " + written("search", "{}", ""),
-        "<think>x</think>" + written("search", "{}", ""),
-        written("search", "{}", "").removesuffix("</tool_call>"),
-        written("search", '{"a":' * 100_000, ""),
-    ],
-)
-def test_any_other_text_goes_to_the_parsers(text: str) -> None:
-    assert parse_single_call(text, 0) is None
 
 
 @given(VALUES)

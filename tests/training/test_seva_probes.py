@@ -67,22 +67,17 @@ def propose(policy, *requests, retries=2):
 )
 def test_a_proposal_becomes_a_probe_in_every_form(reply):
     proposals = propose(Scripted(reply))
-    (probe,) = proposals.probes
+    (probe,) = proposals
+    assert isinstance(probe, Probe)
     assert probe.claim == GOOD
     assert probe.by == "scripted:one"
     assert (probe.gold_label, probe.error_type, probe.seed) == (NOT_ATTRIBUTABLE, "temporal_shift", 3)
     assert check_probe(probe) == ()
-    assert not proposals.dropped
-
-
-def test_usage_is_summed_over_all_answers():
-    proposals = propose(Scripted(native("Ernest Medina was acquitted."), native(GOOD)))
-    assert proposals.usage == {"prompt_tokens": 20, "completion_tokens": 4}
 
 
 def test_a_faulty_proposal_is_requested_again_with_its_fault():
     policy = Scripted(native("Ernest Medina was was acquitted in 1974."), native(GOOD))
-    assert propose(policy).probes[0].claim == GOOD
+    assert propose(policy)[0].claim == GOOD
     again = policy.requests[1][-1]
     assert again["role"] == "tool"
     assert "doubled word 'was'" in again["content"]
@@ -104,8 +99,7 @@ def test_a_faulty_proposal_is_requested_again_with_its_fault():
 def test_a_proposal_that_never_fits_is_dropped_with_its_cause(reply, cause):
     policy = Scripted(*[reply] * 3)
     proposals = propose(policy)
-    assert not proposals.probes
-    assert [(drop.cause, drop.request) for drop in proposals.dropped] == [(cause, REQUEST)]
+    assert [(drop.cause, drop.request) for drop in proposals] == [(cause, REQUEST)]
     assert len(policy.requests) == (1 if cause == "context_limit" else 3)
 
 
@@ -113,10 +107,10 @@ def test_no_request_for_a_false_claim_unless_its_label_is_kept():
     false = claim_item("x", ITEM.claim, ITEM.source, NOT_ATTRIBUTABLE, "fabrication")
     silent = Scripted()
     proposals = propose(silent, ProbeRequest(false, "numerical_perturb", "temporal_shift"))
-    assert [drop.cause for drop in proposals.dropped] == ["not_attributable"]
+    assert [drop.cause for drop in proposals] == ["not_attributable"]
     assert silent.requests == []
     same = propose(Scripted(native("In 1971, Ernest Medina was acquitted.")), ProbeRequest(false, "paraphrase", None))
-    assert (same.probes[0].gold_label, same.probes[0].error_type) == (NOT_ATTRIBUTABLE, "fabrication")
+    assert (same[0].gold_label, same[0].error_type) == (NOT_ATTRIBUTABLE, "fabrication")
 
 
 def test_faults_of_the_infrastructure_pass():
@@ -173,7 +167,7 @@ def test_proposals_run_at_the_same_time_within_the_bound_and_keep_their_order():
     items = [claim_item(f"i{n}", ITEM.claim, ITEM.source) for n in range(9)]
     requests = [ProbeRequest(item, "numerical_perturb", "temporal_shift") for item in items]
     proposals = run(PolicyProposer(policy).propose_many(requests, 3))
-    assert [probe.meta["of"] for probe in proposals.probes] == [item.id for item in items]
+    assert [probe.meta["of"] for probe in proposals] == [item.id for item in items]
     assert 1 < policy.peak <= 3
 
 
@@ -189,10 +183,9 @@ def some_probes():
 def test_the_cross_check_splits_probes_and_counts_the_rejected():
     probes = some_probes()
     replies = [verdict("pass"), verdict("wrong-label"), "no", verdict("not-fluent")]
-    result = run(cross_check(probes, PolicyJudge(Scripted(*replies), PROBE_CHECK, retries=0), 1))
-    assert result.rejections[0] is None
-    assert [label for label, _ in result.rejections[1:]] == ["wrong-label", "malformed", "not-fluent"]
-    report = result.report
+    rejections, report = run(cross_check(probes, PolicyJudge(Scripted(*replies), PROBE_CHECK, retries=0), 1))
+    assert rejections[0] is None
+    assert [label for label, _ in rejections[1:]] == ["wrong-label", "malformed", "not-fluent"]
     assert report["reasons"] == {"malformed": 1, "not-fluent": 1, "wrong-label": 1}
     assert (report["judged"], report["kept"], report["drop_rate"]) == (4, 1, 0.75)
     assert report["by_strategy"] == {"numerical_perturb": pytest.approx(2 / 3), "paraphrase": 1.0}
@@ -202,12 +195,12 @@ def test_the_cross_check_splits_probes_and_counts_the_rejected():
 def test_agreement_of_two_judges_rejects_a_probe_that_either_refuses():
     probes = some_probes()[:1]
     judges = [PolicyJudge(Scripted(verdict(label)), PROBE_CHECK, name=label) for label in ("pass", "undetectable")]
-    result = run(cross_check(probes, AllAgree(judges), 1))
-    assert result.report["reasons"] == {"undetectable": 1}
+    _, report = run(cross_check(probes, AllAgree(judges), 1))
+    assert report["reasons"] == {"undetectable": 1}
 
 
 def test_a_stand_in_is_named_in_the_note():
-    report = run(cross_check([], LexicalCheckJudge())).report
+    _, report = run(cross_check([], LexicalCheckJudge()))
     assert (report["drop_rate"], report["kept"]) == (0.0, 0)
     assert "NOT judged by a model" in report["note"]
     assert report["judge"]["stand_in"] is True
@@ -223,6 +216,6 @@ def test_the_stand_in_passes_nearly_all_probes_of_the_rules(data_dir):
     claims = list(read_benchmark("fever", data_dir / "seva_official" / "fever.jsonl"))
     pool = Pool(claims)
     results = [make_probe(item, name, pool=pool) for name in STRATEGIES for item in claims]
-    result = run(cross_check([probe for probe in results if isinstance(probe, Probe)], LexicalCheckJudge()))
-    assert result.report["kept"] > 100
-    assert result.report["drop_rate"] < 0.1
+    _, report = run(cross_check([probe for probe in results if isinstance(probe, Probe)], LexicalCheckJudge()))
+    assert report["kept"] > 100
+    assert report["drop_rate"] < 0.1

@@ -17,8 +17,9 @@ from factgym.agents.resolve import find_model, find_scripted_agent
 from factgym.agents.rollout.engine import play, play_many
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.schema import validate
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import DataError
 from factgym.datasets.attribution import ERROR_TYPES
+from factgym.training.seva import profile as profile_module
 from factgym.training.seva.probes import quotas_by_source
 from factgym.training.seva.profile import (
     MAX_CLAIM_CHARS,
@@ -84,7 +85,9 @@ def test_a_false_alarm_is_binned_by_what_was_named(env: Any) -> None:
     assert profile.unbinned == 0
 
 
-def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed_one_where_rules_see_it() -> None:
+def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed_one_where_rules_see_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def episode(gold: str, verdict: str | None, named: str | None) -> dict[str, Any]:
         text = "<document>\nIt sold 12 cars in May.\n</document>\n\nClaim to check: It sold 90 cars in May."
         metrics = {"gold_verdict": gold, "verdict": verdict, "gold_error_type": None, "error_type": named}
@@ -98,6 +101,9 @@ def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed
         seen.append((claim, source))
         return "temporal_shift"
 
+    by_rules = profile_of([episode(no, yes, None)])
+    assert by_rules.episodes["numerical_exaggeration"] == 1  # 90 against 12
+    monkeypatch.setattr(profile_module, "classify_by_rules", classify)
     profile = profile_of(
         [
             episode(no, no, "negation_flip"),
@@ -108,15 +114,12 @@ def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed
             episode(yes, None, None),
             episode(yes, yes, None),
             {"error": {"cause": "timeout"}, "reward": None},
-        ],
-        classify=classify,
+        ]
     )
     assert seen == [("It sold 90 cars in May.", "It sold 12 cars in May.")] * 3
     assert (profile.episodes["negation_flip"], profile.correct["negation_flip"]) == (2, 1)
     assert (profile.episodes["temporal_shift"], profile.correct["temporal_shift"]) == (3, 1)
     assert (profile.unbinned, profile.unread) == (2, 2)
-    by_rules = profile_of([episode(no, yes, None)])
-    assert by_rules.episodes["numerical_exaggeration"] == 1  # 90 against 12
 
 
 def test_an_empty_bin_has_the_prior() -> None:
@@ -294,20 +297,3 @@ def test_quotas_keep_the_count_of_each_category() -> None:
         "fever": {"negation_flip": 5, "fabrication": 1, "temporal_shift": 0},
         "anli": {"negation_flip": 2, "fabrication": 0, "temporal_shift": 0},
     }
-
-
-@pytest.mark.parametrize("value", [Fraction(-1, 10), Fraction(11, 10)])
-def test_an_accuracy_outside_its_range_is_refused(value: Fraction) -> None:
-    with pytest.raises(ConfigError, match="from 0 to 1"):
-        weakness_weights({"a": value})
-
-
-def test_budgets_and_shares_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ConfigError, match="at least 1"):
-        ceiling_allocation({"a": Fraction(1)}, 0)
-    with pytest.raises(ConfigError, match="at least 1"):
-        random_allocation(0, 1)
-    with pytest.raises(ConfigError, match="must not be negative"):
-        split_by_share(3, {"a": Fraction(0)})
-    with pytest.raises(ConfigError, match="at least one category"):
-        weakness_weights({})

@@ -12,14 +12,14 @@ episode again that the infrastructure broke.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from factgym.agents.sampling import tools_as_text
 from factgym.core.errors import ConfigError, FactgymError
-from factgym.core.messages import Message, ToolSchema
+from factgym.core.messages import Message
 from factgym.core.registry import make, spec
 from factgym.integrations import session as sessions
 from factgym.integrations.frameworks import framework_import
@@ -41,10 +41,6 @@ ENVS_KEY = "factgym_envs"
 """The key of a rollout's extras in which `FactGenerator` finds its environment again."""
 
 _PLAIN_TYPES = (str, int, float, bool, type(None))
-_MAX_PROMPT_HEADS = 64
-_prompt_heads: dict[tuple[Any, ...], tuple[Sequence[ToolSchema], list[Message]]] = {}
-"""System messages with tools in them; the schemas are kept alive, so that no other object gets the id of one."""
-
 _pools: dict[tuple[Any, ...], SessionPool] = {}
 """Sessions by environment and settings: SkyRL makes an environment for every rollout."""
 
@@ -92,7 +88,7 @@ class FactTextEnv(BaseTextEnv):
     def init(self, prompt: Any = None) -> tuple[list[Message], dict[str, Any]]:
         """Return the first messages, with every tool in them as text; the row's own prompt equals them."""
         first = self.session.start(self._task)
-        return _with_tools(first, self.session.all_tools()), {"task": self.session.task}
+        return tools_as_text(first, self.session.all_tools()), {"task": self.session.task}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """Play a completion. The reward is 0 until the last step, then the report's total.
@@ -159,17 +155,6 @@ def _pool(env_id: str, config: Mapping[str, Any]) -> SessionPool:
     return _pools.get(key) or _pools.setdefault(key, SessionPool(env_id, config))
 
 
-def _with_tools(first: list[Message], tools: Sequence[ToolSchema]) -> list[Message]:
-    """`tools_as_text`; the system message is cached, since writing the schemas takes longer than a step."""
-    head = 1 if first[0]["role"] == "system" else 0
-    key = (first[0]["content"] if head else None, *map(id, tools))
-    if key not in _prompt_heads:
-        if len(_prompt_heads) >= _MAX_PROMPT_HEADS:
-            _prompt_heads.clear()
-        _prompt_heads[key] = (tools, tools_as_text(first[:head], tools))
-    return [*(message.copy() for message in _prompt_heads[key][1]), *tools_as_text(first[head:], ())]
-
-
 def register_skyrl(env_id: str, *, name: str | None = None, **config: Any) -> str:
     """Register `make(env_id, **config)` with skyrl-gym; return the name for `env_class`, by default the id.
 
@@ -195,7 +180,7 @@ def rows(env_id: str, *, name: str | None = None, limit: int | None = None, **co
     env_class = name or spec(env_id).id
     tools = make(env_id, **config).all_tools()
     for row in sessions.rows(env_id, config, limit=limit):
-        prompt = _with_tools(row["prompt"], tools)
+        prompt = tools_as_text(row["prompt"], tools)
         yield {"prompt": prompt, "env_class": env_class, "data_source": env_class, "task": row["task"]}
 
 

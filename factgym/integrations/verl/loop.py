@@ -36,7 +36,7 @@ from factgym.core.config import build_checked
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.messages import Message, ToolSchema
-from factgym.integrations.credit import Turn, decode, parse_single_call, policy_message, token_credit
+from factgym.integrations.credit import Turn, decode, policy_message, token_credit
 from factgym.integrations.session import Session
 from factgym.integrations.verl.advantages import KL_IN_REWARD, FactOutput, Layout, form_of
 from factgym.integrations.verl.rows import AGENT, RowTask
@@ -100,8 +100,6 @@ class ReplyParser:
         ids: the tokens of the text. turn: its number, for the ids of the calls. thinking: whether the prompt ended
         inside a `<think>`.
         """
-        if self.format == HERMES and not thinking and (message := parse_single_call(text, turn)):
-            return message
         reasoning, answer = split_reasoning(text, thinking)
         if self.format == HERMES:
             content, calls = _hermes_calls(env, text, answer)

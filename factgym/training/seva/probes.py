@@ -22,7 +22,7 @@ from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe, generate_probes, strategies_for
 from factgym.training.seva.profile import split_by_share
-from factgym.training.seva.proposer import PolicyProposer, ProbeRequest
+from factgym.training.seva.proposer import DroppedRequest, PolicyProposer, ProbeRequest
 
 PASSES = 4
 """How often the rules go through the claims, each time with another seed, until there are enough probes."""
@@ -110,7 +110,7 @@ async def make_probes(
             else:
                 requests = probe_requests(claims[source], category, n, category_seed)
                 proposals = await proposer.propose_many(requests)
-                probes = list(proposals.probes)
+                probes = [proposal for proposal in proposals if isinstance(proposal, Probe)]
                 batch.dropped += [
                     {
                         "stage": "proposer",
@@ -121,18 +121,18 @@ async def make_probes(
                         "error_type": category,
                         "answer": drop.reply,
                     }
-                    for drop in proposals.dropped
+                    for drop in proposals
+                    if isinstance(drop, DroppedRequest)
                 ]
             batch.made[source][category] = len(probes)
             made += [(probe, source) for probe in probes]
-    check = await cross_check([probe for probe, _ in made], judge)
-    batch.cross_check = check.report
+    rejections, batch.cross_check = await cross_check([probe for probe, _ in made], judge)
 
     def drop(stage: str, reason: str, detail: str, probe: Probe, source: str) -> None:
         header = {"stage": stage, "reason": reason, "detail": detail[:_MAX_DETAIL_CHARS]}
         batch.dropped.append({**header, **probe.to_dict(), "benchmark": source})
 
-    for (probe, source), rejection in zip(made, check.rejections, strict=True):
+    for (probe, source), rejection in zip(made, rejections, strict=True):
         if rejection is None:
             batch.probes.append((probe, source))
         else:
@@ -175,23 +175,14 @@ def probe_requests(items: Sequence[AttributionClaim], category: str, count: int,
     return [ProbeRequest(order[i % len(order)], rng.choice(strategies), category) for i in range(total)]
 
 
-@dataclass(frozen=True, slots=True)
-class CrossCheck:
-    """The result of a cross-check.
-
-    rejections: of each probe the label ("wrong-label", "malformed", …) and reason, None where it passed. report:
-    counts, the judge, and a note for readers, which says when no model judged.
-    """
-
-    rejections: tuple[tuple[str, str] | None, ...]
-    report: dict[str, Any]
-
-
-async def cross_check(probes: Sequence[Probe], judge: Judge, concurrency: int = _CONCURRENCY) -> CrossCheck:
+async def cross_check(
+    probes: Sequence[Probe], judge: Judge, concurrency: int = _CONCURRENCY
+) -> tuple[list[tuple[str, str] | None], dict[str, Any]]:
     """Judge every probe by the rubric "probe-check".
 
-    A probe without a judgement is rejected under the error's cause. Raises ConfigError for a judge with other fields,
-    and PolicyError for a fault of the infrastructure.
+    Returns the label and reason of each rejected probe, None where it passed, and a report: counts, the judge, and a
+    note that says when no model judged. A probe without a judgement is rejected under the error's cause. Raises
+    ConfigError for a judge with other fields, and PolicyError for a fault of the infrastructure.
     """
     judgements = await judge.judge_many([probe.as_case() for probe in probes], concurrency)
     rejections: list[tuple[str, str] | None] = []
@@ -218,7 +209,7 @@ async def cross_check(probes: Sequence[Probe], judge: Judge, concurrency: int = 
         "note": judge_note(judge),
         "usage": dict(usage),
     }
-    return CrossCheck(tuple(rejections), report)
+    return rejections, report
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:

@@ -6,8 +6,8 @@ bin an episode falls into when its data set names no error type. Here it falls i
 1. the gold error type, where the data names one;
 2. else the error type that the verifier named: correct where the claim is not attributable (an error detected), wrong
    where it is (a false alarm);
-3. else, for a missed error or an answer that names none, the category that `classify` gives for claim and source. The
-   default compares words, numbers and names by rules, and is a fallback for a model's diagnosis.
+3. else, for a missed error or an answer that names none, the category that `classify_by_rules` gives for claim and
+   source: it compares words, numbers and names, and is a fallback for a model's diagnosis.
 
 An attributable claim that was called so has no error and falls into no bin. Episodes that the infrastructure ended are
 left out. Correct means the right label; whether the category was named as well is not considered.
@@ -22,21 +22,19 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import DataError
 from factgym.core.prompts import fill, prompt
 from factgym.core.strict_json import clean_text
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES
 from factgym.tools.untrusted import neutralise
 
 Episode = Mapping[str, Any]
-Classify = Callable[[str, str], str]
-"""Claim and source -> the error type that the claim would have if it had one."""
 
 PRIOR = Fraction(1, 2)
 MAX_CLAIM_CHARS, MAX_SOURCE_CHARS = 240, 360
@@ -105,7 +103,7 @@ class Profile:
             raise DataError(f"no weakness profile: {type(error).__name__}: {error}") from None
 
 
-def profile_of(episodes: Iterable[Episode], *, classify: Classify | None = None, prior: Fraction = PRIOR) -> Profile:
+def profile_of(episodes: Iterable[Episode], *, prior: Fraction = PRIOR) -> Profile:
     """The profile of the episodes of SEVA runs, of any number of benchmarks together."""
     total: Counter[str] = Counter()
     correct: Counter[str] = Counter()
@@ -115,7 +113,7 @@ def profile_of(episodes: Iterable[Episode], *, classify: Classify | None = None,
         if (metrics := scored_metrics(episode)) is None:
             continue
         unread += metrics.get("verdict") is None
-        diagnosis = diagnose(episode, metrics, classify)
+        diagnosis = diagnose(episode, metrics)
         if diagnosis is None:
             unbinned += 1
             continue
@@ -141,7 +139,7 @@ def scored_metrics(episode: Episode) -> Mapping[str, Any] | None:
     return metrics if isinstance(metrics, Mapping) and "gold_verdict" in metrics else None
 
 
-def diagnose(episode: Episode, metrics: Mapping[str, Any], classify: Classify | None = None) -> Diagnosis | None:
+def diagnose(episode: Episode, metrics: Mapping[str, Any]) -> Diagnosis | None:
     """The bin of an episode; None for an attributable claim that was called so, or whose answer has no label."""
     gold, verdict = metrics["gold_verdict"], metrics.get("verdict")
     correct = verdict == gold
@@ -151,7 +149,7 @@ def diagnose(episode: Episode, metrics: Mapping[str, Any], classify: Classify | 
         return Diagnosis(gold_type, correct, "gold")
     if verdict not in (None, ATTRIBUTABLE) and (predicted := metrics.get("error_type")) in ERROR_TYPES:
         return Diagnosis(predicted, correct, "said")
-    return Diagnosis((classify or classify_by_rules)(*claim_and_source(episode)), correct, "rules")
+    return Diagnosis(classify_by_rules(*claim_and_source(episode)), correct, "rules")
 
 
 def claim_and_source(episode: Episode) -> tuple[str, str]:
@@ -176,15 +174,7 @@ def classify_by_rules(claim: str, source: str) -> str:
 
 
 def weakness_weights(accuracy: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    """w_t, which sum to 1; uniform where every α_t is 1.
-
-    Raises ConfigError for an accuracy outside [0, 1] and where there is no category.
-    """
-    if not accuracy:
-        raise ConfigError("weights need the accuracy of at least one category")
-    for name, value in accuracy.items():
-        if not 0 <= value <= 1:
-            raise ConfigError(f"the accuracy of {name!r} must be from 0 to 1, not {value}")
+    """w_t, which sum to 1; uniform where every α_t is 1."""
     weakness = {name: 1 - Fraction(value) for name, value in accuracy.items()}
     total = sum(weakness.values())
     if not total:
@@ -193,36 +183,21 @@ def weakness_weights(accuracy: Mapping[str, Fraction]) -> dict[str, Fraction]:
 
 
 def ceiling_allocation(weights: Mapping[str, Fraction], budget: int) -> dict[str, int]:
-    """n_t of each category. Their sum is at least B and below B plus the number of categories.
-
-    Raises ConfigError for a budget below 1.
-    """
-    _check_budget(budget)
+    """n_t of each category. Their sum is at least B and below B plus the number of categories."""
     return {name: math.ceil(weight * budget) for name, weight in weights.items()}
 
 
 def random_allocation(total: int, seed: int) -> dict[str, int]:
     """`total` probes over the six categories, each drawn uniformly, for the control."""
-    _check_budget(total)
     rng = random.Random(f"factgym evolve random probes {seed}")
     drawn = Counter(rng.choice(ERROR_TYPES) for _ in range(total))
     return {name: drawn[name] for name in ERROR_TYPES}
 
 
-def _check_budget(budget: int) -> None:
-    if budget < 1:
-        raise ConfigError(f"a probe budget must be at least 1, not {budget}")
-
-
 def split_by_share(total: int, shares: Mapping[str, Fraction]) -> dict[str, int]:
-    """Apportion `total` by the largest remainder (Hamilton's method), in fractions; ties go to the first.
-
-    Raises ConfigError for shares that are negative or sum to 0.
-    """
-    whole = sum(shares.values(), Fraction(0))
-    if whole <= 0 or any(value < 0 for value in shares.values()):
-        raise ConfigError("shares must not be negative, and one must be above 0")
-    exact = {name: total * Fraction(value) / whole for name, value in shares.items()}
+    """Apportion `total` by the largest remainder (Hamilton's method), in fractions; ties go to the first."""
+    share_sum = sum(shares.values(), Fraction(0))
+    exact = {name: total * value / share_sum for name, value in shares.items()}
     counts = {name: math.floor(value) for name, value in exact.items()}
     # The floors are less than one each below their exact shares, so the rest is smaller than the number of names.
     by_remainder = sorted(counts, key=lambda name: counts[name] - exact[name])
@@ -245,12 +220,12 @@ class Failure:
     missed: bool
 
 
-def failures_of(episodes: Iterable[Episode], *, classify: Classify | None = None) -> dict[str, list[Failure]]:
+def failures_of(episodes: Iterable[Episode]) -> dict[str, list[Failure]]:
     """The failures of each category, in the order of the episodes."""
     failures: dict[str, list[Failure]] = defaultdict(list)
     for episode in episodes:
         metrics = scored_metrics(episode)
-        diagnosis = None if metrics is None else diagnose(episode, metrics, classify)
+        diagnosis = None if metrics is None else diagnose(episode, metrics)
         if metrics is not None and diagnosis is not None and not diagnosis.correct:
             missed = metrics["gold_verdict"] != ATTRIBUTABLE
             failures[diagnosis.category].append(Failure(diagnosis.category, *claim_and_source(episode), missed))

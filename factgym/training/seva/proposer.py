@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
@@ -21,8 +21,8 @@ from factgym.core.action import ParsedAction, parse_action
 from factgym.core.caching import gather_bounded
 from factgym.core.calls import CallError
 from factgym.core.errors import ConfigError
-from factgym.core.messages import Completion, Message, Usage
-from factgym.core.policy import ContextOverflowError, Policy, add_usage, call_policy
+from factgym.core.messages import Message
+from factgym.core.policy import ContextOverflowError, Policy, call_policy
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.seeds import derive
 from factgym.core.strict_json import clean_text
@@ -94,15 +94,6 @@ class DroppedRequest:
     reply: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposals:
-    """The proposed probes, the dropped requests, and the tokens used."""
-
-    probes: tuple[Probe, ...]
-    dropped: tuple[DroppedRequest, ...]
-    usage: Usage = field(default_factory=Usage)
-
-
 class PolicyProposer:
     """A policy, or a model, that writes probes.
 
@@ -140,17 +131,16 @@ class PolicyProposer:
         if isinstance(self.policy, Model):
             await self.policy.close()
 
-    async def propose_many(self, requests: Sequence[ProbeRequest], concurrency: int = _CONCURRENCY) -> Proposals:
-        """Propose for every request, `concurrency` at a time; probes and drops each in the order of the requests.
+    async def propose_many(
+        self, requests: Sequence[ProbeRequest], concurrency: int = _CONCURRENCY
+    ) -> list[Probe | DroppedRequest]:
+        """Propose for every request, `concurrency` at a time, in the order of the requests.
 
         Raises PolicyError for a fault of the infrastructure, after the running requests have stopped.
         """
-        usage = Usage()
-        results = await gather_bounded(lambda request: self._propose(request, usage), requests, concurrency)
-        probes = tuple(result for result in results if isinstance(result, Probe))
-        return Proposals(probes, tuple(result for result in results if isinstance(result, DroppedRequest)), usage)
+        return await gather_bounded(self._propose, requests, concurrency)
 
-    async def _propose(self, request: ProbeRequest, usage: Usage) -> Probe | DroppedRequest:
+    async def _propose(self, request: ProbeRequest) -> Probe | DroppedRequest:
         if request.error_type is not None and request.item.label != ATTRIBUTABLE:
             return DroppedRequest(request, "not_attributable", "the claim is false already")
         key = derive(self.seed, "proposer", request.item.id, request.strategy, request.error_type or "")
@@ -162,8 +152,6 @@ class PolicyProposer:
                 reply = await call_policy(policy, messages, [_tool().schema], self.blocking)
             except ContextOverflowError as error:
                 return DroppedRequest(request, "context_limit", str(error))
-            completion: Completion = reply.get("completion") or {}
-            add_usage(usage, completion.get("usage"))
             parsed = parse_action(reply, implicit={"claim": SUBMIT})
             result = self._read(request, parsed)
             if isinstance(result, Probe):
