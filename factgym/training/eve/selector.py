@@ -18,7 +18,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -129,41 +128,31 @@ class Selector:
     choices, also after `save` and `load`.
     """
 
-    clusters: Clusters
-    arms: Arms
-    type_arms: Arms
-
     def __init__(
-        self, vectors: Vectors, ids: Sequence[str], *, settings: SelectorSettings | None = None, seed: int = 0
+        self,
+        vectors: Vectors,
+        ids: Sequence[str],
+        *,
+        settings: SelectorSettings | None = None,
+        seed: int = 0,
+        clusters: Clusters | None = None,
     ) -> None:
-        """vectors: of the documents, shape (N, D), finite; they may be memory-mapped. ids: N different ids.
+        """vectors: of the documents, shape (N, D), finite; they may be memory-mapped. ids: N different ids. clusters: of
+        a saved selector, new ones by default.
 
-        Raises ConfigError for other shapes, MissingExtraError without the extra "selector".
+        Raises ConfigError for other vectors, MissingExtraError without the extra "selector".
         """
-        settings = settings or SelectorSettings()
-        self._initialize(vectors, ids, settings, seed)
-        self.clusters = cluster(self._vectors, settings.clusters, seed=derive(seed, "clusters", 0))
-        self.arms = Arms.fresh(len(self.clusters))
-        self.type_arms = Arms.fresh(len(settings.task_types))
-
-    def _initialize(self, vectors: Vectors, ids: Sequence[str], settings: SelectorSettings, seed: int) -> None:
-        """Check the documents and set everything that a new and a restored selector have in common."""
-        ids = tuple(ids)
-        if getattr(vectors, "ndim", 0) != 2 or not len(vectors) or len(vectors) != len(ids):
-            shape = getattr(vectors, "shape", "none")
-            raise ConfigError(
-                f"a selector needs vectors of shape (N, D) and N ids, N at least 1, not {shape} and {len(ids)}"
-            )
         if not all(np.isfinite(block).all() for block in blocks(vectors)):
             raise ConfigError("the vectors of a selector must be finite numbers")
-        if len(set(ids)) < len(ids):
-            raise ConfigError("the ids of a selector's documents must differ from each other")
-        self._vectors, self._ids = vectors, ids
-        self.settings = settings
+        self.settings = settings or SelectorSettings()
         self.seed = seed
-        self.round = 0
-        self._draws = 0
-        self._used = np.zeros(len(ids), dtype=np.int64)
+        self.round = self._draws = 0
+        self._vectors, self._ids = vectors, tuple(ids)
+        self._used = np.zeros(len(self._ids), dtype=np.int64)
+        if clusters is None:
+            clusters = cluster(vectors, self.settings.clusters, seed=derive(seed, "clusters", 0))
+        self.clusters = clusters
+        self.arms, self.type_arms = Arms.fresh(len(clusters)), Arms.fresh(len(self.settings.task_types))
 
     def draw(self, count: int) -> list[Choice]:
         """`count` choices for the coming iteration; a document may repeat, and is the less likely the more often it was
@@ -186,24 +175,11 @@ class Selector:
         """End a round: update both bandits, and cluster anew when the next round has more clusters.
 
         rows: the iteration's rows, each with `question`, `answer`, `cluster` and `task_type` (other keys are ignored);
-        `cluster` is that of the round's choices. reward: R_run in [0, 1], see `run_reward`. Raises ConfigError for
-        another reward, DataError for an invalid row.
+        `cluster` is that of the round's choices. reward: R_run in [0, 1], see `run_reward`.
         """
-        if not 0.0 <= reward <= 1.0:
-            raise ConfigError(f"the run's reward lies between 0 and 1, not at {reward!r:.80}: see run_reward")
         settings = self.settings
-        clusters, types = [], []
-        for number, row in enumerate(rows, 1):
-            for name in ("question", "answer", "cluster", "task_type"):
-                if name not in row:
-                    raise DataError(f"row {number} of the selector's feedback lacks {name!r}")
-            index, task_type = row["cluster"], row["task_type"]
-            if type(index) is not int or not 0 <= index < len(self.clusters):
-                raise DataError(f"row {number}: there is no cluster {index!r:.80}, only 0 to {len(self.clusters) - 1}")
-            if task_type not in settings.task_types:
-                raise DataError(f"row {number}: {task_type!r:.80} is none of {', '.join(settings.task_types)}")
-            clusters.append(index)
-            types.append(settings.task_types.index(task_type))
+        clusters = [row["cluster"] for row in rows]
+        types = [settings.task_types.index(row["task_type"]) for row in rows]
         factors = qualities([str(row["question"]) for row in rows], [str(row["answer"]) for row in rows])
         rewards = [reward * factor for factor in factors]
         constants = {"utility": settings.utility, "smoothing": settings.smoothing}
@@ -220,18 +196,6 @@ class Selector:
             self.clusters, self.arms = finer, self.arms.split(parents.tolist())
         return Feedback(rewards, cluster_rewards, type_rewards)
 
-    @cached_property
-    def _fingerprints(self) -> dict[str, Any]:
-        """Identity of the documents: shape, a digest of the ids, and a digest of up to 1,000 vectors."""
-        vectors = self._vectors
-        rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _FINGERPRINT_VECTORS)).astype(np.int64)
-        sampled = np.ascontiguousarray(vectors[rows], dtype=np.float64)
-        return {
-            "shape": list(vectors.shape),
-            "ids": hashlib.sha256(json.dumps(list(self._ids)).encode()).hexdigest(),
-            "vectors": hashlib.sha256(sampled.tobytes()).hexdigest(),
-        }
-
     def state(self) -> dict[str, Any]:
         """Everything but the vectors and ids, as plain JSON data that `restored` reads back exactly."""
         return {
@@ -240,7 +204,7 @@ class Selector:
             "seed": self.seed,
             "round": self.round,
             "draws": self._draws,
-            **self._fingerprints,
+            **_fingerprints(self._vectors, self._ids),
             "arms": self.arms.to_dict(),
             "type_arms": self.type_arms.to_dict(),
             "used": {self._ids[row]: int(self._used[row]) for row in np.flatnonzero(self._used)},
@@ -253,25 +217,25 @@ class Selector:
 
         Raises DataError for other data, and for the state of a selector over other vectors or ids.
         """
-        selector = cls.__new__(cls)
         try:
             if state["version"] != VERSION:
                 raise DataError(f"a selector's state of version {state['version']!r:.80}, not {VERSION}")
             values = {**state["settings"], "task_types": tuple(state["settings"]["task_types"])}
             settings = SelectorSettings.build("a selector", values)
-            selector._initialize(vectors, ids, settings, int(state["seed"]))
+            fingerprints = _fingerprints(vectors, ids)
             for name, content in (("ids", "documents"), ("shape", "vectors"), ("vectors", "vectors")):
-                if state[name] != selector._fingerprints[name]:
+                if state[name] != fingerprints[name]:
                     raise DataError(
                         f"the selector was saved over other {content}: give it those that it was made with"
                     )
+            clusters = Clusters.of(vectors, np.asarray(state["centroids"], dtype=np.float64))
+            selector = cls(vectors, ids, settings=settings, seed=int(state["seed"]), clusters=clusters)
             selector.round, selector._draws = int(state["round"]), int(state["draws"])
             selector.arms, selector.type_arms = Arms.from_dict(state["arms"]), Arms.from_dict(state["type_arms"])
             rows = {document: row for row, document in enumerate(ids)}
             for document, uses in state["used"].items():
                 selector._used[rows[document]] = int(uses)
-            selector.clusters = Clusters.of(selector._vectors, np.asarray(state["centroids"], dtype=np.float64))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(f"not the state of a selector ({type(error).__name__}: {error!s:.80})") from None
         if len(selector.arms) != len(selector.clusters) or len(selector.type_arms) != len(settings.task_types):
             raise DataError("the state of a selector has one arm for each cluster and for each task type")
@@ -285,3 +249,14 @@ class Selector:
     def load(cls, path: str | Path, vectors: Vectors, ids: Sequence[str]) -> Selector:
         """Read `save`'s file; draws continue where they ended. Raises DataError as `restored`."""
         return cls.restored(read_json(Path(path)), vectors, ids)
+
+
+def _fingerprints(vectors: Vectors, ids: Sequence[str]) -> dict[str, Any]:
+    """Identity of the documents: shape, a digest of the ids, and a digest of up to 1,000 vectors."""
+    rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _FINGERPRINT_VECTORS)).astype(np.int64)
+    sampled = np.ascontiguousarray(vectors[rows], dtype=np.float64)
+    return {
+        "shape": list(vectors.shape),
+        "ids": hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest(),
+        "vectors": hashlib.sha256(sampled.tobytes()).hexdigest(),
+    }
