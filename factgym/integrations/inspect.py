@@ -1,13 +1,8 @@
 """Integration with Inspect: `inspect eval factgym/claimcheck-multihop --model …`.
 
-Inspect finds this module by its entry point, and in it a task for every registered environment; the task's arguments
-(`-T split=test`) are the environment's own settings. The solver plays in process: the model gets the policy's prompt,
-with the tools that are open, and the environment answers. Inspect's own tool execution, and with it its approval
-policies, has no part in that: nothing is executed but searches and look-ups.
-
-A fault of the infrastructure raises, so that it is an error of the sample, which Inspect can retry. An episode without
-a score has no value, and is in no mean.
-"""
+Inspect finds this module by its entry point, and in it a task for every environment, whose arguments are the
+environment's settings. The solver plays in process, without Inspect's own tool execution and approval policies. A fault
+of the infrastructure raises, so that Inspect can retry the sample; an episode without a score is in no mean."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
 """Integration with the Model Context Protocol: any client of it can be the policy. `factgym serve mcp ENV`.
 
-One session is one episode. The tools are those that are open, under their own names; a client is notified where they
-change with the stage. The task is the prompt "task", and the server's instructions. A new session is the next task. The
-reward is hidden from the client, which is the policy, unless the server is started with `--show-reward`.
-
-Over HTTP an episode needs the session that the handshake versions of the protocol have; a client that requests the
-version without sessions gets the list of supported versions, and clients fall back. Over stdio the process is the
-session.
-"""
+One session is one episode, and a new session is the next task. The tools are those that are open; a client is notified
+where they change with the stage. Over HTTP an episode needs the session of the protocol's handshake versions, to which
+clients fall back; over stdio the process is the session."""
 
 from __future__ import annotations
 

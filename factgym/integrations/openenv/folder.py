@@ -1,10 +1,7 @@
 """The folder that `openenv validate`, `openenv build` and `openenv push` take, written for one environment.
 
-    factgym serve openenv claimcheck-multihop --set haystack=true --folder my-environment
-
 The server in it is `app` with the given settings; its plan for `openenv validate` is an episode of the honest baseline,
-so that no gold is published with it.
-"""
+so that no gold is published with it."""
 
 from __future__ import annotations
 

@@ -3,11 +3,8 @@
     register_skyrl("claimcheck-multihop", split="validation")       # in the process that trains: the Ray entrypoint
     write_rows(Path("train.jsonl"), "claimcheck-multihop", split="validation")
 
-SkyRL's policies write text and its rollouts only append: the tools are text in the system message, and an environment
-that shows its policy less than the whole transcript (ProFact's isolated contexts) shows all of it here.
-`FactGenerator` pays the spans' credit for each message at its last token, scores truncated rollouts, and plays an
-episode again that the infrastructure broke.
-"""
+The tools are text in the system message, and an environment with isolated contexts (ProFact) shows its policy all of the
+transcript, because SkyRL's policies write text and its rollouts only append."""
 
 from __future__ import annotations
 

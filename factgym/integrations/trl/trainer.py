@@ -1,12 +1,8 @@
 """Trainers: `StopWhenDone` ends TRL's rollout when the episode ends, `DenseCredit` adds advantages of tokens.
 
-TRL's own loop passes an environment one call after another, ends a rollout at the first message without a call and has
-no way for an environment to end it. This one plays whole messages: several calls in one message are one turn, a text
-without a call is answered by the environment, malformed calls are refused by the environment, and nothing is generated
-after the end. The tokens that a rollout adds have TRL's form.
-
-It rests on private methods of the trainer; a test pins the used parts of each. `DenseCredit` has the forms of
-`factgym.integrations.credit`; TRL's own advantage is the A_i of "grpo", and its loss takes advantages in shape (B, T)."""
+TRL's own loop passes an environment one call after another and ends a rollout at the first message without a call. This
+one plays whole messages: several calls are one turn, texts and malformed calls are answered by the environment, and
+nothing is generated after the end. It rests on private methods of the trainer; a test pins the used parts of each."""
 
 from __future__ import annotations
 

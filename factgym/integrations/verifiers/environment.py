@@ -1,9 +1,7 @@
 """The exports of a hub package: a taskset with typed settings, an environment with local defaults, and our harness.
 
 The harness plays the environment in process, with the model at the run's own endpoint: no tool server, no program to
-install, no network but the endpoint. Malformed calls are answered by the environment; requests that fail at the server
-are sent again.
-"""
+install, no network but the endpoint."""
 
 from __future__ import annotations
 
@@ -83,7 +81,7 @@ class FactHarness(vf.Harness[FactHarnessConfig]):
         finally:
             if session.done:
                 trace.state.result = episode_result(session)
-        task.release(session)
+        task.pool.release(session)
         stop = trace.state.result["stop"]
         trace.stop(_STOP_CONDITIONS.get(stop, stop))
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")

@@ -46,14 +46,10 @@ class FactData(vf.TaskData):
     max_turns: int
 
     def open(self) -> Session:
-        """Return a session at the start of this task; `release` takes it back."""
+        """Return a session at the start of this task; `pool.release` takes it back."""
         session = self.pool.acquire()
         session.env.reset(options={"task": self.task})
         return session
-
-    def release(self, session: Session) -> None:
-        """Keep a session for another episode of the same settings."""
-        self.pool.release(session)
 
     @property
     def pool(self) -> SessionPool:
@@ -222,7 +218,7 @@ class FactTask(vf.Task[FactData, FactState, FactTaskConfig]):
             if last is not None and not last.tool_calls and last.content and not session.done:
                 session.step(last.content)
             result = episode_result(session)
-            self.data.release(session)
+            self.data.pool.release(session)
         report = result["report"]
         if report["status"] == "error":
             raise RuntimeError(report["error"] or "the environment failed")
@@ -248,10 +244,10 @@ class FactTask(vf.Task[FactData, FactState, FactTaskConfig]):
         session = self.data.open()
         empty, highest = self.data.open().close().total, session.env.reward_bounds[1]
         if session.env.auxiliary_policies() or await asyncio.to_thread(play_oracle, session.env) is None:
-            self.data.release(session)
+            self.data.pool.release(session)
             return None
         earned = session.reward
-        self.data.release(session)
+        self.data.pool.release(session)
         if earned is None or empty is None:
             return False
         return bool(highest - earned <= SHORTFALL * (highest - empty))

@@ -1,12 +1,9 @@
 """The output of an agent loop with a reward for each token, and the advantage estimators that read it.
 
-verl's estimators see token rewards, a mask and the prompt's id, and nothing else. All that ours need is encoded in the
-token rewards, whose sum over a row is the episode's reward in every layout: verl's logs, its filters and its own
-estimators see the usual values.
-
-- For verl's estimators: each credit divided among the tokens of its span.
-- For ours ("factgym_…"): each token's value of that form, scaled by `SCALE`, and behind the policy's last token three
-  tokens outside the mask: the rest of the reward, the group of the row and its session, scaled too."""
+verl's estimators see token rewards, a mask and the prompt's id alone, so that all that ours need is encoded in the token
+rewards, whose sum over a row is always the episode's reward. For verl's estimators each credit is divided among the
+tokens of its span. For ours the rewards are each token's value of the form, scaled by `SCALE`, and behind the policy's
+last token three tokens outside the mask: the rest of the reward, the group of the row and its session, scaled too."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""The dataset class and the agent loop "factgym": one rollout of verl's is one episode.
+"""The dataset class and the agent loop "factgym": one rollout of verl's is one episode, and one message is one turn.
 
-It ends with the episode, for which verl's own tool loop has no signal; a message is one turn, however many calls it
-has, and a text without a call is answered by the environment. Tool text is bounded by the environment alone
-(`max_observation_chars`); verl's bound of 256 characters is that of its tool loop. Where the environment shows its policy
-less than the whole transcript (ProFact's stages), each context is a row of its own, as verl's trainer takes them.
-
-A fault of the infrastructure is no zero: the rollout is left out of its group."""
+Tool text is bounded by the environment alone (`max_observation_chars`). Where the environment shows its policy less than
+the whole transcript (ProFact's stages), each context is a row of its own, as verl's trainer takes them. A fault of the
+infrastructure is no zero: the rollout is left out of its group."""
 
 from __future__ import annotations
 

@@ -1,22 +1,7 @@
 """EVE's two phases (section 3.4): the proposer learns against a fixed solver, writes a data set, and the solver learns.
 
-```
-OUT/manifest.json              kind, settings, learners, fingerprints
-OUT/proposer/iteration-T/      Phase A: drawn passages, scored rollouts, HRPO advantages, the proposer after it
-OUT/data/                      the frozen proposer's data set, from passages that it was not trained on:
-        /manifest.json         kind, seeds, the proposer, fingerprints
-        /rollouts/             every rollout, a run as `factgym eval` writes it
-        /triples.jsonl         the rows: question, answer, evidence with document id and offsets, V
-        /dropped.jsonl         the other rollouts, each with its reason
-        /documents.jsonl       the passages that the rows refer to, so that each row can be inspected
-        /metrics.json          written last
-OUT/solver/iteration-T/        Phase B: groups of episodes over rows of the data set, GRPO advantages, the solver after it
-OUT/summary.json               metrics of every part
-```
-
-`phases.py` describes the folders of iterations. An evolution that was killed at any point continues where it stopped,
-and ends with the same files.
-"""
+`docs/guides/evolve.md` lists the files. Passages of the data set are held out from the proposer's training. An evolution
+that was killed at any point continues where it stopped, and ends with the same files."""
 
 from __future__ import annotations
 

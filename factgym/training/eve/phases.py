@@ -1,17 +1,7 @@
 """The two phases of EVE, iteration by iteration: draw, collect rollouts, hand the rows to a trainer, measure.
 
-```
-PHASE/iteration-T/manifest.json    kind, seeds, learner, fingerprints
-                 /draw.jsonl       tasks: passages, hop counts, question types; or rows of the data set
-                 /rollouts/        the episodes, a run as `factgym eval` writes it
-                 /train.jsonl      a row for the trainer from each episode
-                 /trained.json     written when training is over; model/ is the trainer's
-                 /selector.json    Phase A with the selector: its state after the iteration
-                 /metrics.json     written last: the iteration is finished
-```
-
-Every file is written whole, so a phase that was killed at any point continues where it stopped.
-"""
+Each iteration has a folder, whose `metrics.json` is written last. Every file is written whole, so a phase that was
+killed at any point continues where it stopped."""
 
 from __future__ import annotations
 

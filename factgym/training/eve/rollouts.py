@@ -1,19 +1,8 @@
 """Episodes as training rows with advantages, as metrics, and as rows of the solver's data set.
 
-A training row is one line of `train.jsonl`, for each scored episode:
-
-```
-{"schema": 1, "phase": "proposer" | "solver", "iteration": 1.., "task": id, "sample": 0.., "seed": of the episode,
- "messages": [the whole transcript], "tools": [available schemas], "actions": [indices of the policy's messages],
- "hops": 1..4 | null, "group": "hops-2" | the task's id, "reward": float, "components": {name: value},
- "advantage": float, "spans": [[message, start, end, value]], "completions": [the policy's own record] | null}
-```
-
-Only the messages named in `actions` are the policy's: the others are masked in training. A row's advantage holds for
-all of its tokens. `completions` has one entry for each action: tokens, log-probabilities and the raw text, where the
-policy returned them. Phase A compares within a hop count (HRPO, equation 5), Phase B within the episodes of one row
-(GRPO).
-"""
+A training row is one line of `train.jsonl`, for each scored episode; `docs/guides/evolve.md` explains its keys. Only the
+messages named in `actions` are the policy's: the others are masked in training. Phase A compares within a hop count
+(HRPO, equation 5), Phase B within the episodes of one row (GRPO)."""
 
 from __future__ import annotations
 

@@ -1,16 +1,8 @@
 """EVE's corpus selector: which documents the next iteration's questions are asked about (section 3.3, appendix F).
 
-    vectors = corpus_embeddings(corpus)
-    selector = Selector(vectors, corpus.ids, settings=SelectorSettings(growth=2.0), seed=0)
-    choices = selector.draw(256)                        # document, cluster and question type, 256 times
-    selector.feedback(rows, run_reward(.8, .4))         # after the iteration: its valid questions
-
 Two UCB1 bandits draw clusters and question types, and a document is drawn within each cluster. Points that the paper
 leaves open: rounds begin at t = 0, with K_0 clusters; a document is used when it is drawn; an old cluster that is nearest
-to no new centroid has no child, and its statistics end with it.
-
-Needs the extra "selector" (scikit-learn), which is imported when a selector or an embedding is first made.
-"""
+to no new centroid has no child, and its statistics end with it. Needs the extra "selector" (scikit-learn)."""
 
 from __future__ import annotations
 

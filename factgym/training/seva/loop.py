@@ -1,22 +1,7 @@
 """SEVA's loop: Verify → Reflect → Probe → Refine, round by round (section 2.5 and Algorithm 2).
 
-```
-OUT/manifest.json                settings, seeds, fingerprints
-OUT/round-0/                     the seed verifier: train.jsonl and model/ after a warm-up, verify/, metrics.json
-OUT/ARM/round-K/manifest.json    settings, seeds, fingerprints of this round
-               /profile.json     Reflect: accuracies of the previous verifier by category
-               /allocation.json  weights and ⌈w·B⌉
-               /probes.jsonl     Probe, after the cross-check; dropped.jsonl holds the dropped probes with reasons, and
-                                 probes.json the numbers of requested, made and retained ones
-               /rules.md         Refine of round 1: rules in the instructions
-               /train.jsonl      Refine of later rounds: probes ∪ replay; model/ is the result of training
-               /verify/NAME/     the verifier of this round on each benchmark, a run as `factgym eval` writes it
-               /metrics.json     written last: the round is finished
-```
-
-Every file is whole or absent, so that an evolution that was killed at any point continues where it was: a stage whose
-file exists is not repeated, nor is a finished episode of Verify.
-"""
+`docs/guides/evolve.md` lists the files of a round. Every file is whole or absent, so that an evolution that was killed
+at any point continues where it was: a stage whose file exists is not repeated, nor is a finished episode of Verify."""
 
 from __future__ import annotations
 

@@ -1,20 +1,8 @@
 """Reflect: from failures to a weakness profile, to probes of each category, and to rules for the prompt.
 
-SEVA "aggregates error diagnoses into a 6-bin weakness profile" and gives an accuracy per category, without saying which
-bin an episode falls into when its data set names no error type. Here it falls into the bin of
-
-1. the gold error type, where the data names one;
-2. else the error type that the verifier named: correct where the claim is not attributable (an error detected), wrong
-   where it is (a false alarm);
-3. else, for a missed error or an answer that names none, the category that `classify_by_rules` gives for claim and
-   source: it compares words, numbers and names, and is a fallback for a model's diagnosis.
-
-An attributable claim that was called so has no error and falls into no bin. Episodes that the infrastructure ended are
-left out. Correct means the right label; whether the category was named as well is not considered.
-
-Weights and counts (lines 5 to 9 of Algorithm 2) are computed in fractions, because the ceiling of a float depends on its
-rounding: 0.1 of 30 is 3 and not 4.
-"""
+SEVA "aggregates error diagnoses into a 6-bin weakness profile", without saying which bin an episode falls into when its
+data set names no error type; `diagnose` says how it is chosen here. Weights and counts (lines 5 to 9 of Algorithm 2) are
+computed in fractions, because the ceiling of a float depends on its rounding: 0.1 of 30 is 3 and not 4."""
 
 from __future__ import annotations
 
@@ -140,7 +128,11 @@ def scored_metrics(episode: Episode) -> Mapping[str, Any] | None:
 
 
 def diagnose(episode: Episode, metrics: Mapping[str, Any]) -> Diagnosis | None:
-    """The bin of an episode; None for an attributable claim that was called so, or whose answer has no label."""
+    """The bin of an episode; None for an attributable claim that was called so, or whose answer has no label.
+
+    The gold error type, else the type that the verifier named, correct where the claim is not attributable, else that of
+    `classify_by_rules`. Correct means the right label, whether or not the category was named as well.
+    """
     gold, verdict = metrics["gold_verdict"], metrics.get("verdict")
     correct = verdict == gold
     if gold == ATTRIBUTABLE and (verdict is None or correct):
