@@ -9,6 +9,7 @@ import asyncio
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -148,15 +149,10 @@ class Session:
 
     def turn_rewards(self) -> list[float]:
         """Sum of the spans' credit for each of the policy's messages, in order; zeros while the episode runs."""
-        turns = self.env.episode.turns
-        rewards = [0.0] * len(turns)
-        if self.spans:
-            turn_of = {turn.message: index for index, turn in enumerate(turns)}
-            for span in self.spans:
-                index = turn_of.get(span.message)
-                if index is not None:
-                    rewards[index] += span.value
-        return rewards
+        credit: defaultdict[int, float] = defaultdict(float)
+        for span in self.spans:
+            credit[span.message] += span.value
+        return [credit[turn.message] for turn in self.env.episode.turns]
 
     def metrics(self) -> dict[str, float]:
         """Every component and numeric metric of the episode under a plain name, finite, at most `MAX_METRICS`.

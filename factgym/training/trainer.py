@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 from factgym.agents.agent import AgentModel, Model, model_path
@@ -44,11 +43,7 @@ class Dataset:
     fingerprint: str
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every line: "messages" and its labels.
-
-        In SEVA's loop "id", "origin" ("probe", "replay" or "seed"), "label", "error_type" and "of"; in EVE's see
-        `factgym.training.eve.rollouts`.
-        """
+        """Every line: "messages" and its labels."""
         return files.read_lines(self.path)
 
     def conversations(self) -> Iterator[list[Message]]:
@@ -86,12 +81,10 @@ class Trainer(Protocol):
         ...
 
 
-TRAINERS: Mapping[str, str] = MappingProxyType(
-    {
-        "features": "factgym.training.seva.dataset:FeatureTrainer",
-        "command": "factgym.training.trainer:CommandTrainer",
-    }
-)
+TRAINERS: Mapping[str, str] = {
+    "features": "factgym.training.seva.dataset:FeatureTrainer",
+    "command": "factgym.training.trainer:CommandTrainer",
+}
 """Name -> the class, imported when it is chosen. To add a trainer: a class, and a line here."""
 
 

@@ -143,15 +143,9 @@ class Phase(ABC):
 class ProposerPhase(Phase):
     """Phase A (Algorithm 1): the proposer writes questions about drawn passages, compared within each hop count.
 
-    scoring: solver, auxiliary and cache, which the environment scores with. Iteration t draws N passages and hop
-    counts. Uniformly, both are independent draws: any passage of the training split, and 1 to 4 hops in the ratio
-    4:3:2:1. With the selector, clusters and question types are drawn by its two bandits in their state after iteration
-    t - 1, and a passage within each cluster; hop counts are drawn as before.
-
-    Feedback of the selector (appendix F), once the episodes are scored: for each valid question its cluster, its type
-    and Q_i, which falls with unusual lengths and with repeats in the batch, times one run score R. R is the average of
-    the latest proposer's and solver's mean reward, each clipped to [0, 1]; for the solver, which is fixed in this
-    phase, it is the share k / n of its correct searching answers over the valid questions.
+    scoring: solver, auxiliary and cache, which the environment scores with. Feedback of the selector (appendix F): the
+    run score averages the proposer's and the solver's mean reward, each clipped to [0, 1]; for the solver, which is
+    fixed in this phase, it is the share k / n of its correct searching answers over the valid questions.
     """
 
     name = "proposer"

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, get_args
 
 from factgym.agents.agent import Agent, AgentModel, Model, agent_from_model
@@ -20,13 +19,11 @@ from factgym.core.messages import message_text
 from factgym.training.eve.rollouts import PhaseName, Row
 from factgym.training.trainer import Dataset, Trainer, call_trainer, describe_trainer, train_once
 
-EVE_TRAINERS: Mapping[str, str] = MappingProxyType(
-    {
-        "none": "factgym.training.eve.trainers:Untrained",
-        "check": "factgym.training.eve.trainers:Checked",
-        "command": "factgym.training.trainer:CommandTrainer",
-    }
-)
+EVE_TRAINERS: Mapping[str, str] = {
+    "none": "factgym.training.eve.trainers:Untrained",
+    "check": "factgym.training.eve.trainers:Checked",
+    "command": "factgym.training.trainer:CommandTrainer",
+}
 """Name -> the class. none: policies do not learn; their rows are written all the same."""
 
 CHECKED = "checked.json"
@@ -36,10 +33,6 @@ class Untrained:
     """No training: the policy after an iteration is the one before."""
 
     identity = "factgym.agents.evolve.eve.trainers.Untrained"
-
-    def describe(self) -> dict[str, Any]:
-        """No settings."""
-        return {}
 
     def train(self, model: Model, dataset: Dataset, folder: Path, seed: int) -> Model:
         """Return the same model."""

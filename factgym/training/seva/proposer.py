@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Literal
 
 from factgym.agents.agent import Model
@@ -45,26 +44,22 @@ _CONCURRENCY = 8
 _MAX_QUOTE_CHARS = 400
 _TAG = re.compile(r"<(?=\s*/?\s*(?:source|claim)\b)", re.IGNORECASE)
 _OBJECT = re.compile(r"\{(?=\s*[\"'}])")
-_MEANINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "numerical_exaggeration": "a number or an amount is made larger or smaller",
-        "negation_flip": "a negation is added or taken away, or a word gives way to its opposite",
-        "scope_inflation": "something that holds of some, or sometimes, is said of all, or always",
-        "temporal_shift": "a date, a period or an order in time is changed",
-        "entity_substitution": "a person, an organisation, a place or a thing gives way to another",
-        "fabrication": "something is added that the source does not have",
-    }
-)
+_MEANINGS = {
+    "numerical_exaggeration": "a number or an amount is made larger or smaller",
+    "negation_flip": "a negation is added or taken away, or a word gives way to its opposite",
+    "scope_inflation": "something that holds of some, or sometimes, is said of all, or always",
+    "temporal_shift": "a date, a period or an order in time is changed",
+    "entity_substitution": "a person, an organisation, a place or a thing gives way to another",
+    "fabrication": "something is added that the source does not have",
+}
 _CLAIM_SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_CLAIM_CHARS, "description": "The changed claim."}
 _CHANGE_SCHEMA = {"type": "string", "maxLength": 400, "description": "What was changed, in a few words."}
-_SCHEMA: Mapping[str, Any] = MappingProxyType(
-    {
-        "type": "object",
-        "properties": {"claim": _CLAIM_SCHEMA, "change": _CHANGE_SCHEMA},
-        "required": ["claim"],
-        "additionalProperties": False,
-    }
-)
+_SCHEMA = {
+    "type": "object",
+    "properties": {"claim": _CLAIM_SCHEMA, "change": _CHANGE_SCHEMA},
+    "required": ["claim"],
+    "additionalProperties": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +217,12 @@ def _delimited(text: str, limit: int) -> str:
 def fingerprint() -> str:
     """SHA-256, in hex, of the proposer's prompts and schema, without the claims."""
     names = ("system", "case", "aim", "keep", "by-tool", "again", *STRATEGIES)
-    return prompt_hash(json.dumps([[_prompt(name) for name in names], dict(_MEANINGS), dict(_SCHEMA)]))
+    return prompt_hash(json.dumps([[_prompt(name) for name in names], _MEANINGS, _SCHEMA]))
 
 
 @cache
 def _tool() -> Tool:
-    return Tool(SUBMIT, "Submit the changed claim.", dict(_SCHEMA), lambda state, **arguments: arguments, json.dumps)
+    return Tool(SUBMIT, "Submit the changed claim.", _SCHEMA, lambda state, **arguments: arguments, json.dumps)
 
 
 def submitted_arguments(parsed: ParsedAction) -> dict[str, Any] | str:
