@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 import socket
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from importlib import metadata
 from importlib.resources import files
 from operator import or_
@@ -69,6 +70,10 @@ def require_versions(name: str, extra: str, bounds: Mapping[str, tuple[Version, 
 def class_name(env_id: str) -> str:
     """Return an environment's id as the name of a class: "claimcheck-multihop" -> "ClaimcheckMultihop"."""
     return "".join(word.capitalize() for word in env_id.replace("_", "-").split("-"))
+
+
+json_quote = partial(json.dumps, ensure_ascii=False)
+"""A text in quotes, as JSON, TOML and YAML read it."""
 
 
 def render_template(name: str, /, **values: Any) -> str:

@@ -12,11 +12,10 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import factgym
 from factgym.core.registry import spec
-from factgym.integrations.frameworks import Setting, render_template, settings_of
+from factgym.integrations.frameworks import Setting, json_quote, render_template, settings_of
 from factgym.integrations.session import Session, self_contained
 
 VERIFIERS = "verifiers>=0.4,<0.5"
@@ -42,14 +41,14 @@ def packages(root: Path) -> dict[Path, str]:
         values = {
             "id": env_id,
             "env_version": entry.versioned,
-            "name": _quote(env_id),
-            "module": _quote(module),
-            "version": _quote(factgym.__version__),
-            "description": _quote(entry.summary),
-            "python": _quote(PYTHON),
+            "name": json_quote(env_id),
+            "module": json_quote(module),
+            "version": json_quote(factgym.__version__),
+            "description": json_quote(entry.summary),
+            "python": json_quote(PYTHON),
             "tags": json.dumps([*_TAGS, *(["tool-use", "multi-turn"] if multi_turn else [])]),
-            "verifiers": _quote(VERIFIERS),
-            "factgym": _quote(f"factgym[verifiers]=={factgym.__version__}"),
+            "verifiers": json_quote(VERIFIERS),
+            "factgym": json_quote(f"factgym[verifiers]=={factgym.__version__}"),
             "summary": entry.summary,
             "settings": "\n".join(_setting_rows(settings_of(env_id))),
             "metrics": ", ".join(f"`{name}`" for name in session.metrics()),
@@ -72,10 +71,6 @@ def _setting_rows(settings: tuple[Setting, ...], prefix: str = "") -> Iterator[s
         type_name = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
         cells = (f"`{name}`", f"`{type_name}`", f"`{setting.default!r}`", setting.description)
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _quote(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class Episodes:
         show_reward: bool = False,
         out: Path | None = None,
     ) -> None:
-        self.env_id, self.config, self.show_reward = env_id, dict(config or {}), show_reward
+        self.session, self.show_reward = partial(Session, env_id, **(config or {})), show_reward
         self.template = self.session()
         env = self.template.env
         order = task_order(len(env.tasks), None, seed) if task is None else [_task_index(self.template, task)]
@@ -87,12 +88,8 @@ class Episodes:
         manifest = manifest_of(env, agent, len(order), 1, seed)
         self._writer = RunWriter(out, manifest, resume=True) if out is not None else None
         self._jobs = self._pending_jobs(order, seed)
-        self._running: set[Rollout] = set()
+        self.running: set[Rollout] = set()
         self.text_answers = _ends_with_text(self.template)
-
-    def session(self) -> Session:
-        """Return a new session of the environment."""
-        return Session(self.env_id, **self.config)
 
     def _pending_jobs(self, order: list[int], seed: int) -> Iterator[Job]:
         """Jobs that the run lacks: every task once, then every task a second time, without end."""
@@ -105,22 +102,18 @@ class Episodes:
     def start(self) -> Rollout:
         """Start the next episode."""
         rollout = Rollout(self, next(self._jobs))
-        self._running.add(rollout)
+        self.running.add(rollout)
         return rollout
 
     def finish(self, rollout: Rollout) -> None:
         """Append a finished episode to the run."""
-        self.drop(rollout)
+        self.running.discard(rollout)
         if self._writer is not None:
             self._writer.add(record(rollout.session.env, "mcp", rollout.job, rollout.log))
 
-    def drop(self, rollout: Rollout) -> None:
-        """Remove an episode from those that are running."""
-        self._running.discard(rollout)
-
     def close(self) -> None:
         """End the running episodes, and close the run's folder."""
-        for rollout in list(self._running):
+        for rollout in list(self.running):
             rollout.disconnect()
         if self._writer is not None:
             self._writer.close()
@@ -236,7 +229,7 @@ class Rollout:
 
     def disconnect(self) -> None:
         """End the episode of a client that has gone: it is scored; an episode without a turn is dropped."""
-        self.episodes.drop(self)
+        self.episodes.running.discard(self)
         if self.session.env.episode.turns:
             self.session.close()
             self._record_if_over()

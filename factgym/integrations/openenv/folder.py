@@ -17,7 +17,7 @@ from factgym.core.action import parse_action
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
-from factgym.integrations.frameworks import render_template
+from factgym.integrations.frameworks import json_quote, render_template
 from factgym.integrations.openenv.client import FactAction
 from factgym.integrations.openenv.server import ServedEnv
 
@@ -56,18 +56,18 @@ def files(env_id: str, config: dict[str, Any], serving: Mapping[str, Any]) -> di
     low, high = env.reward_bounds
     values = {
         "id": entry.id,
-        "name": _quote(entry.id),
-        "package": _quote(f"openenv-{entry.id}"),
-        "version": _quote(factgym.__version__),
-        "env_version": _quote(entry.versioned),
+        "name": json_quote(entry.id),
+        "package": json_quote(f"openenv-{entry.id}"),
+        "version": json_quote(factgym.__version__),
+        "env_version": json_quote(entry.versioned),
         "low": float(low),
         "high": float(high),
         "seed": env.config.seed,
-        "split": _quote(served.split),
+        "split": json_quote(served.split),
         "size": served.size,
-        "description": _quote(entry.summary),
-        "openenv": _quote(OPENENV),
-        "factgym": _quote(f"factgym[openenv]=={factgym.__version__}"),
+        "description": json_quote(entry.summary),
+        "openenv": json_quote(OPENENV),
+        "factgym": json_quote(f"factgym[openenv]=={factgym.__version__}"),
         "arguments": ", ".join(
             [repr(env_id), repr(config), *(f"{name}={value!r}" for name, value in serving.items())]
         ),
@@ -100,7 +100,3 @@ def validation_plan(env: Env[Any]) -> dict[str, Any]:
         actions.append(FactAction.of(dict(message)).model_dump(exclude_unset=True))
         env.step(message)
     return {"plan_schema_version": "1", "reset": {"episode_id": EPISODE_ID, "seed": 0}, "actions": actions}
-
-
-def _quote(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)

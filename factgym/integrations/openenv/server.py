@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -44,7 +45,7 @@ class ServedEnv:
     """
 
     def __init__(self, env_id: str, config: Mapping[str, Any] | None = None, seed: int = 0) -> None:
-        self.env_id, self.config = env_id, dict(config or {})
+        self.session = partial(Session, env_id, **(config or {}))
         self.template = self.session()
         self.size = len(self.template.env.tasks)
         if not self.size:
@@ -52,10 +53,6 @@ class ServedEnv:
         self.split = str(getattr(self.template.env.config, "split", None) or "all")
         self._order = cycle(task_order(self.size, None, seed))
         self._lock = threading.Lock()
-
-    def session(self) -> Session:
-        """Return a new session of the environment."""
-        return Session(self.env_id, **self.config)
 
     def next_task(self) -> int:
         """Return the next task's index; after the last one the first follows."""

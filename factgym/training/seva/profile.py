@@ -206,7 +206,6 @@ def split_by_share(total: int, shares: Mapping[str, Fraction]) -> dict[str, int]
 class Failure:
     """A wrong verdict. missed: an error was not detected; else a false alarm."""
 
-    category: str
     claim: str
     source: str
     missed: bool
@@ -220,7 +219,7 @@ def failures_of(episodes: Iterable[Episode]) -> dict[str, list[Failure]]:
         diagnosis = None if metrics is None else diagnose(episode, metrics)
         if metrics is not None and diagnosis is not None and not diagnosis.correct:
             missed = metrics["gold_verdict"] != ATTRIBUTABLE
-            failures[diagnosis.category].append(Failure(diagnosis.category, *claim_and_source(episode), missed))
+            failures[diagnosis.category].append(Failure(*claim_and_source(episode), missed))
     return dict(failures)
 
 
@@ -243,7 +242,7 @@ def write_rules(profile: Profile, weights: Mapping[str, Fraction], failures: Map
                 prompt(__package__, "missed" if failure.missed else "alarm"),
                 claim=sanitize(failure.claim, MAX_CLAIM_CHARS),
                 source=sanitize(failure.source, MAX_SOURCE_CHARS),
-                category=failure.category,
+                category=name,
             )
             for failure in turns[:MAX_EXAMPLES]
         ]
