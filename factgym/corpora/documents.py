@@ -5,7 +5,7 @@ between paragraphs, else between sentences, else between words. A passage keeps 
 or table row per line. ClaimCheck quotes evidence by the sentence ("Building The Benchmark"), so a passage never cuts a
 sentence that fits in it.
 
-Files that cannot be read are never dropped in silence: `scan_folder` reports them in `skipped`, and a broken JSONL line
+Files that cannot be read are never dropped in silence: `read_folder` reports them in `skipped`, and a broken JSONL line
 is an error that names the line, since a person means every record of such a file. Files are read in the sorted order of
 their paths, so the same folder gives the same documents on every machine. Links that leave the folder are not followed,
 and hidden files and folders are left out.
@@ -84,25 +84,13 @@ def read_folder(
     glob: str | Sequence[str] = DEFAULT_GLOB,
     max_passage_chars: int = MAX_PASSAGE_CHARS,
     max_file_bytes: int = MAX_FILE_BYTES,
-) -> list[Document]:
+) -> Folder:
     """Return the documents of a folder (or of one file), in the sorted order of their paths.
 
     glob: patterns over the path inside the folder; `*` stays within one folder, `**/` crosses folders.
     max_passage_chars: at least 100. max_file_bytes: larger files are skipped.
     Raises DataError for a missing or empty folder and for a broken JSONL line, ConfigError for a bad limit.
     """
-    limits = {"max_passage_chars": max_passage_chars, "max_file_bytes": max_file_bytes}
-    return list(scan_folder(path, glob=glob, **limits).documents)
-
-
-def scan_folder(
-    path: str | Path,
-    *,
-    glob: str | Sequence[str] = DEFAULT_GLOB,
-    max_passage_chars: int = MAX_PASSAGE_CHARS,
-    max_file_bytes: int = MAX_FILE_BYTES,
-) -> Folder:
-    """Return the documents as `read_folder` does, with the files that could not be read."""
     if max_passage_chars < _MIN_PASSAGE_CHARS or max_file_bytes < 1:
         raise ConfigError(f"max_passage_chars must be at least {_MIN_PASSAGE_CHARS} and max_file_bytes at least 1")
     root, names = _matching_files(Path(path), (glob,) if isinstance(glob, str) else tuple(glob))

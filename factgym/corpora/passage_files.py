@@ -81,7 +81,7 @@ def iter_passages(path: str | Path, *, layout: str = AUTO) -> Iterator[Passage]:
         check_layout(layout)
     files = [] if layout == FOLDER else _row_files(path)
     if not files:
-        return (passage for document in read_folder(path) for passage in document.passages)
+        return (passage for document in read_folder(path).documents for passage in document.passages)
     return _passages_of(files, layout)
 
 

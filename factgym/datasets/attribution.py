@@ -317,20 +317,7 @@ def stratified(claims: Claims, size: int, seed: int = 0) -> RecordSlice[Attribut
     """
     if not 1 <= size <= len(claims):
         raise ConfigError(f"a slice has 1 to {len(claims)} claims here, not {size}")
-    pools = _indices_by_label(claims)
+    pools = {label: [i for i in range(len(claims)) if claims[i].label == label] for label in LABELS}
     sizes = {str(label): len(pool) for label, pool in pools.items()}
     counts = largest_remainder(sizes, size, lambda _, remainder: remainder)
     return sample_strata(claims, pools, counts, f"factgym attribution slice {seed}")
-
-
-def balanced(claims: Claims, per_label: int, seed: int = 0) -> RecordSlice[AttributionClaim]:
-    """Draw `per_label` claims of each label. Raises ConfigError where a label has fewer."""
-    pools = _indices_by_label(claims)
-    for label in LABELS:
-        if not 1 <= per_label <= len(pools[label]):
-            raise ConfigError(f"there are {len(pools[label])} claims that are {label}; {per_label} were asked for")
-    return sample_strata(claims, pools, dict.fromkeys(LABELS, per_label), f"factgym attribution slice {seed}")
-
-
-def _indices_by_label(claims: Claims) -> dict[Label, list[int]]:
-    return {label: [i for i in range(len(claims)) if claims[i].label == label] for label in LABELS}

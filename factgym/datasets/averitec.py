@@ -184,11 +184,6 @@ class FactChecks(Records[FactCheck]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _shared_checks, (str(self.path), self.name, self.strict)
 
-    def label_counts(self) -> dict[str, int]:
-        """Return the number of claims of each of the four labels, in the order of `LABELS`."""
-        counts = Counter(check.label for check in self._records)
-        return {label: counts[label] for label in LABELS}
-
 
 def read_fact_checks(path: str | Path, split: str = "dev", *, strict: bool = True) -> FactChecks:
     """Return the claims of a split; read once a process.

@@ -17,13 +17,14 @@ import hashlib
 import json
 import re
 import threading
-from collections import Counter, OrderedDict
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
@@ -172,40 +173,64 @@ def split_sentences(text: str) -> list[str]:
 # Stores.
 
 
-@runtime_checkable
-class KnowledgeStore(Protocol):
-    """Evidence by claim."""
+class KnowledgeStore(Immutable, ABC):
+    """Evidence by claim. kind: `GOLD_HAYSTACK`, `KNOWLEDGE_STORE`, or a word of one's own.
+
+    per_claim: whether claims have evidence of their own.
+    """
+
+    kind: ClassVar[str]
+    per_claim: ClassVar[bool]
 
     @property
-    def kind(self) -> str:
-        """`GOLD_HAYSTACK`, `KNOWLEDGE_STORE`, or a word of one's own."""
-        ...
-
-    @property
+    @abstractmethod
     def note(self) -> str:
         """The sentence about the evidence that every report shows."""
-        ...
 
-    @property
-    def per_claim(self) -> bool:
-        """Whether claims have evidence of their own."""
-        ...
-
+    @abstractmethod
     def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
         """Return the evidence that a search for this claim may return."""
-        ...
 
+    @abstractmethod
     def passages(self) -> Iterator[Evidence]:
         """Yield all evidence once, in a fixed order, read on request."""
-        ...
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """SHA-256 in hex."""
-        ...
+
+    @abstractmethod
+    def sizes(self) -> dict[str, int]:
+        """Return sizes and settings for manifests and reports."""
 
     def describe(self) -> dict[str, Any]:
         """Return kind, note, fingerprint and sizes as JSON data for manifests and reports."""
-        ...
+        return {"kind": self.kind, "note": self.note, "fingerprint": self.fingerprint(), **self.sizes()}
+
+
+class Haystack(KnowledgeStore):
+    """One corpus that all claims share. settings: those that its passages depend on."""
+
+    per_claim = False
+
+    def __init__(self, corpus: EvidenceCorpus, **settings: int) -> None:
+        self._corpus, self._settings = corpus, settings
+
+    def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
+        """Return the whole haystack, whichever the claim."""
+        return self._corpus
+
+    def passages(self) -> Iterator[Evidence]:
+        """Yield the whole haystack, in the order of ids."""
+        return iter(self._corpus)
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the passages and the settings."""
+        return index_fingerprint(self.kind, self._settings, [self._corpus.fingerprint()])
+
+    def sizes(self) -> dict[str, int]:
+        """Return settings, number of passages and the corpus's counts."""
+        return {**self._settings, "passages": len(self._corpus), **self._corpus.counts}
 
 
 def open_store(
@@ -226,7 +251,7 @@ def open_store(
     )
 
 
-class GoldStore(Immutable):
+class GoldStore(Haystack):
     """The gold evidence of all `checks` as one haystack, in the order of its opaque ids.
 
     A passage is an answer, of a boolean one the explanation; questions, labels and justifications are not in it, nor
@@ -235,7 +260,6 @@ class GoldStore(Immutable):
     """
 
     kind = GOLD_HAYSTACK
-    per_claim = False
 
     def __init__(self, checks: Iterable[FactCheck], *, max_chars: int = MAX_PASSAGE_CHARS) -> None:
         self._checks = tuple(checks)
@@ -254,7 +278,8 @@ class GoldStore(Immutable):
         if not passages:
             raise DataError("the claims have no gold evidence to build a haystack of: give a split with annotations")
         counts["dated"] = sum(passage.date is not None for passage in passages.values())
-        self._corpus = EvidenceCorpus((passages[key] for key in sorted(passages)), counts)
+        corpus = EvidenceCorpus((passages[key] for key in sorted(passages)), counts)
+        super().__init__(corpus, max_chars=self.max_chars)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(GoldStore, max_chars=self.max_chars), (self._checks,)
@@ -268,31 +293,8 @@ class GoldStore(Immutable):
             "comparable with those on AVeriTeC's knowledge store."
         )
 
-    def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
-        """Return the whole haystack, whichever the claim."""
-        return self._corpus
 
-    def passages(self) -> Iterator[Evidence]:
-        """Yield the whole haystack, in the order of ids."""
-        return iter(self._corpus)
-
-    def fingerprint(self) -> str:
-        """SHA-256 in hex over the passages and the window's size."""
-        return index_fingerprint(self.kind, {"max_chars": self.max_chars}, [self._corpus.fingerprint()])
-
-    def describe(self) -> dict[str, Any]:
-        """Return kind, note, fingerprint, sizes and counts as JSON data."""
-        return {
-            "kind": self.kind,
-            "note": self.note,
-            "fingerprint": self.fingerprint(),
-            "max_chars": self.max_chars,
-            "passages": len(self._corpus),
-            **self._corpus.counts,
-        }
-
-
-class FolderStore(Immutable):
+class FolderStore(KnowledgeStore):
     """AVeriTeC's knowledge store in its published layout: one file of JSON lines for each claim, read on request.
 
         dev/0.json, dev/1.json, …   {"claim_id": "0", "type": …, "query": …, "url": …, "url2text": [sentence, …]}
@@ -315,22 +317,17 @@ class FolderStore(Immutable):
         split: str = "",
         *,
         max_chars: int = MAX_PASSAGE_CHARS,
-        max_passages: int = MAX_PASSAGES,
         keep: int = CACHED_CLAIMS,
     ) -> None:
         self.path, self.split = Path(path), split
         self.max_chars = check_window(max_chars)
-        if max_passages < 1:
-            raise ConfigError(f"max_passages is at least 1, not {max_passages!r}")
-        self.max_passages = max_passages
         self.folder = _split_folder(self.path, split)
         self._files = _claim_files(self.folder)
         self._cache: ClaimCache[EvidenceCorpus] = ClaimCache(keep)
         self._fingerprint = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        make = partial(FolderStore, max_chars=self.max_chars, max_passages=self.max_passages, keep=self._cache.size)
-        return make, (str(self.path), self.split)
+        return partial(FolderStore, max_chars=self.max_chars, keep=self._cache.size), (str(self.path), self.split)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -371,7 +368,7 @@ class FolderStore(Immutable):
         Reading everything would take minutes. A change further in that keeps a file's size is therefore not detected.
         """
         if not self._fingerprint:
-            digest = hashlib.sha256(f"{self.kind}-1:{self.max_chars}:{self.max_passages}".encode())
+            digest = hashlib.sha256(f"{self.kind}-1:{self.max_chars}:{MAX_PASSAGES}".encode())
             for name, file in self._files.items():
                 try:
                     with file.open("rb") as stream:
@@ -382,16 +379,9 @@ class FolderStore(Immutable):
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
-    def describe(self) -> dict[str, Any]:
-        """Return kind, note, fingerprint and settings as JSON data; counting passages would mean reading everything."""
-        return {
-            "kind": self.kind,
-            "note": self.note,
-            "fingerprint": self.fingerprint(),
-            "max_chars": self.max_chars,
-            "max_passages": self.max_passages,
-            "claims": len(self),
-        }
+    def sizes(self) -> dict[str, int]:
+        """Return the settings and the number of claims; counting passages would mean reading everything."""
+        return {"max_chars": self.max_chars, "max_passages": MAX_PASSAGES, "claims": len(self)}
 
     def _read(self, name: str) -> EvidenceCorpus:
         file = self._files.get(name)
@@ -425,7 +415,7 @@ class FolderStore(Immutable):
             for passage in page_evidence(url, new_texts, self.max_chars, date):
                 if passage.id in used_ids:
                     counts["repeated"] += 1
-                elif len(used_ids) >= self.max_passages:
+                elif len(used_ids) >= MAX_PASSAGES:
                     counts["dropped"] += 1
                 else:
                     used_ids.add(passage.id)
@@ -515,31 +505,18 @@ class ClaimCache(Generic[T]):
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ConfigError(f"keep is the number of claims held in memory, at least 1, not {size!r}")
         self.size = size
-        self._values: OrderedDict[Hashable, T] = OrderedDict()
-        self._building: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
+        # A slot: the lock of the key's builder, and its value once it is built.
+        self._slot = lru_cache(size)(lambda key: (threading.Lock(), list[T]()))
 
     def get(self, key: Hashable, build: Callable[[], T]) -> T:
         """Return the value of `key`; nothing is cached when `build` raises."""
         with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-            key_lock = self._building.setdefault(key, threading.Lock())
-        with key_lock:
-            with self._lock:
-                if key in self._values:
-                    return self._values[key]
-            try:
-                value = build()
-                with self._lock:
-                    self._values[key] = value
-                    while len(self._values) > self.size:
-                        self._values.popitem(last=False)
-            finally:
-                with self._lock:
-                    self._building.pop(key, None)
-            return value
+            building, values = self._slot(key)
+        with building:
+            if not values:
+                values.append(build())
+            return values[0]
 
     def __len__(self) -> int:
-        return len(self._values)
+        return self._slot.cache_info().currsize

@@ -73,7 +73,7 @@ class EvidenceSearch(Immutable):
     index and options as of `factgym.corpora.index.build_index`, "bm25" by default. cache_dir: where indexes are stored,
     for "bm25", "bm25s", and "dense" with an encoder given by name; a corpus of `SMALL` passages or fewer is built
     faster than read, and is not stored for "bm25". Immutable and safe under threads; indexes are built on first use.
-    Raises ConfigError for unknown names, and for a global index over more than `max_global` passages.
+    Raises ConfigError for unknown names, and for a global index over more than `MAX_GLOBAL_PASSAGES` passages.
     """
 
     def __init__(
@@ -84,7 +84,6 @@ class EvidenceSearch(Immutable):
         index: str = "bm25",
         cache_dir: str | Path | None = None,
         keep: int = CACHED_CLAIMS,
-        max_global: int = MAX_GLOBAL_PASSAGES,
         **options: Any,
     ) -> None:
         if scope not in SCOPES:
@@ -96,7 +95,6 @@ class EvidenceSearch(Immutable):
         self.store, self.scope, self.index = store, scope, index
         self._is_shared = scope == "global" or not store.per_claim
         self._cache_dir = None if cache_dir is None else Path(cache_dir)
-        self._max_global = max_global
         self._options = options
         self._indexes: ClaimCache[_Searchable] = ClaimCache(1 if self._is_shared else keep)
         self._keep = keep
@@ -108,7 +106,6 @@ class EvidenceSearch(Immutable):
             index=self.index,
             cache_dir=self._cache_dir,
             keep=self._keep,
-            max_global=self._max_global,
             **self._options,
         )
         return make, (self.store,)
@@ -169,9 +166,7 @@ class EvidenceSearch(Immutable):
     def _searchable(self, claim: ClaimKey) -> _Searchable:
         if not self._is_shared:
             return self._indexes.get(claim_name(claim), lambda: self._build(self.store.for_claim(claim)))
-        if self.store.per_claim:
-            return self._indexes.get("", self._build_global)
-        return self._indexes.get("", lambda: self._build(self.store.for_claim(claim)))
+        return self._indexes.get("", lambda: self._build(self._all_evidence()))
 
     def _build(self, corpus: EvidenceCorpus) -> _Searchable:
         if self.index == "dense":
@@ -180,14 +175,16 @@ class EvidenceSearch(Immutable):
             return _Searchable(corpus, CachedBm25(corpus, self._cache_dir, **self._options))
         return _Searchable(corpus, build_index(corpus, self.index, **self._options))
 
-    def _build_global(self) -> _Searchable:
-        passages = list(islice(self.store.passages(), self._max_global + 1))
-        if len(passages) > self._max_global:
+    def _all_evidence(self) -> EvidenceCorpus:
+        if not self.store.per_claim:
+            return self.store.for_claim("")
+        passages = list(islice(self.store.passages(), MAX_GLOBAL_PASSAGES + 1))
+        if len(passages) > MAX_GLOBAL_PASSAGES:
             raise ConfigError(
-                f"the store has more than {self._max_global:,} passages, which a global index would hold in memory: "
-                "use scope='claim', or raise max_global"
+                f"the store has more than {MAX_GLOBAL_PASSAGES:,} passages, which a global index would hold in memory: "
+                "use scope='claim'"
             )
-        return self._build(EvidenceCorpus(passages))
+        return EvidenceCorpus(passages)
 
 
 # Indexes on disk.

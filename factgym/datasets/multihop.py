@@ -15,15 +15,14 @@ and how much the evidence helped (`V`, from -1 to 1, or null):
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import DataError
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.passage_files import Paragraph, TitleIds, paragraphs_of, read_passages, title_of, with_metadata
@@ -103,7 +102,7 @@ BENCHMARKS = by_name(
 """"r1" are the samples on which R1-Searcher was evaluated."""
 
 TRIPLES = "triples"
-"""The name under which users' own data sets are read, as `write_triple` writes them."""
+"""The name under which users' own data sets are read: lines of `triple_row`s."""
 
 SCHEMA = 1
 
@@ -346,10 +345,10 @@ def _hops_of(row: Row, facts: Sequence[tuple[str, int]]) -> int | None:
 # Rows of users' own data sets.
 
 
-def triple_row(triple: Triple, value: float | None = None) -> dict[str, Any]:
-    """Return the row of a triple as JSON data. value: V of its evidence, default `meta["V"]`."""
+def triple_row(triple: Triple) -> dict[str, Any]:
+    """Return the row of a triple as JSON data; V of its evidence is `meta["V"]`."""
     meta = dict(triple.meta)
-    own_value = meta.pop("V", None)
+    value = meta.pop("V", None)
     return {
         "schema": SCHEMA,
         "id": triple.id,
@@ -361,34 +360,15 @@ def triple_row(triple: Triple, value: float | None = None) -> dict[str, Any]:
             for span in triple.evidence
         ],
         "hops": triple.hops,
-        "V": own_value if value is None else value,
+        "V": value,
         "benchmark": triple.benchmark,
         "kind": triple.kind,
         "meta": meta,
     }
 
 
-def write_triple(destination: TextIO | str | Path, triple: Triple, value: float | None = None) -> None:
-    """Append the row of a triple to an open text stream or a file, and flush it.
-
-    Raises ConfigError for a triple that could not be read back: meta that is no JSON data, or evidence out of shape.
-    """
-    row = triple_row(triple, value)
-    try:
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
-        parse_triple(Row(0, f"the triple {triple.id[:80]!r}", row))
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"the triple {triple.id[:80]!r} cannot be written as JSON: {error}") from None
-    if isinstance(destination, str | Path):
-        with Path(destination).open("a", encoding="utf-8", newline="\n") as stream:
-            stream.write(line)
-        return
-    destination.write(line)
-    destination.flush()
-
-
 def parse_triple(row: Row) -> Triple:
-    """Return the triple of a row that `write_triple` wrote; `V` is in its meta. Raises DataError."""
+    """Return the triple of a `triple_row`; `V` is in its meta. Raises DataError."""
     values = row.values
     if values.get("schema", SCHEMA) != SCHEMA:
         raise DataError(

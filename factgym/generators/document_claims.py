@@ -464,7 +464,9 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
         if window < 1 or passages < window or (size is not None and size < 1):
             raise ConfigError("window and size must be at least 1, and passages at least as many as window")
         path = f"{documents}: " if isinstance(documents, str | Path) else ""
-        self._index = DocumentIndex(read_folder(documents) if isinstance(documents, str | Path) else documents)
+        self._index = DocumentIndex(
+            read_folder(documents).documents if isinstance(documents, str | Path) else documents
+        )
         if not self._index.sources:
             raise DataError(f"{path}no sentence that can be a claim; expected prose such as policies or contracts.")
         self.split, self.seed = split, seed

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from factgym.core.tasks import Immutable, shared
-from factgym.corpora.index import index_fingerprint
+from factgym.core.tasks import shared
 from factgym.datasets.averitec import (
     CONFLICTING,
     LABELS,
@@ -34,7 +33,7 @@ from factgym.datasets.averitec import (
     GoldQuestion,
     Label,
 )
-from factgym.datasets.evidence import ClaimKey, Evidence, EvidenceCorpus, evidence_id, host_of
+from factgym.datasets.evidence import Evidence, EvidenceCorpus, Haystack, evidence_id, host_of
 from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import stem
 from factgym.generators.synthetic.grammar import capitalise
@@ -288,18 +287,17 @@ def _cached_check(split: str, seed: int, index: int) -> CheckWithEvidence:
     return generate_check(split, seed, index)
 
 
-class GeneratedEvidenceStore(Immutable):
+class GeneratedEvidenceStore(Haystack):
     """The reports around all claims of a split, as one haystack in the order of its opaque ids."""
 
     kind = HAYSTACK_KIND
-    per_claim = False
 
     def __init__(self, checks: GeneratedFactChecks) -> None:
         self._checks = checks
         reports = {
             report.id: report for index in range(len(checks)) for report in checks.with_evidence(index).evidence
         }
-        self._corpus = EvidenceCorpus(reports[key] for key in sorted(reports))
+        super().__init__(EvidenceCorpus((reports[key] for key in sorted(reports)), {"claims": len(checks)}))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return GeneratedEvidenceStore, (self._checks,)
@@ -311,28 +309,6 @@ class GeneratedEvidenceStore(Immutable):
             f"Evidence: a generated haystack of {len(self._corpus):,} passages around {len(self._checks):,} generated "
             "claims; scores say nothing about real claims."
         )
-
-    def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
-        """Return the whole haystack, whichever the claim."""
-        return self._corpus
-
-    def passages(self) -> Iterator[Evidence]:
-        """Iterate over the haystack, in the order of ids."""
-        return iter(self._corpus)
-
-    def fingerprint(self) -> str:
-        """SHA-256 in hex over the passages."""
-        return index_fingerprint(self.kind, {}, [self._corpus.fingerprint()])
-
-    def describe(self) -> dict[str, Any]:
-        """Return kind, note, fingerprint and size as JSON data."""
-        return {
-            "kind": self.kind,
-            "note": self.note,
-            "fingerprint": self.fingerprint(),
-            "passages": len(self._corpus),
-            "claims": len(self._checks),
-        }
 
 
 def generated_store(checks: GeneratedFactChecks) -> GeneratedEvidenceStore:

@@ -29,7 +29,7 @@ from factgym.corpora.cooccurrence import (
     open_index,
     segments,
 )
-from factgym.corpora.cooccurrence.sources import open_source
+from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source, open_source
 from factgym.corpora.cooccurrence.tokenizer import number_documents, number_documents_compiled
 
 Documents = list[tuple[str, str]]
@@ -351,25 +351,17 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert open_index(tmp_path / "x.cooc").count(["A"]) == 1
 
 
-class Deadly:
+class Deadly(Source):
     """A source whose reader is killed, as by a system that is short of memory."""
 
-    parts = (0,)
-
-    def read(self, part: int) -> Iterator[tuple[str, str]]:
+    def read(self, part: Part, bad: BadRecords | None = None) -> Iterator[tuple[str, str]]:
         yield "a", "A"
         os._exit(9)
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return self.read(0)
-
-    def fingerprint(self) -> str:
-        return "deadly"
 
 
 def test_a_worker_that_is_killed_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a worker of the build was killed"):
-        build_index(Deadly(), tmp_path / "x.cooc", workers=2)
+        build_index(Deadly(write_jsonl(tmp_path / "c.jsonl", [("a", "A")])), tmp_path / "x.cooc", workers=2)
     assert not (tmp_path / "x.cooc").exists()
 
 

@@ -87,11 +87,11 @@ def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
         touch(arrays)
 
     monkeypatch.setattr(store, "touch_pages", record)
-    monkeypatch.setattr("factgym.corpora.cooccurrence.index.touch_pages", record)
     main, size = threading.current_thread().name, complete.stat().st_size
     plain = open_index(complete, preload=False)
     assert not read
-    plain.preload()
+    touched = open_index(complete, preload=True)
+    assert touched.count(["w1", "w2"]) == plain.count(["w1", "w2"])
     assert open_index(complete).count(["w1", "w2"]) == plain.count(["w1", "w2"])
     assert [name for name, _ in read] == [main, main]
     assert all(size - HEADER_BYTES - 64 * 9 <= count <= size - HEADER_BYTES for _, count in read)

@@ -23,7 +23,6 @@ from factgym.corpora.documents import (
     pack,
     passage_title,
     read_folder,
-    scan_folder,
     slug,
     title_from_name,
 )
@@ -204,7 +203,7 @@ def test_headings_of_plain_text(text: str, heading: str) -> None:
 def test_jsonl_reads_text_and_contents(tmp_path: Path) -> None:
     text = '{"id": 1, "title": "A", "text": "one"}\n\n{"contents": "\\"T\\"\\nbody"}\n{"id": "z", "contents": "bare"}'
     (tmp_path / "f.jsonl").write_text(text)
-    documents = read_folder(tmp_path)
+    documents = read_folder(tmp_path).documents
     assert [(document.id, document.title, document.passages[0].text) for document in documents] == [
         ("1", "A", "one"),
         ("line-3", "T", "body"),
@@ -259,7 +258,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_folder_order_ids_titles_and_skips(folder: Path) -> None:
-    scan = scan_folder(folder, max_file_bytes=1000)
+    scan = read_folder(folder, max_file_bytes=1000)
     names = [(document.id, document.title) for document in scan.documents]
     assert names == [("a-note", "A note"), ("leave", "Leave"), ("x", "Leave (x)")]
     assert [passage.text for document in scan.documents for passage in document.passages] == [
@@ -272,13 +271,13 @@ def test_folder_order_ids_titles_and_skips(folder: Path) -> None:
     assert "not UTF-8" in reasons["latin.md"]
     assert "over the limit" in reasons["big.md"]
     assert "leaves the folder" in reasons["link.md"]
-    assert scan == scan_folder(folder, max_file_bytes=1000)
+    assert scan == read_folder(folder, max_file_bytes=1000)
 
 
 def test_globs_and_single_files(folder: Path) -> None:
-    assert [item.title for item in read_folder(folder, glob="**/*.md", max_file_bytes=1000)] == ["Leave"]
-    assert [item.title for item in read_folder(folder, glob=["*.txt"])] == ["A note"]
-    assert [item.title for item in read_folder(folder / "b" / "leave.md")] == ["Leave"]
+    assert [item.title for item in read_folder(folder, glob="**/*.md", max_file_bytes=1000).documents] == ["Leave"]
+    assert [item.title for item in read_folder(folder, glob=["*.txt"]).documents] == ["A note"]
+    assert [item.title for item in read_folder(folder / "b" / "leave.md").documents] == ["Leave"]
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read every file")
@@ -286,7 +285,7 @@ def test_unreadable_files_are_reported(folder: Path) -> None:
     (folder / "a-note.txt").chmod(0)
     assert any(
         document.path == "a-note.txt" and "cannot be read" in document.reason
-        for document in scan_folder(folder).skipped
+        for document in read_folder(folder).skipped
     )
 
 
@@ -359,7 +358,7 @@ def test_hostile_repetition_is_read(unit: str) -> None:
     ],
 )
 def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
-    scan = scan_folder(data_dir / name, glob=glob)
+    scan = read_folder(data_dir / name, glob=glob)
     assert scan.skipped == ()
     assert len(scan.documents) == len(list((data_dir / name).glob(glob)))
     passages = [passage for document in scan.documents for passage in document.passages]

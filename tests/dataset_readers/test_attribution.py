@@ -19,7 +19,6 @@ from factgym.datasets.attribution import (
     LABELS,
     NOT_ATTRIBUTABLE,
     AttributionClaim,
-    balanced,
     gold_label,
     read_benchmark,
     stratified,
@@ -248,14 +247,10 @@ def test_slices_keep_the_proportion_the_order_and_the_seed(data_dir: Path) -> No
     assert lines == sorted(lines) and len(set(lines)) == 200
     assert list(stratified(claims, 200, seed=1)) == list(slice_)
     assert stratified(claims, 200, seed=2).fingerprint() != slice_.fingerprint()
-    even = balanced(claims, 50, seed=1)
-    assert Counter(claim.label for claim in even) == {ATTRIBUTABLE: 50, NOT_ATTRIBUTABLE: 50}
     assert len(stratified(claims, len(claims))) == len(claims)
     for size in (0, len(claims) + 1):
         with pytest.raises(ConfigError, match="a slice has 1 to 1198"):
             stratified(claims, size)
-    with pytest.raises(ConfigError, match="there are 402"):
-        balanced(claims, 403)
 
 
 def test_a_record_is_immutable_down_to_its_facts() -> None:

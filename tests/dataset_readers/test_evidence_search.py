@@ -54,15 +54,18 @@ def test_a_claims_search_is_bm25_over_that_claim_alone(data_dir: Path, tmp_path:
         assert [[(hit.evidence.id, hit.score) for hit in row] for row in results] == expected
 
 
-def test_a_global_index_finds_across_claims_and_is_bounded(data_dir: Path, tmp_path: Path) -> None:
+def test_a_global_index_finds_across_claims_and_is_bounded(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = FolderStore(hero_store(data_dir, tmp_path, claims=30), "dev")
     search = EvidenceSearch(store, scope="global")
     all_passages = list(store.passages())
     assert len({passage.id for passage in all_passages}) == len(all_passages) == len(search.corpus(0)) > 200
     assert search.search(29, ["Sean Connery letter"])[0][0].evidence.id in store.for_claim(0)
     assert search.search(29, ["Sean Connery letter"]) == search.search(0, ["Sean Connery letter"])
+    monkeypatch.setattr("factgym.datasets.evidence_search.MAX_GLOBAL_PASSAGES", len(all_passages) - 1)
     with pytest.raises(ConfigError, match="scope='claim'"):
-        EvidenceSearch(store, scope="global", max_global=len(all_passages) - 1).search(0, ["x"])
+        EvidenceSearch(store, scope="global").search(0, ["x"])
 
 
 def test_evidence_after_the_claim_is_left_out_on_request(tmp_path: Path) -> None:

@@ -240,9 +240,10 @@ def test_a_large_store_is_read_within_little_memory(tmp_path: Path) -> None:
     assert max(streamed, by_claim_peak) < 5 * 2**20, (streamed, by_claim_peak)
 
 
-def test_a_claim_with_too_many_passages_is_cut_and_counted(tmp_path: Path) -> None:
+def test_a_claim_with_too_many_passages_is_cut_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("factgym.datasets.evidence.MAX_PASSAGES", 20)
     rows = [page(f"https://a.org/{n}", f"Fact {n}.") for n in range(50)]
-    corpus = FolderStore(small_store(tmp_path / "s", c0=rows), max_passages=20).for_claim(0)
+    corpus = FolderStore(small_store(tmp_path / "s", c0=rows)).for_claim(0)
     assert [evidence.text for evidence in corpus] == [f"Fact {n}." for n in range(20)] and corpus.counts[
         "dropped"
     ] == 30

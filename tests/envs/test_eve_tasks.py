@@ -12,7 +12,7 @@ from eve_examples import AUTHOR, BARE, BORN, CORPUS, PASSAGES, TOWN, WRITTEN, bl
 import factgym
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
-from factgym.datasets.multihop import BENCHMARKS, write_triple
+from factgym.datasets.multihop import BENCHMARKS, triple_row
 from factgym.envs.eve.config import EveConfig, EveSolverConfig
 from factgym.envs.eve.solver_agents import SOLVER_AGENTS
 from factgym.rewards.answer_matching import exact_match
@@ -29,8 +29,8 @@ def played(env: Env[Any], index: int, name: str = "oracle") -> Any:
 
 @pytest.fixture
 def triples_file(tmp_path: Path) -> str:
-    for triple in (AUTHOR, TOWN, BARE):
-        write_triple(tmp_path / "triples.jsonl", triple, value=0.6)
+    rows = [{**triple_row(triple), "V": 0.6} for triple in (AUTHOR, TOWN, BARE)]
+    (tmp_path / "triples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(tmp_path / "triples.jsonl")
 
 

@@ -27,8 +27,8 @@ n-gram language models to a trillion tokens", 2024), quirks included:
 3. An anchor counts when no separator lies inside its final span. The clauses ignore separators: a nearer occurrence in
    the neighbouring document is taken first and then costs the anchor.
 4. Where a clause occurs more than `max_frequency` times the engine samples a random range of its suffix array (and
-   reports it only from twice that number on). Those counts are not repeated: here they are exact, and `count_detail`
-   marks them (`over_cap`), as no other engine's count can be compared with them.
+   reports it only from twice that number on). Those counts are not repeated: here they are exact, and no
+   other engine's count can be compared with them.
 
 **Semantics "window"** is the clean form. Clauses and anchors as in 1, but each position is an anchor once, and equally
 frequent clauses are taken by their words, so that a query's order changes nothing. An anchor counts when every clause
@@ -42,7 +42,6 @@ from __future__ import annotations
 from factgym.corpora.cooccurrence.build import Built, Progress, build_index
 from factgym.corpora.cooccurrence.index import (
     CooccurrenceIndex,
-    CountDetail,
     Counter,
     memory_index,
     open_counter,
@@ -53,7 +52,6 @@ from factgym.corpora.cooccurrence.tokenizer import tokenize
 __all__ = [
     "Built",
     "CooccurrenceIndex",
-    "CountDetail",
     "Counter",
     "Progress",
     "build_index",

@@ -33,7 +33,6 @@ from factgym.corpora.cooccurrence.segments import (
     POSTING_BYTES,
     SLICE_KIND,
     TOKEN_BYTES,
-    PartedSource,
     PartResult,
     PartTask,
     merge,
@@ -41,6 +40,7 @@ from factgym.corpora.cooccurrence.segments import (
     read_part,
     segment_path,
 )
+from factgym.corpora.cooccurrence.sources import Source
 from factgym.corpora.cooccurrence.store import (
     INDEX_KIND,
     Array,
@@ -106,7 +106,7 @@ def build_index(
 ) -> Built:
     """Write an index of (id, text) documents, in their order, to `destination`.
 
-    documents: a source with `parts` (see `sources.open_source`), which workers read on their own, or any iterable; an
+    documents: a source (see `sources.open_source`), whose parts workers read on their own, or any iterable; an
     iterable is read here and only its words are counted in parallel. memory_mb: for all workers together, besides the
     interpreters (some 60 MB each). workers: processes; all cores by default. resume: reuse the results of an
     interrupted build of the same documents and settings; False starts anew.
@@ -128,11 +128,11 @@ def build_index(
     report = progress or (lambda _: None)
     _raise_file_limit()
     with _locked_folder(folder, resume), _run_tasks(workers) as run:
-        source = documents.fingerprint() if isinstance(documents, PartedSource) else None
+        source = documents.fingerprint() if isinstance(documents, Source) else None
         _discard_other_plan(folder, {"source": source, "case": case, "tokenizer": TOKENIZER, "version": 2})
         worker_memory = (memory_mb << 20) // workers
         part_tasks = _part_tasks(documents, folder, case, worker_memory // TOKEN_BYTES)
-        part_count = len(documents.parts) if isinstance(documents, PartedSource) else None
+        part_count = len(documents.parts) if isinstance(documents, Source) else None
         parts: list[PartResult] = []
         tokens = document_count = 0
         for part in run(read_part, part_tasks):
@@ -252,7 +252,7 @@ def _part_tasks(
     documents: Iterable[tuple[str, str]], folder: Path, case: Case, segment_tokens: int
 ) -> Iterator[PartTask]:
     """Yield the parts of a source, or batches of an iterable's texts."""
-    if isinstance(documents, PartedSource):
+    if isinstance(documents, Source):
         for number, part in enumerate(documents.parts):
             yield PartTask(number, folder, case, segment_tokens, documents, part, ())
         return

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.corpora.cooccurrence.postings import BLOCK, I64, BlockArrays, PostingList, decode
 from factgym.corpora.cooccurrence.store import Store
-from factgym.corpora.cooccurrence.tokenizer import TextKernels
 
 Engine = Literal["auto", "numba", "numpy"]
 
@@ -262,12 +261,11 @@ def counting_kernels(engine: Engine, load: bool = True) -> Any:
     return counting_module.module
 
 
-def text_kernels(load: bool = True) -> TextKernels | None:
-    """Return the compiled scan of text, or None without numba and while it is loading, which `load` starts."""
+def text_kernels(load: bool = True) -> Any:
+    """Return the module `kernel_text`, or None without numba and while it is loading, which `load` starts."""
     if text_module.module is None and load:
         text_module.start()
-    module = text_module.module
-    return None if module is None else TextKernels(module.scan, module.find_simple, module.char_classes)
+    return text_module.module
 
 
 # Running the kernels

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
@@ -30,7 +29,7 @@ from factgym.corpora.cooccurrence.engine import (
     run_batch,
 )
 from factgym.corpora.cooccurrence.infinigram import InfinigramCounter
-from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, start_preload, touch_pages
+from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, start_preload
 from factgym.corpora.cooccurrence.tokenizer import Case
 
 Semantics = Literal["infini-gram", "window"]
@@ -63,14 +62,6 @@ class Counter(Protocol):
     def fingerprint(self) -> str:
         """Return SHA-256 in hex; equal when every count is."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class CountDetail:
-    """A count, and whether a clause occurs more than `max_frequency` times (where infini-gram's count is inexact)."""
-
-    count: int
-    over_cap: bool
 
 
 class CooccurrenceIndex(Immutable):
@@ -120,10 +111,6 @@ class CooccurrenceIndex(Immutable):
         self._separator_row = self._clauses.separators()
         self._query_count = 0
         self._kernels(0)
-
-    def preload(self) -> None:
-        """Read the whole index into memory now, so that no query waits for a page of the file."""
-        touch_pages(self._store.arrays())
 
     def _kernels(self, queries: int) -> Any:
         """Return the kernels if they are loaded; a small index starts loading them after many queries."""
@@ -197,12 +184,6 @@ class CooccurrenceIndex(Immutable):
         clauses = [words[0] if len(words) == 1 else tuple(words) for words in cnf]
         return int(self._count_compiled(kernels, clauses, [len(cnf)])[0])
 
-    def count_detail(self, cnf: Sequence[Sequence[str]]) -> CountDetail:
-        """`count_cnf`, and whether the reference engine would only estimate it."""
-        count = self.count_cnf(cnf)
-        max_frequency = max(self._clauses.clause(words).frequency for words in cnf)
-        return CountDetail(count, max_frequency > self._options["max_frequency"])
-
     def _count(self, cnf: Sequence[Sequence[str]], limit: int = NO_LIMIT) -> int:
         """Count a query in NumPy."""
         clauses = sorted(map(self._clauses.clause, cnf), key=lambda clause: clause.frequency)
@@ -270,12 +251,12 @@ def open_index(path: str | Path, *, verify: bool = False, **options: Any) -> Coo
     """Map an index file that `build_index` wrote.
 
     semantics: "infini-gram" (default) or "window". window: in positions, at least 1; default 1,000. max_frequency:
-    occurrences of a clause beyond which the reference engine only estimates; marks counts, changes none. memory_mb:
+    occurrences of a clause beyond which the reference engine only estimates; described, changes no count. memory_mb:
     working memory of all threads together while counting; the file itself is mapped and counts as the system's cache.
     threads: of `count_many`; all cores by default. engine: "auto" compiles in the background (extra "counting") while
     NumPy counts, "numba" waits for it, "numpy" does without. preload: read the file in the background, so that queries
     do not wait for its pages; by default if it takes at most a quarter of the machine's memory.
-    `CooccurrenceIndex.preload` waits for it. verify: read the whole file and compare its checksums.
+    verify: read the whole file and compare its checksums.
     Raises `DataError` for a file that is missing, cut off, damaged or foreign.
     """
     absolute = Path(path).absolute()

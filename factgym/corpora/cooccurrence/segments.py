@@ -18,14 +18,14 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from factgym.corpora.cooccurrence.engine import LARGE_INDEX, has_numba, text_kernels
 from factgym.corpora.cooccurrence.postings import BLOCK, I64, U32, encode, prefix_sums
-from factgym.corpora.cooccurrence.sources import BadRecords
+from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source
 from factgym.corpora.cooccurrence.store import (
     Array,
     InvertedDocuments,
@@ -50,24 +50,6 @@ _KEY_BITS = 12
 _BUCKETS = 1 << _KEY_BITS
 
 
-@runtime_checkable
-class PartedSource(Protocol):
-    """A source whose parts other processes can read on their own."""
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """The parts in order."""
-        ...
-
-    def read(self, part: Any) -> Iterable[tuple[str, str]]:
-        """Yield the documents of a part."""
-        ...
-
-    def fingerprint(self) -> str:
-        """Return a hash of the documents and their order."""
-        ...
-
-
 class PartTask(NamedTuple):
     """A part to read: of a source, or documents in `texts`."""
 
@@ -75,8 +57,8 @@ class PartTask(NamedTuple):
     folder: Path
     case: Case
     segment_tokens: int
-    source: PartedSource | None
-    part: Any
+    source: Source | None
+    part: Part | None
     texts: Sequence[str]
 
 
@@ -118,10 +100,8 @@ def read_part(task: PartTask) -> PartResult:
         tokens += finished["tokens"]
     bad = BadRecords()
     texts: Iterable[str] = task.texts
-    if task.source is not None:
-        read: Any = task.source.read
-        records = read(task.part, bad) if hasattr(task.source, "bad") else read(task.part)
-        texts = (text for _, text in records)
+    if task.source is not None and task.part is not None:
+        texts = (text for _, text in task.source.read(task.part, bad))
     for inverted in _inverted_segments(itertools.islice(texts, documents, None), task):
         _write_segment(segment_path(task.folder, task.number, segments), inverted)
         segments, documents = segments + 1, documents + len(inverted.separators)

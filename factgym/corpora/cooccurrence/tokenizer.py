@@ -19,8 +19,8 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,14 +103,6 @@ def number_documents(texts: Iterator[str], case: Case, positions: int | None) ->
 _BATCH_BYTES = 1 << 20
 
 
-class TextKernels(NamedTuple):
-    """Functions of `kernel_text`, which needs numba."""
-
-    scan: Callable[..., int]
-    find_simple: Callable[..., None]
-    char_classes: Callable[[Case], NDArray[np.uint8]]
-
-
 class _Vocabulary:
     """The compiled scan's hash table from words to ids: open addressing, at most half full; grown between calls.
 
@@ -151,9 +143,9 @@ class _Vocabulary:
 
 
 def number_documents_compiled(
-    kernels: TextKernels, texts: Iterator[str], case: Case, positions: int | None
+    kernels: Any, texts: Iterator[str], case: Case, positions: int | None
 ) -> NumberedDocuments:
-    """`number_documents` by the compiled scan; may take some hundred documents more than fill `positions`."""
+    """`number_documents` by the module `kernel_text`; may take some hundred documents more than fill `positions`."""
     vocabulary = _Vocabulary()
     tokens: list[NDArray[np.uint32]] = []
     lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
@@ -178,7 +170,7 @@ def number_documents_compiled(
 
 
 def _number_batch(
-    kernels: TextKernels, batch: list[bytes], case: Case, vocabulary: _Vocabulary
+    kernels: Any, batch: list[bytes], case: Case, vocabulary: _Vocabulary
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     classes = kernels.char_classes(case)
     simple = np.ones(len(batch), np.bool_)

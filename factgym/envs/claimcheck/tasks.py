@@ -267,10 +267,10 @@ def read_documents(config: ClaimCheckConfig) -> list[Document]:
 
     base = config.require_path("a folder of .md, .txt or .jsonl files")
     if config.path:
-        return read_folder(config.path)
+        return list(read_folder(config.path).documents)
     folders = [base / name for name in _DOCUMENT_FOLDERS if (base / name).is_dir()]
     if not folders:
         raise ConfigError(f"{base} holds none of {', '.join(_DOCUMENT_FOLDERS)}: give a folder of documents as path")
-    documents = [(folder.name, document) for folder in folders for document in read_folder(folder, glob="*")]
+    documents = [(folder.name, document) for folder in folders for document in read_folder(folder, glob="*").documents]
     # Each folder has a SOURCE.md with the folder's name as title: it describes the data and is no policy.
     return [document for name, document in documents if document.title != name]

@@ -195,7 +195,7 @@ class CorverTaskSet(ItemTaskSet[CorverTask, CorverConfig]):
                     "corver-qa-search over files needs documents to search: give their folder or file as corpus=… "
                     "(.md, .txt or .jsonl)"
                 )
-            passages = [passage for document in read_folder(config.corpus) for passage in document.passages]
+            passages = [passage for document in read_folder(config.corpus).documents for passage in document.passages]
             return PassageLibrary(passages, config.index, **options)
 
         return shared(key, build)
