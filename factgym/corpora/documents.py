@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -240,18 +240,19 @@ def slug(text: str) -> str:
 
 
 class UniqueNames:
-    """Names that are unique without regard to case: the second `x` becomes `x-2`."""
+    """Names that are unique after `fold`, by default without regard to case: the second `x` becomes `x-2`."""
 
-    def __init__(self) -> None:
+    def __init__(self, separator: str = "-", fold: Callable[[str], str] = str.lower) -> None:
+        self._separator, self._fold = separator, fold
         self._used: set[str] = set()
 
     def take(self, base: str) -> str:
         """Return `base`, or `base-2`, `base-3` … where it is taken."""
         number, name = 1, base
-        while name.lower() in self._used:
+        while self._fold(name) in self._used:
             number += 1
-            name = f"{base}-{number}"
-        self._used.add(name.lower())
+            name = f"{base}{self._separator}{number}"
+        self._used.add(self._fold(name))
         return name
 
 

@@ -16,7 +16,7 @@ import hashlib
 import importlib
 import json
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -144,15 +144,34 @@ def index_fingerprint(kind: str, settings: Mapping[str, object], parts: Sequence
 
 
 class CheckedIndex(Immutable):
-    """A user's index whose results are checked by `checked_search`; `inner` is the object itself."""
+    """A user's index, `inner`, whose results are checked for shape, ids and scores."""
 
     def __init__(self, inner: Index, corpus: Corpus) -> None:
         self.inner = inner
         self._corpus = corpus
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return the checked hits of the inner index."""
-        return checked_search(self.inner, queries, k, self._corpus)
+        """Return the hits of the inner index, whose pairs `(id, score)` become hits. Raises ConfigError for a fault."""
+        check_request(queries, k)
+        results: Any = self.inner.search(queries, k)
+        name = f"{type(self.inner).__name__}.search"
+        if not isinstance(results, list | tuple) or len(results) != len(queries):
+            actual = f"{len(results)} lists" if isinstance(results, list | tuple) else type(results).__name__
+            raise ConfigError(f"{name} gave {actual} for {len(queries)} queries: expected one list of hits for each")
+        checked: list[list[Hit]] = []
+        for hits in results:
+            if not isinstance(hits, list | tuple) or len(hits) > k:
+                actual = f"{len(hits)} hits" if isinstance(hits, list | tuple) else type(hits).__name__
+                raise ConfigError(f"{name} gave {actual} where a list of at most k={k} hits is expected")
+            by_id: dict[str, Hit] = {}
+            for hit in map(partial(_checked_hit, name), hits):
+                if hit.id not in self._corpus:
+                    raise ConfigError(f"{name} returned {hit.id[:80]!r}, which is no passage of this corpus")
+                if hit.id in by_id:
+                    raise ConfigError(f"{name} returned {hit.id[:80]!r} twice for one query")
+                by_id[hit.id] = hit
+            checked.append(list(by_id.values()))
+        return checked
 
     def fingerprint(self) -> str:
         """The inner index's own fingerprint, or its type and the corpus where it has none."""
@@ -160,33 +179,6 @@ class CheckedIndex(Immutable):
             return self.inner.fingerprint()
         kind = type(self.inner)
         return f"{kind.__module__}.{kind.__qualname__}:{self._corpus.fingerprint()}"
-
-
-def checked_search(index: Index, queries: Sequence[str], k: int, known_ids: Container[str]) -> list[list[Hit]]:
-    """Return `index.search(queries, k)` with shape, ids and scores checked. Raises `ConfigError` that names the fault.
-
-    Pairs `(id, score)` are accepted for hits. known_ids: the ids of the corpus.
-    """
-    check_request(queries, k)
-    results: Any = index.search(queries, k)
-    name = f"{type(index).__name__}.search"
-    if not isinstance(results, list | tuple) or len(results) != len(queries):
-        actual = f"{len(results)} lists" if isinstance(results, list | tuple) else type(results).__name__
-        raise ConfigError(f"{name} gave {actual} for {len(queries)} queries: expected one list of hits for each")
-    checked: list[list[Hit]] = []
-    for hits in results:
-        if not isinstance(hits, list | tuple) or len(hits) > k:
-            actual = f"{len(hits)} hits" if isinstance(hits, list | tuple) else type(hits).__name__
-            raise ConfigError(f"{name} gave {actual} where a list of at most k={k} hits is expected")
-        by_id: dict[str, Hit] = {}
-        for hit in map(partial(_checked_hit, name), hits):
-            if hit.id not in known_ids:
-                raise ConfigError(f"{name} returned {hit.id[:80]!r}, which is no passage of this corpus")
-            if hit.id in by_id:
-                raise ConfigError(f"{name} returned {hit.id[:80]!r} twice for one query")
-            by_id[hit.id] = hit
-        checked.append(list(by_id.values()))
-    return checked
 
 
 def _checked_hit(name: str, hit: Any) -> Hit:

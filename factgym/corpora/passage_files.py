@@ -36,7 +36,7 @@ from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
 from factgym.corpora.byte_ranges import detect_compression, visible_files
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
-from factgym.corpora.documents import read_folder
+from factgym.corpora.documents import UniqueNames, read_folder
 from factgym.corpora.rows import MAX_ROW_CHARS, PACKED, SUFFIXES, Row, parse_line, read_rows, suffix_of, type_name
 
 if TYPE_CHECKING:
@@ -168,21 +168,12 @@ class TitleIds:
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], str] = {}
-        self._used: set[str] = set()
+        self.new_id = UniqueNames("#", str).take
 
     def id_of(self, title: str, text: str) -> str:
         """Return the id of a paragraph."""
         id_ = self._ids.get((title, text))
         return id_ if id_ is not None else self._ids.setdefault((title, text), self.new_id(title))
-
-    def new_id(self, title: str) -> str:
-        """Return an id that was not given before."""
-        number, id_ = 1, title
-        while id_ in self._used:
-            number += 1
-            id_ = f"{title}#{number}"
-        self._used.add(id_)
-        return id_
 
 
 def with_metadata(row: Row) -> Row:

@@ -112,21 +112,17 @@ def read_rows(
     return _json_rows(text, entries_key)
 
 
-def parse_json(text: str, location: str) -> Any:
-    """Return the value of a JSON text. Raises DataError with the line, where it has several, and the column."""
+def parse_object(text: str, location: str) -> Values:
+    """Return the JSON object of a text. Raises DataError with the line, where it has several, and the column."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except json.JSONDecodeError as error:
         line = f" line {error.lineno}" if "\n" in text.strip() else ""
         problem = f"not valid JSON at column {error.colno} ({error.msg})"
         raise DataError(f"{location}{line}: {problem}. Fix the line or remove it.") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{location}: not usable JSON ({str(error)[:100]}). Fix the line or remove it.") from None
-
-
-def parse_object(text: str, location: str) -> Values:
-    """Return the JSON object of a text. Raises DataError for anything else."""
-    return _as_object(parse_json(text, location), location)
+    return _as_object(value, location)
 
 
 def parse_line(raw: bytes, location: str) -> Row:
@@ -136,21 +132,6 @@ def parse_line(raw: bytes, location: str) -> Row:
     except UnicodeDecodeError as error:
         raise _not_utf8(location, raw[error.start], error.start + 1) from None
     return Row(0, location, parse_object(text, location))
-
-
-def read_json(file: Path) -> Any:
-    """Return the value of a file that is one JSON text. Raises DataError with line and column."""
-    try:
-        raw = file.read_bytes()
-        return json.loads(raw.decode("utf-8-sig"))
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file}: not UTF-8 at byte {error.start}. Save the file as UTF-8.") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{file} line {error.lineno}: not valid JSON at column {error.colno} ({error.msg}).") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file}: not usable JSON ({str(error)[:100]}).") from None
 
 
 def _as_object(value: Any, location: str) -> Values:

@@ -20,7 +20,7 @@ Choices of the data sets that matter to readers of scores:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -39,8 +39,7 @@ from factgym.datasets.base import (
     check_benchmark,
     detect_layout,
     label_lookup,
-    largest_remainder,
-    sample_strata,
+    stratified_slice,
 )
 
 Label = Literal["Attributable", "Not Attributable"]
@@ -107,7 +106,6 @@ class AttributionClaim(FrozenRecord):
 
 
 Claims = RecordSet[AttributionClaim]
-Read = Callable[[Row], Iterator[AttributionClaim]]
 
 
 class BenchmarkClaims(Records[AttributionClaim]):
@@ -199,26 +197,26 @@ def _label(row: Row, value: object, key: str = "label") -> Label:
     return label
 
 
-def _columns(claim: str, source: str, label: str) -> Read:
-    """Read one claim a row, from three columns."""
+def _columns(name: str, claim: str, source: str, label: str, *more_keys: str) -> Layout[Iterator[AttributionClaim]]:
+    """Return a layout of one claim a row, in three columns. more_keys: further columns that identify it."""
 
     def read(row: Row) -> Iterator[AttributionClaim]:
         texts = row.text(claim, MAX_CLAIM_CHARS), row.text(source, MAX_SOURCE_CHARS)
         value = row.values.get(label)
         yield _claim(*texts, _label(row, value, label), gold=str(value)[:40])
 
-    return read
+    return Layout(name, (claim, source, label, *more_keys), read)
 
 
-def _answer_pairs(question: str, right: str, wrong: str) -> Read:
-    """Two claims a row: a question with its right and with its wrong answer, against a knowledge passage."""
+def _answer_pairs(name: str, question: str, right: str, wrong: str) -> Layout[Iterator[AttributionClaim]]:
+    """Return a layout of two claims a row: a question with its right and with its wrong answer, against a knowledge passage."""
 
     def read(row: Row) -> Iterator[AttributionClaim]:
         source, prefix = row.text("knowledge", MAX_SOURCE_CHARS), row.text(question, MAX_CLAIM_CHARS)
         for key, label in zip((right, wrong), LABELS, strict=True):
             yield _claim(f"{prefix} {row.text(key, MAX_CLAIM_CHARS)}", source, label, gold=key)
 
-    return read
+    return Layout(name, ("knowledge", question, right, wrong), read)
 
 
 def _halueval_general(row: Row) -> Iterator[AttributionClaim]:
@@ -278,30 +276,20 @@ _COLUMNS = {
 }
 
 
-def _column_layout(
-    name: str, claim: str, source: str, label: str, *more_keys: str
-) -> Layout[Iterator[AttributionClaim]]:
-    return Layout(name, (claim, source, label, *more_keys), _columns(claim, source, label))
-
-
-def _pair_layout(name: str, question: str, right: str, wrong: str) -> Layout[Iterator[AttributionClaim]]:
-    return Layout(name, ("knowledge", question, right, wrong), _answer_pairs(question, right, wrong))
-
-
 LAYOUTS = (
-    _column_layout("SEVA's slices", "claim", "source", "gold_label"),
-    _column_layout("FEVER-Symmetric", "claim", "evidence", "gold_label", "evid"),
-    _column_layout("FEVER-Symmetric (full)", "claim", "evidence_sentence", "label"),
+    _columns("SEVA's slices", "claim", "source", "gold_label"),
+    _columns("FEVER-Symmetric", "claim", "evidence", "gold_label", "evid"),
+    _columns("FEVER-Symmetric (full)", "claim", "evidence_sentence", "label"),
     Layout("SufficientFacts", ("claim", "evidence", "label_before", "label_after"), _sufficient_facts),
-    _pair_layout("HaluEval QA", "question", "right_answer", "hallucinated_answer"),
-    _pair_layout("HaluEval QA (CSV)", "raw_question", "correct_answer", "hallucinated_answer"),
+    _answer_pairs("HaluEval QA", "question", "right_answer", "hallucinated_answer"),
+    _answer_pairs("HaluEval QA (CSV)", "raw_question", "correct_answer", "hallucinated_answer"),
     Layout(
         "HaluEval general", ("user_query", "chatgpt_response", "hallucination"), _halueval_general, named_only=True
     ),
     Layout("TruthfulQA", ("Question", "Best Answer", "Incorrect Answers"), _truthfulqa),
     Layout("ClearFacts", ("statement", "reference_documents", "label"), _clearfacts),
-    _column_layout("ANLI analysis", "statement", "context", "gold_label"),
-    _column_layout("ANLI", "hypothesis", "context", "label"),
+    _columns("ANLI analysis", "statement", "context", "gold_label"),
+    _columns("ANLI", "hypothesis", "context", "label"),
 )
 """Layouts by the columns of their rows; the first that fits is taken."""
 
@@ -311,13 +299,8 @@ LAYOUTS = (
 
 
 def stratified(claims: Claims, size: int, seed: int = 0) -> RecordSlice[AttributionClaim]:
-    """Draw `size` claims with the labels in the proportion of the whole, by largest remainder.
-
-    Raises ConfigError for a size below 1 or above the number of claims.
-    """
-    if not 1 <= size <= len(claims):
-        raise ConfigError(f"a slice has 1 to {len(claims)} claims here, not {size}")
-    pools = {label: [i for i in range(len(claims)) if claims[i].label == label] for label in LABELS}
-    sizes = {str(label): len(pool) for label, pool in pools.items()}
-    counts = largest_remainder(sizes, size, lambda _, remainder: remainder)
-    return sample_strata(claims, pools, counts, f"factgym attribution slice {seed}")
+    """Draw `size` claims with the labels in the proportion of the whole. Raises ConfigError for a bad size."""
+    strata: dict[str, list[int]] = {
+        label: [i for i in range(len(claims)) if claims[i].label == label] for label in LABELS
+    }
+    return stratified_slice(claims, strata, size, f"factgym attribution slice {seed}", "claims")

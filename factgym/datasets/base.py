@@ -113,19 +113,19 @@ def detect_layout(
     row: Row,
     layouts: Sequence[Layout[T]],
     columns: Mapping[str, tuple[str, ...]],
-    read: Callable[..., Callable[[Row], T]],
+    own_layout: Callable[..., Layout[T]],
 ) -> Layout[T]:
     """Return the layout of a file by its first row.
 
-    columns, read: for files of the user's own, the accepted names of each column, and the function that makes a reader
-    from the names that are used. Raises DataError that lists the known layouts.
+    columns, own_layout: for files of the user's own, the accepted names of each column, and the function that makes a
+    layout from its name and the names that are used. Raises DataError that lists the known layouts.
     """
     for layout in layouts:
         if all(key in row.values for key in layout.keys):
             return layout
     present = [next((name for name in names if name in row.values), "") for names in columns.values()]
     if all(present):
-        return Layout(", ".join(columns), tuple(present), read(*present))
+        return own_layout(", ".join(columns), *present)
     keys = ", ".join(sorted(str(key) for key in list(row.values)[:12])) or "no keys"
     understood = "; ".join(f"{layout.name} ({', '.join(layout.keys)})" for layout in layouts)
     own_columns = ", ".join(f"{column} ({' or '.join(names)})" for column, names in columns.items())
@@ -207,25 +207,24 @@ class RecordSlice(Records[T]):
         self._fingerprint = hashlib.sha256(f"{records.fingerprint()}:{chosen}".encode()).hexdigest()
 
 
-def sample_strata(
-    records: RecordSet[T], strata: Mapping[Any, Sequence[int]], counts: Mapping[Any, int], seed: str
+def stratified_slice(
+    records: RecordSet[T], strata: Mapping[str, Sequence[int]], size: int, seed: str, noun: str
 ) -> RecordSlice[T]:
-    """Draw `counts[name]` of the indices of each stratum, without replacement, by a seed text and the stratum's name."""
+    """Draw `size` records with the strata in the proportion of the whole, by largest remainder (Hamilton's method).
+
+    strata: indices of all records by name; of equal remainders the first name gets the seat. Each stratum is drawn
+    without replacement by the seed text and its name. Raises ConfigError for a size below 1 or above the number of
+    records, which the error calls by `noun`.
+    """
+    total = len(records)
+    if not 1 <= size <= total:
+        raise ConfigError(f"a slice has 1 to {total} {noun} here, not {size}")
+    exact = {name: size * len(members) / total for name, members in strata.items()}
+    counts = {name: int(share) for name, share in exact.items()}
+    by_remainder = sorted(strata, key=lambda name: (counts[name] - exact[name], name))
+    for name in by_remainder[: size - sum(counts.values())]:
+        counts[name] += 1
     indices: list[int] = []
     for name, members in strata.items():
         indices += random.Random(f"{seed} {name}").sample(members, counts[name])
     return RecordSlice(records, indices)
-
-
-def largest_remainder(sizes: Mapping[str, int], total: int, key: Callable[[str, float], Any]) -> dict[str, int]:
-    """Divide `total` among strata in proportion to their sizes (Hamilton's method).
-
-    key: the order in which strata get the seats that rounding down leaves over, of the name and the negated remainder.
-    """
-    population = sum(sizes.values())
-    exact = {name: total * size / population for name, size in sizes.items()}
-    counts = {name: int(share) for name, share in exact.items()}
-    order = sorted(sizes, key=lambda name: key(name, counts[name] - exact[name]))
-    for name in order[: total - sum(counts.values())]:
-        counts[name] += 1
-    return counts

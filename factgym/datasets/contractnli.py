@@ -22,7 +22,7 @@ from factgym.core.tasks import Immutable
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.plain_text import heading_of, title_line
-from factgym.corpora.rows import read_json
+from factgym.corpora.rows import read_rows
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status
 
 MAX_PASSAGE_CHARS = 700
@@ -69,12 +69,8 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
 
     def __init__(self, path: str | Path, *, split: str = "dev", seed: int = 0, named: bool = False) -> None:
         file = Path(path) / f"{split}.json" if Path(path).is_dir() else Path(path)
-        raw = read_json(file)
-        if (
-            not isinstance(raw, dict)
-            or not isinstance(raw.get("documents"), list)
-            or not isinstance(raw.get("labels"), dict)
-        ):
+        raw = next((row.values for row in read_rows(file, suffixes=None)), {})
+        if not isinstance(raw.get("documents"), list) or not isinstance(raw.get("labels"), dict):
             raise DataError(f'{file}: expected an object with "documents" (a list) and "labels" (an object).')
         self.split, self.seed = split, seed
         self._labels = _parse_labels(raw["labels"], file.name)

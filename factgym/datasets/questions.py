@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import DataError
 from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
 from factgym.corpora.rows import Row, read_rows, stem_of, type_name
@@ -33,9 +33,8 @@ from factgym.datasets.base import (
     by_name,
     check_benchmark,
     detect_layout,
-    largest_remainder,
     locate_file,
-    sample_strata,
+    stratified_slice,
 )
 
 BENCHMARKS = by_name(
@@ -321,9 +320,13 @@ LAYOUTS = (
 """Layouts by the columns of their rows; the first that fits is taken."""
 
 
+def _own_layout(name: str, question: str, answers: str) -> Layout[Question]:
+    return Layout(name, (question, answers), _columns(question, answers, "kind", "id"))
+
+
 def question_layout(row: Row) -> Layout[Question]:
     """Return the layout of a file by its first row. Raises DataError that lists the known layouts."""
-    return detect_layout(row, LAYOUTS, _COLUMNS, lambda question, answers: _columns(question, answers, "kind", "id"))
+    return detect_layout(row, LAYOUTS, _COLUMNS, _own_layout)
 
 
 # Slices with the strata of the whole in proportion. A stratum is a quarter of the popularity where every question has
@@ -346,21 +349,13 @@ def popularity_quartiles(values: Sequence[float | None]) -> list[int | None]:
 
 
 def stratified_questions(questions: Questions, size: int, seed: int = 0) -> RecordSlice[Question]:
-    """Draw `size` questions with the strata in the proportion of the whole, by largest remainder, in its order.
-
-    Raises ConfigError for a size below 1 or above the number of questions.
-    """
-    total = len(questions)
-    if not 1 <= size <= total:
-        raise ConfigError(f"a slice has 1 to {total} questions here, not {size}")
-    popularity = [questions[index].popularity for index in range(total)]
+    """Draw `size` questions with the strata in the proportion of the whole. Raises ConfigError for a bad size."""
+    popularity = [question.popularity for question in questions[:]]
     if None not in popularity:
         names = [f"quarter {quarter}" for quarter in popularity_quartiles(popularity)]
     else:
-        names = [str(questions[index].meta.get("kind", "")) for index in range(total)]
+        names = [str(question.meta.get("kind", "")) for question in questions[:]]
     strata: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         strata.setdefault(name, []).append(index)
-    sizes = {name: len(indices) for name, indices in strata.items()}
-    counts = largest_remainder(sizes, size, lambda name, remainder: (remainder, name))
-    return sample_strata(questions, strata, counts, f"factgym question slice {seed}")
+    return stratified_slice(questions, strata, size, f"factgym question slice {seed}", "questions")

@@ -23,7 +23,6 @@ from factgym.corpora.index import (
     Index,
     build_index,
     check_index,
-    checked_search,
 )
 
 PASSAGES = [Passage("E1", "Vacation", "Two days of leave."), Passage("E2", "Refunds", "Paid within 30 days.")]
@@ -175,14 +174,14 @@ def test_a_callable_and_a_class_build_from_the_passages() -> None:
 )
 def test_results_of_a_users_index_are_checked(answer: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        checked_search(Mine(answer), ["query"], 2, Corpus(PASSAGES))
+        CheckedIndex(Mine(answer), Corpus(PASSAGES)).search(["query"], 2)
 
 
 def test_every_index_satisfies_the_contract() -> None:
     for name in ("bm25", "bm25s", "rank-bm25"):
         index = build_index(PASSAGES, name)
         assert isinstance(index, Index) and isinstance(index, FingerprintedIndex)
-        assert checked_search(index, ["leave", "days", ""], 5, Corpus(PASSAGES))[2] == []
+        assert CheckedIndex(index, Corpus(PASSAGES)).search(["leave", "days", ""], 5)[2] == []
 
 
 LETTERS = [Passage(name, "", name) for name in "abcd"]
