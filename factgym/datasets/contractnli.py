@@ -69,7 +69,8 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
 
     def __init__(self, path: str | Path, *, split: str = "dev", seed: int = 0, named: bool = False) -> None:
         file = Path(path) / f"{split}.json" if Path(path).is_dir() else Path(path)
-        raw = next((row.values for row in read_rows(file, suffixes=None)), {})
+        rows = list(read_rows(file, suffixes=None))
+        raw = rows[0].values if len(rows) == 1 else {}
         if not isinstance(raw.get("documents"), list) or not isinstance(raw.get("labels"), dict):
             raise DataError(f'{file}: expected an object with "documents" (a list) and "labels" (an object).')
         self.split, self.seed = split, seed

@@ -86,7 +86,7 @@ def _annotate(**edits: Any) -> dict[str, Any]:
     ("value", "message"),
     [
         ('{"documents": [}', "line 1: not valid JSON at column 16"),
-        ("[" * 100_000, "not usable JSON"),
+        ('{"documents": ' + "[" * 100_000, "not usable JSON"),
         ("[]", 'expected an object with "documents"'),
         ({"documents": [], "labels": []}, 'expected an object with "documents"'),
         ({**small(), "labels": {"nda-1": {"hypothesis": "x"}}}, r"labels\['nda-1'\] needs the texts"),
