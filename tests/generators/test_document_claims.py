@@ -103,7 +103,7 @@ def test_verdicts_are_balanced_in_every_prefix(claims: DocumentClaims) -> None:
 
 def test_item_i_depends_on_split_seed_and_i_alone(folder: Path, claims: DocumentClaims) -> None:
     seventh = claims[7]
-    fresh = DocumentClaims(read_folder(folder), size=500)
+    fresh = DocumentClaims(read_folder(folder).documents, size=500)
     assert fresh[7] == seventh
     assert [fresh[n] for n in (3, 0, 7)] == [claims[n] for n in (3, 0, 7)]
     assert claims[-1] == claims[59]
@@ -136,7 +136,7 @@ def test_other_processes_and_hash_seeds_give_the_same_bytes(folder: Path, claims
 
 def test_fingerprints(folder: Path, claims: DocumentClaims) -> None:
     assert claims.fingerprint() == DocumentClaims(folder, size=60).fingerprint()
-    changed = read_folder(folder, max_passage_chars=200)
+    changed = read_folder(folder, max_passage_chars=200).documents
     variants = [
         DocumentClaims(changed, size=60), DocumentClaims(folder, size=59), DocumentClaims(folder, size=60, seed=3),
         DocumentClaims(folder, size=60, split="x"), DocumentClaims(folder, size=60, window=3, passages=5),
@@ -152,7 +152,7 @@ def test_ids(claims: DocumentClaims) -> None:
 
 
 def test_windows_and_decoys(folder: Path) -> None:
-    claims = DocumentClaims(read_folder(folder, max_passage_chars=120), size=50, window=2, passages=4)
+    claims = DocumentClaims(read_folder(folder, max_passage_chars=120).documents, size=50, window=2, passages=4)
     for example in claims:
         assert 2 <= len(example.passages) <= 4
         own = {passage.title.split(" › ")[0] for passage in example.passages if passage.id in example.gold_ids}
@@ -228,7 +228,7 @@ def test_questions() -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "glob"), POLICIES)
 def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
-    claims = DocumentClaims(read_folder(data_dir / name, glob=glob))
+    claims = DocumentClaims(read_folder(data_dir / name, glob=glob).documents)
     assert len(claims) >= 200
     assert claims.inventory.missing == ()
     examples = claims[:150]
@@ -248,7 +248,7 @@ def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
 
 @pytest.mark.data
 def test_faithful_claims_are_not_all_copies(data_dir: Path) -> None:
-    claims = DocumentClaims(read_folder(data_dir / "policies_github_site", glob="*.md"))
+    claims = DocumentClaims(read_folder(data_dir / "policies_github_site", glob="*.md").documents)
     same = total = 0
     for example in claims[:200]:
         texts = {passage.id: passage.text for passage in example.passages}

@@ -468,7 +468,7 @@ def test_any_text_gives_an_edit_whose_span_is_in_the_result(text: str) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "glob"), FOLDERS)
 def test_corruptions_of_real_documents_match_their_operator(data_dir: Path, name: str, glob: str) -> None:
-    index = DocumentIndex(read_folder(data_dir / name, glob=glob))
+    index = DocumentIndex(read_folder(data_dir / name, glob=glob).documents)
     count = 0
     for operator in OPERATORS:
         for number in index.pool(operator)[:120]:
