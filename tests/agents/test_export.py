@@ -321,7 +321,7 @@ def test_a_run_that_changes_while_it_is_read_is_noticed(tmp_path, base):
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, base):
     run = made.write(tmp_path / "run", [base])
-    with pytest.raises(ConfigError, match="choose another file with --out"):
+    with pytest.raises(ConfigError, match="choose another --out"):
         export_sft([run], Path("/proc/nowhere/out.jsonl"))
 
 
