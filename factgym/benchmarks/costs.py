@@ -18,30 +18,31 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from factgym.benchmarks.records import has_fault, has_verdict, items, members, number, numbers, text_of
 from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate, Series
-from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.config import Settings, build_checked
+from factgym.core.errors import ConfigError
 
 PER = 1_000_000
 """Prices are for this many tokens."""
 
-_HIGHEST = 1e12
-_KEYS = ("input", "output", "cached_input")
-_TOP = ("currency", "models")
+Rate = Annotated[float, Field(ge=0, le=1e12)]
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
     """Money for a million tokens. cached_input: None when cached prompt tokens cost as much as others."""
 
-    input: float
-    output: float
-    cached_input: float | None = None
+    input: Rate
+    output: Rate
+    cached_input: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,34 +67,15 @@ def cost(usage: Mapping[str, Any], price: Price) -> float | None:
     return math.fsum(((prompt - cached) * price.input, cached * reread, completion * price.output)) / PER
 
 
+class _PriceFile(Settings):
+    currency: str
+    models: dict[str, dict[str, Any]]
+
+
 def read_prices(path: str | Path) -> PriceTable:
     """Read a table from a `.toml` or a `.json` file. Raises ConfigError that names the file and the key."""
     path = Path(path)
-    data = _load(path)
-    _check_keys(data, _TOP, _TOP, f"{path}")
-    currency, models = data["currency"], data["models"]
-    if not isinstance(currency, str) or not currency.strip():
-        raise ConfigError(f"{path}: 'currency' must be a name such as \"USD\", not {currency!r}")
-    if not isinstance(models, dict) or not models:
-        raise ConfigError(f"{path}: 'models' must name at least one model with its prices")
-    prices = {}
-    for name, rates in models.items():
-        source = f'{path}: models."{name}"'
-        if not isinstance(rates, dict):
-            raise ConfigError(f"{source} must hold 'input' and 'output', not {rates!r}")
-        _check_keys(rates, _KEYS, _KEYS[:2], source, " (money for a million tokens)")
-        for key, value in rates.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _HIGHEST:
-                raise ConfigError(
-                    f"{source}.{key} must be a number from 0 to {_HIGHEST:g} (money for a million tokens), not {value!r}"
-                )
-        prices[name] = Price(**{key: float(value) for key, value in rates.items()})
-    return PriceTable(currency.strip(), prices)
-
-
-def _load(path: Path) -> dict[str, Any]:
-    readers = {".toml": tomllib.loads, ".json": json.loads}
-    reader = readers.get(path.suffix.lower())
+    reader = {".toml": tomllib.loads, ".json": json.loads}.get(path.suffix.lower())
     if reader is None:
         raise ConfigError(f"{path}: a price table is a .toml or a .json file")
     try:
@@ -106,20 +88,11 @@ def _load(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: no valid {path.suffix[1:].upper()} ({error})") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: an object with 'currency' and 'models' is needed, not {type(data).__name__}")
-    return data
-
-
-def _check_keys(
-    values: Mapping[str, Any], allowed: Sequence[str], required: Sequence[str], source: str, unit: str = ""
-) -> None:
-    for key in values:
-        if key not in allowed:
-            raise ConfigError(
-                f"{source}: unknown key {key!r}.{did_you_mean(key, allowed)} Known: {', '.join(allowed)}"
-            )
-    for key in required:
-        if key not in values:
-            raise ConfigError(f"{source}: {key!r} is missing{unit}")
+    table = _PriceFile.build(str(path), data)
+    if not table.currency.strip() or not table.models:
+        raise ConfigError(f"{path}: 'currency' must be a name such as \"USD\", and 'models' name at least one model")
+    prices = {name: build_checked(Price, f'{path}: models."{name}"', rates) for name, rates in table.models.items()}
+    return PriceTable(table.currency.strip(), prices)
 
 
 TOKEN_KINDS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")

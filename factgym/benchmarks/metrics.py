@@ -23,11 +23,12 @@ scored samples; groups are independent of each other, so that every interval of 
 from __future__ import annotations
 
 import math
-import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import numpy as np
 
 from factgym.benchmarks.costs import PriceTable, UsageSummary, UsageTally
 from factgym.benchmarks.records import (
@@ -69,47 +70,20 @@ class Surface:
     measures: tuple[Measure, ...]
 
 
-def separate(
-    components: Mapping[str, Estimate],
-    *,
-    grounding: Estimate,
-    malformed: Estimate,
-    accuracy: Estimate,
-    macro_recall: Estimate,
-    false_supported: Estimate,
-) -> tuple[Surface, ...]:
-    """Return the surfaces of a run; a measure that the environment does not have, and an empty surface, are left out.
-
-    No surface at all without gold verdicts: the diagnostic is about verifying claims.
-    """
-    if accuracy.value is None:
-        return ()
-
-    def component(label: str, name: str) -> Measure | None:
-        return Measure(label, components[name]) if name in components else None
-
-    table: dict[str, list[Measure | None]] = {
-        "format": [component("valid JSON", "json"), Measure("malformed actions", malformed, True)],
-        "grounding": [
-            Measure("evidence and quotes", grounding),
-            component("evidence F1", "evidence"),
-            component("exact quotes", "quote"),
-            component("true alignments", "grounded_alignment"),
-            component("true steps", "grounded_chain"),
-        ],
-        "coverage": [component("gold facts quoted", "coverage")],
-        "calibration": [Measure("verdict accuracy", accuracy), Measure("macro recall", macro_recall)],
-        "safety": [
-            Measure("false supported", false_supported, True),
-            component("unsupported span F1", "span"),
-        ],
-    }
-    surfaces = []
-    for name, measures in table.items():
-        present = tuple(measure for measure in measures if measure and measure.estimate.value is not None)
-        if present:
-            surfaces.append(Surface(name, present))
-    return tuple(surfaces)
+_SURFACES: Mapping[str, Sequence[tuple[str, str, bool]]] = {
+    "format": [("valid JSON", "json", False), ("malformed actions", "malformed actions", True)],
+    "grounding": [
+        ("evidence and quotes", "evidence and quotes", False),
+        ("evidence F1", "evidence", False),
+        ("exact quotes", "quote", False),
+        ("true alignments", "grounded_alignment", False),
+        ("true steps", "grounded_chain", False),
+    ],
+    "coverage": [("gold facts quoted", "coverage", False)],
+    "calibration": [("verdict accuracy", "verdict accuracy", False), ("macro recall", "macro recall", False)],
+    "safety": [("false supported", "false supported", True), ("unsupported span F1", "span", False)],
+}
+"""Measures of each surface: label, the estimate's name (a component's, or the label itself), whether lower is better."""
 
 
 SAME = 1e-9
@@ -139,78 +113,47 @@ class GroupSummary:
     right_within: Mapping[int, Estimate]
 
 
-@dataclass(slots=True)
-class _Group:
-    """Running totals of one task's samples (Welford 1962 for the squares)."""
-
-    n: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-    best: float = -math.inf
-    worst: float = math.inf
-    gold: str | None = None
-    right: int = 0
-    votes: dict[str, int] = field(default_factory=dict)
-
-    def add(self, reward: float, gold: str | None, verdict: str | None) -> None:
-        self.n += 1
-        # Welford: the squared deviations grow by the product of the step before and after the mean has moved.
-        step = reward - self.mean
-        self.mean += step / self.n
-        self.squares += step * (reward - self.mean)
-        self.best, self.worst = max(self.best, reward), min(self.worst, reward)
-        self.gold = gold if gold is None else sys.intern(gold)
-        self.right += gold is not None and gold == verdict
-        if verdict is not None:
-            verdict = sys.intern(verdict)
-            self.votes[verdict] = self.votes.get(verdict, 0) + 1
-
-    @property
-    def majority(self) -> float:
-        highest = max(self.votes.values(), default=0)
-        leading = [verdict for verdict, votes in self.votes.items() if votes == highest]
-        return (self.gold in leading) / len(leading) if leading else 0.0
+GradedSample = tuple[float, str | None, str | None]
+"""Reward, gold label and verdict of a scored episode."""
 
 
-class GroupTally:
-    """Collects the scored episodes of a run by task."""
+def summarise_groups(tasks: Collection[Sequence[GradedSample]]) -> GroupSummary | None:
+    """Summarise the samples of each task; None when no task has two."""
+    groups = [samples for samples in tasks if len(samples) > 1]
+    if not groups:
+        return None
+    rewards = [[reward for reward, _, _ in group] for group in groups]
+    best, worst = [max(group) for group in rewards], [min(group) for group in rewards]
+    bounds = UNIT if min(worst) >= 0 and max(best) <= 1 else None
+    labelled = [group for group in groups if group[-1][1] is not None]
+    counts = [
+        (len(samples), sum(gold == verdict for _, gold, verdict in samples))
+        for samples in tasks
+        if labelled and samples[-1][1] is not None
+    ]
+    within = {}
+    for k in (2**i for i in range(max((n for n, _ in counts), default=0).bit_length())):
+        within[k] = mean_interval([chance_within(n, right, k) for n, right in counts if n >= k], bounds=UNIT)
+    return GroupSummary(
+        n=len(groups),
+        smallest=min(map(len, groups)),
+        largest=max(map(len, groups)),
+        collapsed=mean_interval(
+            [float(high - low <= SAME) for high, low in zip(best, worst, strict=True)], bounds=UNIT
+        ),
+        spread=mean_interval([float(np.std(group, ddof=1)) for group in rewards], bounds=POSITIVE),
+        best=mean_interval(best, bounds=bounds),
+        worst=mean_interval(worst, bounds=bounds),
+        majority=mean_interval([_majority(group) for group in labelled], bounds=UNIT),
+        right_within=within,
+    )
 
-    def __init__(self) -> None:
-        self._groups: dict[int, _Group] = {}
 
-    def add(self, task: int, reward: float, gold: str | None, verdict: str | None) -> None:
-        """Add one scored episode of the task with this number."""
-        self._groups.setdefault(task, _Group()).add(reward, gold, verdict)
-
-    def summary(self) -> GroupSummary | None:
-        """Return the groups, or None when no task has two scored samples."""
-        groups = [group for group in self._groups.values() if group.n > 1]
-        if not groups:
-            return None
-        labelled = [group for group in groups if group.gold is not None]
-        sizes = [group.n for group in groups]
-        bounds = UNIT if all(group.worst >= 0 and group.best <= 1 for group in groups) else None
-        return GroupSummary(
-            n=len(groups),
-            smallest=min(sizes),
-            largest=max(sizes),
-            collapsed=mean_interval([float(group.best - group.worst <= SAME) for group in groups], bounds=UNIT),
-            spread=mean_interval([math.sqrt(group.squares / (group.n - 1)) for group in groups], bounds=POSITIVE),
-            best=mean_interval([group.best for group in groups], bounds=bounds),
-            worst=mean_interval([group.worst for group in groups], bounds=bounds),
-            majority=mean_interval([group.majority for group in labelled], bounds=UNIT),
-            right_within=self._right_within() if labelled else {},
-        )
-
-    def _right_within(self) -> dict[int, Estimate]:
-        """Return pass@k for k = 1, 2, 4, … up to the largest group."""
-        counts = [(group.n, group.right) for group in self._groups.values() if group.gold is not None]
-        estimates = {}
-        k, largest = 1, max((n for n, _ in counts), default=0)
-        while k <= largest:
-            estimates[k] = mean_interval([chance_within(n, right, k) for n, right in counts if n >= k], bounds=UNIT)
-            k *= 2
-        return {k: estimate for k, estimate in estimates.items() if estimate != NO_DATA}
+def _majority(group: Sequence[GradedSample]) -> float:
+    """Return the chance that one of the most frequent verdicts, drawn at random, is right."""
+    votes = Counter(verdict for _, _, verdict in group if verdict is not None)
+    leading = [verdict for verdict, n in votes.items() if n == max(votes.values())]
+    return (group[-1][1] in leading) / len(leading) if leading else 0.0
 
 
 def chance_within(n: int, right: int, k: int) -> float:
@@ -317,28 +260,21 @@ class _Tally:
     """Everything that a summary needs of the episodes seen so far: some numbers of each."""
 
     usage: UsageTally
-    groups: GroupTally = field(default_factory=GroupTally)
+    groups: dict[int, list[GradedSample]] = field(default_factory=dict)
     names: Counter[tuple[str, int | None, str]] = field(default_factory=Counter)
-    splits: Counter[str] = field(default_factory=Counter)
+    splits: set[str] = field(default_factory=set)
     task_numbers: dict[str, int] = field(default_factory=dict)
-    scored_tasks: set[int] = field(default_factory=set)
     n: int = 0
-    errors: int = 0
     unscored: int = 0
     causes: Counter[str] = field(default_factory=Counter)
     fault: str | None = None
-    rewards: Series = field(default_factory=Series)
-    components: dict[str, Series] = field(default_factory=dict)
-    grounding: Series = field(default_factory=Series)
-    earned: dict[str, float] = field(default_factory=dict)
-    gates: dict[str, Series] = field(default_factory=dict)
+    series: defaultdict[str, Series] = field(default_factory=lambda: defaultdict(Series))
+    components: defaultdict[str, Series] = field(default_factory=lambda: defaultdict(Series))
+    earned: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    gates: defaultdict[str, Series] = field(default_factory=lambda: defaultdict(Series))
     weights: dict[str, float] = field(default_factory=dict)
     label_pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    right: Series = field(default_factory=Series)
-    right_by_gold: dict[str, Series] = field(default_factory=dict)
-    false_supported: Series = field(default_factory=Series)
-    turns: Series = field(default_factory=Series)
-    malformed: Series = field(default_factory=Series)
+    right_by_gold: defaultdict[str, Series] = field(default_factory=lambda: defaultdict(Series))
     stops: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -349,13 +285,12 @@ class _Tally:
         names = str(episode.get("env")), version if isinstance(version, int) else None, str(episode.get("agent"))
         self.names[names] += 1
         if episode.get("split"):
-            self.splits[str(episode["split"])] += 1
+            self.splits.add(str(episode["split"]))
         self.stops[str(episode.get("stop"))] += 1
         task = self.task_numbers.setdefault(str(episode.get("task")), len(self.task_numbers))
         self.usage.add(task, episode)
         if has_fault(episode):
             cause, message = fault_of(episode)
-            self.errors += 1
             self.causes[cause] += 1
             self.fault = self.fault or message or None
         elif not is_scored(episode):
@@ -366,29 +301,28 @@ class _Tally:
 
     def _add_scores(self, task: int, episode: Mapping[str, Any]) -> None:
         reward, total = episode["reward"], float(episode["reward"]["total"])
-        self.scored_tasks.add(task)
-        self.rewards.add(task, total)
+        self.series["reward"].add(task, total)
         for group, series in (("components", self.components), ("gates", self.gates)):
             for name, value in numbers(reward.get(group)).items():
-                series.setdefault(name, Series()).add(task, value)
+                series[name].add(task, value)
         for name, share in shares(reward).items():
-            self.earned[name] = self.earned.get(name, 0.0) + share
+            self.earned[name] += share
         self.weights.update(reward.get("weights") or {})
         components = numbers(reward.get("components"))
         if {"evidence", "quote"} <= components.keys():
-            self.grounding.add(task, (components["evidence"] + components["quote"]) / 2)
+            self.series["evidence and quotes"].add(task, (components["evidence"] + components["quote"]) / 2)
         gold, verdict = gold_of(episode), verdict_of(episode)
-        self.groups.add(task, total, gold, verdict)
+        self.groups.setdefault(task, []).append((total, gold, verdict))
         if gold is not None:
             self.label_pairs[(gold, verdict or NO_VERDICT)] += 1
-            self.right.add(task, gold == verdict)
-            self.right_by_gold.setdefault(gold, Series()).add(task, gold == verdict)
+            self.series["verdict accuracy"].add(task, gold == verdict)
+            self.right_by_gold[gold].add(task, gold == verdict)
             if gold not in _SUPPORTED:
-                self.false_supported.add(task, verdict in _SUPPORTED)
+                self.series["false supported"].add(task, verdict in _SUPPORTED)
 
     def _add_turns(self, task: int, turns: Sequence[Mapping[str, Any]]) -> None:
-        self.turns.add(task, len(turns))
-        self.malformed.add(task, sum(is_malformed(turn) for turn in turns), len(turns))
+        self.series["turns"].add(task, len(turns))
+        self.series["malformed actions"].add(task, sum(is_malformed(turn) for turn in turns), len(turns))
         for turn in turns:
             for call in turn.get("calls") or ():
                 name = _UNKNOWN_TOOL if call.get("error") == "unknown_tool" else str(call.get("tool"))
@@ -399,8 +333,24 @@ class _Tally:
         (env, version, agent), _ = self.names.most_common(1)[0] if self.names else (("", None, ""), 0)
         components = {name: series.scaled_mean() for name, series in self.components.items()}
         recall = {gold: self.right_by_gold[gold].mean(UNIT) for gold in labels_in_order(self.right_by_gold)}
-        accuracy, macro = self.right.mean(UNIT), macro_interval(list(recall.values()))
-        malformed = self.malformed.share()
+        rewards, scored = self.series["reward"], len(self.series["reward"])
+        accuracy, macro = self.series["verdict accuracy"].mean(UNIT), macro_interval(list(recall.values()))
+        malformed = self.series["malformed actions"].share()
+        estimates = {
+            **components,
+            "malformed actions": malformed,
+            "evidence and quotes": self.series["evidence and quotes"].mean(UNIT),
+            "verdict accuracy": accuracy,
+            "macro recall": macro,
+            "false supported": self.series["false supported"].mean(UNIT),
+        }
+        surfaces = []
+        for name, rows in _SURFACES.items():
+            measures = [(text, estimates.get(key, NO_DATA), lower) for text, key, lower in rows]
+            present = tuple(Measure(*measure) for measure in measures if measure[1].value is not None)
+            # Without gold verdicts there is no surface at all: the diagnostic is about verifying claims.
+            if present and accuracy.value is not None:
+                surfaces.append(Surface(name, present))
         tools = sorted(self.calls.items(), key=lambda item: (item[0] == _UNKNOWN_TOOL, -item[1], item[0]))
         return RunSummary(
             env=env,
@@ -408,36 +358,29 @@ class _Tally:
             agent=agent,
             splits=tuple(sorted(self.splits)),
             n=self.n,
-            scored=len(self.rewards),
-            errors=self.errors,
+            scored=scored,
+            errors=self.causes.total(),
             unscored=self.unscored,
-            tasks=len(self.scored_tasks),
+            tasks=len(self.groups),
             causes=dict(self.causes.most_common()),
             fault=self.fault,
-            reward=self.rewards.scaled_mean(),
-            histogram=histogram(self.rewards.values),
+            reward=rewards.scaled_mean(),
+            histogram=histogram(rewards.values),
             components=components,
-            earned={name: total / len(self.rewards) for name, total in self.earned.items()},
+            earned={name: total / scored for name, total in self.earned.items()},
             weights=dict(self.weights),
             gates={name: series.scaled_mean() for name, series in self.gates.items()},
             accuracy=accuracy,
             recall=recall,
             macro_recall=macro,
             confusion=_confusion(self.label_pairs),
-            turns=self.turns.mean(),
+            turns=self.series["turns"].mean(),
             malformed=malformed,
             stops=dict(sorted(self.stops.items())),
             tools=tuple(ToolUse(name, calls, self.refused[name]) for name, calls in tools),
-            surfaces=separate(
-                components,
-                grounding=self.grounding.mean(UNIT),
-                malformed=malformed,
-                accuracy=accuracy,
-                macro_recall=macro,
-                false_supported=self.false_supported.mean(UNIT),
-            ),
+            surfaces=tuple(surfaces),
             usage=self.usage.summary(),
-            groups=self.groups.summary(),
+            groups=summarise_groups(self.groups.values()),
         )
 
 

@@ -29,11 +29,6 @@ corpus_app = typer.Typer(
 IndexPath = Annotated[str, typer.Argument(metavar="INDEX", help="An index, or infini-gram:FOLDER for one of those.")]
 
 
-@corpus_app.callback()
-def _corpus() -> None:
-    """Index a corpus, and count in it."""
-
-
 @corpus_app.command("index")
 def index(
     source: Annotated[

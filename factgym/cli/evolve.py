@@ -22,13 +22,12 @@ Command = Annotated[
 TrainerSettings = Annotated[KeyValues, key_value("A setting of the trainer.")]
 Out = Annotated[Path, typer.Option(help="Folder of the evolution.")]
 
-_HELP = "Self-evolution: improve a verifier (seva), or a proposer and a solver (eve), round by round."
-
-evolve_app = typer.Typer(name="evolve", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
-
-
-@evolve_app.callback(help=_HELP)
-def _evolve() -> None: ...
+evolve_app = typer.Typer(
+    name="evolve",
+    help="Self-evolution: improve a verifier (seva), or a proposer and a solver (eve), round by round.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
 
 
 @evolve_app.command("seva")

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, parse_settings
 
 serve_app = typer.Typer(help="Serve an environment to programs that speak a protocol.", no_args_is_help=True)
-
-
-@serve_app.callback()
-def _group() -> None:
-    """Serve an environment to programs that speak a protocol."""
-
-
-class Transport(StrEnum):
-    """How clients reach the server."""
-
-    STDIO = "stdio"
-    HTTP = "http"
 
 
 @serve_app.command("mcp")
@@ -42,7 +29,7 @@ def serve_mcp(
     out: Annotated[
         Path | None, typer.Option(help="A run's folder for the finished episodes; continued if there.")
     ] = None,
-    transport: Annotated[Transport, typer.Option(help="stdio, or streamable HTTP at /mcp.")] = Transport.STDIO,
+    transport: Annotated[Literal["stdio", "http"], typer.Option(help="stdio, or streamable HTTP at /mcp.")] = "stdio",
     host: Annotated[str, typer.Option(help="For HTTP.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="For HTTP; 0 takes a free one.")] = 8000,
 ) -> None:
@@ -52,7 +39,7 @@ def serve_mcp(
     options = {"split": split, "reward": reward, "path": path}
     config = parse_settings(settings or []) | {key: value for key, value in options.items() if value is not None}
     with Episodes(env, config, task=task, seed=seed, show_reward=show_reward, out=out) as episodes:
-        if transport is Transport.STDIO:
+        if transport == "stdio":
             asyncio.run(serve_stdio(episodes))
         else:
             asyncio.run(

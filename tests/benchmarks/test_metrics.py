@@ -14,7 +14,7 @@ import fake_runs
 import numpy as np
 import pytest
 
-from factgym.benchmarks.metrics import GroupTally, chance_within, histogram, summarise
+from factgym.benchmarks.metrics import chance_within, histogram, summarise, summarise_groups
 from factgym.benchmarks.records import is_malformed
 from factgym.benchmarks.statistics.intervals import mean_interval, wilson
 
@@ -303,18 +303,12 @@ def test_one_sample_a_task_makes_no_groups() -> None:
 
 
 def test_a_task_with_one_scored_sample_is_no_group_but_a_try() -> None:
-    tally = GroupTally()
-    for task, reward, verdict in ((0, 0.5, "x"), (0, 0.5, "y"), (1, 0.9, "x")):
-        tally.add(task, reward, "x", verdict)
-    result = tally.summary()
+    result = summarise_groups([[(0.5, "x", "x"), (0.5, "x", "y")], [(0.9, "x", "x")]])
     assert result is not None and (result.n, result.collapsed.value, result.majority.value) == (1, 1.0, 0.5)
     assert (result.right_within[1].value, result.right_within[1].n) == (pytest.approx(0.75), 2)
 
 
 def test_groups_without_gold_labels_have_rewards_only() -> None:
-    tally = GroupTally()
-    for reward in (-1.0, 2.0):
-        tally.add(0, reward, None, None)
-    result = tally.summary()
+    result = summarise_groups([[(-1.0, None, None), (2.0, None, None)]])
     assert result is not None and (result.best.value, result.worst.value) == (2.0, -1.0)
     assert (result.majority.value, result.right_within) == (None, {})
