@@ -38,8 +38,6 @@ _AT_ONCE = 2**20
 """Numbers in memory at a time: 8 MB."""
 _FEW_CELLS = 8
 """Where there are this many times fewer distinct rows than units, their counts are drawn, else the units."""
-_NARROW = 4
-"""Columns up to which drawn units are added up directly."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,28 +59,21 @@ class Sample:
     def resampled(self, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
         """Yield the sums of samples of the same size drawn with replacement: arrays of shape (…, d), `resamples` rows in all.
 
-        Of few distinct rows the counts are drawn, which is a multinomial. Else units are drawn, and narrow rows are added
-        up column by column, wide ones by counting how often each distinct row came.
+        Of few distinct rows the counts are drawn, which is a multinomial. Else units are drawn, and added up column by column.
         """
         n, (kinds, width) = self.n, self.rows.shape
-        by_counts, by_columns = _FEW_CELLS * kinds <= n, width <= _NARROW
+        by_counts = _FEW_CELLS * kinds <= n
         step = max(1, _AT_ONCE // max(kinds if by_counts else n, width))
-        kind_of_unit = np.repeat(np.arange(kinds), self.counts)
-        columns = self.rows[kind_of_unit].T if by_columns and not by_counts else ()
+        columns = np.repeat(self.rows, self.counts, axis=0).T
         for start in range(0, resamples, step):
             size = min(step, resamples - start)
             if by_counts:
                 counts = rng.multinomial(n, self.counts / n, size=size)
                 yield np.asarray(counts.astype(np.float64) @ self.rows, np.float64)
-                continue
-            drawn = rng.integers(n, size=(size, n))
-            if by_columns:  # A column that never varies needs no adding up.
+            else:  # A column that never varies needs no adding up.
+                drawn = rng.integers(n, size=(size, n))
                 sums = [column[drawn].sum(1) if np.ptp(column) else np.full(size, column.sum()) for column in columns]
                 yield np.stack(sums, axis=-1)
-            else:
-                cells = kind_of_unit[drawn] + np.arange(size)[:, None] * kinds
-                counts = np.bincount(cells.ravel(), minlength=size * kinds).reshape(size, -1)
-                yield np.asarray(counts.astype(np.float64) @ self.rows, np.float64)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -205,15 +196,13 @@ def bootstrap(sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLE
     return Bootstrap(observed, replicates, left_out, sample.counts)
 
 
-def bca(
-    sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
-) -> Estimate:
+def bca(sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """Return a statistic of the sums with its BCa interval; no interval for one unit, nothing for none."""
     if sample.n == 0:
         return NO_DATA
     if sample.n == 1:
         return Estimate(float(statistic(sample.sums())), None, None, 1)
-    return bootstrap(sample, statistic, resamples=resamples, seed=seed).interval(level)
+    return bootstrap(sample, statistic, resamples=resamples, seed=seed).interval()
 
 
 def bca_mean(
@@ -222,7 +211,6 @@ def bca_mean(
     clusters: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    level: float = LEVEL,
 ) -> Estimate:
     """Return the mean of all items with its BCa interval over items, or over clusters where items are not independent.
 
@@ -233,7 +221,7 @@ def bca_mean(
     def mean(sums: Floats) -> Floats:
         return np.asarray(sums[..., 0] / sums[..., 1], np.float64)
 
-    return bca(sample_of(rows, clusters), mean, resamples=resamples, seed=seed, level=level)
+    return bca(sample_of(rows, clusters), mean, resamples=resamples, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +247,6 @@ def bca_score(
     clusters: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    level: float = LEVEL,
 ) -> Estimate:
     """Return a score of `classification.METRICS` with its BCa interval over items, or over clusters of items.
 
@@ -268,7 +255,7 @@ def bca_score(
     names = confusion(golds, predictions, labels).golds
     sample = _sample([_codes(golds, predictions, names)], len(names), clusters)
     score = _on_tables(find_metric(metric), len(names), 1)
-    return bca(sample, lambda sums: score(sums)[..., 0], resamples=resamples, seed=seed, level=level)
+    return bca(sample, lambda sums: score(sums)[..., 0], resamples=resamples, seed=seed)
 
 
 def paired_bca(

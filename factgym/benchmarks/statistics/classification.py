@@ -13,8 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
-from types import MappingProxyType
+from statistics import NormalDist, stdev
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,12 +87,11 @@ def confusion(
 
 def counts_of(table: Confusion) -> Counts:
     """Return the table with the same labels on both sides, in the order of its columns, and a last column for the missing."""
-    labels = _table_labels(table)
-    numbers = {label: i for i, label in enumerate(labels)}
-    counts = np.zeros((len(labels), len(labels) + 1))
+    numbers = {label: i for i, label in enumerate(_table_labels(table))}
+    counts = np.zeros((len(numbers), len(numbers) + 1))
     for gold, row in zip(table.golds, table.counts, strict=True):
         for label, n in zip(table.predictions, row, strict=True):
-            counts[numbers[gold], numbers.get(label, len(labels))] = n
+            counts[numbers[gold], numbers.get(label, -1)] = n
     return counts
 
 
@@ -112,20 +110,10 @@ def label_scores(table: Confusion) -> Mapping[str, LabelScores]:
     """Precision, recall and F1 of every label of the table, in the order of its columns."""
     counts = counts_of(table)
     right, gold, predicted = _margins(counts)
-    columns = zip(
-        _table_labels(table),
-        _ratio(right, predicted),
-        _ratio(right, gold),
-        f1_counts(counts),
-        gold,
-        predicted,
-        right,
-        strict=True,
-    )
-    return {
-        label: LabelScores(float(p), float(r), float(f), int(g), int(n), int(hits))
-        for label, p, r, f, g, n, hits in columns
-    }
+    scores = np.stack([_ratio(right, predicted), _ratio(right, gold), f1_counts(counts)], -1).tolist()
+    sizes = np.stack([gold, predicted, right], -1).astype(int).tolist()
+    rows = zip(_table_labels(table), scores, sizes, strict=True)
+    return {label: LabelScores(*label_scores, *label_sizes) for label, label_scores, label_sizes in rows}
 
 
 def macro_f1(table: Confusion) -> float:
@@ -156,13 +144,13 @@ def f1_counts(counts: Counts) -> Counts:
 
 def macro_f1_counts(counts: Counts) -> Counts:
     """Macro-F1 of each of a stack of tables; a label that a resample lost counts as 0 there."""
-    return _mean_over(f1_counts(counts), np.ones(counts.shape[-2], bool))
+    return f1_counts(counts).sum(-1) / max(1, counts.shape[-2])
 
 
 def balanced_accuracy_counts(counts: Counts) -> Counts:
     """Balanced accuracy of each of a stack of tables."""
     right, gold, _ = _margins(counts)
-    return _mean_over(_ratio(right, gold), gold > 0)
+    return _ratio(_ratio(right, gold).sum(-1), (gold > 0).sum(-1))
 
 
 def matthews_counts(counts: Counts) -> Counts:
@@ -175,14 +163,12 @@ def matthews_counts(counts: Counts) -> Counts:
     return _ratio(shared, np.sqrt(spread))
 
 
-METRICS: Mapping[str, Callable[[Counts], Counts]] = MappingProxyType(
-    {
-        "accuracy": accuracy_counts,
-        "macro_f1": macro_f1_counts,
-        "balanced_accuracy": balanced_accuracy_counts,
-        "matthews": matthews_counts,
-    }
-)
+METRICS: Mapping[str, Callable[[Counts], Counts]] = {
+    "accuracy": accuracy_counts,
+    "macro_f1": macro_f1_counts,
+    "balanced_accuracy": balanced_accuracy_counts,
+    "matthews": matthews_counts,
+}
 """Scores that can be resampled, by name."""
 
 
@@ -195,12 +181,7 @@ def find_metric(name: str) -> Callable[[Counts], Counts]:
 
 def _margins(counts: Counts) -> tuple[Counts, Counts, Counts]:
     """Right, gold and predicted counts of each label, shape (..., K)."""
-    square = counts[..., :-1]
-    return np.diagonal(square, axis1=-2, axis2=-1), counts.sum(-1), square.sum(-2)
-
-
-def _mean_over(values: Counts, where: NDArray[np.bool_]) -> Counts:
-    return _ratio((values * where).sum(-1), np.broadcast_to(where, values.shape).sum(-1).astype(float))
+    return np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(-1), counts[..., :-1].sum(-2)
 
 
 def _ratio(top: Counts, bottom: Counts) -> Counts:
@@ -236,9 +217,7 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool], *, exact: bool | None
     pairs = [(bool(a), bool(b)) for a, b in zip(first, second, strict=True)]
     first_only, second_only = pairs.count((True, False)), pairs.count((False, True))
     discordant = first_only + second_only
-    if exact is None:
-        exact = discordant < EXACT_BELOW
-    if exact:
+    if discordant < EXACT_BELOW if exact is None else exact:
         from scipy.special import bdtr  # scipy.stats would cost most of a second to import.
 
         fewer = min(first_only, second_only)
@@ -291,32 +270,27 @@ def share_difference(first: Estimate, second: Estimate) -> Estimate:
     return Estimate(b - a, max(-1.0, b - a - down), min(1.0, b - a + up), first.n + second.n)
 
 
-def negative_bias(
-    golds: Sequence[str], predictions: Sequence[str | None], negative: str, *, level: float = LEVEL
-) -> Estimate:
+def negative_bias(golds: Sequence[str], predictions: Sequence[str | None], negative: str) -> Estimate:
     """The share predicted `negative` minus the share that is, in [-1, 1]: above 0 it is predicted too often.
 
     A missing prediction is not `negative`. The interval is Bonett and Price's adjusted Wald (2012) for a difference of
     paired proportions, which keeps a length where every prediction is right.
     """
-    over = under = n = 0
-    for gold, label in zip(golds, predictions, strict=True):
-        over += label == negative and gold != negative
-        under += label != negative and gold == negative
-        n += 1
+    pairs = [(gold == negative, label == negative) for gold, label in zip(golds, predictions, strict=True)]
+    over, under, n = pairs.count((False, True)), pairs.count((True, False)), len(pairs)
     if n == 0:
         return NO_DATA
     # One pseudo-item in each discordant cell keeps a length where every prediction is right.
     value, (up, down) = (over - under) / n, ((over + 1) / (n + 2), (under + 1) / (n + 2))
-    reach = NormalDist().inv_cdf(0.5 + level / 2) * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
+    reach = NormalDist().inv_cdf(0.5 + LEVEL / 2) * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
     low, high = max(-1.0, up - down - reach), min(1.0, up - down + reach)
     return Estimate(value, min(low, value), max(high, value), n)
 
 
 def distribution(kinds: Iterable[str], reference: Iterable[str] | None = None) -> Distribution:
     """Count kinds, such as the error types that were diagnosed, against those of the gold items."""
-    counts = Counter(kinds)
-    ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    counts = Counter(sorted(kinds))
+    ordered = dict(counts.most_common())  # Of equally frequent kinds the first by name comes first.
     shares = {kind: wilson(n, counts.total()) for kind, n in ordered.items()}
     return Distribution(ordered, shares, None if reference is None else total_variation(counts, Counter(reference)))
 
@@ -379,11 +353,10 @@ def reliability(confidences: Sequence[float], correct: Sequence[bool], bins: int
         raise ValueError(f"{len(confidences)} confidences for {len(correct)} items")
     if bins < 1:
         raise ValueError(f"{bins} bins: at least one is needed")
-    for i, confidence in enumerate(confidences):
-        if not math.isfinite(confidence):
-            raise ValueError(f"confidence {confidence} of item {i}: leave the item out, or set its confidence")
-    stated = np.clip(np.asarray(confidences, np.float64), 0.0, 1.0)
-    right = np.asarray(correct, bool)
+    stated, right = np.asarray(confidences, np.float64), np.asarray(correct, bool)
+    for i in np.flatnonzero(~np.isfinite(stated)):
+        raise ValueError(f"confidence {stated[i]} of item {i}: leave the item out, or set its confidence")
+    stated = np.clip(stated, 0.0, 1.0)
     even = _bins(np.arange(bins + 1) / bins, stated, right)
     mass: tuple[Bin, ...] = ()
     if len(stated):
@@ -396,22 +369,19 @@ def reliability(confidences: Sequence[float], correct: Sequence[bool], bins: int
         n=len(stated),
         bins=even,
         mass_bins=mass,
-        ece=calibration_error(even),
-        adaptive_ece=calibration_error(mass),
+        ece=_calibration_error(even),
+        adaptive_ece=_calibration_error(mass),
         brier=_mean((stated - right) ** 2),
         confidence=_mean(stated),
         accuracy=wilson(int(right.sum()), len(right)),
     )
 
 
-def calibration_error(bins: Sequence[Bin]) -> float | None:
-    """The mean of |accuracy - confidence| over bins, weighted by their items; None when all are empty."""
-    gaps = [
-        (abs(bin_.accuracy.value - bin_.confidence), bin_.n)
-        for bin_ in bins
-        if bin_.confidence is not None and bin_.accuracy.value is not None
-    ]
-    return math.fsum(gap * n for gap, n in gaps) / sum(n for _, n in gaps) if gaps else None
+def _calibration_error(bins: Sequence[Bin]) -> float | None:
+    """Return the mean of |accuracy - confidence| over bins, weighted by their items; None when all are empty."""
+    gaps = [abs((bin_.accuracy.value or 0.0) - (bin_.confidence or 0.0)) * bin_.n for bin_ in bins]
+    n = sum(bin_.n for bin_ in bins)
+    return math.fsum(gaps) / n if n else None
 
 
 def _bins(edges: NDArray[np.float64], stated: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[Bin, ...]:
@@ -480,7 +450,5 @@ def seed_variance(metric: Callable[[Sequence[int]], float], slices: Sequence[Seq
     if not slices:
         raise ValueError("no slices to evaluate")
     values = tuple(float(metric(indices)) for indices in slices)
-    mean = math.fsum(values) / len(values)
-    spread = math.fsum((value - mean) ** 2 for value in values)
-    std = math.sqrt(spread / (len(values) - 1)) if len(values) > 1 else None
-    return SeedVariance(values, mean, std, min(values), max(values))
+    std = stdev(values) if len(values) > 1 else None
+    return SeedVariance(values, math.fsum(values) / len(values), std, min(values), max(values))

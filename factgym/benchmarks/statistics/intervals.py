@@ -23,8 +23,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its interval `[low, high]`; `n` is the number of independent units
-    behind it: tasks, or episodes where each task was played once.
+    """A value with its interval `[low, high]`; `n`: independent units behind it (tasks, or episodes of different tasks).
 
     All three are None when n is 0. With n = 1 a mean has no interval: low and high are None.
     """
@@ -53,7 +52,7 @@ def wilson(successes: int, n: int, level: float = LEVEL) -> Estimate:
     return _score_interval(successes / n, n, level) if n else NO_DATA
 
 
-def _score_interval(share: float, n: int, level: float) -> Estimate:
+def _score_interval(share: float, n: int, level: float = LEVEL) -> Estimate:
     z = NormalDist().inv_cdf(0.5 + level / 2)
     # Roots of (p - share)^2 = z^2 p (1 - p) / n in p: centre and half the distance of the two.
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
@@ -64,9 +63,7 @@ def _score_interval(share: float, n: int, level: float) -> Estimate:
     return Estimate(share, low, high, n)
 
 
-def mean_interval(
-    values: Sequence[float], *, bounds: tuple[float, float] | None = None, level: float = LEVEL
-) -> Estimate:
+def mean_interval(values: Sequence[float], *, bounds: tuple[float, float] | None = None) -> Estimate:
     """A mean with Student's t interval, cut to `bounds` where the scale has them.
 
     On the scale [0, 1], values that are all 0 or 1 are a proportion and get Wilson's interval.
@@ -75,13 +72,13 @@ def mean_interval(
     if n == 0:
         return NO_DATA
     if bounds == (0.0, 1.0) and all(value in (0, 1) for value in values):
-        return wilson(round(sum(values)), n, level)
+        return wilson(round(sum(values)), n)
     mean = math.fsum(values) / n
     spread = math.fsum((value - mean) ** 2 for value in values)
-    return _t_interval(mean, spread, n, bounds, level)
+    return _t_interval(mean, spread, n, bounds)
 
 
-def ratio_interval(numerators: Sequence[float], denominators: Sequence[float], *, level: float = LEVEL) -> Estimate:
+def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
     """The share `sum(numerators) / sum(denominators)` over clusters, by linearisation, cut to [0, 1].
 
     One pair for each episode, 0 <= numerator <= denominator; pairs with a denominator of 0 do not count. A share of
@@ -94,39 +91,20 @@ def ratio_interval(numerators: Sequence[float], denominators: Sequence[float], *
     total = math.fsum(bottom for _, bottom in pairs)
     share = math.fsum(top for top, _ in pairs) / total
     if share in (0.0, 1.0):
-        return _score_interval(share, n, level)
+        return _score_interval(share, n)
     # Linearisation: the residuals top - share * bottom have mean 0, and the ratio varies as their mean over the mean size.
     spread = math.fsum((top - share * bottom) ** 2 for top, bottom in pairs) / (total / n) ** 2
-    return _t_interval(share, spread, n, (0.0, 1.0), level)
+    return _t_interval(share, spread, n, UNIT)
 
 
-def macro_interval(parts: Sequence[Estimate], *, level: float = LEVEL) -> Estimate:
-    """The unweighted mean of independent proportions (macro recall); parts without episodes do not count.
-
-    The interval combines the parts' own Wilson intervals by their squared reaches (the MOVER method of Zou and
-    Donner 2008), so that it does not collapse when every part is 0 or 1.
-    """
-    complete = [
-        (p.value, p.low, p.high) for p in parts if p.value is not None and p.low is not None and p.high is not None
-    ]
-    if not complete:
-        return NO_DATA
-    k = len(complete)
-    mean = math.fsum(value for value, _, _ in complete) / k
-    # MOVER: the reach of a mean of independent parts is the root of the sum of their squared reaches, over k; each side apart.
-    down = math.sqrt(math.fsum((value - low) ** 2 for value, low, _ in complete)) / k
-    up = math.sqrt(math.fsum((high - value) ** 2 for value, _, high in complete)) / k
-    return Estimate(mean, max(0.0, mean - down), min(1.0, mean + up), sum(part.n for part in parts))
-
-
-def _t_interval(mean: float, spread: float, n: int, bounds: tuple[float, float] | None, level: float) -> Estimate:
+def _t_interval(mean: float, spread: float, n: int, bounds: tuple[float, float] | None) -> Estimate:
     """`spread` is the sum of squared deviations from the mean."""
     if n == 1:
         return Estimate(mean, None, None, 1)
     # scipy.stats would cost most of a second to import.
     from scipy.special import stdtrit
 
-    reach = float(stdtrit(n - 1, 0.5 + level / 2)) * math.sqrt(spread / (n - 1) / n)
+    reach = float(stdtrit(n - 1, 0.5 + LEVEL / 2)) * math.sqrt(spread / (n - 1) / n)
     low, high = mean - reach, mean + reach
     if bounds is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])
@@ -134,21 +112,30 @@ def _t_interval(mean: float, spread: float, n: int, bounds: tuple[float, float] 
 
 
 def mean_of(parts: Sequence[Estimate]) -> Estimate:
-    """The plain mean of independent estimates, its interval from theirs by their squared reaches (Zou and Donner 2008).
+    """The plain mean of independent estimates; parts without a value do not count.
 
-    Parts without a value do not count; where a part has no interval the mean has none.
+    Its interval combines theirs by their squared reaches (MOVER, Zou and Donner 2008), so that it does not collapse where
+    every part is 0 or 1; where a part has no interval the mean has none.
     """
     parts = [part for part in parts if part.value is not None]
     if not parts:
         return NO_DATA
-    k = len(parts)
+    k, n = len(parts), sum(part.n for part in parts)
     mean = math.fsum(part.value or 0.0 for part in parts) / k
-    n = sum(part.n for part in parts)
     if any(part.low is None or part.high is None for part in parts):
         return Estimate(mean, None, None, n)
+    # The reach of a mean of independent parts is the root of the sum of their squared reaches, over k; each side apart.
     down = math.hypot(*((part.value or 0.0) - (part.low or 0.0) for part in parts)) / k
     up = math.hypot(*((part.high or 0.0) - (part.value or 0.0) for part in parts)) / k
     return Estimate(mean, mean - down, mean + up, n)
+
+
+def macro_interval(parts: Sequence[Estimate]) -> Estimate:
+    """The unweighted mean of independent proportions (macro recall), cut to [0, 1]; parts without an interval are left out."""
+    mean = mean_of([part for part in parts if part.low is not None])
+    if mean.low is None or mean.high is None:
+        return NO_DATA
+    return Estimate(mean.value, max(0.0, mean.low), min(1.0, mean.high), sum(part.n for part in parts))
 
 
 class Series:
