@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from factgym.benchmarks.formats import count, decimal
@@ -35,32 +34,6 @@ _STYLE: Mapping[str, Any] = {
 }
 
 
-class _Figure:
-    """A figure under way: `axes`, and the SVG text when it is complete."""
-
-    axes: Sequence[Axes]
-    svg: str = ""
-
-
-@contextmanager
-def _figure(title: str, panels: int = 1, size: tuple[float, float] = (7.2, 3.6)) -> Iterator[_Figure]:
-    """Draw `panels` axes beside each other. Raises MissingExtraError without Matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("a chart", "charts") from None
-    with matplotlib.rc_context(dict(_STYLE)):
-        drawn = _Figure()
-        figure = Figure(figsize=size, layout="constrained")
-        drawn.axes = [figure.add_subplot(1, panels, i + 1) for i in range(panels)]
-        figure.suptitle(label_text(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
-        yield drawn
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": label_text(title)})
-        drawn.svg = text.getvalue()
-
-
 def label_text(text: str, limit: int = 60) -> str:
     """Return foreign text as a label: visible and short."""
     return visible(cut(text, limit))
@@ -81,20 +54,21 @@ def reliability_chart(curve: Reliability, title: str = "Calibration", *, mass: b
     mass: the bins of equal mass instead of those of equal width. Empty bins are left out.
     """
     bins = [bin_ for bin_ in (curve.mass_bins if mass else curve.bins) if bin_.n]
-    with _figure(title, 2, (8.4, 3.8)) as figure:
-        points, items = figure.axes
-        error = curve.adaptive_ece if mass else curve.ece
-        points.set_title(f"ECE {decimal(error)}, Brier {decimal(curve.brier)}")
-        points.plot([0, 1], [0, 1], linestyle="--", color=MUTED, linewidth=1)
-        _whiskers(
-            points, [bin_.confidence or 0.0 for bin_ in bins], [bin_.accuracy for bin_ in bins], COLOURS[0], None
-        )
-        points.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
-        items.set_title(count(curve.n, "item"))
+    confidences, accuracies = [bin_.confidence or 0.0 for bin_ in bins], [bin_.accuracy for bin_ in bins]
+
+    def points(axes: Axes) -> None:
+        axes.plot([0, 1], [0, 1], linestyle="--", color=MUTED, linewidth=1)
+        _whiskers(axes, confidences, accuracies, COLOURS[0], None)
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
+
+    def items(axes: Axes) -> None:
         widths = [max(0.004, bin_.high - bin_.low - 0.01) for bin_ in bins]
-        items.bar([bin_.low for bin_ in bins], [bin_.n for bin_ in bins], widths, align="edge", color=COLOURS[0])
-        items.set(xlim=(0, 1), xlabel="confidence", ylabel="items")
-    return figure.svg
+        axes.bar([bin_.low for bin_ in bins], [bin_.n for bin_ in bins], widths, align="edge", color=COLOURS[0])
+        axes.set(xlim=(0, 1), xlabel="confidence", ylabel="items")
+
+    error = curve.adaptive_ece if mass else curve.ece
+    names = f"ECE {decimal(error)}, Brier {decimal(curve.brier)}", count(curve.n, "item")
+    return panel_chart(title, dict(zip(names, (points, items), strict=True)), (8.4, 3.8))
 
 
 def share_curves(
@@ -104,8 +78,8 @@ def share_curves(
     axis: str = "count",
 ) -> str:
     """Shares with their intervals by bucket. curves: name, names of the buckets, shares; boundaries: dashed lines."""
-    with _figure(title, 1, (7.6, 4.0)) as figure:
-        axes = figure.axes[0]
+
+    def draw(axes: Axes) -> None:
         for i, (name, _, shares) in enumerate(curves):
             filled = [(j, share) for j, share in enumerate(shares) if share.n]
             shift = 0.1 * (i - (len(curves) - 1) / 2)
@@ -118,15 +92,26 @@ def share_curves(
         axes.set(ylim=(0, 1), xlabel=axis, ylabel="share")
         if curves:
             axes.legend(loc="lower right")
-    return figure.svg
+
+    return panel_chart(title, {"": draw}, (7.6, 4.0))
 
 
 def panel_chart(
     title: str, panels: Mapping[str, Callable[[Axes], None]], size: tuple[float, float] = (9.0, 4.2)
 ) -> str:
-    """Panels by title, side by side, each drawn by its function."""
-    with _figure(title, max(1, len(panels)), size) as figure:
-        for axes, (name, draw) in zip(figure.axes, panels.items(), strict=False):
+    """Panels by title, side by side, each drawn by its function. Raises MissingExtraError without Matplotlib."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("a chart", "charts") from None
+    with matplotlib.rc_context(dict(_STYLE)):
+        figure = Figure(figsize=size, layout="constrained")
+        figure.suptitle(label_text(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
+        for i, (name, draw) in enumerate(panels.items()):
+            axes = figure.add_subplot(1, len(panels), i + 1)
             axes.set_title(label_text(name))
             draw(axes)
-    return figure.svg
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": label_text(title)})
+        return text.getvalue()

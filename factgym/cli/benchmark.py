@@ -67,8 +67,8 @@ def benchmark(
         out=out,
         paper=paper,
         runs=tuple(run or ()),
-        agent_settings=parse_settings(agent_set or [], "--agent-set"),
-        settings=parse_settings(settings or []),
+        agent_settings=parse_settings(agent_set, "--agent-set"),
+        settings=parse_settings(settings),
         concurrency=concurrency,
     )
     console = Console(highlight=False)

@@ -113,7 +113,7 @@ def seva(
     if arms is None and mix is not None and probes == "random":
         raise ConfigError("--probes random and --mix are two arms: give --arms random,mix to run both")
     names = _names(arms) if arms is not None else ["mix" if mix is not None else probes]
-    agent_settings = parse_settings(agent_set or [], "--agent-set")
+    agent_settings = parse_settings(agent_set, "--agent-set")
     find_model(agent, agent_settings)
     console = Console(highlight=False)
     evolution = Evolution(
@@ -214,12 +214,12 @@ def eve(
         layout=layout,
         size=size,
         index=index,
-        index_options=parse_settings(index_set or [], "--index-set"),
+        index_options=parse_settings(index_set, "--index-set"),
         held_out=held_out,
         batch=batch,
         hop_weights=hop_weights,
         draw=draw,
-        selector=parse_settings(selector_set or [], "--selector-set"),
+        selector=parse_settings(selector_set, "--selector-set"),
         prompts=prompts or None,
         samples=samples,
         min_value=min_value,
@@ -234,8 +234,8 @@ def eve(
     )
     console = Console(highlight=False)
     shared = _trainer_settings(trainer, command, trainer_set)
-    proposer_settings = parse_settings(proposer_set or [], "--proposer-set")
-    solver_settings = parse_settings(solver_set or [], "--solver-set")
+    proposer_settings = parse_settings(proposer_set, "--proposer-set")
+    solver_settings = parse_settings(solver_set, "--solver-set")
     # Proposals are scored by the solver as it is at the start.
     scoring = {"solver": solver, "solver_settings": solver_settings or None, "auxiliary": auxiliary, "cache": cache}
     evolution = EveEvolution(
@@ -255,7 +255,7 @@ def eve(
 
 def _trainer_settings(trainer: str, command: str | None, settings: KeyValues) -> dict[str, Any]:
     """Keyword arguments of the trainer's class. Raises ConfigError for --command without its trainer and the reverse."""
-    values = parse_settings(settings or [], "--trainer-set")
+    values = parse_settings(settings, "--trainer-set")
     if (trainer == "command") != (command is not None):
         raise ConfigError(
             '--trainer command and --command go together: --command \'["python", "train.py", "{data}"]\''

@@ -7,29 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from factgym.cli.options import (
-    AgentSettings,
-    BaseUrl,
-    Concurrency,
-    DataPath,
-    EnvId,
-    MaxErrors,
-    Ray,
-    RayGpus,
-    RayWorkers,
-    Resume,
-    Reward,
-    Seed,
-    Settings,
-    Split,
-    Tasks,
-    Timeout,
-    agent_settings,
-    chosen_tasks,
-    make_env,
-    parse_settings,
-    rollout_engine,
-)
+from factgym.cli import options
 
 _AGENT = "The policy: openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, path/to/file.py:Name, or a scripted agent."
 _CORRECT = (
@@ -39,7 +17,7 @@ _CORRECT = (
 
 
 def filter_command(
-    env: EnvId,
+    env: options.EnvId,
     agent: Annotated[str, typer.Option(help=_AGENT)],
     out: Annotated[Path, typer.Option(help="Folder of the samples and of the selection.")],
     samples: Annotated[int, typer.Option("-G", "--group", min=2, help="Samples of each question.")] = 16,
@@ -51,24 +29,24 @@ def filter_command(
     ] = 0,
     correct: Annotated[str, typer.Option(metavar="RULE", help=_CORRECT)] = "auto",
     n: Annotated[int | None, typer.Option("-n", "--episodes", min=1, help="Number of questions; default all.")] = None,
-    seed: Seed = 0,
-    resume: Resume = False,
-    tasks: Tasks = None,
-    split: Split = None,
-    reward: Reward = None,
-    path: DataPath = None,
-    settings: Settings = None,
-    base_url: BaseUrl = None,
+    seed: options.Seed = 0,
+    resume: options.Resume = False,
+    tasks: options.Tasks = None,
+    split: options.Split = None,
+    reward: options.Reward = None,
+    path: options.DataPath = None,
+    settings: options.Settings = None,
+    base_url: options.BaseUrl = None,
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature of a model; default 0.7.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Nucleus of a model's sampling; default 0.95.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens of one reply; default 512.")] = None,
-    agent_set: AgentSettings = None,
-    concurrency: Concurrency = 64,
-    timeout: Timeout = None,
-    max_errors: MaxErrors = None,
-    ray: Ray = None,
-    ray_workers: RayWorkers = None,
-    ray_gpus: RayGpus = 0.0,
+    agent_set: options.AgentSettings = None,
+    concurrency: options.Concurrency = 64,
+    timeout: options.Timeout = None,
+    max_errors: options.MaxErrors = None,
+    ray: options.Ray = None,
+    ray_workers: options.RayWorkers = None,
+    ray_gpus: options.RayGpus = 0.0,
 ) -> None:
     """Sample G answers to each question and keep the questions that are correct sometimes.
 
@@ -88,24 +66,23 @@ def filter_command(
     band = DifficultyBand.parse(keep, samples=samples, anchors=anchors, seed=seed)
     rule = find_rule(correct)
     sampling: dict[str, Any] = dict(SAMPLING) if is_model(agent) else {}
-    values = sampling | agent_settings(
-        agent_set, base_url=base_url, temperature=temperature, top_p=top_p, max_tokens=max_tokens
-    )
+    model = {"base_url": base_url, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+    values = sampling | options.parse_settings(agent_set, "--agent-set", **model)
     policy = find_agent(agent, env, values)
     entry = spec(env)
     # The training prompt, if the environment has one and no prompt was chosen.
-    chosen = {*parse_settings(settings or []), *entry.kwargs}
+    chosen = {*options.parse_settings(settings), *entry.kwargs}
     prompt = ["prompt=train"] if "prompt" in entry.load().Config.model_fields and "prompt" not in chosen else []
-    environment = make_env(env, [*(settings or []), *prompt], split=split, reward=reward, path=path)
-    environment = chosen_tasks(environment, tasks, ray)
-    engine = rollout_engine(ray, agent, values, ray_workers, ray_gpus)
+    environment = options.make_env(env, [*(settings or []), *prompt], split=split, reward=reward, path=path)
+    environment = options.chosen_tasks(environment, tasks, ray)
+    engine = options.rollout_engine(ray, agent, values, ray_workers, ray_gpus)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
-    options = {"n": n, "seed": seed, "limits": limits, "resume": resume, "engine": engine}
+    rollouts = {"n": n, "seed": seed, "limits": limits, "resume": resume, "engine": engine}
     console = Console(highlight=False)
     selection, stop = run_displayed(
         console,
         f"{environment.env_spec.id} · {policy.name}",
-        lambda on_start: filter_tasks(environment, policy, out, band, rule, on_start=on_start, **options),
+        lambda on_start: filter_tasks(environment, policy, out, band, rule, on_start=on_start, **rollouts),
     )
     if selection is None:
         run = read_run(out)

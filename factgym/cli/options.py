@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
-
-if TYPE_CHECKING:
-    from factgym.benchmarks.costs import PriceTable
 
 KeyValues = list[str] | None
 
@@ -54,10 +51,10 @@ RayWorkers = Annotated[int | None, typer.Option(min=1, help="Worker processes; b
 RayGpus = Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")]
 
 
-def parse_settings(settings: list[str], option: str = "--set") -> dict[str, Any]:
-    """`["haystack=true", "index=bm25"]` as values: JSON where it is JSON, else text."""
+def parse_settings(settings: KeyValues, option: str = "--set", **overrides: Any) -> dict[str, Any]:
+    """`["haystack=true", "index=bm25"]` as values (JSON where it is JSON, else text), and the overrides that were given."""
     values: dict[str, Any] = {}
-    for setting in settings:
+    for setting in settings or []:
         key, equals, text = setting.partition("=")
         if not equals or not key:
             raise ConfigError(f"{option} takes KEY=VALUE, not {setting!r:.80}")
@@ -65,19 +62,12 @@ def parse_settings(settings: list[str], option: str = "--set") -> dict[str, Any]
             values[key] = json.loads(text)
         except (ValueError, RecursionError):
             values[key] = text
-    return values
+    return values | {name: value for name, value in overrides.items() if value is not None}
 
 
-def agent_settings(settings: KeyValues, **named: Any) -> dict[str, Any]:
-    """Settings of an agent: those of --agent-set, and the named options that were given."""
-    values = parse_settings(settings or [], "--agent-set")
-    return values | {name: value for name, value in named.items() if value is not None}
-
-
-def make_env(env_id: str, settings: KeyValues = None, **named: str | None) -> Env[Any]:
-    """The environment with the settings of --set and the named options that were given."""
-    values = parse_settings(settings or [])
-    return make(env_id, **{**values, **{name: value for name, value in named.items() if value is not None}})
+def make_env(env_id: str, settings: KeyValues = None, **overrides: str | None) -> Env[Any]:
+    """The environment with the settings of --set and the overrides that were given."""
+    return make(env_id, **parse_settings(settings, **overrides))
 
 
 def chosen_tasks(env: Env[Any], tasks: Path | None, ray: str | None) -> Env[Any]:
@@ -100,12 +90,3 @@ def rollout_engine(ray: str | None, agent: str, settings: dict[str, Any], worker
     from factgym.agents.cluster import on_ray
 
     return on_ray(ray, agent, settings, workers=workers, gpus_per_worker=gpus)
-
-
-def price_table(path: Path | None) -> PriceTable | None:
-    """The user's price table. Raises ConfigError that names file and key."""
-    if path is None:
-        return None
-    from factgym.benchmarks.costs import read_prices
-
-    return read_prices(path)

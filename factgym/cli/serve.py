@@ -36,8 +36,7 @@ def serve_mcp(
     """Serve an environment to clients of the Model Context Protocol. One session is one episode; a new one is the next."""
     from factgym.integrations.mcp import Episodes, serve_http, serve_stdio
 
-    options = {"split": split, "reward": reward, "path": path}
-    config = parse_settings(settings or []) | {key: value for key, value in options.items() if value is not None}
+    config = parse_settings(settings, split=split, reward=reward, path=path)
     with Episodes(env, config, task=task, seed=seed, show_reward=show_reward, out=out) as episodes:
         if transport == "stdio":
             asyncio.run(serve_stdio(episodes))
@@ -67,8 +66,7 @@ def serve_openenv(
     """Serve an environment to OpenEnv's clients. A connection is a session, and plays one episode at a time."""
     from factgym.integrations.openenv import app, serve, write_folder
 
-    options = {"split": split, "reward": reward, "path": path}
-    config = parse_settings(settings or []) | {key: value for key, value in options.items() if value is not None}
+    config = parse_settings(settings, split=split, reward=reward, path=path)
     if folder is not None:
         for file in write_folder(env, config, folder, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds):
             print(file)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from factgym.cli.options import Prices, price_table
+from factgym.cli.options import Prices
 
 
 def view(
@@ -18,6 +18,7 @@ def view(
     prices: Prices = None,
 ) -> None:
     """Write one self-contained HTML page to browse a run's episodes."""
+    from factgym.benchmarks.costs import read_prices
     from factgym.benchmarks.viewer.page import write_page
 
-    print(write_page(run, out, price_table(prices)))
+    print(write_page(run, out, read_prices(prices) if prices else None))
