@@ -28,7 +28,7 @@ from pydantic import Field
 from factgym.benchmarks.records import has_fault, has_verdict, items, members, number, numbers, text_of
 from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate, Series
 from factgym.core.config import Settings, build_checked
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, did_you_mean
 
 PER = 1_000_000
 """Prices are for this many tokens."""
@@ -68,8 +68,8 @@ def cost(usage: Mapping[str, Any], price: Price) -> float | None:
 
 
 class _PriceFile(Settings):
-    currency: str
-    models: dict[str, dict[str, Any]]
+    currency: str = ""
+    models: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 def read_prices(path: str | Path) -> PriceTable:
@@ -91,6 +91,10 @@ def read_prices(path: str | Path) -> PriceTable:
     table = _PriceFile.build(str(path), data)
     if not table.currency.strip() or not table.models:
         raise ConfigError(f"{path}: 'currency' must be a name such as \"USD\", and 'models' name at least one model")
+    for name, key in ((name, key) for name, rates in table.models.items() for key in rates):
+        if key not in Price.__slots__:  # Named before a missing key: it may be the same one, misspelt.
+            hint = did_you_mean(key, Price.__slots__)
+            raise ConfigError(f'{path}: models."{name}": there is no setting {key!r}.{hint}')
     prices = {name: build_checked(Price, f'{path}: models."{name}"', rates) for name, rates in table.models.items()}
     return PriceTable(table.currency.strip(), prices)
 

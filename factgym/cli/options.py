@@ -65,7 +65,7 @@ def parse_settings(settings: KeyValues, option: str = "--set", **overrides: Any)
     return values | {name: value for name, value in overrides.items() if value is not None}
 
 
-def make_env(env_id: str, settings: KeyValues = None, **overrides: str | None) -> Env[Any]:
+def make_env(env_id: str, settings: KeyValues = None, **overrides: Any) -> Env[Any]:
     """The environment with the settings of --set and the overrides that were given."""
     return make(env_id, **parse_settings(settings, **overrides))
 

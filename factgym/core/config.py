@@ -148,8 +148,7 @@ def _model_of(cls: type[Any]) -> type[Settings]:
 
 def _error_line(cls: type[Settings], errors: Sequence[ErrorDetails]) -> str:
     """Return the first error as one line; those of the members of a union are one error, joined by "or"."""
-    # A misspelt key is also a missing one: the key that is there is the one to name.
-    first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
+    first = errors[0]
     if first["type"] == "value_error":  # raised by a check of ours: its text is the whole message
         return str(first["ctx"]["error"])
     key, value = first["loc"][0], first["input"]

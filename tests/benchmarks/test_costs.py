@@ -207,7 +207,7 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
     ("before", "after", "message"),
     [
         ("currency", "curency", r"no setting 'curency'\. Did you mean 'currency'"),
-        ('currency = "USD"', "", "the setting 'currency' is missing"),
+        ('currency = "USD"', "", "'currency' must be a name"),
         ('"USD"', "7", "currency should be a valid string, not 7"),
         ('"USD"', '" "', "'currency' must be a name"),
         ("models.", "modles.", r"no setting 'modles'\. Did you mean 'models'"),
@@ -224,7 +224,7 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
         ("input = 1", "input = inf", "input should be at most"),
         ("[models.plain]\ninput = 1\noutput = 2", "[models]\nplain = 3", "models should be a valid dictionary, not 3"),
         (GOOD, 'currency = "USD"\nmodels = {}', "name at least one model"),
-        (GOOD, 'currency = "USD"', "the setting 'models' is missing"),
+        (GOOD, 'currency = "USD"', "'models' name at least one model"),
         ("[models.plain]", "[models.plain", "no valid TOML"),
     ],
 )

@@ -144,7 +144,7 @@ def f1_counts(counts: Counts) -> Counts:
 
 def macro_f1_counts(counts: Counts) -> Counts:
     """Macro-F1 of each of a stack of tables; a label that a resample lost counts as 0 there."""
-    return f1_counts(counts).sum(-1) / max(1, counts.shape[-2])
+    return np.asarray(f1_counts(counts).sum(-1) / max(1, counts.shape[-2]), np.float64)
 
 
 def balanced_accuracy_counts(counts: Counts) -> Counts:
