@@ -7,7 +7,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -98,20 +97,16 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The address of a cluster with two CPUs that asks for a token; Ray reads how to when it is imported."""
+    """The address of a cluster with two CPUs that asks for the token of `tests/agents/conftest.py`."""
     needs_ray()
     port, folder = free_port(), tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in own.items():
-            patch.setenv(name, value)
-        node = start_node(folder, "--head", f"--port={port}")
-        try:
-            wait_for(lambda: reachable(port), node)
-            yield f"127.0.0.1:{port}"
-        finally:
-            stop_node(node)
-            shutil.rmtree(folder, ignore_errors=True)
+    node = start_node(folder, "--head", f"--port={port}")
+    try:
+        wait_for(lambda: reachable(port), node)
+        yield f"127.0.0.1:{port}"
+    finally:
+        stop_node(node)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def nodes(address: str) -> int:

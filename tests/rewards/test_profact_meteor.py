@@ -144,11 +144,11 @@ def real_pairs(folder: Path, n: int) -> list[tuple[str, str]]:
     records = json.loads((folder / "averitec" / "dev.json").read_text("utf-8"))
     pairs: list[tuple[str, str]] = []
     for prediction, record in zip(predictions, records, strict=True):
-        pairs = prediction["evidence"]
-        texts = [f"{pair['question']} {pair['answer']}" for pair in pairs]
+        evidence = prediction["evidence"]
+        texts = [f"{answered['question']} {answered['answer']}" for answered in evidence]
         pairs += product(texts, comparison_strings(record["questions"]))
         pairs += product(
-            [pair["question"] for pair in pairs], [question["question"] for question in record["questions"]]
+            [answered["question"] for answered in evidence], [question["question"] for question in record["questions"]]
         )
     return random.Random(5).sample(pairs, n)
 
