@@ -210,11 +210,11 @@ def test_golden_numbers_on_real_data(data_dir, tmp_path, name, agent):
 
 def test_the_two_verifiers_on_halueval(data_dir, tmp_path):
     """The honest baseline is better than word overlap there, by more than the draw of the items."""
-    result = run(tmp_path, "lexical", "nli", n=None, only=("halueval",), data=data_dir).results
-    lexical, nli = (result.report.scores["macro_f1"].value for result in result)
+    outcome = run(tmp_path, "lexical", "nli", n=None, only=("halueval",), data=data_dir)
+    lexical, nli = (result.report.scores["macro_f1"].value for result in outcome.results)
     assert nli > lexical + 0.1
-    assert result.comparisons[0].macro_f1.difference.low > 0
-    assert result.comparisons[0].mcnemar.p < 0.01
+    assert outcome.comparisons[0].macro_f1.difference.low > 0
+    assert outcome.comparisons[0].mcnemar.p < 0.01
 
 
 def test_the_page_is_whole_and_loads_nothing(small):
