@@ -142,7 +142,7 @@ def test_eval_plays_groups_and_continues_a_run(tmp_path):
         (("view", "nowhere"), "nowhere"),
         (("eval", "claimcheck", "--agent", "missing.py:Mine"), "there is no file"),
         (("eval", "claimcheck", "--agent", "oracle", "--temperature", "0"), "takes no settings"),
-        (("eval", "claimcheck", "--agent", "oracle", "--timeout", "0"), "above 0 seconds"),
+        (("eval", "claimcheck", "--agent", "oracle", "--timeout", "0"), "greater than 0"),
         (("eval", "claimcheck", "--prices", "nowhere.toml"), "nowhere.toml"),
     ],
 )
