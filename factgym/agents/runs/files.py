@@ -65,7 +65,8 @@ def json_line(value: Any) -> bytes:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all. Raises ConfigError."""
-    with atomic_file(path, force=True) as file:
+    # A draft of one name: a process that is killed leaves no more than one, and the next one writes over it.
+    with atomic_file(path, force=True, draft=f".{path.name}.part") as file:
         file.write(data)
 
 
@@ -198,25 +199,26 @@ def fresh_folder(path: Path) -> Path:
 
 
 @contextmanager
-def atomic_file(out: Path, force: bool) -> Iterator[IO[bytes]]:
+def atomic_file(out: Path, force: bool, draft: str | None = None) -> Iterator[IO[bytes]]:
     """A binary file that takes its name when all of it is on the disk, and is removed when an error occurs.
 
-    Raises ConfigError when `out` exists (unless `force`), is a folder, or cannot be written.
+    draft: its name until then, by default one that no other process takes. Raises ConfigError when `out` exists (unless
+    `force`), is a folder, or cannot be written.
     """
     try:
         target = _free_target(out, force)
-        draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+        part = target.with_name(draft or f".{target.name[:100]}.{secrets.token_hex(4)}.part")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with draft.open("wb") as file:
+            with part.open("wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             _free_target(out, force)
-            draft.replace(target)
+            part.replace(target)
         finally:
             with suppress(OSError):
-                draft.unlink()
+                part.unlink()
         with suppress(OSError):  # the new name, too, is forced to the disk; not every system can open a folder
             handle = os.open(target.parent, os.O_RDONLY)
             try:

@@ -29,7 +29,7 @@ from factgym.corpora.cooccurrence.engine import (
     run_batch,
 )
 from factgym.corpora.cooccurrence.infinigram import InfinigramCounter
-from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, start_preload
+from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, start_preload, touch_pages
 from factgym.corpora.cooccurrence.tokenizer import Case
 
 Semantics = Literal["infini-gram", "window"]
@@ -111,6 +111,10 @@ class CooccurrenceIndex(Immutable):
         self._separator_row = self._clauses.separators()
         self._query_count = 0
         self._kernels(0)
+
+    def preload(self) -> None:
+        """Read the whole index into memory now, so that no query waits for a page of the file."""
+        touch_pages(self._store.arrays())
 
     def _kernels(self, queries: int) -> Any:
         """Return the kernels if they are loaded; a small index starts loading them after many queries."""
