@@ -43,7 +43,6 @@ from websockets.sync.server import serve
 
 from factgym.core.errors import ConfigError, EpisodeOverError
 from factgym.integrations.openenv import FactAction, FactClient, ServerLostError, environment_class, write_folder
-from factgym.integrations.openenv.server import ServedEnv
 from factgym.integrations.session import EPISODE_OVER, Session, self_contained
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
@@ -180,15 +179,14 @@ def test_a_session_that_is_at_capacity_is_refused_and_a_closed_one_is_free() -> 
 
 def test_a_silent_session_is_ended_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[weakref.ref[Session]] = []
-    session = ServedEnv.session
+    construct = Session.__init__
 
-    def kept_in_sight(served: ServedEnv) -> Session:
-        created = session(served)
-        made.append(weakref.ref(created))
-        return created
+    def record(session: Session, *args: Any, **kwargs: Any) -> None:
+        construct(session, *args, **kwargs)
+        made.append(weakref.ref(session))
 
     with in_thread(CLAIMS, {"size": 12}, idle_seconds=0.2) as url, FactClient(url).sync() as client:
-        monkeypatch.setattr(ServedEnv, "session", kept_in_sight)
+        monkeypatch.setattr(Session, "__init__", record)
         client.reset()
         assert len(made) == 1
         for _ in range(200):  # OpenEnv looks every five seconds at the least
