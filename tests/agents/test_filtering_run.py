@@ -9,7 +9,7 @@ from pathlib import Path
 import policies
 import pytest
 from forgetful import Forgetful, chance
-from killed_runs import kill_until_done
+from killed_runs import kill_until_done, run_command, size_of
 from test_engine import agent
 
 import factgym
@@ -157,7 +157,7 @@ def test_a_filter_killed_at_random_points_equals_an_uninterrupted_filter(filtere
         *("filter", "corver-qa", "--agent", f"{POLICY}:Forgetful", "-G", str(G), "--agent-set", "wait=0.02"),
         *("--set", "size=60", "--anchors", "4", "--concurrency", "8", "--out", str(out), "--resume"),
     ]
-    assert len(kill_until_done(arguments, out, seed=7, seconds=(0.1, 0.6))) >= 2
+    assert kill_until_done(run_command, (arguments, tmp_path), out, size_of(filtered[0]), seed=7) >= 2
     assert files(out)[KEPT] == files(filtered[0])[KEPT]
     assert files(out)[TASKS] == files(filtered[0])[TASKS]
     assert select(read_run(out).episodes(), DifficultyBand(samples=G)).buckets.pool == 60

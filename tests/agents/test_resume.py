@@ -12,7 +12,7 @@ from pathlib import Path
 
 import policies
 import pytest
-from killed_runs import kill_until_done
+from killed_runs import kill_until_done, run_command, size_of
 from test_engine import agent, by_job
 from timeless import timeless
 
@@ -59,8 +59,8 @@ def command(out, *more):
 def test_a_run_killed_at_random_points_equals_an_uninterrupted_run(env, tmp_path):
     """SIGKILL, again and again, at points that a seed chose; the reference is one run without interruption."""
     reference = episodes(collect(env, agent(policies.Seeded(wait=0.002)), tmp_path / "reference", n=100, k=2))
-    out = tmp_path / "killed"
-    assert len(kill_until_done(command(out, "--resume")[3:], out, seed=5, seconds=(0.0, 0.4))) >= 3
+    out, size = tmp_path / "killed", size_of(tmp_path / "reference" / EPISODES)
+    assert kill_until_done(run_command, (command(out, "--resume")[3:], tmp_path), out / EPISODES, size, seed=5) >= 3
     assert {episode["agent"] for episode in read_run(out).episodes()} == {"policies.py:Seeded"}
     killed = {key: {**episode, "agent": "mine"} for key, episode in episodes(read_run(out)).items()}
     assert killed == reference

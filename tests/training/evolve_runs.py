@@ -5,11 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +48,6 @@ def _episodes(path: Path) -> bytes:
         for turn in row["turns"]:
             turn.pop("seconds")
     return json.dumps(sorted(rows, key=lambda row: (row["index"], row["sample"]))).encode()
-
-
-def killed(code: str, reached: Callable[[], bool], pause: float) -> bool:
-    """Run code in a process of its own and kill it `pause` seconds after a point is reached; False where it ended."""
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
-    while process.poll() is None and not reached():
-        time.sleep(0.002)
-    time.sleep(pause)
-    if process.poll() is not None:
-        assert process.returncode == 0, process.communicate()[1].decode()
-        return False
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    return True
 
 
 def stopped_after_each_file(whole: Path, folder: Path) -> Iterator[Path]:

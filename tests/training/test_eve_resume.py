@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 from eve_evolutions import PHASES, evolution, learner, small
-from evolve_runs import digests, killed, stopped_after_each_file
+from evolve_runs import digests, stopped_after_each_file
+from killed_runs import kill_until_done, size_of
 
 from factgym.training.eve import EveSettings
 
-HERE = Path(__file__).parent
 ITERATIONS = 2
 
 
@@ -22,26 +21,17 @@ def settings(draw: str) -> EveSettings:
     return small(**TINY, draw=draw, selector={"clusters": 3, "growth": 1.0} if draw == "selector" else {})
 
 
+def run_whole(folder: Path, draw: str) -> None:
+    evolution(folder, settings(draw)).run(ITERATIONS, ITERATIONS, resume=True)
+
+
 @pytest.mark.parametrize("draw", ["uniform", "selector"])
 def test_killed_anywhere_and_continued_it_is_the_same(draw: str, tmp_path: Path) -> None:
     if draw == "selector":
         pytest.importorskip("sklearn", reason="needs the extra 'selector'")
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     evolution(whole, settings(draw)).run(ITERATIONS, ITERATIONS)
-    code = (
-        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
-        "from pathlib import Path\nfrom eve_evolutions import evolution\nfrom test_eve_resume import settings\n"
-        f"evolution(Path({str(folder)!r}), settings({draw!r})).run({ITERATIONS}, {ITERATIONS}, resume=True)\n"
-    )
-    rng = random.Random(7)
-    kills = 0
-    for _ in range(3):
-        limit = _size(folder) + rng.randint(1, 20_000)
-        if not killed(code, lambda limit=limit: _size(folder) >= limit, rng.random() * 0.05):
-            break
-        kills += 1
-    assert kills >= 2
-    evolution(folder, settings(draw)).run(ITERATIONS, ITERATIONS, resume=True)
+    assert kill_until_done(run_whole, (folder, draw), folder, size_of(whole), seed=7) >= 2
     assert digests(folder) == digests(whole)
 
 
@@ -53,14 +43,3 @@ def test_stopped_between_any_two_files_and_continued_it_is_the_same(trainer: str
     for last in stopped_after_each_file(whole, folder):
         evolution(folder, small(**TINY), **learners).run(ITERATIONS, ITERATIONS, resume=True)
         assert digests(folder) == digests(whole), f"stopped after {last}"
-
-
-def _size(folder: Path) -> int:
-    """Bytes in the folder; a file that goes away meanwhile is none."""
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return total

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from evolve_runs import digests, evolution, killed, small, stopped_after_each_file
+from evolve_runs import digests, evolution, small, stopped_after_each_file
+from killed_runs import kill_until_done, size_of
 
 from factgym.agents.judges.policy import judge_from
 from factgym.agents.runs.read import read_run
@@ -145,21 +145,12 @@ def test_more_rounds_later_are_the_same_as_at_once(whole: Path, tmp_path: Path) 
     assert digests(tmp_path) == digests(whole)
 
 
+def run_whole(folder: Path) -> None:
+    evolution(folder).run(ARMS, ROUNDS, resume=True)
+
+
 def test_killed_anywhere_and_continued_it_is_the_same(whole: Path, tmp_path: Path) -> None:
-    code = (
-        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
-        "from pathlib import Path\nfrom evolve_runs import evolution\nfrom factgym.training.seva import ARMS\n"
-        f"evolution(Path({str(tmp_path)!r})).run(ARMS, {ROUNDS}, resume=True)\n"
-    )
-    rng = random.Random(5)
-    kills = 0
-    while kills < 4:
-        limit = len(list(tmp_path.rglob("*"))) + rng.randint(1, 14)
-        if not killed(code, lambda limit=limit: len(list(tmp_path.rglob("*"))) >= limit, rng.random() * 0.05):
-            break
-        kills += 1
-    assert kills >= 3
-    evolution(tmp_path).run(ARMS, ROUNDS, resume=True)
+    assert kill_until_done(run_whole, (tmp_path,), tmp_path, size_of(whole), seed=5) >= 3
     assert digests(tmp_path) == digests(whole)
 
 
