@@ -27,12 +27,17 @@ def size_of(path: Path) -> int:
 
 
 def kill_until_done(
-    function: Callable[..., object], arguments: tuple[Any, ...], path: Path, size: int, seed: int
+    function: Callable[..., object],
+    arguments: tuple[Any, ...],
+    path: Path,
+    size: int,
+    seed: int,
+    after: Callable[[], object] = lambda: None,
 ) -> int:
     """Call a function that resumes what it writes to `path` again and again, until it was not killed before its end.
 
     Each process dies by SIGKILL shortly after it has written up to a quarter of `size` bytes, which is what an
-    uninterrupted call writes. Returns the number of kills.
+    uninterrupted call writes. `after` is called after each kill. Returns the number of kills.
     """
     rng, sizes = random.Random(seed), [0]
     while True:
@@ -44,6 +49,7 @@ def kill_until_done(
             return len(sizes) - 1
         assert process.exitcode == -signal.SIGKILL
         sizes.append(size_of(path))
+        after()
         assert len(sizes) < 40, "it does not advance"
 
 

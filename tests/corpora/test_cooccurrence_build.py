@@ -8,16 +8,13 @@ import json
 import os
 import pickle
 import random
-import signal
-import subprocess
-import sys
-import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from killed_runs import kill_until_done, size_of
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import (
@@ -29,6 +26,7 @@ from factgym.corpora.cooccurrence import (
     open_index,
     segments,
 )
+from factgym.corpora.cooccurrence import build as building
 from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source, open_source
 from factgym.corpora.cooccurrence.tokenizer import number_documents, number_documents_compiled
 
@@ -211,45 +209,22 @@ def test_other_settings_start_anew(tmp_path: Path) -> None:
     assert same(open_index(target), memory_index(text for _, text in documents))
 
 
-KILLED = """
-import sys
-from factgym.corpora.cooccurrence import build_index
-from factgym.corpora.cooccurrence import build
-from factgym.corpora.cooccurrence.sources import open_source
-if __name__ == "__main__":
-    build.TOKEN_BYTES = build.POSTING_BYTES = 1 << 12
-    source = open_source(sys.argv[1], part_bytes=200_000)
-    build_index(source, sys.argv[2], memory_mb=32, workers=int(sys.argv[3]))
-"""
-
-
-KILLS = 2
+def build_in_small_parts(corpus: Path, target: Path, workers: int) -> None:
+    building.TOKEN_BYTES = building.POSTING_BYTES = 1 << 12
+    build_index(open_source(corpus, part_bytes=200_000), target, memory_mb=32, workers=workers)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_killed_build_never_leaves_half_an_index(tmp_path: Path, workers: int) -> None:
     documents = documents_of(6, 3000)
     corpus, target = write_jsonl(tmp_path / "c.jsonl", documents), tmp_path / "x.cooc"
-    script = tmp_path / "build.py"
-    script.write_text(KILLED)
-    command = [sys.executable, str(script), str(corpus), str(target), str(workers)]
-    folder, numbers = tmp_path / "x.cooc.building", random.Random(workers)
-    survived = 0
-    for kill in range(KILLS + 1):
-        with subprocess.Popen(command) as process:
-            before = len(list(folder.glob("*"))) if folder.exists() else 0
-            limit = before + numbers.randint(1, 20)
-            while process.poll() is None and (not folder.exists() or len(list(folder.glob("*"))) < limit):
-                time.sleep(0.001)
-            if process.poll() is None and kill < KILLS:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                survived += target.exists()
-                continue
-            assert process.wait() == 0
-        break
-    assert survived == 0
-    assert kill == KILLS, "the build ended before it could be killed"
+    folder = tmp_path / "x.cooc.building"
+    arguments, size = (corpus, target, workers), 3 * size_of(corpus)
+    kills = kill_until_done(
+        build_in_small_parts, arguments, folder, size, seed=workers,
+        after=lambda: target.exists() and open_index(target, verify=True),
+    )  # fmt: skip
+    assert kills >= 2
     assert same(open_index(target, verify=True), memory_index(text for _, text in documents))
     assert not folder.exists()
 
