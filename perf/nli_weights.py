@@ -1,9 +1,9 @@
-"""Fits the weights in `factgym.baselines.nli` again, after a change of the generator or the features.
+"""Fits the weights of `factgym.baselines.nli` again, after a change of the generator or the features.
 
-The weights in `nli` were fitted on training splits only: 2,500 synthetic examples of `train`, 1,000 each of the training
+The weights in `phrases.toml` were fitted on training splits only: 2,500 synthetic examples of `train`, 1,000 each of the training
 streams of `hard` and `multihop`, and, counted fourfold, 300 each over two folders of public policies (18F's and
 GitHub's). Nothing was fitted to ContractNLI. Write `format_weights(fit_nli(...))`
-over the table.
+over its table `[weights]`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ def fit_nli(cases: Sequence[NliCase], l2: float = 3.0) -> dict[str, tuple[float,
 
 
 def format_weights(weights: Mapping[str, Sequence[float]]) -> str:
-    """Return the source text of `nli.WEIGHTS`."""
-    rows = [f'    "{name}": ({", ".join(f"{value + 0.0:.2f}" for value in row)}),' for name, row in weights.items()]
-    head = ["WEIGHTS: Mapping[str, tuple[float, float, float, float]] = {", f"    # {', '.join(STATUSES)}"]
-    return "\n".join([*head, *rows, "}"]).replace("-0.00", "0.00")
+    """Return the table `[weights]` of `phrases.toml`."""
+    rows = [f"{name} = [{', '.join(f'{value + 0.0:.2f}' for value in row)}]" for name, row in weights.items()]
+    return "\n".join(["[weights]", *rows]).replace("-0.00", "0.00")

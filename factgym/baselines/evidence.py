@@ -8,70 +8,43 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from importlib.resources import files
+from itertools import chain
+from typing import Any
 
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import STOP_WORDS
+
+PHRASES: Mapping[str, Any] = tomllib.loads(files(__package__).joinpath("phrases.toml").read_text("utf-8"))
+"""Word lists, patterns and weights of the verifiers by table and name."""
+
+
+def alternatives(table: str, name: str) -> str:
+    """Return a pattern of `PHRASES`, whose lines are its alternatives, as the source of a regular expression."""
+    return "|".join(PHRASES[table][name].splitlines())
+
 
 # Tokens
 
 MAX_TOKENS = 400
 """Limit on the tokens of one statement or sentence; further ones are ignored."""
 
-
-def word_list(text: str) -> tuple[str, ...]:
-    """Split a list that is written as one string."""
-    return tuple(text.split())
-
-
 _WORD = re.compile(r"[$€£]?\d++(?:[.,:]\d++)*+%?|[^\W\d_]++(?:['’][^\W\d_]++)*+")
-_UNITS = word_list(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-    " eighteen nineteen"
-)
-_SMALL_NUMBERS = {word: value for value, word in enumerate(_UNITS)}
-_TENS = {
-    word: value * 10
-    for value, word in enumerate(word_list("twenty thirty forty fifty sixty seventy eighty ninety"), 2)
-}
-_FUNCTION_WORDS = frozenset(
-    word_list(
-        "must shall may can could should would might need needs ought cannot not no nor never neither any all every each some"
-        " such other only also than within more less least most up per even case cases circumstance circumstances fact"
-        " after before until upon under over between about out during through against without above below into onto off"
-    )
-)
+_SMALL_NUMBERS = {word: value for value, word in enumerate(PHRASES["words"]["small_numbers"].split())}
+_TENS = {word: value * 10 for value, word in enumerate(PHRASES["words"]["tens"].split(), 2)}
+_FUNCTION_WORDS = frozenset(PHRASES["words"]["function"].split())
 """Words of modality, polarity, quantity or relation; `semantics` compares these."""
 _SUFFIXES = (
     "ations", "ation", "ating", "ated", "ates", "ate", "ments", "ment", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es",
     "ly", "s",
 )  # fmt: skip
 _MIN_STEM = 4
-
-_SYNONYMS = """
-    approve approval authorise authorize authorisation authorization consent permission | submit lodge file send
-    deliver hand | destroy erase delete dispose disposal destruction deletion erasure shred | retain keep hold
-    preserve store retention storage archive archival | notify inform advise notification notice alert | disclose
-    disclosure share reveal divulge communicate convey | begin start commence commencement | terminate termination
-    expire expiry expiration cease end | buy purchase procure | pay payment reimburse reimbursement | check inspect
-    inspection examine examination review verify verification | repair fix | replace replacement exchange | staff
-    employee personnel worker | vendor supplier | customer client | vehicle car | laptop computer notebook | fine
-    penalty | allow permit entitle | forbid prohibit ban bar | oral orally verbal verbally spoken | copy copies
-    duplicate reproduce reproduction | survive survival continue remain | solicit entice induce recruit hire | law
-    legal legally regulation statute judicial court subpoena | license licence right title | negotiate negotiation
-    discussion | similar same comparable | mark label stamp designate identify identification legend | purpose aim
-    | damage harm | breach violate violation infringe infringement | complaint grievance | update revise revision
-    amend amendment | complete completion finalise finalize | acquire acquisition obtain receive
-"""
-"""Near-synonyms of the language of policies and contracts; the first word of a group names it.
-
-Only words that can replace each other without changing who owes what to whom. Words whose difference a claim can be
-wrong about (employee and contractor, return and destroy) are in different groups or in none.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +116,9 @@ def stem(lower: str) -> str:
 
 # Reversed, so that a stem in several groups belongs to the first of them.
 _GROUP_OF = {
-    stem(word): stem(group.split()[0]) for group in reversed(_SYNONYMS.split("|")) for word in reversed(group.split())
+    stem(word): stem(group.split()[0])
+    for group in reversed(PHRASES["words"]["synonyms"].splitlines())
+    for word in reversed(group.split())
 }
 
 
@@ -160,13 +135,9 @@ class SentenceFrequency:
     """
 
     def __init__(self, sentences: Iterable[Iterable[str]]) -> None:
-        counts: Counter[str] = Counter()
-        total = 0
-        for keys in sentences:
-            counts.update(keys)
-            total += 1
-        self._counts: Mapping[str, int] = counts
-        self._total = total
+        keys = [tuple(keys) for keys in sentences]
+        self._counts = Counter(chain.from_iterable(keys))
+        self._total = len(keys)
 
     def weight(self, key: str) -> float:
         """Return the weight of one key."""
@@ -314,10 +285,8 @@ def without_full_stop(text: str) -> str:
 
 
 _MAX_GAP = 2
-_LEADING_WORDS = frozenset(
-    word_list("a an the of to in on at by for from with and or as is are be was were that this")
-)
-_CONJUNCTIONS = frozenset(word_list("because since as given now so if unless when where until after before except"))
+_CONJUNCTIONS = frozenset(PHRASES["words"]["conjunctions"].split())
+_INTRODUCING = _CONJUNCTIONS.union(PHRASES["words"]["leading"].split())
 
 
 def uncovered_span(statement: Statement, sentences: Iterable[Sentence]) -> str:
@@ -326,42 +295,49 @@ def uncovered_span(statement: Statement, sentences: Iterable[Sentence]) -> str:
     A stretch bridges up to two covered content words. It ends with an uncovered word and begins with the function
     words, or the conjunction ("because"), that introduce it.
     """
-    covering = keys_of(sentences)
-    run = _longest_uncovered_run(statement.tokens, covering)
-    while run and (run[-1].key in covering or not run[-1].is_content):
-        run.pop()
+    run = heaviest_gap(statement.tokens, keys_of(sentences), lambda key: 1, _MAX_GAP)
     if not run:
         return ""
     start = run[0].start
     preceding = [token for token in statement.tokens if token.end <= start]
-    while preceding and preceding[-1].lower in _LEADING_WORDS | _CONJUNCTIONS:
+    while preceding and preceding[-1].lower in _INTRODUCING:
         start = preceding[-1].start
         if preceding.pop().lower in _CONJUNCTIONS:
             break
     return statement.text[start : run[-1].end]
 
 
-def _longest_uncovered_run(tokens: Sequence[Token], covering: frozenset[str]) -> list[Token]:
-    # One pass: a run is closed when too many covered words in a row would have to be bridged.
-    runs: list[list[Token]] = [[]]
+def heaviest_gap(
+    tokens: Sequence[Token], covering: Collection[str], weight: Callable[[str], float], max_bridged: int
+) -> list[Token]:
+    """Return the run of tokens with the greatest weight of content words outside `covering`, which is where it ends.
+
+    It may bridge up to `max_bridged` covered content words in a row. Of equal runs the first; empty if all are covered.
+    """
+    # The maximum-weight segment in one pass, as in Kadane's algorithm: a run is closed by a gap that is too wide, and
+    # its weight grows at uncovered words alone.
+    best: list[Token] = []
+    best_weight = 0.0
+    run: list[Token] = []
     bridged = 0
     for token in tokens:
-        if not token.is_content or token.key in covering:
-            if not runs[-1]:
-                continue
+        if token.is_content and token.key not in covering:
+            run.append(token)
+            bridged = 0
+            run_weight = sum(weight(member.key) for member in run if member.is_content and member.key not in covering)
+            if run_weight > best_weight:
+                best, best_weight = list(run), run_weight
+        elif run:
+            run.append(token)
             bridged += token.is_content
-        else:
-            bridged = 0
-        runs[-1].append(token)
-        if bridged > _MAX_GAP:
-            runs.append([])
-            bridged = 0
-    return max(runs, key=lambda run: sum(token.is_content and token.key not in covering for token in run))
+            if bridged > max_bridged:
+                run, bridged = [], 0
+    return best
 
 
 _QUOTED = re.compile(r"[\"“]([^\"“”]{2,120})[\"”]")
 _NAME = re.compile(r"(?<![\w“\"])[A-Z][\w&.’'-]*(?: (?:(?:of|and|for|the|on|in) )?[A-Z0-9][\w&.’'-]*)*")
-_NOT_IN_NAMES = STOP_WORDS | frozenset(word_list("under according per q"))
+_NOT_IN_NAMES = STOP_WORDS | {"under", "according", "per", "q"}
 _MIN_TITLE_MATCH = 0.5
 
 

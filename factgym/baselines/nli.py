@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from factgym.baselines.evidence import (
+    PHRASES,
     Evidence,
     Sentence,
     Statement,
-    Token,
     content_keys,
+    heaviest_gap,
     keys_of,
     parse_statement,
     tokenize,
@@ -82,7 +83,7 @@ def _set_alignment(features: Features, statement: Statement, premise: Premise, e
     weight = total(keys) or 1.0
     coverage = total(key for key in keys if key in inside) / weight
     features.set("coverage", coverage)
-    gap = heaviest_gap(content, inside, evidence.frequency.weight)
+    gap = heaviest_gap(content, inside, evidence.frequency.weight, _MAX_GAP)
     uncovered = [token.key for token in gap if token.key not in inside]
     gap_span = (gap[0].start, gap[-1].end) if gap else None
     features.set("gap", total(dict.fromkeys(uncovered)) / weight, gap_span)
@@ -98,28 +99,6 @@ def _set_alignment(features: Features, statement: Statement, premise: Premise, e
     features.set("reverse_coverage", reverse)
     features.set("foreign", max(0.0, 1.0 - coverage - reverse))
     features.set("same_words", float(coverage > 0.9 and reverse > 0.8))
-
-
-def heaviest_gap(content: Sequence[Token], covering: Collection[str], weight: Callable[[str], float]) -> list[Token]:
-    """Return the run of tokens with the greatest weight outside `covering`; it may bridge single covered tokens."""
-    # Maximum-weight run in one pass, as in Kadane's algorithm with a bounded gap.
-    best: list[Token] = []
-    best_weight = 0.0
-    run: list[Token] = []
-    bridged = 0
-    for token in content:
-        if token.key not in covering:
-            run.append(token)
-            bridged = 0
-        elif run:
-            bridged += 1
-            run.append(token)
-        run_weight = sum(weight(member.key) for member in run if member.key not in covering)
-        if run_weight > best_weight:
-            best, best_weight = list(run), run_weight
-        if bridged > _MAX_GAP:
-            run, bridged = [], 0
-    return best
 
 
 def _set_quantities(features: Features, statement: Statement, premise: Premise) -> None:
@@ -224,57 +203,8 @@ def _is_covered(text: str, clause: Clause, covering: Collection[str], evidence: 
     return not weight or covered >= _CLAUSE_SHARE * weight
 
 
-WEIGHTS: Mapping[str, tuple[float, float, float, float]] = {
-    # supported, unsupported, contradicted, overclaim
-    "agreed": (0.06, -0.19, 0.02, 0.10),
-    "bias": (1.17, 0.03, -0.24, -0.97),
-    "conflict": (-1.90, 0.61, 2.91, -1.61),
-    "conflict_copy": (-0.13, -0.47, 1.17, -0.57),
-    "coverage": (0.09, -0.77, 0.29, 0.39),
-    "elsewhere": (-0.72, 1.16, -0.49, 0.04),
-    "existential": (0.76, 0.18, -0.53, -0.42),
-    "foreign": (-0.25, 1.07, -0.74, -0.07),
-    "gap": (-0.42, 0.04, 0.54, -0.17),
-    "gap_at_start": (-0.08, -0.05, -0.06, 0.19),
-    "gap_elsewhere": (-0.12, -0.03, 0.28, -0.12),
-    "gap_long": (-0.46, 0.68, -0.08, -0.14),
-    "hedged_premise": (0.14, 0.22, -0.15, -0.20),
-    "limit_added": (0.00, -0.40, 0.23, 0.17),
-    "limit_dropped": (-1.59, 0.12, -0.92, 2.38),
-    "limit_dropped_copy": (-0.66, -0.83, -0.33, 1.82),
-    "limit_elsewhere": (-0.86, 0.19, -0.79, 1.46),
-    "limit_elsewhere_copy": (0.08, -0.15, -0.08, 0.15),
-    "limit_follows": (-1.20, -0.08, -0.92, 2.21),
-    "limit_follows_copy": (0.28, -0.10, 0.08, -0.26),
-    "limit_matched": (-0.12, -0.50, 0.03, 0.59),
-    "limit_swapped": (-0.71, -0.06, 0.92, -0.14),
-    "missing_value": (-0.59, 0.84, 0.69, -0.94),
-    "nowhere": (0.63, 0.60, 0.12, -1.35),
-    "reason_added": (-1.45, 2.64, -0.56, -0.64),
-    "reason_dropped": (-0.21, 0.43, 0.11, -0.33),
-    "reason_matched": (-0.21, 0.10, 0.16, -0.05),
-    "reason_swapped": (-0.13, 0.11, 0.57, -0.55),
-    "reverse_coverage": (0.00, 0.53, -0.75, 0.22),
-    "reversed": (0.07, -0.51, 0.63, -0.19),
-    "reversed_copy": (-1.99, -0.60, 3.26, -0.68),
-    "reversed_duty": (-0.87, -0.32, 1.49, -0.31),
-    "reversed_permission": (-0.50, -0.17, 1.88, -1.21),
-    "same_modality": (0.36, -0.46, 0.07, 0.03),
-    "same_words": (0.51, 0.11, -0.12, -0.51),
-    "sole_reason": (-0.92, -0.54, 2.14, -0.68),
-    "stronger_copy": (-1.09, -0.32, -0.35, 1.77),
-    "stronger_modality": (-0.92, -0.72, -0.24, 1.88),
-    "superseded_value": (0.06, -1.36, 0.57, 0.74),
-    "time_added": (0.09, -0.41, 0.08, 0.24),
-    "time_dropped": (-0.36, 0.20, -0.16, 0.32),
-    "time_matched": (-0.24, 0.32, -0.13, 0.06),
-    "time_swapped": (-0.41, 0.07, 0.48, -0.14),
-    "universal_added": (-0.48, -0.57, -0.69, 1.74),
-    "universal_at_start": (0.13, -0.24, -0.30, 0.41),
-    "universal_copy": (-0.87, 0.45, -0.29, 0.72),
-    "universal_over_hedge": (-0.27, 0.26, -0.49, 0.49),
-}
-"""Weights of the linear classifier by feature, one for each status, printed by `perf.nli_weights`."""
+WEIGHTS: Mapping[str, Sequence[float]] = PHRASES["weights"]
+"""Weights of the linear classifier by feature, one for each of `STATUSES`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import takewhile
 
-from factgym.baselines.evidence import Evidence, Sentence, Statement, keys_of, word_list
+from factgym.baselines.evidence import Evidence, Sentence, Statement, alternatives, keys_of
 
-_DEPENDENT = re.compile(
-    r"^(?:[QA]: |[-•] )?(?:this|that|these|those|they|such|here|it(?! (?:is|falls|shall be|remains) \w+ (?:to|for|that|who|which)\b| falls))\b"
-    r"|\b(?:this|the|that) rule\b|\b(?:this|that|it) (?:does not|applies|holds|is|happens|takes|replaces)\b|\bno such\b|\bcannot rely on\b"
-    r"|\b(?:is|are) (?:excluded|exempt)|\bdo so\b|\b(?:of|for|to|on) (?:this|that)\b|\bto whom\b"
-    r"|^the (?:only |sole |one |main )?(?:condition|exception|reason|aim|purpose|point|idea|previous|earlier|former|old|way|position)\b"
-    r"|^(?:an|one|no) exception|^there (?:is|are) no exceptions?|\b(?:superseded|previous version|earlier version|lapsed|withdrawn)\b"
-    r"|^(?:until|before) [\w ,]{3,25}\d{4}, the\b|\bgives way\b|\bon one condition\b",
-    re.I,
-)
+_DEPENDENT = re.compile(alternatives("premise", "dependent"), re.I)
 _TERM = re.compile(
     r"[\"“](?P<quoted>[^\"“”]{2,40})[\"”]|(?<![.?!:] )(?<!^)\b(?P<name>(?:[A-Z][\w-]*|\d+)(?: (?:[A-Z][\w-]*|\d+|of))* ?(?:[A-Z]\w*|\d+)?)"
 )
@@ -36,16 +28,8 @@ _SECTION = re.compile(
 )
 _NUMBER_IN_TITLE = re.compile(r"(?:^|[ ,§(-])(?P<number>\d+(?:\.\d+)*|[A-Z])[.:)]? ")
 _CAPITALISED = re.compile(r"[A-Z][\w-]*(?: (?:[A-Z][\w-]*|\d+))*")
-_DEFINES = re.compile(
-    r"\b(?:means?|meant|refers? to|references to|stands? for|covers?|defined|classed as|listed as|counts? as|amounts? to|makes? up|expression"
-    r"|understood|known as|read as|to say that|denotes?|describes?|figure for|marked by|part of the [\w ]{3,30} is|is (?:met|reached|open|given|declared"
-    r"|passed|the|an?|\d+|[$€£]\d+)|(?:is|are) [\w -]{3,60}\.$)",
-    re.I,
-)
-_DEFINITION = re.compile(
-    r"^[\"“]|^by [\"“]|\b(?:references to|expression|to say that|stands for|is meant|counts as|classed as|listed as|understood as|read as)\b",
-    re.I,
-)
+_DEFINES = re.compile(rf"\b(?:{alternatives('premise', 'defines')})", re.I)
+_DEFINITION = re.compile(alternatives("premise", "definition"), re.I)
 _DEFINITION_FACTOR = 0.6
 _MAX_FOLLOWERS = 3
 _MAX_LINKED = 4
@@ -60,7 +44,7 @@ _SECOND_MIN_SHARE = 0.75
 _LIST_ITEM = re.compile(r"[a-z]|\(?[a-zA-Z]{1,4}[.)]|\d+(?:\.\d+)+")
 _LIST_LEAD_IN = re.compile(r"(?:[:—-]|\b(?:that|shall|to))$")
 _MAX_LIST = 7
-_NOT_TERMS = frozenset(word_list("A I The This That If When No"))
+_NOT_TERMS = frozenset({"A", "I", "The", "This", "That", "If", "When", "No"})
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ Pattern order matters: of two overlapping modality patterns the one listed first
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from factgym.baselines.evidence import Sentence, Statement, Token, word_list
+from factgym.baselines.evidence import PHRASES, Sentence, Statement, Token, alternatives
 
 Span = tuple[int, int]
 
@@ -19,25 +19,12 @@ Span = tuple[int, int]
 
 ClauseKind = Literal["limit", "time", "reason", "source"]
 
-_LIMIT = (
-    r"(?:but )?only (?:if|when|where|once|after|with|on condition that|to the extent)|if(?! necessary)|unless|provided(?:,? however,?)?(?: that)?"
-    r"|as long as|so long as|in the event (?:that|of)|in (?:the )?cases? (?:where|when|that)|in case|on (?:the )?condition that|condition is that"
-    r"|conditional on|subject to|contingent on|except(?:ing)?(?: for| that| as| when| if| in| to| where| with)?|save(?: for)? (?:where|when|if|that)|save for"
-    r"|other than|apart from|with the exceptions? of|excluding|but not|assuming|whenever|where(?:ver)?|gives way (?:if|when|where)|set aside (?:if|when|where)"
-    r"|limited to cases|depends on one condition:|without (?:the )?(?:\w+ ){0,4}(?:consent|approval|permission|agreement|authori[sz]ation|notice)"
-    r"|with (?:the )?(?:\w+ ){0,4}(?:consent|approval|permission|agreement|authori[sz]ation)"
+_LIMIT, _TIME, _REASON, _REASON_IN_CONTEXT, _SOURCE = (
+    alternatives("clauses", name) for name in ("limit", "time", "reason", "reason_in_context", "source")
 )
-_TIME = r"after|following|counted from|starting with|from the|before|ahead of|prior to|until|upon|once|when|since|as soon as|during|within|no later than|not later than"
-_REASON = (
-    r"because|given that|seeing that|so that|in order to|in order that|so as to|owing to|due to|on account of|in view of|the reason (?:being|is)(?: that)?|for the reason that"
-    r"|as a result of|now that|the (?:sole |only )?(?:aim|purpose|point|reason)(?: of this| for this)?(?: rule)? is(?: that)?|this is (?:because|meant|intended|designed)"
-)
-_CAUSAL = r"(?:^|, )since(?= )|(?:^|, )as(?= (?!of\b|from\b|soon\b|long\b|a\b|an\b|part\b|set\b|well\b|well|if\b|though\b|described|defined|stated|set out|required))"
-_PURPOSE = r"(?:^|, )to(?= [a-z])"
-_SOURCE = r"(?:according to|under|per|as stated in|in keeping with|pursuant to|for the purposes of)(?= (?-i:(?:the |this |that |our |its )?[\"“‘A-Z])| this )"
 _CLAUSE_OPENERS = re.compile(
-    rf"(?P<reason>\b(?:{_REASON})\b|{_CAUSAL}|{_PURPOSE})|(?P<source>\b{_SOURCE}|^In (?:the )?(?-i:[\"“‘A-Z])[^,]{{2,80}}, it says that\b|^It is (?:laid down|provided|stipulated|stated|said|written) that\b|^(?:The|This|Our|Its) \w+ (?:is|provides|says|states|requires|has it) that\b)"
-    rf"|(?P<limit>\b(?:{_LIMIT})(?!\w))|(?P<time>\b(?:{_TIME})\b)",
+    rf"(?P<reason>\b(?:{_REASON})\b|{_REASON_IN_CONTEXT})|(?P<source>{_SOURCE})|(?P<limit>\b(?:{_LIMIT})(?!\w))"
+    rf"|(?P<time>\b(?:{_TIME})\b)",
     re.I,
 )
 _CLAUSE_END = re.compile(r"[,;](?!\d)")
@@ -93,80 +80,27 @@ def main_clause(text: str) -> str:
 Modality = Literal["must", "should", "may", "need_not", "must_not", "is", "is_not"]
 ModalityConflict = Literal["contradicted", "overclaim"]
 
-_MODALITY_SOURCES: tuple[tuple[Modality, str], ...] = (
-    (
-        "need_not",
-        r"need not|needs not|(?:do|does|is|are) not (?:have|need|required|obliged|obligated|expected|bound)(?: to)?|not (?:required|obliged|obligated)"
-        r"|no (?:obligation|duty|need|requirement)|(?:don|doesn)['’]t (?:have|need) to|optional|voluntary|under no (?:duty|obligation)"
-        r"|not (?:mandatory|compulsory|obligatory|necessary)|(?:isn|aren)['’]t required",
-    ),
-    (
-        "must_not",
-        r"(?:must|shall|may|can|could|will|would) (?:not|never|in no case|under no circumstances)|cannot|can['’]t|won['’]t|mustn['’]t"
-        r"|(?:is|are|be|been) (?:strictly |expressly )?(?:prohibited|forbidden|barred|ruled out|banned|disallowed|precluded)"
-        r"|(?:prohibits?|forbids?|bars?|bans?|precludes?)|not (?:be )?(?:allowed|permitted|entitled|authori[sz]ed|open|eligible|acceptable|free)"
-        r"|no (?:right|permission|entitlement)|refrains? from|off limits|out of the question|not at liberty|may no longer"
-        r"|(?:do|does) not (?:grant|permit|allow)|no \w+ (?:may|can|shall|will|must)|nobody may|no one may|neither \w+ (?:may|shall|can)",
-    ),
-    (
-        "should",
-        r"should|ought to|(?:is|are) (?:advised|encouraged|invited|recommended|urged|asked)|recommend\w*|advisable|suggested|good practice|preferabl[ey]",
-    ),
-    (
-        "may",
-        r"may|can|could|(?:is|are|be) (?:allowed|permitted|entitled|free|authori[sz]ed|eligible|able|acceptable)(?= to| for)|permission to"
-        r"|(?:the )?right to|at liberty|(?:is|are) open to|has the option|possible|have the option|permits?|entitles?",
-    ),
-    (
-        "must",
-        r"must|shall|(?:has|have|needs?) to|(?:is|are|be) (?:required|obliged|obligated|bound|expected|to|due|responsible|in charge)|requires?|responsibility|task of|duty of|duty to|under a duty"
-        r"|compulsory|mandatory|obligatory|no choice but|falls to|undertakes? to|agrees? to|deadline|time limit|will",
-    ),
-    (
-        "is_not",
-        r"not|never|no(?! (?:later|more|less))|none|nothing|neither|nor|isn['’]t|aren['’]t|doesn['’]t|don['’]t|fall outside|outside the reach",
-    ),
-)
 _NOT_A_BOUND = r"(?! (?:\w+ ){0,6}(?:more|less|later|longer|fewer|earlier|greater|higher|lower) than\b| (?:\w+ ){0,3}(?:exceed|wait more|wait longer|take more)\b| only\b)"
 """A negation before a comparison is a bound: "must not take more than six weeks" forbids nothing."""
 _NEGATIVE = ("must_not", "is_not")
-_MODALITY_PATTERNS = tuple(
-    (modality, re.compile(rf"\b(?:{source})\b{_NOT_A_BOUND if modality in _NEGATIVE else ''}", re.I))
-    for modality, source in _MODALITY_SOURCES
-)
+_MODALITY_PATTERNS: Mapping[Modality, re.Pattern[str]] = {
+    modality: re.compile(
+        rf"\b(?:{alternatives('modality', modality)})\b{_NOT_A_BOUND if modality in _NEGATIVE else ''}", re.I
+    )
+    for modality in PHRASES["modality"]
+}
+_MODALITY_CONFLICTS: Mapping[tuple[Modality, Modality], ModalityConflict] = {
+    (claimed, written): kind
+    for claimed, conflicts in PHRASES["modality_conflicts"].items()
+    for kind, modalities in conflicts.items()
+    for written in modalities.split()
+}
+"""(modality of the claim, modality of the text) -> kind of the conflict."""
 
-_CONFLICTS: tuple[tuple[Modality, ModalityConflict, str], ...] = (
-    ("must", "overclaim", "may should"),
-    ("must", "contradicted", "need_not must_not is_not"),
-    ("should", "contradicted", "must_not need_not"),
-    ("may", "contradicted", "must_not"),
-    ("need_not", "contradicted", "must is"),
-    ("must_not", "contradicted", "must may should is need_not"),
-    ("is", "contradicted", "is_not must_not"),
-    ("is_not", "contradicted", "is must"),
+_UNIVERSAL, _HEDGES, _EXISTENTIAL = (
+    re.compile(rf"\b(?:{alternatives('generality', name)})\b", re.I) for name in ("universal", "hedges", "existential")
 )
-"""Modality of the claim, kind of the conflict, and the modalities of the text that it conflicts with."""
-_MODALITY_CONFLICTS = {(claimed, written): kind for claimed, kind, texts in _CONFLICTS for written in texts.split()}
-
-_UNIVERSAL = re.compile(
-    r"\b(?:all|always|(?:each and )?(?:every|each)(?! (?:\d|one|two|three|four|six|twelve|second|other|hour|day|week|fortnight|month|quarter|year))|any|everyone|everybody|anyone|anybody|whoever|no matter|in all cases|without exception|at all times|under all circumstances"
-    r"|in all circumstances|whatever the circumstances|regardless|invariably|on any account|at any time|automatic\w*|exclusively|solely|no exceptions?"
-    r"|unconditional\w*|in (?:each and )?every case|entire|whole|as a (?:general )?rule|as a matter of (?:routine|course)|in the ordinary course|generally"
-    r"|will always|fully|immediately|guarantee\w*|completely|both)\b",
-    re.I,
-)
-_HEDGES = re.compile(
-    r"\b(?:some|certain|many|most|several|usually|typically|normally|often|sometimes|occasionally|generally|in general|limited|rare"
-    r"|partly|partially|frequently|a few|selected|specific|eligible|exceptional(?:ly)?|(?:by way of|as an?(?: narrow)?|the) exception|in special cases|may|might"
-    r"|reasonable|only|up to|in part|possibl[ey])\b",
-    re.I,
-)
-_EXISTENTIAL = re.compile(r"\b(?:some|certain|in some circumstances)\b", re.I)
-_SUPERSEDED = re.compile(
-    r"\b(?:previous\w*|earlier|former\w*|superseded|lapsed|withdrawn|no longer|ceased|replaced?s?|used to|has not applied|was in force|old)\b"
-    r"|^(?:until|before) [\w ,]{3,25}\d{4}\b|\bthe (?:period|limit) was\b",
-    re.I,
-)
+_SUPERSEDED = re.compile(alternatives("generality", "superseded"), re.I)
 
 
 @lru_cache(maxsize=8192)
@@ -174,7 +108,7 @@ def modality_of(text: str) -> tuple[Modality, Span]:
     """Return the first modality of a text and its span; a plain statement is "is" with the span (0, 0)."""
     # The leftmost match; of overlapping ones that of the pattern listed first.
     first: tuple[Modality, Span] | None = None
-    for modality, pattern in _MODALITY_PATTERNS:
+    for modality, pattern in _MODALITY_PATTERNS.items():
         match = pattern.search(text)
         if match is not None and (first is None or match.end() <= first[1][0]):
             first = modality, match.span()
@@ -208,12 +142,7 @@ def is_superseded(text: str) -> bool:
 
 # Quantities: numbers with their units, dates and frequencies
 
-_MONTHS = {
-    name: str(number)
-    for number, name in enumerate(
-        word_list("january february march april may june july august september october november december"), 1
-    )
-}
+_MONTHS = {name: str(number) for number, name in enumerate(PHRASES["words"]["months"].split(), 1)}
 _PERIODS = {
     "hour": (1, "h"), "day": (24, "h"), "week": (168, "h"), "fortnight": (336, "h"),
     "month": (1, "m"), "quarter": (3, "m"), "year": (12, "m"), "decade": (120, "m"),
@@ -223,19 +152,15 @@ _RATES = {
     "hourly": "hour", "daily": "day", "nightly": "day", "weekly": "week", "fortnightly": "fortnight", "biweekly": "fortnight",
     "monthly": "month", "quarterly": "quarter", "annually": "year", "yearly": "year", "annual": "year",
 }  # fmt: skip
-_DETERMINERS = frozenset(word_list("every each per a an"))
+_DETERMINERS = frozenset({"every", "each", "per", "a", "an"})
 _FREQUENCY_ADVERBS = {"once": 1, "twice": 2, "thrice": 3}
 _ORDINAL = {"second": 2, "other": 2, "third": 3, "fourth": 4}
-_QUALIFIERS = frozenset(
-    word_list("business working calendar full clear consecutive additional more further whole successive")
-)
+_QUALIFIERS = frozenset(PHRASES["words"]["unit_qualifiers"].split())
 _CURRENCY = {
     **{"$": "$", "€": "€", "£": "£"},
     **{"dollar": "$", "euro": "€", "pound": "£", "usd": "$", "eur": "€", "gbp": "£"},
 }
-_NUMBERED_UNITS = frozenset(
-    word_list("section article clause paragraph exhibit schedule appendix annex chapter rule form step item part")
-)
+_NUMBERED_UNITS = frozenset(PHRASES["words"]["numbered_units"].split())
 
 
 @dataclass(frozen=True, slots=True)
