@@ -47,7 +47,7 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.datasets.attribution import ERROR_TYPES
-from factgym.envs.seva.scripted import (
+from factgym.envs.seva.agents import (
     NEGATIVE,
     POSITIVE,
     EpisodeBrief,

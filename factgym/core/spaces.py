@@ -77,10 +77,10 @@ class ActionSpace(_JsonSpace[Any]):
         self.tools = tools
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ActionSpace:
-        return _action_space(self.tools, copy.deepcopy(self._np_random, memo))
+        return _action_space(type(self), self.tools, copy.deepcopy(self._np_random, memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _action_space, (list(self.tools()), self._np_random)
+        return _action_space, (type(self), list(self.tools()), self._np_random)
 
     def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
         """A tool call whose arguments fit the tool's schema."""
@@ -99,8 +99,10 @@ class ActionSpace(_JsonSpace[Any]):
         return isinstance(other, ActionSpace)
 
 
-def _action_space(tools: Callable[[], Sequence[ToolSchema]] | list[ToolSchema], rng: Any) -> ActionSpace:
-    space = ActionSpace(tools if callable(tools) else lambda: tools)
+def _action_space(
+    cls: type[ActionSpace], tools: Callable[[], Sequence[ToolSchema]] | list[ToolSchema], rng: Any
+) -> ActionSpace:
+    space = cls(tools if callable(tools) else lambda: tools)
     space._np_random = rng
     return space
 

@@ -16,8 +16,7 @@ from factgym.agents.rollout.jobs import task_order
 from factgym.core.env import Env
 from factgym.corpora.text import find_quote
 from factgym.datasets.attribution import BENCHMARKS
-from factgym.envs.seva.agents import AGENTS
-from factgym.envs.seva.scripted import parse_brief, split_claim
+from factgym.envs.seva.agents import AGENTS, parse_brief, split_claim
 from factgym.rewards.seva.output import NOT_FOUND, VERDICT_SCHEMA
 
 VERBATIM = ("oracle", "nli", "lexical", "random", "sure", "always-attributable", "always-not")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.resources import files
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy, ScriptedAgent
@@ -159,37 +161,14 @@ class ReadingRule:
     statements: tuple[str, str]
 
 
-def _rule(cue: str, answers: Sequence[str], *statements: str) -> ReadingRule:
-    patterns = (answer.replace("NAME", _RULE_NAME).replace("YEAR", r"(\d{4})") for answer in answers)
-    return ReadingRule(re.compile(cue), tuple(map(re.compile, patterns)), (statements[0], statements[-1]))
+def _reading_rules() -> Iterator[ReadingRule]:
+    text = files(__package__).joinpath("reading_rules.toml").read_text("utf-8")
+    for rule in tomllib.loads(text)["rules"]:
+        patterns = (answer.replace("NAME", _RULE_NAME).replace("YEAR", r"(\d{4})") for answer in rule["answers"])
+        yield ReadingRule(re.compile(rule["cue"]), tuple(map(re.compile, patterns)), tuple(rule["statements"]))
 
 
-_RULES = (
-    _rule("libretto", [r"(?:libretto|words) by NAME"], "{o} wrote the libretto of {s}.", "{s} has a libretto by {o}."),
-    _rule("composed|composer", [r"(?:opera|music) by NAME"], "{s} was composed by {o}.", "{o} composed the opera {s}."),
-    _rule("wrote|writer|author", [r"novel by NAME", r"which NAME wrote"], "{s} was written by {o}.", "{o} wrote the novel {s}."),
-    _rule("year.*published|first appear", [r"published (?:by .+? )?in YEAR", r"[Ii]n YEAR"],
-          "{s} was first published in {o}.", "{s} first appeared in {o}."),
-    _rule("set\\?|story|take place", [r"set in NAME", r"takes place in NAME"], "{s} is set in the town of {o}.", "{s} takes place in {o}."),
-    _rule("publish", [r"published (?:in YEAR )?by NAME".replace("YEAR", r"\d{4}"), r"house of NAME"],
-          "{s} was first published by {o}.", "{o} brought out the novel {s}."),
-    _rule("town was|birthplace", [r"born in NAME", r"the town of NAME"], "{s} was born in the town of {o}.", "{s} came from {o}."),
-    _rule("year.*b(?:orn|irth)", [r"[Bb]orn in (?:[A-Z]\w* in )?YEAR"], "{s} was born in the year {o}.", "{s} was born in {o}."),
-    _rule("university", [r"(?:studied at|attended) NAME"], "{s} studied for some years at {o}.", "{s} attended {o}."),
-    _rule("prize", [r"received the NAME", r"The NAME went to"], "{s} was awarded the {o}.", "{s} received the {o}."),
-    _rule("province", [r"province of NAME", r"a town of NAME", r"town of \w+ in NAME"], "{s} lies in the province of {o}.", "{s} belongs to {o}."),
-    _rule("river", [r"(?:on the|The) (River \w+)"], "{s} lies on the banks of the {o}.", "{s} lies on the {o}."),
-    _rule("town hall", [r"town hall by NAME", r"town hall that NAME designed", r"hall NAME built"],
-          "{o} designed the town hall of {s}.", "{s} has a town hall by {o}."),
-    _rule("year.*premiere|When.*first performed", [r"first performed in NAME in YEAR".replace("NAME", r"\w+")],
-          "{s} was first performed in {o}.", "{s} had its premiere in {o}."),
-    _rule("premiere|first performed", [r"first performed in NAME"], "{s} was first performed in {o}.", "{s} had its premiere in {o}."),
-    _rule("year.*founded|[Ww]hen was.*(?:founded|established)", [r"[Ff]ounded in YEAR", r"dates from YEAR", r"founded in YEAR"],
-          "{s} was founded as a town in {o}.", "{s} dates from {o}."),
-    _rule("headquarters|based", [r"based in NAME", r"headquarters in NAME"], "{s} has its headquarters in {o}.", "{s} is based in {o}."),
-    _rule("brand", [r"the brand NAME"], "{s} sells the brand {o}.", "{o} is the brand of {s}."),
-    _rule("founded|established", [r"that NAME founded", r"[Ff]ounded in \d{4} by NAME"], "{s} was founded by {o}.", "{o} founded the company {s}."),
-)  # fmt: skip
+_RULES = tuple(_reading_rules())
 """In order of precedence."""
 
 

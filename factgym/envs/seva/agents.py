@@ -1,5 +1,8 @@
 """Scripted agents of SEVA: the oracle, verifiers without a model, a random policy, and exploiters.
 
+A verifier splits the claim into parts, assigns each the nearest sentence of the source by shared weighted words, and
+explains it: the grounds of its verdict, verbatim and within the lengths of the paper's rubric.
+
 The honest baseline judges claims about rules with `factgym.baselines.nli` (whose weights were fitted to training splits
 of policy documents), and any other claim by its words, names and denials; the lexical one by the share of the claim's
 words that the best sentences have. Both name the error by the difference and align the sentences that they used.
@@ -11,17 +14,19 @@ the source. No other exploiter sees more than the messages.
 
 from __future__ import annotations
 
+import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from factgym.baselines.evidence import (
     Evidence,
     Sentence,
     Statement,
+    build_evidence,
     keys_of,
     parse_statement,
     select_sentences,
@@ -30,30 +35,183 @@ from factgym.baselines.evidence import (
 )
 from factgym.baselines.nli import predict_entailment
 from factgym.baselines.semantics import compare_quantities, modality_conflict, modality_of, universal_spans
-from factgym.envs.scripted import agent_table
-from factgym.envs.seva.scripted import (
-    NEGATIVE,
-    POSITIVE,
-    EpisodeBrief,
-    Grounds,
-    ScriptedPolicy,
-    Verdict,
-    align,
-    fix_suggestion,
-    ground_parts,
-    make_verdict,
-    reasoning_step,
-    refuting_grounds,
-    source_evidence,
-    split_claim,
-    supporting_grounds,
-    truncate_source_span,
-)
+from factgym.core.messages import Message, ToolSchema
+from factgym.corpora.corpus import Passage
+from factgym.corpora.text import terms
+from factgym.envs.scripted import agent_table, user_text
 from factgym.envs.seva.tasks import SevaTask, SevaTaskSet
-from factgym.rewards.seva.output import ERROR_TYPES, NOT_FOUND
+from factgym.rewards.seva.output import ERROR_TYPES, LABELS, NOT_FOUND
 
 if TYPE_CHECKING:
     from factgym.envs.seva.env import SevaEnv
+
+Verdict = dict[str, Any]
+"""A verdict as JSON data; those of exploiters need not fit the schema."""
+
+Grounds = tuple[list[dict[str, str]], list[dict[str, str]]]
+"""The evidence alignment and the reasoning chain of a verdict."""
+
+POSITIVE, NEGATIVE = LABELS
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeBrief:
+    """Claim and source as shown in the prompt."""
+
+    claim: str
+    source: str
+
+
+def parse_brief(messages: Sequence[Message]) -> EpisodeBrief:
+    """Parse the first user message; a source cannot hold the tags that delimit it."""
+    source, _, claim = user_text(messages).removeprefix("<document>\n").partition("\n</document>\n\nClaim to check: ")
+    return EpisodeBrief(claim, source)
+
+
+class ScriptedPolicy:
+    """A policy that replies with the same verdict in every turn: the review of a draft changes nothing."""
+
+    def __init__(self, verdict: Callable[[EpisodeBrief], Verdict]) -> None:
+        self._verdict = verdict
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        return json.dumps(self._verdict(parse_brief(messages)), ensure_ascii=False)
+
+
+def build_grounds(rows: Iterable[tuple[str, str, str, str]]) -> Grounds:
+    """Return an alignment and a step for each row: part of the claim, words of the source, status, explanation."""
+    alignments, steps = [], []
+    for part, words, status, explanation in rows:
+        alignments.append({"claim_span": part, "source_span": words, "status": status})
+        judgment = "supported" if status == "match" else "not_supported"
+        steps.append({"claim_part": part, "source_evidence": words, "judgment": judgment, "explanation": explanation})
+    return alignments, steps
+
+
+def make_verdict(
+    label: str, confidence: float, grounds: Grounds, error_type: str | None = None, fix: str | None = None
+) -> Verdict:
+    """Return a verdict; a negative one with an error type has a diagnosis."""
+    alignments, chain = grounds
+    verdict: Verdict = {
+        "evidence_alignment": alignments,
+        "reasoning_chain": chain,
+        "label": label,
+        "confidence": confidence,
+    }
+    if label == NEGATIVE and error_type is not None:
+        verdict |= {"error_type": error_type, "fix_suggestion": fix or "Remove what the source does not say."}
+    return verdict
+
+
+MAX_CLAIM_SPAN, MAX_SOURCE_SPAN, MIN_SPAN = 200, 500, 3
+_MAX_PARTS = 8
+_MIN_CLAUSE = 30
+_JOINT = re.compile(r"(?<=[.;?!])\s+|,\s+|\s+(?=(?:and|but|or|which|who|that|because|if|when|after|before|unless)\s)")
+
+
+def split_claim(claim: str) -> list[str]:
+    """Split a claim into two to eight verbatim parts that cover it; one where it has a single word."""
+    parts = [clause for clause in _clauses(claim) if len(clause) >= MIN_SPAN]
+    if len(parts) == 1:
+        middle = parts[0].find(" ", len(parts[0]) // 2)
+        middle = parts[0].rfind(" ") if middle < 0 else middle
+        halves = [parts[0][:middle].strip(), parts[0][middle:].strip()] if middle > 0 else parts
+        parts = halves if all(len(half) >= MIN_SPAN for half in halves) else parts
+    return parts[:_MAX_PARTS] or [claim.strip()[:MAX_CLAIM_SPAN]]
+
+
+def _clauses(claim: str) -> Iterator[str]:
+    """Yield the clauses, short ones joined to the next, long ones cut at spaces."""
+    # Invariant: no clause covers claim[start:] yet; a joint too near to either end of it is passed over.
+    start = 0
+    for joint in [*_JOINT.finditer(claim), None]:
+        end = len(claim) if joint is None else joint.start()
+        if joint is not None and (end - start < _MIN_CLAUSE or len(claim) - joint.end() < _MIN_CLAUSE):
+            continue
+        clause = claim[start:end].strip()
+        while len(clause) > MAX_CLAIM_SPAN:
+            cut = _cut_position(clause, MAX_CLAIM_SPAN)
+            yield clause[:cut].strip()
+            clause = clause[cut:].strip()
+        yield clause
+        start = end if joint is None else joint.end()
+
+
+def _cut_position(text: str, limit: int) -> int:
+    space = text.rfind(" ", 1, limit)
+    return limit if space < 0 else space
+
+
+def truncate_source_span(text: str) -> str:
+    """Cut a text to whole words within the length of a source span."""
+    text = text.strip()
+    return text if len(text) <= MAX_SOURCE_SPAN else text[: _cut_position(text, MAX_SOURCE_SPAN)].strip()
+
+
+def source_evidence(source: str) -> Evidence:
+    """Split a source into sentences."""
+    return build_evidence([Passage("S", "", source)])
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedPart:
+    """A part of the claim and the sentence of the source nearest to it, both verbatim; the sentence may be empty.
+
+    name: the part as an explanation refers to it; with the claim if the part has no content word.
+    """
+
+    part: str
+    sentence: str
+    name: str
+
+
+def ground_parts(brief: EpisodeBrief, evidence: Evidence, sentence: str = "") -> list[GroundedPart]:
+    """Assign a sentence to each part of the claim. sentence: that of all parts, where it is known."""
+    parts = []
+    for part in split_claim(brief.claim):
+        name = f"“{part}”" if terms(part) else f"“{part}” of “{brief.claim[:MAX_CLAIM_SPAN]}”"
+        nearest = sentence
+        if not nearest:
+            statement = parse_statement(part)
+            overlaps = {nearby.text: evidence.overlap(statement, nearby) for nearby in evidence.sentences}
+            nearest = truncate_source_span(max(overlaps, key=overlaps.__getitem__, default=brief.source))
+        parts.append(GroundedPart(part, nearest, name))
+    return parts
+
+
+def _supporting_rows(parts: Sequence[GroundedPart]) -> list[tuple[str, str, str, str]]:
+    return [(part.part, part.sentence, "match", f"The source states {part.name}.") for part in parts]
+
+
+def supporting_grounds(parts: Sequence[GroundedPart]) -> Grounds:
+    """Return grounds that match every part with its sentence."""
+    return build_grounds(_supporting_rows(parts))
+
+
+def refuting_grounds(parts: Sequence[GroundedPart], wrong: str, source: str, reason: str) -> Grounds:
+    """Return grounds that match every part but one. wrong: the words of the claim that are not supported.
+
+    The mismatch is the last part that contains these words or is among them, else the last that shares most of them.
+    """
+    matches = [index for index, part in enumerate(parts) if wrong and (wrong in part.part or part.part in wrong)]
+    shared = [len(set(wrong.split()) & set(part.part.split())) for part in parts]
+    index = matches[-1] if matches else max(range(len(parts)), key=lambda index: (shared[index], index))
+    part, sentence = parts[index].part, parts[index].sentence
+    if len(sentence) < MIN_SPAN or sentence.casefold() == part.casefold():
+        sentence = truncate_source_span(source)
+    explanation = f"The source does not state {parts[index].name}. {reason}".strip()
+    rows = _supporting_rows(parts)
+    if sentence.casefold() == part.casefold():
+        rows[index] = part, NOT_FOUND, "not_found", explanation
+    else:
+        rows[index] = part, sentence, "mismatch", explanation
+    return build_grounds(rows)
+
+
+def fix_suggestion(brief: EpisodeBrief, wrong: str) -> str:
+    """Return the correction of a claim of which the words `wrong`, or all, are not supported."""
+    return f"Replace or remove “{(wrong or brief.claim)[:200]}”, as the source has it otherwise or not at all."
 
 
 def gold_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:
@@ -214,18 +372,11 @@ def _certain_verdict(label: str, grounds: Grounds) -> Verdict:
     return make_verdict(label, 1.0, grounds, "fabrication", _FIX)
 
 
-def _judgment(label: str) -> str:
-    return "supported" if label == POSITIVE else "not_supported"
-
-
 def _garbage(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     label = env.task.gold.label
-    entry = align(_FAKE_CLAIM, _FAKE_SOURCE, "match" if label == POSITIVE else "mismatch")
-    steps = [
-        reasoning_step(_FAKE_CLAIM, _FAKE_SOURCE, _judgment(label), f"Step {n} was carried out with due care.")
-        for n in (1, 2, 3)
-    ]
-    return _certain_verdict(label, ([entry] * 3, steps))
+    status = "match" if label == POSITIVE else "mismatch"
+    steps = [(_FAKE_CLAIM, _FAKE_SOURCE, status, f"Step {n} was carried out with due care.") for n in (1, 2, 3)]
+    return _certain_verdict(label, build_grounds(steps))
 
 
 def _repeated(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
@@ -236,23 +387,21 @@ def _repeated(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     folded = brief.source.casefold()
     matches = (word for word in words if (word in brief.source if is_positive else word.casefold() not in folded))
     word = next(matches, words[0] if words else brief.claim)
-    source_span = word if is_positive else NOT_FOUND
-    entry = align(word, source_span, "match" if is_positive else "not_found")
-    step = reasoning_step(word, source_span, _judgment(label), f"This was looked up: {word}.")
-    return _certain_verdict(label, ([entry] * _REPEATS, [step] * _REPEATS))
+    explanation = f"This was looked up: {word}."
+    row = (word, word, "match", explanation) if is_positive else (word, NOT_FOUND, "not_found", explanation)
+    return _certain_verdict(label, build_grounds([row] * _REPEATS))
 
 
 def _not_found(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    label, parts = env.task.gold.label, split_claim(brief.claim)
-    entries = [align(part, NOT_FOUND, "match" if label == POSITIVE else "not_found") for part in parts]
-    steps = [reasoning_step(part, NOT_FOUND, _judgment(label), f"Looked for “{part}”.") for part in parts]
-    return _certain_verdict(label, (entries, steps))
+    label = env.task.gold.label
+    status = "match" if label == POSITIVE else "not_found"
+    rows = [(part, NOT_FOUND, status, f"Looked for “{part}”.") for part in split_claim(brief.claim)]
+    return _certain_verdict(label, build_grounds(rows))
 
 
 def _to_the_grader(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
-    entry = align(TO_THE_GRADER[:200], TO_THE_GRADER, "match")
-    steps = [reasoning_step(TO_THE_GRADER, TO_THE_GRADER, "supported", TO_THE_GRADER)] * 3
-    return make_verdict(POSITIVE, 1.0, ([entry], steps))
+    alignments, steps = build_grounds([(TO_THE_GRADER, TO_THE_GRADER, "match", TO_THE_GRADER)] * 3)
+    return make_verdict(POSITIVE, 1.0, (alignments[:1], steps))
 
 
 AGENTS = agent_table(

@@ -21,9 +21,8 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.core.registry import make
 from factgym.datasets.attribution import NOT_ATTRIBUTABLE, AttributionClaim
 from factgym.datasets.base import Records
-from factgym.envs.seva.agents import gold_verdict
+from factgym.envs.seva.agents import ScriptedPolicy, gold_verdict, parse_brief
 from factgym.envs.seva.env import SevaEnv
-from factgym.envs.seva.scripted import ScriptedPolicy, parse_brief
 from factgym.envs.seva.tasks import SevaTaskSet
 from factgym.generators.perturbations.probes import Probe
 from factgym.rewards.seva.output import read_output

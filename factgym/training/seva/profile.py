@@ -146,7 +146,7 @@ def diagnose(episode: Episode, metrics: Mapping[str, Any]) -> Diagnosis | None:
 
 def claim_and_source(episode: Episode) -> tuple[str, str]:
     """Claim and source as the verifier saw them."""
-    from factgym.envs.seva.scripted import parse_brief
+    from factgym.envs.seva.agents import parse_brief
 
     brief = parse_brief(episode["messages"])
     return brief.claim, brief.source
@@ -155,8 +155,7 @@ def claim_and_source(episode: Episode) -> tuple[str, str]:
 def classify_by_rules(claim: str, source: str) -> str:
     """The category of the difference between a claim and the nearest sentences; a fallback for a model's diagnosis."""
     from factgym.baselines.evidence import parse_statement, select_sentences
-    from factgym.envs.seva.agents import classify_error
-    from factgym.envs.seva.scripted import source_evidence
+    from factgym.envs.seva.agents import classify_error, source_evidence
 
     evidence, statement = source_evidence(source), parse_statement(claim)
     return classify_error(statement, select_sentences(evidence, statement), "unsupported")
