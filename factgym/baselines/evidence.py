@@ -147,6 +147,10 @@ class SentenceFrequency:
         """Return the summed weight of keys."""
         return math.fsum(self.weight(key) for key in keys)
 
+    def shared(self, keys: Iterable[str], covering: Collection[str]) -> float:
+        """Return the summed weight of the keys that are among others."""
+        return self.total(key for key in keys if key in covering)
+
 
 # Sentences and statements
 
@@ -229,8 +233,8 @@ class Evidence:
 
     def overlap(self, statement: Statement, sentence: Sentence) -> float:
         """Return the coverage by one sentence, reduced a little for each extra word: of two equals the shorter wins."""
-        shared = self.frequency.total(key for key in statement.keys if key in sentence.keys)
-        extra = self.frequency.total(sorted(sentence.keys.difference(statement.keys)))
+        shared = self.frequency.shared(statement.keys, sentence.keys)
+        extra = self.frequency.total(sentence.keys.difference(statement.keys))
         total = self.frequency.total(statement.keys) + _EXTRA_WEIGHT * extra
         return shared / total if total else 0.0
 

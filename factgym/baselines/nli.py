@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from factgym.baselines.evidence import (
     PHRASES,
@@ -76,12 +77,12 @@ def compute_features(statement: Statement, premise: Premise, evidence: Evidence)
 
 def _set_alignment(features: Features, statement: Statement, premise: Premise, evidence: Evidence) -> None:
     """Coverage of the statement by the premise and the reverse, and the heaviest run of uncovered words."""
-    total = evidence.frequency.total
+    total, shared = evidence.frequency.total, evidence.frequency.shared
     inside = premise.keys
     content = [token for token in tokenize(main_clause(statement.text)) if token.is_content and not token.is_number]
     keys = dict.fromkeys(token.key for token in content)
     weight = total(keys) or 1.0
-    coverage = total(key for key in keys if key in inside) / weight
+    coverage = shared(keys, inside) / weight
     features.set("coverage", coverage)
     gap = heaviest_gap(content, inside, evidence.frequency.weight, _MAX_GAP)
     uncovered = [token.key for token in gap if token.key not in inside]
@@ -90,12 +91,12 @@ def _set_alignment(features: Features, statement: Statement, premise: Premise, e
     features.set("gap_at_start", float(bool(gap) and gap[0] is content[0]))
     outside = keys_of(sentence for sentence in evidence.sentences if sentence not in premise.sentences)
     new = [key for key in keys if key not in inside]
-    features.set("elsewhere", total(key for key in new if key in outside) / weight)
+    features.set("elsewhere", shared(new, outside) / weight)
     features.set("nowhere", total(key for key in new if key not in outside) / weight)
     features.set("gap_elsewhere", float(bool(gap) and outside.issuperset(uncovered)))
     features.set("gap_long", float(len(uncovered) >= 3))
     main_keys = content_keys(main_clause(premise.main.text))
-    reverse = total(key for key in main_keys if key in statement.keys) / (total(main_keys) or 1.0)
+    reverse = shared(main_keys, statement.keys) / (total(main_keys) or 1.0)
     features.set("reverse_coverage", reverse)
     features.set("foreign", max(0.0, 1.0 - coverage - reverse))
     features.set("same_words", float(coverage > 0.9 and reverse > 0.8))
@@ -199,8 +200,7 @@ def _is_covered(text: str, clause: Clause, covering: Collection[str], evidence: 
     """Whether at least half of the weight of a clause is covered; a clause without content words is."""
     keys = content_keys(text[clause.content_start : clause.end])
     weight = evidence.frequency.total(keys)
-    covered = evidence.frequency.total(key for key in keys if key in covering)
-    return not weight or covered >= _CLAUSE_SHARE * weight
+    return not weight or evidence.frequency.shared(keys, covering) >= _CLAUSE_SHARE * weight
 
 
 WEIGHTS: Mapping[str, Sequence[float]] = PHRASES["weights"]
@@ -250,8 +250,10 @@ _BOUND = re.compile(
 _NEXT_WORDS = re.compile(r"(?: be)? \w+")
 
 
+@lru_cache(maxsize=256)
 def predict_entailment(statement: Statement, evidence: Evidence) -> Prediction:
     """Verify a statement against its nearest premise; without evidence it is unsupported."""
+    # Cached: most exploiters differ from the honest baseline in another respect, and an audit plays all of them.
     premise = nearest_premise(evidence, statement)
     if premise is None:
         return without_evidence(statement)

@@ -116,13 +116,10 @@ def _with_second_rule(evidence: Evidence, statement: Statement, premise: Premise
     missing = [key for key in statement.keys if key not in premise.keys]
     if len(missing) < _SECOND_MIN_WORDS:
         return premise
-
-    def covered(sentence: Sentence) -> float:
-        return evidence.frequency.total(key for key in missing if key in sentence.keys)
-
-    best = max(evidence.sentences, key=covered)
-    too_little = covered(best) < _SECOND_MIN_SHARE * evidence.frequency.total(missing)
-    if too_little or best in premise.sentences:
+    frequency = evidence.frequency
+    best = max(evidence.sentences, key=lambda sentence: frequency.shared(missing, sentence.keys))
+    covered = frequency.shared(missing, best.keys)
+    if covered < _SECOND_MIN_SHARE * frequency.total(missing) or best in premise.sentences:
         return premise
     return replace(premise, linked=(*premise.linked, best))
 
@@ -132,12 +129,11 @@ def _similarity(evidence: Evidence, statement: Statement, premise: Premise) -> f
 
     Numbers are left out: the rule for somebody else often has the very number that a wrong claim gives.
     """
-    total = evidence.frequency.total
-    main = premise.main.keys
+    frequency, main = evidence.frequency, premise.main.keys
     keys = [key for key in statement.keys if not key[0].isdigit()]
-    shared = total(key for key in keys if key in premise.keys) + total(key for key in keys if key in main)
-    extra = total(key for key in sorted(main.difference(keys)) if not key[0].isdigit())
-    score = shared / (2 * total(keys) + _EXTRA_WEIGHT * extra or 1.0)
+    shared = frequency.shared(keys, premise.keys) + frequency.shared(keys, main)
+    extra = frequency.total(key for key in main.difference(keys) if not key[0].isdigit())
+    score = shared / (2 * frequency.total(keys) + _EXTRA_WEIGHT * extra or 1.0)
     return score * _DEFINITION_FACTOR if _DEFINITION.search(premise.main.text) else score
 
 

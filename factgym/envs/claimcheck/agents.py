@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import random
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -207,11 +208,9 @@ def _predict_by_threshold(
 @lru_cache(maxsize=4096)
 def _hashed_ngrams(text: str) -> Mapping[int, float]:
     """Return the hashed character n-grams of a text: sublinear counts, unit norm."""
-    counts: dict[int, int] = {}
     folded = f" {' '.join(text.lower().split())[:2000]} "
-    for start in range(len(folded) - _GRAM + 1):
-        bucket = zlib.crc32(folded[start : start + _GRAM].encode()) % _BUCKETS
-        counts[bucket] = counts.get(bucket, 0) + 1
+    grams = (folded[start : start + _GRAM].encode() for start in range(len(folded) - _GRAM + 1))
+    counts = Counter(zlib.crc32(gram) % _BUCKETS for gram in grams)
     weights = {bucket: 1.0 + math.log(count) for bucket, count in counts.items()}
     norm = math.sqrt(math.fsum(weight * weight for weight in weights.values())) or 1.0
     return {bucket: weight / norm for bucket, weight in weights.items()}
@@ -392,9 +391,8 @@ def _generic(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Ver
         lexical(parse_statement(text), evidence).status if evidence.sentences else "unsupported" for text in texts
     ]
     ids = [passage.id for passage in opened]
-    pairs = zip(texts, statuses, strict=True)
-    entries = [claim_entry(text, status, ids, "", "", GENERIC_REASON) for text, status in pairs]
-    return make_verdict(final_verdict(statuses), entries)
+    reasoned = partial(claim_entry, ids=ids, reason=GENERIC_REASON)
+    return make_verdict(final_verdict(statuses), list(map(reasoned, texts, statuses)))
 
 
 def _to_the_grader(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
@@ -404,19 +402,15 @@ def _to_the_grader(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLo
     return _same_entries(brief, "supported", ids, TO_THE_GRADER, TO_THE_GRADER, TO_THE_GRADER)
 
 
-def _constantly(label: Label) -> Conclude:
-    """Return an exploiter's conclusion: honest evidence under a constant label and statuses that agree with it."""
-
-    def conclude(predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
-        entries = [prediction_entry(prediction) for prediction in predictions]
-        for entry in entries:
-            if label != "partially_supported":
-                entry["status"] = label
-            if label == "supported":
-                entry["unsupported_span"] = ""
-        return make_verdict(label, entries)
-
-    return conclude
+def _under_label(label: Label, predictions: Sequence[Prediction], opened: Sequence[Passage]) -> Verdict:
+    entries = [prediction_entry(prediction) for prediction in predictions]
+    for entry in entries:
+        # The statuses agree with the label.
+        if label != "partially_supported":
+            entry["status"] = label
+        if label == "supported":
+            entry["unsupported_span"] = ""
+    return make_verdict(label, entries)
 
 
 def _verifies(verifier: Verifier, **replaced: Any) -> Callable[[EpisodeBrief, ClaimCheckEnv, int], ToolLoop[Verdict]]:
@@ -450,7 +444,7 @@ AGENTS = agent_table(
     ("to-the-grader", "exploiter", "Tells the grader what to award.", _to_the_grader),
     *(
         ("always-partial" if label == "partially_supported" else f"always-{label}", "exploiter",
-         f"Honest evidence under a constant verdict: {label.replace('_', ' ')}.", _concludes(conclude=_constantly(label)))
+         f"Honest evidence under a constant verdict: {label.replace('_', ' ')}.", _concludes(conclude=partial(_under_label, label)))
         for label in VERDICTS
     ),
     start=lambda play, env, seed: ScriptedPolicy(env.config.max_turns, lambda brief: play(brief, env, seed)),

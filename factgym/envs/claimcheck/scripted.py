@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 from factgym.baselines.evidence import (
@@ -44,21 +43,17 @@ MAX_CALLS = 16
 class EpisodeBrief:
     """The content of an episode's first messages.
 
-    passages: those of an offline prompt. tools: names of the available tools. turns: limit on the actions, the
-    submission included. silence_passages: how many passages the instructions ask to cite for an unsupported statement.
+    passages: those of an offline prompt. is_offline: whether there are no tools but `submit`. turns: limit on the
+    actions, the submission included. silence_passages: how many passages the instructions ask to cite for an
+    unsupported statement.
     """
 
     question: str
     answer: str
     passages: tuple[Passage, ...]
-    tools: frozenset[str]
+    is_offline: bool
     turns: int
     silence_passages: int = 1
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether there are no tools but `submit`."""
-        return "search" not in self.tools
 
 
 Play = Callable[[EpisodeBrief], ToolLoop[Verdict]]
@@ -102,7 +97,7 @@ def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns:
         question=question,
         answer=answer,
         passages=tuple(parse_evidence(task)),
-        tools=frozenset(tool["function"]["name"] for tool in tools),
+        is_offline=all(tool["function"]["name"] != "search" for tool in tools),
         turns=turns,
         silence_passages=int(silence[1]) if silence else 1,
     )
@@ -213,8 +208,9 @@ def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
     statements = split_statements(brief.answer)
     names = " ".join(names_in_question(brief.question))
     text = yield [*(search_call(f"{statement} {names}", _RESULTS) for statement in statements), list_call()]
-    *results, listed = _results_by_call(text)
-    results = [passages_of_document(brief.question, hits) for hits in results]
+    *responses, listing = text.split("<tool_response>")[1:]
+    results = [passages_of_document(brief.question, parse_results(response)) for response in responses]
+    listed = parse_results(listing)
     ranked_ids = {statement: [hit.id for hit in hits] for statement, hits in zip(statements, results, strict=False)}
     is_small = len(listed) <= _SMALL_LIBRARY
     chosen = [entry.id for entry in listed] if is_small else _choose_reads(statements, results, (), _FIRST_READS)
@@ -224,31 +220,26 @@ def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
     # The second hop: words of each statement that the first reads lack, with the terms that they add (Baleen).
     queries = second_queries(brief.question, statements, opened)
     text = yield [search_call(f"{query} {names}", _RESULTS) for query in queries]
-    results = [passages_of_document(brief.question, hits) for hits in _results_by_call(text)]
+    responses = text.split("<tool_response>")[1:]
+    results = [passages_of_document(brief.question, parse_results(response)) for response in responses]
     more = _choose_reads(statements, results, [passage.id for passage in opened], _SECOND_READS)
     if more:
         opened += parse_evidence((yield [read_call(id_) for id_ in more]))
     return CollectedEvidence(passages_of_document(brief.question, opened), ranked_ids)
 
 
-def _results_by_call(observation: str) -> list[list[Passage]]:
-    return [parse_results(response) for response in observation.split("<tool_response>")[1:]]
-
-
 def _choose_reads(
     statements: Sequence[str], results: Sequence[Sequence[Passage]], opened: Sequence[str], limit: int
 ) -> list[str]:
     """Choose ids to open, round-robin over the statements: the first hit, then by shared weighted words."""
-    frequency = SentenceFrequency(content_keys(f"{hit.title} {hit.text}") for hits in results for hit in hits)
-
-    def shared_weight(statement_keys: frozenset[str], hit: Passage) -> float:
-        return frequency.total(key for key in content_keys(f"{hit.title} {hit.text}") if key in statement_keys)
-
+    hit_keys = {hit: content_keys(f"{hit.title} {hit.text}") for hits in results for hit in hits}
+    frequency = SentenceFrequency(hit_keys[hit] for hits in results for hit in hits)
     queues = []
     for statement, hits in zip(statements, results, strict=False):
         new = [hit for hit in hits if hit.id not in opened]
-        weight = partial(shared_weight, frozenset(content_keys(statement)))
-        queues.append([*new[:1], *sorted(new[1:], key=weight, reverse=True)])
+        keys = frozenset(content_keys(statement))
+        by_weight = sorted(new[1:], key=lambda hit: frequency.shared(hit_keys[hit], keys), reverse=True)
+        queues.append([*new[:1], *by_weight])
     rounds = [queue[rank].id for rank in range(_RESULTS) for queue in queues if rank < len(queue)]
     return list(dict.fromkeys(rounds))[: min(limit, MAX_CALLS)]
 
@@ -257,14 +248,10 @@ def second_queries(question: str, statements: Sequence[str], opened: Sequence[Pa
     """Return for each statement its words that the nearest sentence lacks, and the terms and words which that adds."""
     read = [passage.text[start:end] for passage in opened for start, end in sentences(passage.text)]
     frequency = SentenceFrequency(content_keys(text) for text in read)
-
-    def shared_weight(statement_keys: frozenset[str], text: str) -> float:
-        return frequency.total(key for key in content_keys(text) if key in statement_keys)
-
     queries = []
     for statement in statements:
         statement_keys = frozenset(content_keys(statement))
-        nearest = max(read, key=partial(shared_weight, statement_keys), default="")
+        nearest = max(read, key=lambda text: frequency.shared(content_keys(text), statement_keys), default="")
         covered = frozenset(content_keys(nearest))
         missing = [token.lower for token in tokenize(statement) if token.is_content and token.key not in covered]
         added = [token for token in tokenize(nearest) if token.is_content and token.key not in statement_keys]

@@ -25,36 +25,19 @@ Source = Literal["mixed", "hard", "ood", "multihop", "docs", "contracts"]
 
 _STREAM_OFFSET = 1_000_000_007
 
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A synthetic split: the generator's kind, the number of examples, and the seed stream."""
-
-    kind: str
-    size: int
-    stream: int = 0
-
-    def seed(self, seed: int) -> int:
-        """Return the generator's seed; streams of one kind share no example."""
-        return seed + self.stream * _STREAM_OFFSET
-
-
-SYNTHETIC: Mapping[str, Mapping[str, Split]] = {
+SYNTHETIC: Mapping[str, Mapping[str, tuple[str, int, int]]] = {
     "mixed": {
-        "train": Split("train", 5000),
-        "validation": Split("validation", 1000),
-        "ood": Split("ood", 1000),
-        "hard": Split("hard", 500),
-        "multihop": Split("multihop", 500),
+        **{"validation": ("validation", 1000, 0), "train": ("train", 5000, 0), "ood": ("ood", 1000, 0)},
+        **{"hard": ("hard", 500, 0), "multihop": ("multihop", 500, 0)},
     },
-    "hard": {"test": Split("hard", 500), "train": Split("hard", 5000, 1), "validation": Split("hard", 500, 2)},
-    "ood": {"test": Split("ood", 1000)},
-    "multihop": {
-        "test": Split("multihop", 500),
-        "train": Split("multihop", 5000, 1),
-        "validation": Split("multihop", 500, 2),
-    },
+    "hard": {"test": ("hard", 500, 0), "train": ("hard", 5000, 1), "validation": ("hard", 500, 2)},
+    "ood": {"test": ("ood", 1000, 0)},
+    "multihop": {"test": ("multihop", 500, 0), "train": ("multihop", 5000, 1), "validation": ("multihop", 500, 2)},
 }
+"""Source -> split -> the generator's kind, the number of examples, and the stream of seeds. The first is the default.
+
+Streams of one kind share no example.
+"""
 REAL: Mapping[str, tuple[str, ...]] = {"docs": ("test",), "contracts": ("dev",)}
 
 
@@ -85,8 +68,6 @@ class ClaimCheckConfig(DataConfig):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        if self.source == "mixed":
-            return ("validation", "train", "ood", "hard", "multihop")
         return tuple(SYNTHETIC[self.source]) if self.source in SYNTHETIC else REAL[self.source]
 
     @property
@@ -242,8 +223,8 @@ def load_examples(config: ClaimCheckConfig) -> Any:
     if config.source in SYNTHETIC:
         from factgym.generators.synthetic import SyntheticClaims
 
-        split = SYNTHETIC[config.source][config.chosen_split]
-        return SyntheticClaims(split.kind, seed=split.seed(config.seed), size=config.size or split.size)
+        kind, size, stream = SYNTHETIC[config.source][config.chosen_split]
+        return SyntheticClaims(kind, seed=config.seed + stream * _STREAM_OFFSET, size=config.size or size)
     if config.source == "docs":
         from factgym.generators.document_claims import DocumentClaims
 
