@@ -28,7 +28,6 @@ from factgym.corpora.cooccurrence import (
 )
 from factgym.corpora.cooccurrence import build as building
 from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source, open_source
-from factgym.corpora.cooccurrence.tokenizer import number_documents, number_documents_compiled
 
 Documents = list[tuple[str, str]]
 
@@ -50,56 +49,6 @@ def same(item: CooccurrenceIndex, second: CooccurrenceIndex) -> bool:
 def write_jsonl(path: Path, documents: Documents) -> Path:
     path.write_text("".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in documents), "utf-8")
     return path
-
-
-def test_compiled_and_plain_numbering_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over ASCII, accents, marks, CJK, what NFKC changes, empty documents, and tables that have to grow."""
-    pytest.importorskip("numba", reason="needs the extra 'counting'")
-    engine.text_kernels()
-    engine.text_module.wait()
-    kernels = engine.text_kernels()
-    assert kernels is not None
-    numbers = random.Random(8)
-    odd = [
-        "é",
-        "Ångström",
-        "e\u0301",
-        "東京",
-        "ﬁn",
-        "–",
-        "’s",
-        "²",
-        "हिन्दी",
-        "😀x",
-        "\u2028",
-        "ÉTÉ",
-        "ß",
-        "\x85",
-        "ǅ",
-        "\ud800",
-    ]
-    texts = [
-        *(
-            " ".join(numbers.choices([*odd, "Men's", "a_b", "U.S.", "x"], k=numbers.randint(0, 30)))
-            for _ in range(200)
-        ),
-        *("".join(numbers.choices("aB é.Ω", k=200)) for _ in range(50)),
-        *documents_text(9, 80),
-        " ".join(f"word{i}" for i in range(60_000)),
-        "".join(chr(i) for i in range(0x3100)),
-    ]
-    for case in ("keep", "fold"):
-        plain = number_documents(iter(texts), case, None)  # type: ignore[arg-type]
-        compiled = number_documents_compiled(kernels, iter(texts), case, None)  # type: ignore[arg-type]
-        assert compiled.words == plain.words
-        assert compiled.lengths.tolist() == plain.lengths.tolist()
-        assert np.array_equal(np.concatenate(compiled.tokens), np.concatenate(plain.tokens))
-    few = number_documents_compiled(kernels, iter(["a b"] * 1000), "keep", 300)
-    assert 100 <= len(few.lengths) < 300
-
-
-def documents_text(seed: int, count: int) -> list[str]:
-    return [text for _, text in documents_of(seed, count)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -126,14 +75,9 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("factgym.corpora.cooccurrence.build.POSTING_BYTES", 1 << 13)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.usefixtures("small_pieces")
-def test_many_runs_and_slices_make_the_same_file(tmp_path: Path, compiled: bool) -> None:
+def test_many_runs_and_slices_make_the_same_file(tmp_path: Path) -> None:
     """Also where one word alone is more than a slice holds, and where a part of the source is several runs."""
-    if compiled:
-        pytest.importorskip("numba", reason="needs the extra 'counting'")
-        engine.text_kernels()
-        engine.text_module.wait()
     documents = [*documents_of(2), ("long", "w1 " * 9000)]
     steps: list[Progress] = []
     source = open_source(write_jsonl(tmp_path / "c.jsonl", documents), part_bytes=150_000)
@@ -246,10 +190,8 @@ def test_two_builds_of_one_index_do_not_meet(tmp_path: Path) -> None:
 @pytest.fixture
 def no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled beside a build, which would be measured with it."""
-    engine.counting_module.wait()
-    engine.text_module.wait()
+    engine.loader.wait()
     monkeypatch.setattr("factgym.corpora.cooccurrence.build.counting_kernels", lambda engine, load: None)
-    monkeypatch.setattr("factgym.corpora.cooccurrence.segments.text_kernels", lambda load: None)
 
 
 @pytest.mark.usefixtures("no_compiling")

@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from factgym.corpora.cooccurrence.engine import LARGE_INDEX, has_numba, text_kernels
 from factgym.corpora.cooccurrence.postings import BLOCK, I64, U32, encode, prefix_sums
 from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source
 from factgym.corpora.cooccurrence.store import (
@@ -36,7 +35,7 @@ from factgym.corpora.cooccurrence.store import (
     open_container,
     write_container,
 )
-from factgym.corpora.cooccurrence.tokenizer import Case, number_documents, number_documents_compiled
+from factgym.corpora.cooccurrence.tokenizer import Case, number_documents
 
 TOKEN_BYTES = 48
 """Memory per token of a segment while it is gathered, inverted and written."""
@@ -102,7 +101,9 @@ def read_part(task: PartTask) -> PartResult:
     texts: Iterable[str] = task.texts
     if task.source is not None and task.part is not None:
         texts = (text for _, text in task.source.read(task.part, bad))
-    for inverted in _inverted_segments(itertools.islice(texts, documents, None), task):
+    remaining = itertools.islice(texts, documents, None)
+    while len((numbered := number_documents(remaining, task.case, task.segment_tokens)).lengths):
+        inverted = invert(numbered)
         _write_segment(segment_path(task.folder, task.number, segments), inverted)
         segments, documents = segments + 1, documents + len(inverted.separators)
         tokens += inverted.length - len(inverted.separators)
@@ -110,20 +111,6 @@ def read_part(task: PartTask) -> PartResult:
     with atomic_write(result_path) as file:
         file.write(json.dumps(result._asdict()).encode())
     return result
-
-
-def _inverted_segments(texts: Iterator[str], task: PartTask) -> Iterator[InvertedDocuments]:
-    """Yield segments of about `segment_tokens`, of whole documents; shorter ones while the kernels are loaded."""
-    for number in itertools.count():
-        kernels = text_kernels(load=number > 0)
-        if kernels is None:
-            tokens = min(task.segment_tokens, LARGE_INDEX) if has_numba() else task.segment_tokens
-            documents = number_documents(texts, task.case, tokens)
-        else:
-            documents = number_documents_compiled(kernels, texts, task.case, task.segment_tokens)
-        if not len(documents.lengths):
-            return
-        yield invert(documents)
 
 
 def _write_segment(path: Path, inverted: InvertedDocuments) -> None:
