@@ -37,7 +37,7 @@ class Corpus(Immutable):
     __slots__ = ("_by_id", "_fingerprint", "_passages")
 
     def __init__(self, passages: Iterable[Passage]) -> None:
-        self._passages = tuple(passages)
+        self._passages: Sequence[Passage] = tuple(passages)
         self._by_id = {passage.id: passage for passage in self._passages}
         self._fingerprint = ""
         if len(self._by_id) != len(self._passages):
@@ -58,16 +58,16 @@ class Corpus(Immutable):
     @property
     def ids(self) -> tuple[str, ...]:
         """Their ids in order."""
-        return tuple(self._by_id)
+        return tuple(passage.id for passage in self)
 
     def get(self, passage_id: str) -> Passage:
         """Return the passage with this id. Raises `UnknownPassageError`, which suggests the nearest id."""
-        try:
-            return self._by_id[passage_id]
-        except KeyError:
+        passage = self._find(passage_id)
+        if passage is None:
             requested = str(passage_id)[:80]
-            hint = did_you_mean(requested, islice(self._by_id, _MAX_SUGGESTION_IDS))
-            raise UnknownPassageError(f"no passage {requested!r} in this corpus of {len(self)}.{hint}") from None
+            hint = did_you_mean(requested, (passage.id for passage in islice(self, _MAX_SUGGESTION_IDS)))
+            raise UnknownPassageError(f"no passage {requested!r} in this corpus of {len(self):,}.{hint}")
+        return passage
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over ids, titles and texts in order; computed once."""
@@ -85,10 +85,13 @@ class Corpus(Immutable):
         return iter(self._passages)
 
     def __contains__(self, passage_id: object) -> bool:
-        return passage_id in self._by_id
+        return self._find(passage_id) is not None
 
     def __repr__(self) -> str:
-        return f"Corpus({len(self)} passages)"
+        return f"{type(self).__name__}({len(self)} passages)"
+
+    def _find(self, passage_id: object) -> Passage | None:
+        return self._by_id.get(passage_id)  # type: ignore[call-overload,no-any-return]  # any hashable key may be asked for
 
 
 def shards(corpus: Corpus, held_out: float, seed: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:

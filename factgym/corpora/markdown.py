@@ -19,6 +19,7 @@ LOST_TEXT = "[…]"
 
 _MAX_FRONT_MATTER_LINES = 400
 _MAX_NESTING = 20
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _META = re.compile(r"(?:title|name)[ \t]*:[ \t]*(\S.*)")
 _ATTRIBUTES = re.compile(r"\{:[^{}\n]{0,200}\}")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,50}\]")
@@ -43,7 +44,7 @@ def read_markdown(text: str) -> tuple[str, list[Block]]:
     """Return the title (front matter, else the first top heading, else empty) and the blocks of a Markdown text."""
     title, body = split_front_matter(text)
     builder = _BlockBuilder()
-    for token in _parser().parse(_without_templates(drop_between(body, "<!--", "-->").expandtabs(4))):
+    for token in _parser().parse(_without_templates(_COMMENT.sub("", body).expandtabs(4))):
         builder.add(token)
     builder.close_block()
     return plain_inline(title) or builder.title, builder.blocks
@@ -72,19 +73,6 @@ def split_front_matter(text: str) -> tuple[str, str]:
         if match and not title:
             title = match[1].strip().strip("\"'").strip()
     return "", text
-
-
-def drop_between(text: str, opening: str, closing: str) -> str:
-    """Remove every `opening … closing`; an unclosed one reaches to the end of the text."""
-    parts, position = [], 0
-    while (start := text.find(opening, position)) >= 0:
-        parts.append(text[position:start])
-        end = text.find(closing, start + len(opening))
-        if end < 0:
-            return "".join(parts)
-        position = end + len(closing)
-    parts.append(text[position:])
-    return "".join(parts)
 
 
 def _liquid_text(match: re.Match[str]) -> str:
@@ -140,7 +128,11 @@ class _BlockBuilder:
         elif kind == "tr_open":
             self._cells = []
         elif kind == "tr_close":
-            self._close_row()
+            cells, self._cells = self._cells or [], None
+            named = zip(self._header, cells, strict=False)
+            labelled = [f"{name}: {cell}" if name else cell for name, cell in named if cell]
+            self._paragraphs += ["- " + "; ".join(labelled)] if labelled else []
+            self._header = self._header or cells  # the first row of a table
         elif kind == "table_close":
             self._header = []
 
@@ -156,17 +148,6 @@ class _BlockBuilder:
         elif text:
             self._paragraphs.append(self._item_mark + text)
             self._item_mark = ""
-
-    def _close_row(self) -> None:
-        cells, self._cells = self._cells or [], None
-        if not self._header:
-            self._header = cells
-            return
-        labelled = [
-            f"{name}: {cell}" if name else cell for name, cell in zip(self._header, cells, strict=False) if cell
-        ]
-        if labelled:
-            self._paragraphs.append("- " + "; ".join(labelled))
 
     def close_block(self) -> None:
         """End the block under the current heading."""

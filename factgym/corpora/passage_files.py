@@ -35,7 +35,7 @@ from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
 from factgym.corpora.byte_ranges import detect_compression, visible_files
-from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.documents import UniqueNames, read_folder
 from factgym.corpora.rows import MAX_ROW_CHARS, PACKED, SUFFIXES, Row, parse_line, read_rows, suffix_of, type_name
 
@@ -391,36 +391,69 @@ class StoredCorpus(Corpus):
     def __init__(self, path: str | Path, layout: str = AUTO) -> None:
         self.path, self._layout_name = Path(path), layout
         self._fingerprint = ""
-        self._layout: PassageLayout | None = None
-        try:
-            self._file = os.open(self.path, os.O_RDONLY)
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror}).") from None
-        weakref.finalize(self, os.close, self._file)
-        if packed := detect_compression(self.path):
-            raise DataError(f"{self.path}: packed with {packed}, so its passages cannot stay in it. Unpack the file.")
-        starts, hashes = array("Q"), array("Q")
-        for number, start, raw in _numbered_lines(self.path):
-            passage = self._parse(raw, f"{self.path} line {number}")
-            starts.append(start)
-            hashes.append(_hash(passage.id))
-        if not starts:
-            raise DataError(f"{self.path}: holds no passage. Give rows with texts.")
-        starts.append(self.path.stat().st_size)
-        # Ids are found by binary search in their sorted 64-bit hashes; `_order` leads back to the lines.
-        self._starts: NDArray[np.uint64] = np.frombuffer(starts, dtype=np.uint64)
-        unordered: NDArray[np.uint64] = np.frombuffer(hashes, dtype=np.uint64)
+        self._passages = _StoredPassages(self.path, layout)
+        # Ids are found by binary search in their sorted 64-bit hashes; `_order` leads back to the passages.
+        unordered: NDArray[np.uint64] = np.fromiter(map(_hash, self._passages.index_lines()), dtype=np.uint64)
         self._order: NDArray[np.int64] = np.argsort(unordered, kind="stable")
         self._hashes = unordered[self._order]
         for position in np.flatnonzero(self._hashes[1:] == self._hashes[:-1]):
-            ids = [self.at(int(self._order[position + step])).id for step in (0, 1)]
+            ids = [self._passages[int(self._order[position + step])].id for step in (0, 1)]
             if ids[0] == ids[1]:
                 raise DataError(f"{self.path}: two passages share the id {ids[0][:80]!r}: ids are unique in a corpus")
 
-    def at(self, index: int) -> Passage:
-        """Return the passage at an index, from 0."""
-        start, end = int(self._starts[index]), int(self._starts[index + 1])
-        return self._parse(os.pread(self._file, end - start, start), f"{self.path} passage {index + 1}")
+    def _find(self, passage_id: object) -> Passage | None:
+        if not isinstance(passage_id, str):
+            return None
+        target = np.uint64(_hash(passage_id))
+        first, last = (int(np.searchsorted(self._hashes, target, side)) for side in ("left", "right"))
+        passages = (self._passages[int(position)] for position in self._order[first:last])
+        return next((passage for passage in passages if passage.id == passage_id), None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredCorpus, (str(self.path), self._layout_name)
+
+
+class _StoredPassages(Sequence[Passage]):
+    """The passages of a file of JSON lines by index."""
+
+    def __init__(self, path: Path, layout: str) -> None:
+        self._path, self._layout_name = path, layout
+        self._layout: PassageLayout | None = None
+        self._starts: array[int] = array("Q")
+        try:
+            self._file = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+        weakref.finalize(self, os.close, self._file)
+        if packed := detect_compression(path):
+            raise DataError(f"{path}: packed with {packed}, so its passages cannot stay in it. Unpack the file.")
+
+    def index_lines(self) -> Iterator[str]:
+        """Record where the lines begin, and yield the ids of their passages."""
+        for number, start, raw in _numbered_lines(self._path):
+            passage = self._parse(raw, f"{self._path} line {number}")
+            self._starts.append(start)
+            yield passage.id
+        if not self._starts:
+            raise DataError(f"{self._path}: holds no passage. Give rows with texts.")
+        self._starts.append(self._path.stat().st_size)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Passage: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Passage, ...]: ...
+    def __getitem__(self, index: int | slice) -> Passage | tuple[Passage, ...]:
+        indices = range(len(self))[index]
+        if not isinstance(indices, int):
+            return tuple(self[position] for position in indices)
+        start, end = self._starts[indices], self._starts[indices + 1]
+        return self._parse(os.pread(self._file, end - start, start), f"{self._path} passage {indices + 1}")
+
+    def __iter__(self) -> Iterator[Passage]:
+        return (self._parse(raw, f"{self._path} line {number}") for number, _, raw in _numbered_lines(self._path))
 
     def _parse(self, raw: bytes, location: str) -> Passage:
         row = parse_line(raw, location)
@@ -432,71 +465,6 @@ class StoredCorpus(Corpus):
                 f"{location}: a passage without an id cannot stay in its file. Give ids, or on_disk=False."
             )
         return Passage(draft.id, draft.title, draft.text)
-
-    @property
-    def passages(self) -> Sequence[Passage]:
-        """The passages in order, read on request."""
-        return _StoredPassages(self)
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Their ids in order; all of them are read and held."""
-        return tuple(passage.id for passage in self)
-
-    def get(self, passage_id: str) -> Passage:
-        """Return the passage with this id. Raises `UnknownPassageError`."""
-        passage = self._find(passage_id)
-        if passage is None:
-            raise UnknownPassageError(f"no passage {str(passage_id)[:80]!r} in this corpus of {len(self):,}.")
-        return passage
-
-    def _find(self, id_: object) -> Passage | None:
-        if not isinstance(id_, str):
-            return None
-        target = _hash(id_)
-        position = int(np.searchsorted(self._hashes, np.uint64(target)))
-        while position < len(self._hashes) and int(self._hashes[position]) == target:
-            passage = self.at(int(self._order[position]))
-            if passage.id == id_:
-                return passage
-            position += 1
-        return None
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def __iter__(self) -> Iterator[Passage]:
-        return (self._parse(raw, f"{self.path} line {number}") for number, _, raw in _numbered_lines(self.path))
-
-    def __contains__(self, passage_id: object) -> bool:
-        return self._find(passage_id) is not None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return StoredCorpus, (str(self.path), self._layout_name)
-
-    def __repr__(self) -> str:
-        return f"StoredCorpus({len(self)} passages in {self.path})"
-
-
-class _StoredPassages(Sequence[Passage]):
-    """The passages of a stored corpus by index."""
-
-    def __init__(self, corpus: StoredCorpus) -> None:
-        self._corpus = corpus
-
-    def __len__(self) -> int:
-        return len(self._corpus)
-
-    @overload
-    def __getitem__(self, index: int) -> Passage: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Passage, ...]: ...
-    def __getitem__(self, index: int | slice) -> Passage | tuple[Passage, ...]:
-        indices = range(len(self))[index]
-        return self._corpus.at(indices) if isinstance(indices, int) else tuple(map(self._corpus.at, indices))
-
-    def __iter__(self) -> Iterator[Passage]:
-        return iter(self._corpus)
 
 
 def _hash(id_: str) -> int:

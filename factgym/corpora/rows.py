@@ -10,7 +10,7 @@ import codecs
 import csv
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -106,10 +106,10 @@ def read_rows(
     if suffixes is not None and suffix not in suffixes:
         formats = f"{', '.join(suffixes)} (or these with {', '.join(PACKED)})"
         raise DataError(f"{file}: the file name ends in none of {formats}. Convert or rename it.")
-    text = _Text(file, on_bytes)
+    chunks = _decoded_chunks(file, on_bytes)
     if suffix in (".csv", ".tsv"):
-        return _table_rows(text, "\t" if suffix == ".tsv" else ",")
-    return _json_rows(text, entries_key)
+        return _table_rows(file, chunks, "\t" if suffix == ".tsv" else ",")
+    return _json_rows(file, chunks, entries_key)
 
 
 def parse_object(text: str, location: str) -> Values:
@@ -146,119 +146,103 @@ def _not_utf8(location: str, byte: int, column: int) -> DataError:
     return DataError(f"{location}: not UTF-8 (byte 0x{byte:02x} at column {column}). Save the file as UTF-8.")
 
 
-class _Text:
-    """The decoded text of a file, once through."""
-
-    def __init__(self, file: Path, on_bytes: OnBytes | None) -> None:
-        self.file = file
-        self._on_bytes = on_bytes or (lambda _: None)
-        self.chunks = self._decoded()
-
-    def first_char(self) -> str:
-        """Return the first character that is no white space, without consuming it; "" when there is none."""
-        for chunk in self.chunks:
-            if chunk.strip():
-                self.chunks = chain((chunk,), self.chunks)
-                return chunk.lstrip()[0]
-        return ""
-
-    def lines(self, max_chars: int) -> Iterator[tuple[int, str]]:
-        """Yield number, from 1, and text of every line."""
-        number, size = 1, 0
-        parts: list[str] = []
-        for chunk in self.chunks:
-            *complete, incomplete = chunk.split("\n")
-            for line in complete:
-                parts.append(line)
-                yield number, "".join(parts) + "\n"
-                parts, size, number = [], 0, number + 1
-            parts.append(incomplete)
-            size += len(incomplete)
-            if size > max_chars:
-                raise DataError(f"{self.file} line {number}: longer than {max_chars:,} characters. Split it.")
-        if size:
-            yield number, "".join(parts)
-
-    def _decoded(self) -> Iterator[str]:
-        """Decode chunk by chunk; `line` and `column` (in bytes) say where the next chunk begins, for errors."""
+def _decoded_chunks(file: Path, on_bytes: OnBytes | None) -> Iterator[str]:
+    """Yield the text of a file, chunk by chunk."""
+    try:
+        file_range = ByteRange(0, file.stat().st_size, detect_compression(file))
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    # For errors: the offset of the next chunk, and number and offset of the line that it continues.
+    offset, line, line_start = 0, 1, 0
+    for raw, _ in chain(read_chunks(file, file_range), ((b"", True),)):
+        if offset + len(raw) > MAX_BYTES:
+            raise DataError(f"{file}: more than {MAX_BYTES:,} bytes unpacked. Split the file.")
+        if raw and on_bytes is not None:
+            on_bytes(raw)
         try:
-            file_range = ByteRange(0, self.file.stat().st_size, detect_compression(self.file))
-        except OSError as error:
-            raise DataError(f"{self.file}: cannot be read ({error.strerror}).") from None
-        decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        size, line, column = 0, 1, 0
-        for raw, _ in chain(read_chunks(self.file, file_range), ((b"", True),)):
-            size += len(raw)
-            if size > MAX_BYTES:
-                raise DataError(f"{self.file}: more than {MAX_BYTES:,} bytes unpacked. Split the file.")
-            if raw:
-                self._on_bytes(raw)
-            try:
-                text = decoder.decode(raw, final=not raw)
-            except UnicodeDecodeError as error:
-                before = error.object[: error.start]
-                newlines = before.count(b"\n")
-                column = len(before) - before.rfind(b"\n") if newlines else column + len(before) + 1
-                location = f"{self.file} line {line + newlines}"
-                raise _not_utf8(location, error.object[error.start], column) from None
-            line += text.count("\n")
-            tail = len(text.rpartition("\n")[2].encode())
-            column = tail if "\n" in text else column + tail
-            yield text
+            text = decoder.decode(raw, final=not raw)
+        except UnicodeDecodeError as error:
+            # The decoder holds back incomplete characters, so the faulty byte may lie before this chunk.
+            position = error.start - (len(error.object) - len(raw))
+            before = raw[: max(position, 0)]
+            newline, newlines = before.rfind(b"\n"), before.count(b"\n")
+            column = position - newline if newlines else offset + position - line_start + 1
+            raise _not_utf8(f"{file} line {line + newlines}", error.object[error.start], column) from None
+        if (newline := raw.rfind(b"\n")) >= 0:
+            line, line_start = line + raw.count(b"\n"), offset + newline + 1
+        offset += len(raw)
+        yield text
 
 
-def _json_rows(text: _Text, entries_key: str | None) -> Iterator[Row]:
-    if text.first_char() == "[":
-        yield from _JsonArray(text).rows()
+def _numbered_lines(file: Path, chunks: Iterable[str], max_chars: int) -> Iterator[tuple[int, str]]:
+    """Yield number, from 1, and text of every line."""
+    number, size = 1, 0
+    parts: list[str] = []
+    for chunk in chunks:
+        *complete, incomplete = chunk.split("\n")
+        for line in complete:
+            parts.append(line)
+            yield number, "".join(parts) + "\n"
+            parts, size, number = [], 0, number + 1
+        parts.append(incomplete)
+        size += len(incomplete)
+        if size > max_chars:
+            raise DataError(f"{file} line {number}: longer than {max_chars:,} characters. Split it.")
+    if size:
+        yield number, "".join(parts)
+
+
+def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None) -> Iterator[Row]:
+    head = next(filter(str.strip, chunks), "")
+    chunks = chain((head,), chunks)
+    if head.lstrip().startswith("["):
+        yield from _JsonArray(file, chunks).rows()
         return
-    limit = MAX_OBJECT_CHARS if entries_key and suffix_of(text.file) == ".json" else MAX_ROW_CHARS
-    lines = ((number, line) for number, line in text.lines(limit) if line.strip())
-    first = next(lines, None)
-    if first is None:
+    limit = MAX_OBJECT_CHARS if entries_key and suffix_of(file) == ".json" else MAX_ROW_CHARS
+    lines = ((number, line) for number, line in _numbered_lines(file, chunks, limit) if line.strip())
+    number, line = next(lines, (0, ""))
+    if not line:
         return
-    number, values = _first_object(text.file, *first, lines, limit)
-    entries = None if entries_key is None else values.get(entries_key)
-    if isinstance(entries, list):
-        if (extra := next(lines, None)) is not None:
-            raise DataError(f"{text.file} line {extra[0]}: text after the end of the JSON object. Remove it.")
-        for number, entry in enumerate(entries, start=1):
-            location = f"{text.file} entry {number}"
-            yield Row(number, location, _as_object(entry, location))
+    location = f"{file} line {number}"
+    values, is_whole_file = _first_object(file, number, line, lines, limit)
+    number = 1 if is_whole_file else number
+    entries = values.get(entries_key) if entries_key else None
+    if not isinstance(entries, list):
+        yield Row(number, location, values)
+        for number, line in lines:
+            location = f"{file} line {number}"
+            yield Row(number, location, parse_object(line, location))
         return
-    yield Row(number, f"{text.file} line {first[0]}", values)
-    for number, line in lines:
-        location = f"{text.file} line {number}"
-        yield Row(number, location, parse_object(line, location))
+    if (extra := next(lines, None)) is not None:
+        raise DataError(f"{file} line {extra[0]}: text after the end of the JSON object. Remove it.")
+    for number, entry in enumerate(entries, start=1):
+        location = f"{file} entry {number}"
+        yield Row(number, location, _as_object(entry, location))
 
 
 def _first_object(
     file: Path, number: int, line: str, following: Iterator[tuple[int, str]], limit: int
-) -> tuple[int, Values]:
-    """Return the object on the first line, or the one that the whole file is, with its number.
-
-    A first line that does not parse may begin an object over several lines, or be a broken line of JSON lines. Which
-    one it is decides the error's subject: only the former leaves a bracket or a comma open at its end.
-    """
-    location = f"{file} line {number}"
+) -> tuple[Values, bool]:
+    """Return the object on the first line, or the one that the whole file is, and whether it is that."""
     try:
-        return number, _as_object(json.loads(line), location)
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
+        return parse_object(line, f"{file} line {number}"), False
+    except DataError as fault:
+        if not line.lstrip().startswith("{"):
             raise
-    parts, size = [line], len(line)
-    if line.lstrip().startswith("{"):
+        parts, size = [line], len(line)
         for _, next_line in following:
             parts.append(next_line)
             size += len(next_line)
             if size > limit:
-                raise DataError(f"{file}: one JSON object of more than {limit:,} characters. Write JSON lines.")
-        text = "\n" * (number - 1) + "".join(parts)
+                message = f"{file}: one JSON object of more than {limit:,} characters. Write JSON lines."
+                raise DataError(message) from None
         try:
-            return 1, _as_object(json.loads(text), location)
-        except (ValueError, RecursionError):
-            if line.rstrip().endswith(("{", "[", ",")):
-                return 1, parse_object(text, str(file))
-    return number, parse_object(line, location)
+            return parse_object("\n" * (number - 1) + "".join(parts), str(file)), True
+        except DataError as whole_fault:
+            # A broken line of JSON lines, or an object over several lines that is broken. Only the latter leaves a
+            # bracket or a comma open at the end of its first line, which decides the subject of the error.
+            raise (whole_fault if line.rstrip().endswith(("{", "[", ",")) else fault) from None
 
 
 class _JsonArray:
@@ -266,19 +250,20 @@ class _JsonArray:
 
     _decode = json.JSONDecoder().raw_decode
 
-    def __init__(self, text: _Text) -> None:
-        self._file, self._chunks = text.file, text.chunks
+    def __init__(self, file: Path, chunks: Iterator[str]) -> None:
+        self._file, self._chunks = file, chunks
         self._buffer, self._position, self._line, self._at_end = "", 0, 1, False
 
     def rows(self) -> Iterator[Row]:
         """Yield its entries; only white space may follow the array."""
-        self._take("[", "the array")
+        mark = self._take("[", "the array")
+        if self._peek() == "]":
+            mark = self._take("]", "the array")
         number = 0
-        closed = self._peek() == "]" and self._take("]", "the array") == "]"
-        while not closed:
+        while mark != "]":
             number += 1
             yield self._entry(number)
-            closed = self._take(",]", f"entry {number}") == "]"
+            mark = self._take(",]", f"entry {number}")
         if self._peek():
             raise DataError(f"{self._file} line {self._line}: text after the end of the JSON array. Remove it.")
 
@@ -338,13 +323,13 @@ class _JsonArray:
         self._buffer, self._position = "".join(parts), 0
 
 
-def _table_rows(text: _Text, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader((line for _, line in text.lines(MAX_ROW_CHARS)), delimiter=delimiter)
+def _table_rows(file: Path, chunks: Iterator[str], delimiter: str) -> Iterator[Row]:
+    reader = csv.reader((line for _, line in _numbered_lines(file, chunks, MAX_ROW_CHARS)), delimiter=delimiter)
     names: list[str] | None = None
     first_line = 1
     try:
         for fields in reader:
-            location = f"{text.file} line {first_line}"
+            location = f"{file} line {first_line}"
             if names is None:
                 names = [name.strip() for name in fields]
             elif len(fields) > len(names):
@@ -353,4 +338,4 @@ def _table_rows(text: _Text, delimiter: str) -> Iterator[Row]:
                 yield Row(first_line, location, dict(zip(names, fields, strict=False)))
             first_line = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{text.file} line {first_line}: not readable as a table ({error}). Use JSON lines.") from None
+        raise DataError(f"{file} line {first_line}: not readable as a table ({error}). Use JSON lines.") from None

@@ -174,12 +174,21 @@ class FactChecks(Records[FactCheck]):
         self.path, self.strict = Path(path), strict
         self.name = name or self.path.stem
         digest = hashlib.sha256(f"averitec-{_VERSION}:{self.name}:{strict}:".encode())
-        parser = _Parser(self.path, self.name, strict)
-        self._records = tuple(parser.checks(read_rows(self.path, digest.update, suffixes=None)))
-        if not self._records:
+        counts = Counter(dict.fromkeys(COUNTED, 0))
+        checks: list[FactCheck] = []
+        numbers: dict[int, int] = {}
+        for position, row in enumerate(read_rows(self.path, digest.update, suffixes=None)):
+            try:
+                checks.append(_parse_check(row, position, self.name, numbers, counts))
+            except DataError as problem:
+                if strict:
+                    message = f"{self.path} record {row.number}: {problem}. Fix the record or remove it."
+                    raise DataError(message) from None
+                counts["skipped"] += 1
+        if not checks:
             raise DataError(f"{self.path}: holds no claim that can be used. {_EXPECTED}")
-        self.counts: Mapping[str, int] = MappingProxyType({key: parser.counts[key] for key in COUNTED})
-        self._fingerprint = digest.hexdigest()
+        self.counts: Mapping[str, int] = MappingProxyType(dict(counts))
+        self._records, self._fingerprint = tuple(checks), digest.hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _shared_checks, (str(self.path), self.name, self.strict)
@@ -209,109 +218,81 @@ def _shared_checks(file: str, name: str, strict: bool) -> FactChecks:
     return shared(("averitec", file, name, strict), lambda: FactChecks(file, name=name, strict=strict))
 
 
-class _UnusableError(Exception):
-    """A record that makes no claim; the text is the reason."""
+def _parse_check(row: Row, position: int, set_name: str, numbers: dict[int, int], counts: Counter[str]) -> FactCheck:
+    """Return the claim of a row. numbers: records by claim_id. Raises DataError with the reason where it makes none."""
+    values = row.values
+    claim = values.get("claim")
+    if not isinstance(claim, str) or len(claim) > MAX_TEXT_CHARS:
+        raise DataError(f"'claim' must be a text of at most {MAX_TEXT_CHARS:,} characters")
+    label = fact_check_label(values.get("label"))
+    if label is None:
+        raise DataError(f"'label' is {str(values.get('label'))[:40]!r}, which is none of {', '.join(LABELS)}")
+    claim_id = values.get("claim_id", position)
+    if isinstance(claim_id, str) and claim_id.isascii() and claim_id.isdigit() and len(claim_id) < 10:
+        claim_id = int(claim_id)
+    if type(claim_id) is not int or not 0 <= claim_id < 10**9:
+        raise DataError(f"'claim_id' is {str(claim_id)[:40]!r}, and must be a whole number from 0")
+    if numbers.setdefault(claim_id, row.number) != row.number:
+        raise DataError(f"the claim_id {claim_id} is that of record {numbers[claim_id]} too")
+    counts["blank_claim"] += not claim.strip()
+    date_text, types = values.get("claim_date"), values.get("claim_types")
+    claim_date = parse_claim_date(date_text)
+    is_dated = date_text is not None and not (isinstance(date_text, str) and not date_text.strip())
+    counts["bad_date" if is_dated else "undated"] += claim_date is None
+    type_texts = [_clean(entry) for entry in (types if isinstance(types, list) else [] if types is None else [None])]
+    counts["bad_field"] += None in type_texts
+    return FactCheck(
+        id=f"{set_name}-{claim_id:05d}",
+        claim_id=claim_id,
+        claim=clean_text(claim).strip(),
+        label=label,
+        justification=_text(values, "justification", counts) or "",
+        questions=tuple(_questions(values.get("questions"), counts)),
+        claim_date=claim_date,
+        speaker=_text(values, "speaker", counts),
+        location=_text(values, "location_ISO_code", counts),
+        reporting_source=_text(values, "reporting_source", counts),
+        original_claim_url=_text(values, "original_claim_url", counts),
+        fact_checking_article=_text(values, "fact_checking_article", counts),
+        claim_types=tuple(text.strip() for text in type_texts if text is not None and text.strip()),
+    )
 
 
-class _Parser:
-    """Turns the records of one file into claims, and counts their irregularities."""
+def _questions(value: Any, counts: Counter[str]) -> Iterator[GoldQuestion]:
+    if not isinstance(value, list):
+        counts["bad_question"] += value is not None
+        return
+    for entry in value:
+        text = _clean(entry.get("question")) if isinstance(entry, dict) else None
+        if text is None:
+            counts["bad_question"] += 1
+            continue
+        answers = tuple(_answers(entry.get("answers"), counts))
+        counts["blank_question"] += not text.strip()
+        counts["unanswered_question"] += not answers
+        yield GoldQuestion(text, answers)
 
-    def __init__(self, file: Path, name: str, strict: bool) -> None:
-        self.counts: Counter[str] = Counter()
-        self._file, self._name, self._strict = file, name, strict
-        self._record_numbers: dict[int, int] = {}
 
-    def checks(self, rows: Iterator[Row]) -> Iterator[FactCheck]:
-        """Yield the claims of a file."""
-        for position, row in enumerate(rows):
-            try:
-                yield self._check(row, position)
-            except _UnusableError as problem:
-                if self._strict:
-                    raise DataError(
-                        f"{self._file} record {row.number}: {problem}. Fix the record or remove it."
-                    ) from None
-                self.counts["skipped"] += 1
+def _answers(value: Any, counts: Counter[str]) -> Iterator[GoldAnswer]:
+    """Yield the answers; one answer counts as a list of it, as in the official scorer."""
+    for entry in value if isinstance(value, list) else [] if value is None else [value]:
+        text = _clean(entry.get("answer")) if isinstance(entry, dict) else None
+        if text is None:
+            counts["bad_answer"] += 1
+            continue
+        counts["blank_answer"] += not text.strip()
+        explanation = _clean(entry.get("boolean_explanation"))
+        counts["bad_field"] += explanation is None and entry.get("boolean_explanation") is not None
+        keys = ("answer_type", "source_url", "cached_source_url", "source_medium")
+        type_, source_url, cached_url, medium = (_text(entry, key, counts) or "" for key in keys)
+        yield GoldAnswer(text, type_, explanation or "", source_url, cached_url, medium)
 
-    def _check(self, row: Row, position: int) -> FactCheck:
-        values = row.values
-        claim = values.get("claim")
-        if not isinstance(claim, str) or len(claim) > MAX_TEXT_CHARS:
-            raise _UnusableError(f"'claim' must be a text of at most {MAX_TEXT_CHARS:,} characters")
-        label = fact_check_label(values.get("label"))
-        if label is None:
-            raise _UnusableError(f"'label' is {str(values.get('label'))[:40]!r}, which is none of {', '.join(LABELS)}")
-        claim_id = values.get("claim_id", position)
-        if isinstance(claim_id, str) and claim_id.isascii() and claim_id.isdigit() and len(claim_id) < 10:
-            claim_id = int(claim_id)
-        if isinstance(claim_id, bool) or not isinstance(claim_id, int) or not 0 <= claim_id < 10**9:
-            raise _UnusableError(f"'claim_id' is {str(claim_id)[:40]!r}, and must be a whole number from 0")
-        if claim_id in self._record_numbers:
-            raise _UnusableError(f"the claim_id {claim_id} is that of record {self._record_numbers[claim_id]} too")
-        self._record_numbers[claim_id] = row.number
-        self.counts["blank_claim"] += not claim.strip()
-        date_text, types = values.get("claim_date"), values.get("claim_types")
-        claim_date = parse_claim_date(date_text)
-        is_dated = date_text is not None and not (isinstance(date_text, str) and not date_text.strip())
-        self.counts["bad_date" if is_dated else "undated"] += claim_date is None
-        type_texts = [
-            _clean(entry) for entry in (types if isinstance(types, list) else [] if types is None else [None])
-        ]
-        self.counts["bad_field"] += None in type_texts
-        return FactCheck(
-            id=f"{self._name}-{claim_id:05d}",
-            claim_id=claim_id,
-            claim=clean_text(claim).strip(),
-            label=label,
-            justification=self._text(values, "justification") or "",
-            questions=tuple(self._questions(values.get("questions"))),
-            claim_date=claim_date,
-            speaker=self._text(values, "speaker"),
-            location=self._text(values, "location_ISO_code"),
-            reporting_source=self._text(values, "reporting_source"),
-            original_claim_url=self._text(values, "original_claim_url"),
-            fact_checking_article=self._text(values, "fact_checking_article"),
-            claim_types=tuple(text.strip() for text in type_texts if text is not None and text.strip()),
-        )
 
-    def _questions(self, value: Any) -> Iterator[GoldQuestion]:
-        if not isinstance(value, list):
-            self.counts["bad_question"] += value is not None
-            return
-        for entry in value:
-            text = _clean(entry.get("question")) if isinstance(entry, dict) else None
-            if text is None:
-                self.counts["bad_question"] += 1
-                continue
-            answers = tuple(self._answers(entry.get("answers")))
-            self.counts["blank_question"] += not text.strip()
-            self.counts["unanswered_question"] += not answers
-            yield GoldQuestion(text, answers)
-
-    def _answers(self, value: Any) -> Iterator[GoldAnswer]:
-        """Yield the answers; one answer counts as a list of it, as in the official scorer."""
-        for entry in value if isinstance(value, list) else [] if value is None else [value]:
-            text = _clean(entry.get("answer")) if isinstance(entry, dict) else None
-            if text is None:
-                self.counts["bad_answer"] += 1
-                continue
-            self.counts["blank_answer"] += not text.strip()
-            explanation = _clean(entry.get("boolean_explanation"))
-            self.counts["bad_field"] += explanation is None and entry.get("boolean_explanation") is not None
-            yield GoldAnswer(
-                text=text,
-                type=self._text(entry, "answer_type") or "",
-                explanation=explanation or "",
-                source_url=self._text(entry, "source_url") or "",
-                cached_url=self._text(entry, "cached_source_url") or "",
-                medium=self._text(entry, "source_medium") or "",
-            )
-
-    def _text(self, values: Values, key: str) -> str | None:
-        """Return the stripped text under a key; None where there is none, and a value of another type is counted."""
-        text = _clean(values.get(key))
-        self.counts["bad_field"] += text is None and values.get(key) is not None
-        return (text.strip() or None) if text is not None else None
+def _text(values: Values, key: str, counts: Counter[str]) -> str | None:
+    """Return the stripped text under a key; None where there is none, and a value of another type is counted."""
+    text = _clean(values.get(key))
+    counts["bad_field"] += text is None and values.get(key) is not None
+    return (text.strip() or None) if text is not None else None
 
 
 def _clean(value: object) -> str | None:

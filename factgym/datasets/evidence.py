@@ -174,18 +174,16 @@ def split_sentences(text: str) -> list[str]:
 
 
 class KnowledgeStore(Immutable, ABC):
-    """Evidence by claim. kind: `GOLD_HAYSTACK`, `KNOWLEDGE_STORE`, or a word of one's own.
+    """Evidence by claim.
 
-    per_claim: whether claims have evidence of their own.
+    kind: `GOLD_HAYSTACK`, `KNOWLEDGE_STORE`, or a word of one's own. per_claim: whether claims have evidence of their
+    own. note: the sentence about the evidence that every report shows. sizes: with the settings, for manifests.
     """
 
     kind: ClassVar[str]
     per_claim: ClassVar[bool]
-
-    @property
-    @abstractmethod
-    def note(self) -> str:
-        """The sentence about the evidence that every report shows."""
+    note: str
+    sizes: Mapping[str, int]
 
     @abstractmethod
     def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
@@ -199,13 +197,9 @@ class KnowledgeStore(Immutable, ABC):
     def fingerprint(self) -> str:
         """SHA-256 in hex."""
 
-    @abstractmethod
-    def sizes(self) -> dict[str, int]:
-        """Return sizes and settings for manifests and reports."""
-
     def describe(self) -> dict[str, Any]:
         """Return kind, note, fingerprint and sizes as JSON data for manifests and reports."""
-        return {"kind": self.kind, "note": self.note, "fingerprint": self.fingerprint(), **self.sizes()}
+        return {"kind": self.kind, "note": self.note, "fingerprint": self.fingerprint(), **self.sizes}
 
 
 class Haystack(KnowledgeStore):
@@ -213,8 +207,9 @@ class Haystack(KnowledgeStore):
 
     per_claim = False
 
-    def __init__(self, corpus: EvidenceCorpus, **settings: int) -> None:
-        self._corpus, self._settings = corpus, settings
+    def __init__(self, corpus: EvidenceCorpus, note: str, **settings: int) -> None:
+        self._corpus, self._settings, self.note = corpus, settings, note
+        self.sizes = {**settings, "passages": len(corpus), **corpus.counts}
 
     def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
         """Return the whole haystack, whichever the claim."""
@@ -227,10 +222,6 @@ class Haystack(KnowledgeStore):
     def fingerprint(self) -> str:
         """SHA-256 in hex over the passages and the settings."""
         return index_fingerprint(self.kind, self._settings, [self._corpus.fingerprint()])
-
-    def sizes(self) -> dict[str, int]:
-        """Return settings, number of passages and the corpus's counts."""
-        return {**self._settings, "passages": len(self._corpus), **self._corpus.counts}
 
 
 def open_store(
@@ -263,9 +254,9 @@ class GoldStore(Haystack):
 
     def __init__(self, checks: Iterable[FactCheck], *, max_chars: int = MAX_PASSAGE_CHARS) -> None:
         self._checks = tuple(checks)
-        self.max_chars = check_window(max_chars)
         counts: Counter[str] = Counter(claims=len(self._checks))
         passages: dict[str, Evidence] = {}
+        check_window(max_chars)
         answers = (answer for check in self._checks for question in check.questions for answer in question.answers)
         for answer in answers:
             text = (answer.explanation if answer.type == "Boolean" else answer.text).strip()
@@ -279,19 +270,15 @@ class GoldStore(Haystack):
             raise DataError("the claims have no gold evidence to build a haystack of: give a split with annotations")
         counts["dated"] = sum(passage.date is not None for passage in passages.values())
         corpus = EvidenceCorpus((passages[key] for key in sorted(passages)), counts)
-        super().__init__(corpus, max_chars=self.max_chars)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(GoldStore, max_chars=self.max_chars), (self._checks,)
-
-    @property
-    def note(self) -> str:
-        """The sentence about the evidence that every report shows."""
-        return (
-            f"Evidence: a gold haystack of {len(self._corpus):,} passages, built from the annotated answers of all "
+        note = (
+            f"Evidence: a gold haystack of {len(corpus):,} passages, built from the annotated answers of all "
             f"{len(self._checks):,} claims of the split, because no knowledge store was given; scores are not "
             "comparable with those on AVeriTeC's knowledge store."
         )
+        super().__init__(corpus, note, max_chars=max_chars)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(GoldStore, max_chars=self._settings["max_chars"]), (self._checks,)
 
 
 class FolderStore(KnowledgeStore):
@@ -321,8 +308,13 @@ class FolderStore(KnowledgeStore):
     ) -> None:
         self.path, self.split = Path(path), split
         self.max_chars = check_window(max_chars)
-        self.folder = _split_folder(self.path, split)
-        self._files = _claim_files(self.folder)
+        self.folder, self._files = _claim_files(self.path, split)
+        claims = len(self._files)
+        self.note = (
+            f"Evidence: the knowledge store {self.folder.name!r}, the pages of {claims:,} claims, each by itself."
+        )
+        # The number of passages is not among them: counting would mean reading everything.
+        self.sizes = {"max_chars": max_chars, "max_passages": MAX_PASSAGES, "claims": claims}
         self._cache: ClaimCache[EvidenceCorpus] = ClaimCache(keep)
         self._fingerprint = ""
 
@@ -336,13 +328,6 @@ class FolderStore(KnowledgeStore):
     def claims(self) -> tuple[str, ...]:
         """The claims that have a file, by name, numbers in their order first."""
         return tuple(self._files)
-
-    @property
-    def note(self) -> str:
-        """The sentence about the evidence that every report shows."""
-        return (
-            f"Evidence: the knowledge store {self.folder.name!r}, the pages of {len(self):,} claims, each by itself."
-        )
 
     def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
         """Return the evidence of one claim, its `counts` under pages, broken_lines and so on.
@@ -378,10 +363,6 @@ class FolderStore(KnowledgeStore):
                     raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
-
-    def sizes(self) -> dict[str, int]:
-        """Return the settings and the number of claims; counting passages would mean reading everything."""
-        return {"max_chars": self.max_chars, "max_passages": MAX_PASSAGES, "claims": len(self)}
 
     def _read(self, name: str) -> EvidenceCorpus:
         file = self._files.get(name)
@@ -459,27 +440,18 @@ def _pages(file: Path, counts: Counter[str]) -> Iterator[tuple[str, list[str], d
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
 
 
-def _split_folder(path: Path, split: str) -> Path:
+def _claim_files(path: Path, split: str) -> tuple[Path, dict[str, Path]]:
+    """Return the folder of a split and its files by claim, numbers in their order first."""
     if not path.is_dir():
         raise ConfigError(f"{path} is no folder: give the unpacked knowledge store, {_LAYOUT}")
-    if not split:
-        return path
     if Path(split).name != split or split in (".", ".."):
         raise ConfigError(f"{split[:64]!r} is no name of a split")
-    candidates = [root / name for root in (path, path / "knowledge_store") for name in (split, f"output_{split}")]
-    folder = next((candidate for candidate in candidates if candidate.is_dir()), None)
-    if folder is None and not _json_files(path):
-        raise ConfigError(f"{path} has neither a folder {split!r} nor {_LAYOUT}")
-    return folder or path
-
-
-def _json_files(folder: Path) -> list[Path]:
-    return [file for file in folder.iterdir() if file.suffix in _SUFFIXES and file.is_file()]
-
-
-def _claim_files(folder: Path) -> dict[str, Path]:
-    """Return the files by claim, numbers in their order first."""
+    parents = (path, path / "knowledge_store") if split else ()
+    candidates = [parent / name for parent in parents for name in (split, f"output_{split}")]
+    folder = next((candidate for candidate in candidates if candidate.is_dir()), path)
     files = _json_files(folder)
+    if split and folder == path and not files:
+        raise ConfigError(f"{path} has neither a folder {split!r} nor {_LAYOUT}")
     if not files:
         files = [file for inner in sorted(folder.iterdir()) if inner.is_dir() for file in _json_files(inner)]
     if not files:
@@ -489,7 +461,11 @@ def _claim_files(folder: Path) -> dict[str, Path]:
     for file in files:
         if by_name.setdefault(file.stem, file) != file:
             raise DataError(f"{folder}: {by_name[file.stem]} and {file} are both of claim {file.stem!r}. Keep one.")
-    return by_name
+    return folder, by_name
+
+
+def _json_files(folder: Path) -> list[Path]:
+    return [file for file in folder.iterdir() if file.suffix in _SUFFIXES and file.is_file()]
 
 
 T = TypeVar("T")

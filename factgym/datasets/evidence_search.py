@@ -92,23 +92,16 @@ class EvidenceSearch(Immutable):
             raise ConfigError(f"cache_dir is for index={' or '.join(map(repr, _CACHEABLE))}, not {index!r}")
         if index not in _ENCODING:
             build_index([], index, **options)
-        self.store, self.scope, self.index = store, scope, index
-        self._is_shared = scope == "global" or not store.per_claim
-        self._cache_dir = None if cache_dir is None else Path(cache_dir)
+        self.store, self.index = store, index
+        self._settings: dict[str, Any] = {"scope": scope, "index": index, "cache_dir": cache_dir, "keep": keep}
         self._options = options
-        self._indexes: ClaimCache[_Searchable] = ClaimCache(1 if self._is_shared else keep)
-        self._keep = keep
+        self._cache_dir = None if cache_dir is None else Path(cache_dir)
+        # A store in which all claims share their evidence has one index.
+        self.scope: Scope = scope if store.per_claim else "global"
+        self._indexes: ClaimCache[_Searchable] = ClaimCache(keep if self.scope == "claim" else 1)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        make = partial(
-            EvidenceSearch,
-            scope=self.scope,
-            index=self.index,
-            cache_dir=self._cache_dir,
-            keep=self._keep,
-            **self._options,
-        )
-        return make, (self.store,)
+        return partial(EvidenceSearch, **self._settings, **self._options), (self.store,)
 
     def search(
         self, claim: ClaimKey, queries: Sequence[str], k: int = 3, *, before: dt.date | None = None
@@ -147,26 +140,22 @@ class EvidenceSearch(Immutable):
             name = getattr(value, "name", None)
             type_name = name if isinstance(name, str) else f"{type(value).__module__}.{type(value).__qualname__}"
             options[key] = value if value is None or isinstance(value, bool | int | float | str) else type_name
-        settings = {"scope": self._effective_scope, "index": self.index, **options}
+        settings = {"scope": self.scope, "index": self.index, **options}
         return index_fingerprint("averitec-search", settings, [self.store.fingerprint()])
 
     def describe(self) -> dict[str, Any]:
         """Return the store's description with scope, index and fingerprint of the search as JSON data."""
         return {
             "store": self.store.describe(),
-            "scope": self._effective_scope,
+            "scope": self.scope,
             "index": self.index,
             "fingerprint": self.fingerprint(),
         }
 
-    @property
-    def _effective_scope(self) -> Scope:
-        return "global" if self._is_shared else "claim"
-
     def _searchable(self, claim: ClaimKey) -> _Searchable:
-        if not self._is_shared:
-            return self._indexes.get(claim_name(claim), lambda: self._build(self.store.for_claim(claim)))
-        return self._indexes.get("", lambda: self._build(self._all_evidence()))
+        if self.scope == "global":
+            return self._indexes.get("", lambda: self._build(self._all_evidence()))
+        return self._indexes.get(claim_name(claim), lambda: self._build(self.store.for_claim(claim)))
 
     def _build(self, corpus: EvidenceCorpus) -> _Searchable:
         if self.index == "dense":

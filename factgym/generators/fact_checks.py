@@ -297,18 +297,15 @@ class GeneratedEvidenceStore(Haystack):
         reports = {
             report.id: report for index in range(len(checks)) for report in checks.with_evidence(index).evidence
         }
-        super().__init__(EvidenceCorpus((reports[key] for key in sorted(reports)), {"claims": len(checks)}))
+        corpus = EvidenceCorpus((reports[key] for key in sorted(reports)), {"claims": len(checks)})
+        note = (
+            f"Evidence: a generated haystack of {len(corpus):,} passages around {len(checks):,} generated claims; scores "
+            "say nothing about real claims."
+        )
+        super().__init__(corpus, note)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return GeneratedEvidenceStore, (self._checks,)
-
-    @property
-    def note(self) -> str:
-        """The line on the evidence in a report."""
-        return (
-            f"Evidence: a generated haystack of {len(self._corpus):,} passages around {len(self._checks):,} generated "
-            "claims; scores say nothing about real claims."
-        )
 
 
 def generated_store(checks: GeneratedFactChecks) -> GeneratedEvidenceStore:
