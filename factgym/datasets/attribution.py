@@ -29,16 +29,15 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import shared
 from factgym.corpora.rows import SUFFIXES, Row, read_rows, stem_of
 from factgym.datasets.base import (
-    DataSet,
     FrozenRecord,
     Layout,
     Records,
     RecordSet,
     RecordSlice,
-    by_name,
     check_benchmark,
     detect_layout,
     label_lookup,
+    load_data_sets,
     stratified_slice,
 )
 
@@ -55,13 +54,7 @@ ERROR_TYPES = (
 MAX_CLAIM_CHARS = 20_000
 MAX_SOURCE_CHARS = 400_000
 
-BENCHMARKS = by_name(
-    DataSet("fever", "MIT (SEVA's slice); Wikipedia CC BY-SA", {"test": ("seva_official/fever.jsonl",)}),
-    DataSet("truthfulqa", "MIT (SEVA's slice); Apache-2.0", {"test": ("seva_official/truthfulqa.jsonl",)}),
-    DataSet("halueval", "MIT", {"test": ("seva_official/halueval.jsonl",)}),
-    DataSet("clearfacts", "none stated", {"test": ("clearfacts/grayfacts.jsonl",)}),
-    DataSet("anli", "CC BY-NC 4.0", {"test": ("anli/ANLI_analysis_r3_dev.csv",)}),
-)
+BENCHMARKS = load_data_sets("attribution")
 
 _VERSION = 1
 _FORMATS = f"holds {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} with claims, sources and labels"
@@ -300,7 +293,5 @@ LAYOUTS = (
 
 def stratified(claims: Claims, size: int, seed: int = 0) -> RecordSlice[AttributionClaim]:
     """Draw `size` claims with the labels in the proportion of the whole. Raises ConfigError for a bad size."""
-    strata: dict[str, list[int]] = {
-        label: [i for i in range(len(claims)) if claims[i].label == label] for label in LABELS
-    }
-    return stratified_slice(claims, strata, size, f"factgym attribution slice {seed}", "claims")
+    labels = [claims[index].label for index in range(len(claims))]
+    return stratified_slice(claims, labels, size, f"factgym attribution slice {seed}", "claims")

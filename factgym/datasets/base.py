@@ -1,15 +1,18 @@
 """Parts that every data set shares: its declaration, the detection of a file's layout, records, sequences and slices.
 
-A data set is declared by a `DataSet` (licence, splits, files) and its files' layouts by `Layout`s (the columns that
-identify one, and the function that turns a row into records). No data is part of the package.
+A data set is declared by a `DataSet` in `data_sets.toml` (licence, splits, files) and its files' layouts by `Layout`s
+(the columns that identify one, and the function that turns a row into records). No data is part of the package.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
@@ -20,7 +23,6 @@ from factgym.corpora.rows import Row
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-DataSetT = TypeVar("DataSetT", bound="DataSet")
 LabelT = TypeVar("LabelT", bound=str)
 
 
@@ -30,12 +32,15 @@ class DataSet:
 
     splits: split -> the files that are tried in this order, the default split first. A file is looked for in the folder
     of all public data sets, then by its bare name in a folder of one data set. licence: of the data, as its authors
-    state it.
+    state it. extends: the name of the set of questions whose splits and layouts these are too. hops: of every question,
+    where rows do not say it.
     """
 
     name: str
     licence: str
     splits: Mapping[str, tuple[str, ...]]
+    extends: str = ""
+    hops: int | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -61,9 +66,16 @@ class DataSet:
         return path
 
 
-def by_name(*data_sets: DataSetT) -> Mapping[str, DataSetT]:
-    """Return an immutable table of data sets by name."""
-    return MappingProxyType({data_set.name: data_set for data_set in data_sets})
+@cache
+def load_data_sets(family: str) -> Mapping[str, DataSet]:
+    """Return the data sets of a family of readers, a table of `data_sets.toml`, by name."""
+    tables = tomllib.loads(Path(__file__).with_name("data_sets.toml").read_text("utf-8"))
+    data_sets = {}
+    for name, table in tables[family].items():
+        origin = tables["questions"].get(table.get("extends"), {"splits": {}})
+        splits = {split: tuple(files) for split, files in {**origin["splits"], **table["splits"]}.items()}
+        data_sets[name] = DataSet(name, **{**origin, **table, "splits": MappingProxyType(splits)})
+    return MappingProxyType(data_sets)
 
 
 def check_benchmark(name: str, benchmarks: Iterable[str]) -> None:
@@ -164,21 +176,17 @@ class FrozenRecord:
 
 
 class RecordSet(Protocol[T_co]):
-    """An immutable sequence of records with a fingerprint of its content."""
+    """The methods of `Records`, which generated sets have too."""
 
     def __len__(self) -> int: ...
-
-    @overload
-    def __getitem__(self, index: int) -> T_co: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T_co]: ...
+    def __getitem__(self, index: int, /) -> T_co: ...
     def fingerprint(self) -> str:
         """A text that differs whenever the content differs."""
         ...
 
 
 class Records(Immutable, Sequence[T]):
-    """Records that are held in memory. A subclass sets `_records` and `_fingerprint`."""
+    """An immutable sequence of records with a fingerprint of its content; a subclass sets both."""
 
     _records: tuple[T, ...]
     _fingerprint: str
@@ -207,24 +215,23 @@ class RecordSlice(Records[T]):
         self._fingerprint = hashlib.sha256(f"{records.fingerprint()}:{chosen}".encode()).hexdigest()
 
 
-def stratified_slice(
-    records: RecordSet[T], strata: Mapping[str, Sequence[int]], size: int, seed: str, noun: str
-) -> RecordSlice[T]:
+def stratified_slice(records: RecordSet[T], strata: Sequence[str], size: int, seed: str, noun: str) -> RecordSlice[T]:
     """Draw `size` records with the strata in the proportion of the whole, by largest remainder (Hamilton's method).
 
-    strata: indices of all records by name; of equal remainders the first name gets the seat. Each stratum is drawn
-    without replacement by the seed text and its name. Raises ConfigError for a size below 1 or above the number of
-    records, which the error calls by `noun`.
+    strata: that of each record; of equal remainders the first name gets the seat. Each stratum is drawn without
+    replacement by the seed text and its name. Raises ConfigError for a size below 1 or above the number of records,
+    which the error calls by `noun`.
     """
     total = len(records)
     if not 1 <= size <= total:
         raise ConfigError(f"a slice has 1 to {total} {noun} here, not {size}")
-    exact = {name: size * len(members) / total for name, members in strata.items()}
+    members: dict[str, list[int]] = {}
+    for index, name in enumerate(strata):
+        members.setdefault(name, []).append(index)
+    exact = {name: size * len(indices) / total for name, indices in members.items()}
     counts = {name: int(share) for name, share in exact.items()}
-    by_remainder = sorted(strata, key=lambda name: (counts[name] - exact[name], name))
+    by_remainder = sorted(counts, key=lambda name: (counts[name] - exact[name], name))
     for name in by_remainder[: size - sum(counts.values())]:
         counts[name] += 1
-    indices: list[int] = []
-    for name, members in strata.items():
-        indices += random.Random(f"{seed} {name}").sample(members, counts[name])
-    return RecordSlice(records, indices)
+    draws = (random.Random(f"{seed} {name}").sample(indices, counts[name]) for name, indices in members.items())
+    return RecordSlice(records, chain.from_iterable(draws))

@@ -28,78 +28,10 @@ from factgym.corpora.corpus import Corpus
 from factgym.corpora.passage_files import Paragraph, TitleIds, paragraphs_of, read_passages, title_of, with_metadata
 from factgym.corpora.rows import Row, read_rows, stem_of, type_name
 from factgym.corpora.text import find_quote
-from factgym.datasets.base import DataSet, FrozenRecord, Layout, Records, by_name, check_benchmark, locate_file
-from factgym.datasets.questions import BENCHMARKS as QUESTIONS
+from factgym.datasets.base import FrozenRecord, Layout, Records, check_benchmark, load_data_sets, locate_file
 from factgym.datasets.questions import ENTRIES_KEY, MAX_QUESTION_CHARS, Question, distinct_answers, question_layout
 
-
-@dataclass(frozen=True, slots=True)
-class TripleSet(DataSet):
-    """hops: of every question, by how the data set was made, where rows do not say it. several_answers: a question."""
-
-    hops: int | None = None
-    several_answers: bool = False
-
-
-_R1 = "r1_searcher_eval_sets/"
-_WIKI = "2wikimultihopqa/"
-
-
-def _question_set(name: str, questions: str, hops: int | None = None, **splits: tuple[str, ...]) -> TripleSet:
-    """Return one of the sets of `factgym.datasets.questions` with further splits."""
-    data_set = QUESTIONS[questions]
-    return TripleSet(name, data_set.licence, {**data_set.splits, **splits}, hops, several_answers=True)
-
-
-BENCHMARKS = by_name(
-    _question_set(
-        *("nq", "nq-open"),
-        oracle=("nq_open/nq-open-oracle.jsonl.gz", "nq_open/nq-open-oracle.jsonl"),
-        test=("nq/test.jsonl",),
-    ),
-    _question_set("triviaqa", "triviaqa", sample=("triviaqa/triviaqa.json",), test=("triviaqa/test.jsonl",)),
-    _question_set("popqa", "popqa", 1, paragraphs=("popqa/popqa.json",)),
-    TripleSet(
-        "hotpotqa",
-        "CC BY-SA 4.0",
-        {
-            "distractor": (
-                "hotpotqa/hotpot_dev_distractor_v1.json",
-                "hotpotqa/dev.jsonl",
-                "hotpotqa/hotpot_distractor_sample_migres.json",
-            ),
-            "dev": ("hotpotqa/hotpot_dev_v1_simplified.json", "hotpotqa/hotpot_dev_fullwiki_v1.json"),
-            "r1": (_R1 + "hotpotqa_500.jsonl",),
-            "train": ("hotpotqa/hotpot_train_v1.1.json", "hotpotqa/train.jsonl"),
-        },
-        hops=2,
-    ),
-    TripleSet(
-        "2wikimultihopqa",
-        "Apache-2.0",
-        {
-            "dev": (_WIKI + "dev.json", _WIKI + "dev.jsonl", _WIKI + "2wiki_dev_sample_migres.json"),
-            "r1": (_R1 + "2wiki_500.jsonl",),
-            "train": (_WIKI + "train.json", _WIKI + "train.jsonl"),
-        },
-    ),
-    TripleSet(
-        "musique",
-        "CC BY 4.0; R1-Searcher's sample MIT",
-        {
-            "dev": ("musique/musique_ans_v1.0_dev.jsonl", "musique/dev.jsonl", _R1 + "musique_500.jsonl"),
-            "r1": (_R1 + "musique_500.jsonl",),
-            "train": ("musique/musique_ans_v1.0_train.jsonl", "musique/train.jsonl"),
-        },
-    ),
-    TripleSet(
-        "bamboogle",
-        "MIT",
-        {"test": ("bamboogle/test.jsonl", "bamboogle/bamboogle.jsonl", _R1 + "bamboogle.jsonl")},
-        hops=2,
-    ),
-)
-""""r1" are the samples on which R1-Searcher was evaluated."""
+BENCHMARKS = load_data_sets("multihop")
 
 TRIPLES = "triples"
 """The name under which users' own data sets are read: lines of `triple_row`s."""
@@ -220,7 +152,7 @@ class TripleFile(Records[Triple]):
         layout: Layout[Question] | None = None
         for packed_row in rows:
             row = with_metadata(packed_row)
-            if data_set.several_answers:
+            if data_set.extends:
                 layout = layout or question_layout(row)
                 question = layout.read(row)
             else:

@@ -24,55 +24,19 @@ from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
 from factgym.corpora.rows import Row, read_rows, stem_of, type_name
 from factgym.datasets.base import (
-    DataSet,
     FrozenRecord,
     Layout,
     Records,
     RecordSet,
     RecordSlice,
-    by_name,
     check_benchmark,
     detect_layout,
+    load_data_sets,
     locate_file,
     stratified_slice,
 )
 
-BENCHMARKS = by_name(
-    DataSet(
-        "nq-open",
-        "Apache-2.0; NQ CC BY-SA 3.0",
-        {
-            "dev": ("nq_open/NQ-open.dev.jsonl", "corver_official/nq_open_validation.json"),
-            "efficientqa": ("nq_open/NQ-open.efficientqa.dev.1.1.jsonl",),
-            "train": ("nq_open/NQ-open.train.jsonl",),
-        },
-    ),
-    DataSet(
-        "webquestions",
-        "CC BY 4.0",
-        {
-            "test": ("webquestions/test.json", "webquestions/webquestions.examples.test.json"),
-            "val": ("webquestions/val.json",),
-            "devtest": ("webquestions/devtest.json",),
-            "train": ("webquestions/trainmodel.json", "webquestions/webquestions.examples.train.json"),
-        },
-    ),
-    DataSet(
-        "triviaqa",
-        "Apache-2.0",
-        {
-            "validation": (
-                "triviaqa/qa/wikipedia-dev.json",
-                "triviaqa/unfiltered-web-dev.json",
-                "triviaqa/TriviaQA.csv",
-            ),
-            "train": ("triviaqa/qa/wikipedia-train.json", "triviaqa/unfiltered-web-train.json"),
-        },
-    ),
-    DataSet("popqa", "MIT", {"test": ("corver_official/popqa_test.json", "popqa/popQA.tsv", "popqa/popqa.json")}),
-    DataSet("simpleqa", "MIT", {"test": ("simpleqa/simple_qa_test_set.csv",)}),
-    DataSet("truthfulqa", "Apache-2.0", {"test": ("truthfulqa/TruthfulQA.csv", "corver_official/truthfulqa.json")}),
-)
+BENCHMARKS = load_data_sets("questions")
 
 AUTO = "auto"
 """The name under which any file is read, whatever its layout."""
@@ -223,23 +187,15 @@ def _meta(row: Row, id: str = "", kind: str = "") -> dict[str, Any]:
     return meta
 
 
-def _columns(question: str, answers: str, kind: str = "", id: str = "") -> Read:
-    """Read a column of questions and one of answers."""
+def _columns(question: str, answers: str, usual: str = "", *, id: str = "", kind: str = "") -> Read:
+    """Read columns of questions and answers. usual: the column of the usual answer, which is not split."""
 
     def read(row: Row) -> Question:
-        aliases = distinct_answers(_answer_list(row, answers), row)
-        popularity, text = _number(row, "popularity"), row.text(question, MAX_QUESTION_CHARS)
+        first = [row.text(usual, MAX_ANSWER_CHARS)] if usual else []
+        aliases = distinct_answers([*first, *_answer_list(row, answers)], row)
+        popularity = None if usual else _number(row, "popularity")
+        text = row.text(question, MAX_QUESTION_CHARS)
         return Question("", text, aliases, popularity=popularity, meta=_meta(row, id, kind))
-
-    return read
-
-
-def _with_aliases(question: str, answer: str, id: str = "") -> Read:
-    """Read a usual answer, which is not split, and a list of aliases."""
-
-    def read(row: Row) -> Question:
-        aliases = distinct_answers([row.text(answer, MAX_ANSWER_CHARS), *_answer_list(row, "aliases")], row)
-        return Question("", row.text(question, MAX_QUESTION_CHARS), aliases, meta=_meta(row, id))
 
     return read
 
@@ -278,12 +234,6 @@ def _simpleqa(row: Row) -> Question:
     return Question("", row.text("problem", MAX_QUESTION_CHARS), (answer,), meta=meta)
 
 
-def _truthfulqa(row: Row) -> Question:
-    answers = [row.text("Best Answer", MAX_ANSWER_CHARS), *_answer_list(row, "Correct Answers")]
-    question = row.text("Question", MAX_QUESTION_CHARS)
-    return Question("", question, distinct_answers(answers, row), meta=_meta(row, kind="Category"))
-
-
 def _webquestions_published(row: Row) -> Question:
     """WebQuestions as it was published: answers in a list of `(description "…")`."""
     target = row.text("targetValue", MAX_QUESTION_CHARS)
@@ -308,25 +258,29 @@ LAYOUTS = (
         _triviaqa("question", "question_id", "answer", "value", "aliases"),
     ),
     Layout(
-        "TriviaQA (sample)", ("question", "gold_answer", "aliases"), _with_aliases("question", "gold_answer", "qid")
+        "TriviaQA (sample)",
+        ("question", "gold_answer", "aliases"),
+        _columns("question", "aliases", "gold_answer", id="qid"),
     ),
     Layout("TriviaQA (CSV)", ("question", "answer", "false_answer"), _columns("question", "answer")),
-    Layout("CorVer", ("question", "answer", "aliases"), _with_aliases("question", "answer")),
+    Layout("CorVer", ("question", "answer", "aliases"), _columns("question", "aliases", "answer")),
     Layout("WebQuestions", ("qId", "qText", "answers"), _columns("qText", "answers", id="qId")),
     Layout("WebQuestions (published)", ("utterance", "targetValue"), _webquestions_published),
     Layout("SimpleQA", ("problem", "answer", "metadata"), _simpleqa),
-    Layout("TruthfulQA", ("Question", "Best Answer", "Correct Answers"), _truthfulqa),
+    Layout(
+        "TruthfulQA",
+        ("Question", "Best Answer", "Correct Answers"),
+        _columns("Question", "Correct Answers", "Best Answer", kind="Category"),
+    ),
 )
 """Layouts by the columns of their rows; the first that fits is taken."""
 
 
-def _own_layout(name: str, question: str, answers: str) -> Layout[Question]:
-    return Layout(name, (question, answers), _columns(question, answers, "kind", "id"))
-
-
 def question_layout(row: Row) -> Layout[Question]:
     """Return the layout of a file by its first row. Raises DataError that lists the known layouts."""
-    return detect_layout(row, LAYOUTS, _COLUMNS, _own_layout)
+    return detect_layout(
+        row, LAYOUTS, _COLUMNS, lambda name, *keys: Layout(name, keys, _columns(*keys, id="id", kind="kind"))
+    )
 
 
 # Slices with the strata of the whole in proportion. A stratum is a quarter of the popularity where every question has
@@ -350,12 +304,10 @@ def popularity_quartiles(values: Sequence[float | None]) -> list[int | None]:
 
 def stratified_questions(questions: Questions, size: int, seed: int = 0) -> RecordSlice[Question]:
     """Draw `size` questions with the strata in the proportion of the whole. Raises ConfigError for a bad size."""
-    popularity = [question.popularity for question in questions[:]]
-    if None not in popularity:
-        names = [f"quarter {quarter}" for quarter in popularity_quartiles(popularity)]
+    records = [questions[index] for index in range(len(questions))]
+    quarters = popularity_quartiles([question.popularity for question in records])
+    if None not in quarters:
+        strata = [f"quarter {quarter}" for quarter in quarters]
     else:
-        names = [str(question.meta.get("kind", "")) for question in questions[:]]
-    strata: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        strata.setdefault(name, []).append(index)
+        strata = [str(question.meta.get("kind", "")) for question in records]
     return stratified_slice(questions, strata, size, f"factgym question slice {seed}", "questions")
