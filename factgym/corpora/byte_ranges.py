@@ -14,8 +14,9 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from factgym.core.errors import DataError
 
@@ -82,7 +83,7 @@ def read_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bool
             yield from _bzip2_chunks(file, byte_range)
         elif byte_range.compression:
             with _OPEN[byte_range.compression](file, "rb") as decompressed:
-                yield from ((chunk, True) for chunk in _chunks(decompressed))
+                yield from ((chunk, True) for chunk in iter(partial(decompressed.read, CHUNK), b""))
         else:
             with file.open("rb") as plain:
                 plain.seek(byte_range.start)
@@ -90,14 +91,9 @@ def read_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bool
                 while remaining > 0 and (chunk := plain.read(min(CHUNK, remaining))):
                     remaining -= len(chunk)
                     yield chunk, True
-                yield from ((chunk, False) for chunk in _chunks(plain))
+                yield from ((chunk, False) for chunk in iter(partial(plain.read, CHUNK), b""))
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise _unreadable(file, error) from None
-
-
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK):
-        yield chunk
 
 
 def _bzip2_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bool]]:

@@ -192,16 +192,23 @@ def paragraphs_of(row: Row) -> list[Paragraph]:
     return []
 
 
-def _context_pairs(value: Any, row: Row) -> Iterator[Paragraph]:
-    """Pairs of a title and its sentences, as published, or columns of both, as on the hub."""
+def pairs_of(value: Any, key: str, second: tuple[str, ...], noun: str, row: Row) -> list[Any]:
+    """Return pairs with a title: a list of them, as published, or the columns "title" and `second`, as on the hub.
+
+    second: the names that the other column may have. noun: its entries in errors. Raises DataError.
+    """
     if isinstance(value, dict):
-        titles, sentences = value.get("title"), value.get("sentences", value.get("content"))
-        if not isinstance(titles, list) or not isinstance(sentences, list) or len(titles) != len(sentences):
-            raise row.error("'context' must hold a list of titles and as many lists of sentences")
-        value = list(zip(titles, sentences, strict=True))
+        titles, others = value.get("title"), next((value[name] for name in second if name in value), None)
+        if not isinstance(titles, list) or not isinstance(others, list) or len(titles) != len(others):
+            raise row.error(f"{key!r} must hold a list of titles and as many {noun}")
+        return list(zip(titles, others, strict=True))
     if not isinstance(value, list):
-        raise row.error(f"'context' must be a list, not {type_name(value)}")
-    for pair in value:
+        raise row.error(f"{key!r} must be a list, not {type_name(value)}")
+    return value
+
+
+def _context_pairs(value: Any, row: Row) -> Iterator[Paragraph]:
+    for pair in pairs_of(value, "context", ("sentences", "content"), "lists of sentences", row):
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], list):
             raise row.error("a context must be a title with a list of sentences")
         yield _join_sentences(title_of(pair[0], row), pair[1], row)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, overload
 from urllib.parse import unquote
@@ -40,22 +41,50 @@ _REASON = {
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """One hypothesis about one contract. document: its index. choice: the label. spans: indices of the evidence."""
-
-    document: int
-    hypothesis: str
-    choice: str
-    spans: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Contract:
     id: str
     title: str
     text: str
     spans: tuple[tuple[int, int], ...]
+
+    @cached_property
+    def parts(self) -> list[tuple[Passage, int, int]]:
+        """Consecutive spans joined to passages of at most 700 characters, with offsets; a longer span is one alone."""
+        groups: list[list[tuple[int, int]]] = []
+        for start, end in self.spans:
+            if groups and end - groups[-1][0][0] <= MAX_PASSAGE_CHARS:
+                groups[-1].append((start, end))
+            else:
+                groups.append([(start, end)])
+        parts, heading = [], ""
+        for number, group in enumerate(groups, start=1):
+            start, end = group[0][0], group[-1][1]
+            headings = [heading_of(self.text[first:last].strip()) for first, last in group]
+            heading = headings[0] or heading
+            is_below = heading and heading.casefold() != self.title.casefold()
+            title = f"{self.title} › {heading}" if is_below else self.title
+            parts.append((Passage(f"E{number}", title, self.text[start:end]), start, end))
+            heading = next((name for name in reversed(headings) if name), heading)
+        return parts
+
+    @cached_property
+    def index(self) -> SmallBM25:
+        return SmallBM25(passage for passage, _, _ in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One hypothesis about one contract. choice: the label. spans: indices of the evidence."""
+
+    contract: _Contract
+    hypothesis: str
+    choice: str
+    spans: tuple[int, ...]
+
+    @property
+    def id(self) -> str:
+        return f"contract-{self.contract.id}-{self.hypothesis}"
 
 
 class ContractNliClaims(Immutable, Sequence[ClaimExample]):
@@ -75,11 +104,12 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
             raise DataError(f'{file}: expected an object with "documents" (a list) and "labels" (an object).')
         self.split, self.seed = split, seed
         self._labels = _parse_labels(raw["labels"], file.name)
-        contracts: list[_Contract] = []
-        pairs: list[_Pair] = []
+        by_choice: dict[str, list[_Pair]] = {choice: [] for choice in _STATUS}
         for number, record in enumerate(raw["documents"]):
             location = f"{file.name}: documents[{number}]"
             contract = _parse_contract(record, location)
+            if named:
+                contract.title += f" (contract {contract.id})"
             sets = record.get("annotation_sets")
             first = sets[0] if isinstance(sets, list) and sets else None
             annotations = first.get("annotations") if isinstance(first, dict) else None
@@ -87,26 +117,18 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
                 raise DataError(f"{location}: expected annotation_sets[0].annotations, an object.")
             for key, annotation in annotations.items():
                 within = f"{location} annotation {key[:40]!r}"
-                pairs.append(_parse_pair(number, key, annotation, contract, self._labels, within))
-            contracts.append(
-                replace(contract, title=f"{contract.title} (contract {contract.id})") if named else contract
-            )
-        self._contracts = tuple(contracts)
+                pair = _parse_pair(contract, key, annotation, self._labels, within)
+                by_choice[pair.choice].append(pair)
         self._named = named
-        by_choice: dict[str, list[_Pair]] = {choice: [] for choice in _STATUS}
-        for pair in pairs:
-            by_choice[pair.choice].append(pair)
         # Labels are spread evenly: the i-th of a label's n shuffled pairs is placed at (i + 0.5) / n of the order.
         positions = []
         for rank, (choice, members) in enumerate(by_choice.items()):
             random.Random(f"contractnli:{seed}:{choice}").shuffle(members)
             positions += [((index + 0.5) / len(members), rank, pair) for index, pair in enumerate(members)]
         self._pairs = tuple(pair for _, _, pair in sorted(positions, key=lambda entry: entry[:2]))
-        self._indices = {self._id(pair): index for index, pair in enumerate(self._pairs)}
+        self._indices = {pair.id: index for index, pair in enumerate(self._pairs)}
         if len(self._indices) != len(self._pairs):
             raise DataError(f"{file.name}: two documents share an id. Make the ids unique.")
-        self._passages: dict[int, tuple[tuple[Passage, int, int], ...]] = {}
-        self._indexes: dict[int, SmallBM25] = {}
         content = f"contractnli-{_VERSION}:{split}:{seed}:{named}:{json.dumps(raw, sort_keys=True)}"
         self._fingerprint = hashlib.sha256(content.encode()).hexdigest()
 
@@ -133,27 +155,20 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
         """SHA-256 in hex over the file's content, the split and the order."""
         return self._fingerprint
 
-    def _id(self, pair: _Pair) -> str:
-        return f"contract-{self._contracts[pair.document].id}-{pair.hypothesis}"
-
     def _make(self, pair: _Pair) -> ClaimExample:
-        contract = self._contracts[pair.document]
-        if pair.document not in self._passages:
-            self._passages[pair.document] = tuple(_cut(contract))
-        parts = self._passages[pair.document]
-        passages = tuple(passage for passage, _, _ in parts)
+        contract = pair.contract
+        passages = tuple(passage for passage, _, _ in contract.parts)
         topic, statement = self._labels[pair.hypothesis]
         status = _STATUS[pair.choice]
-        facts = tuple(_gold_fact(contract.spans[span], parts) for span in pair.spans)
+        facts = tuple(_gold_fact(contract.spans[span], contract.parts) for span in pair.spans)
         unsupported = "" if status == "supported" else statement.rstrip().rstrip(".")
         claim = GoldClaim(statement, status, facts, unsupported, "none", _REASON[pair.choice])
         nearest: tuple[str, ...] = ()
         if not facts:
-            index = self._indexes.get(pair.document) or SmallBM25(passages)
-            hits = self._indexes.setdefault(pair.document, index).search([statement], NEAREST)[0]
+            hits = contract.index.search([statement], NEAREST)[0]
             nearest = tuple(hit.id for hit in hits) or tuple(passage.id for passage in passages[:NEAREST])
         return ClaimExample(
-            id=self._id(pair),
+            id=pair.id,
             split=self.split,
             domain="contracts",
             question=f"What does {contract.title if self._named else 'this agreement'} say about “{topic}”?",
@@ -163,26 +178,6 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
             verdict=status,
             nearest=nearest,
         )
-
-
-def _cut(contract: _Contract) -> Iterable[tuple[Passage, int, int]]:
-    """Join consecutive spans to passages of at most 700 characters (a longer span is one of its own), with offsets."""
-    groups: list[list[tuple[int, int]]] = []
-    for start, end in contract.spans:
-        if groups and end - groups[-1][0][0] <= MAX_PASSAGE_CHARS:
-            groups[-1].append((start, end))
-        else:
-            groups.append([(start, end)])
-    heading = ""
-    for number, group in enumerate(groups, start=1):
-        start, end = group[0][0], group[-1][1]
-        headings = [heading_of(contract.text[first:last].strip()) for first, last in group]
-        heading = headings[0] or heading
-        title = contract.title
-        if heading and heading.casefold() != title.casefold():
-            title = f"{title} › {heading}"
-        yield Passage(f"E{number}", title, contract.text[start:end]), start, end
-        heading = next((name for name in reversed(headings) if name), heading)
 
 
 def _gold_fact(span: tuple[int, int], parts: Sequence[tuple[Passage, int, int]]) -> GoldFact:
@@ -197,8 +192,7 @@ def _parse_labels(raw: Mapping[str, Any], name: str) -> dict[str, tuple[str, str
     """Return hypothesis id -> (short description, hypothesis)."""
     labels = {}
     for key, value in raw.items():
-        values = value if isinstance(value, dict) else {}
-        texts = [values.get(field) for field in ("short_description", "hypothesis")]
+        texts = [value.get(field) if isinstance(value, dict) else "" for field in ("short_description", "hypothesis")]
         if not all(isinstance(text, str) and text.strip() for text in texts):
             raise DataError(f"{name}: labels[{key[:40]!r}] needs the texts 'short_description' and 'hypothesis'.")
         labels[key] = (str(texts[0]), str(texts[1]))
@@ -226,7 +220,7 @@ def _parse_contract(record: object, location: str) -> _Contract:
 
 
 def _parse_pair(
-    number: int, key: str, annotation: object, contract: _Contract, labels: Mapping[str, object], location: str
+    contract: _Contract, key: str, annotation: object, labels: Mapping[str, object], location: str
 ) -> _Pair:
     if key not in labels:
         raise DataError(f"{location}: this hypothesis is not among 'labels'.{did_you_mean(key, labels)}")
@@ -237,4 +231,4 @@ def _parse_pair(
     is_valid = isinstance(spans, list) and all(type(span) is int and 0 <= span < len(contract.spans) for span in spans)
     if not isinstance(spans, list) or not is_valid or (choice != "NotMentioned" and not spans):
         raise DataError(f"{location}: 'spans' must number spans of the document, at least one unless NotMentioned.")
-    return _Pair(number, key, choice, () if choice == "NotMentioned" else tuple(spans))
+    return _Pair(contract, key, choice, () if choice == "NotMentioned" else tuple(spans))

@@ -18,17 +18,25 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import DataError
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.passage_files import Paragraph, TitleIds, paragraphs_of, read_passages, title_of, with_metadata
+from factgym.corpora.passage_files import (
+    Paragraph,
+    TitleIds,
+    pairs_of,
+    paragraphs_of,
+    read_passages,
+    title_of,
+    with_metadata,
+)
 from factgym.corpora.rows import Row, read_rows, stem_of, type_name
 from factgym.corpora.text import find_quote
-from factgym.datasets.base import FrozenRecord, Layout, Records, check_benchmark, load_data_sets, locate_file
+from factgym.datasets.base import FrozenRecord, Records, check_benchmark, load_data_sets, locate_file
 from factgym.datasets.questions import ENTRIES_KEY, MAX_QUESTION_CHARS, Question, distinct_answers, question_layout
 
 BENCHMARKS = load_data_sets("multihop")
@@ -149,14 +157,11 @@ class TripleFile(Records[Triple]):
         """Read the rows in order: the ids of paragraphs depend on those before them."""
         titles = TitleIds()
         data_set = BENCHMARKS[self.benchmark]
-        layout: Layout[Question] | None = None
+        read = None if data_set.extends else _multihop_question
         for packed_row in rows:
             row = with_metadata(packed_row)
-            if data_set.extends:
-                layout = layout or question_layout(row)
-                question = layout.read(row)
-            else:
-                question = _multihop_question(row)
+            read = read or question_layout(row).read
+            question = read(row)
             paragraphs = paragraphs_of(row)
             ids = [titles.id_of(part.title or f"passage {row.number}", part.text) for part in paragraphs]
             facts = _supporting_facts(row)
@@ -231,18 +236,9 @@ def _multihop_question(row: Row) -> Question:
 
 def _supporting_facts(row: Row) -> list[tuple[str, int]]:
     """Return the supporting facts of HotpotQA and 2WikiMultiHopQA: title and number of the sentence, from 0."""
-    value = row.values.get("supporting_facts")
-    if value is None:
-        return []
-    if isinstance(value, dict):
-        titles, numbers = value.get("title"), value.get("sent_id")
-        if not isinstance(titles, list) or not isinstance(numbers, list) or len(titles) != len(numbers):
-            raise row.error("'supporting_facts' must hold as many titles as sentence numbers")
-        value = list(zip(titles, numbers, strict=True))
-    if not isinstance(value, list):
-        raise row.error(f"'supporting_facts' must be a list, not {type_name(value)}")
     facts: list[tuple[str, int]] = []
-    for fact in value:
+    value = row.values.get("supporting_facts")
+    for fact in [] if value is None else pairs_of(value, "supporting_facts", ("sent_id",), "sentence numbers", row):
         if not isinstance(fact, list | tuple) or len(fact) != 2 or type(fact[1]) is not int or fact[1] < 0:
             raise row.error("a supporting fact must be a title and a sentence's number")
         facts.append((title_of(fact[0], row), fact[1]))
@@ -287,10 +283,7 @@ def triple_row(triple: Triple) -> dict[str, Any]:
         "question": triple.question,
         "answer": triple.answer,
         "answers": list(triple.answers),
-        "evidence": [
-            {"document": span.document, "start": span.start, "end": span.end, "text": span.text}
-            for span in triple.evidence
-        ],
+        "evidence": [asdict(span) for span in triple.evidence],
         "hops": triple.hops,
         "V": value,
         "benchmark": triple.benchmark,
