@@ -27,10 +27,8 @@ _CACHED_PASSAGES = 4096
 
 
 class Sentence(NamedTuple):
-    """A sentence of a passage: its range there, its text with white space folded, its terms."""
+    """A sentence of a passage: its text with white space folded, its terms."""
 
-    start: int
-    end: int
     text: str
     terms: frozenset[str]
 
@@ -82,11 +80,8 @@ def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MA
 @lru_cache(maxsize=_CACHED_PASSAGES)
 def passage_sentences(passage: Passage) -> tuple[Sentence, ...]:
     """Return the sentences of the passage's text with their terms; cached for the last few thousand passages."""
-    text = passage.text
-    return tuple(
-        Sentence(start, end, " ".join(text[start:end].split()), frozenset(terms(text[start:end])))
-        for start, end in sentences(text)
-    )
+    texts = (passage.text[start:end] for start, end in sentences(passage.text))
+    return tuple(Sentence(" ".join(text.split()), frozenset(terms(text))) for text in texts)
 
 
 def _window(table: Sequence[Sentence], best: int, weights: Mapping[str, float], budget: int) -> str:
