@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,7 @@ class TripleFile(Records[Triple]):
         """Read the rows in order: the ids of paragraphs depend on those before them."""
         titles = TitleIds()
         data_set = BENCHMARKS[self.benchmark]
-        read = None if data_set.extends else _multihop_question
+        read: Callable[[Row], Question] | None = None if data_set.extends else _multihop_question
         for packed_row in rows:
             row = with_metadata(packed_row)
             read = read or question_layout(row).read
