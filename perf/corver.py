@@ -45,7 +45,7 @@ from factgym.rewards.corver.format import split_sentences
 from factgym.rewards.corver.rubrics import DEFAULT_RULES, CorverRules
 from factgym.rewards.corver.score import score_many
 from factgym.rewards.corver.tokens import token_returns_many
-from factgym.rewards.corver.triplets import build_query
+from factgym.rewards.corver.triplets import Query, Triplet, build_query
 from perf.cooccurrence_text import read_text
 
 _QUESTIONS, _GROUP, _SENTENCES = 24, 16, 4
@@ -226,9 +226,14 @@ def _sentence_part(batch: Batch, counter: CooccurrenceIndex) -> Rate:
 
 def _count_sentences(batch: Batch, counter: CooccurrenceIndex) -> object:
     texts = list(dict.fromkeys(sentence.text for text in batch.texts for sentence in split_sentences(text)))
-    triplets = RuleExtractor().extract_first(texts)
-    queries = [query for group in triplets for triplet in group if triplet.valid and (query := build_query(triplet))]
+    queries = _first_queries(RuleExtractor().extract(texts))
     return counter.count_up_to(queries, _TRAINING.high_count)
+
+
+def _first_queries(triplets: list[list[Triplet]]) -> list[Query]:
+    """Return the query of each sentence's first valid triplet."""
+    firsts = (next((triplet for triplet in group if triplet.valid), None) for group in triplets)
+    return [query for triplet in firsts if triplet is not None and (query := build_query(triplet)) is not None]
 
 
 def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) -> dict[str, Rate]:
@@ -237,8 +242,7 @@ def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) 
     reward_seconds = _seconds(lambda: _reward(batch, counter))
     extractor = RuleExtractor()
     texts = [sentence.text for text in batch.texts for sentence in split_sentences(text)]
-    triplets = extractor.extract_first(texts)
-    queries = [query for group in triplets for triplet in group if (query := build_query(triplet)) is not None]
+    queries = _first_queries(extractor.extract(texts))
     scores = score_many(batch.texts, batch.aliases, counter, extractor)
     return {
         "first batch": first,
@@ -246,7 +250,7 @@ def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) 
         "whole, again": _seconds(lambda: _reward(batch, counter)),
         "whole, exact": _seconds(lambda: _reward(batch, counter, DEFAULT_RULES)),
         "split": _seconds(lambda: [split_sentences(text) for text in batch.texts]),
-        "extract": _seconds(lambda: extractor.extract_first(texts)),
+        "extract": _seconds(lambda: extractor.extract(texts)),
         "count": _seconds(lambda: counter.count_up_to(queries, _TRAINING.high_count)),
         "count, exact": _seconds(lambda: counter.count_many(queries)),
         "align": _seconds(lambda: token_returns_many(scores, batch.offsets)),

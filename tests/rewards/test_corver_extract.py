@@ -174,7 +174,7 @@ def test_a_cache_is_safe_in_threads_and_copies_start_empty() -> None:
         thread.join()
     assert results == [plain] * 8
     for twin in (copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))):
-        assert twin.hits == twin.misses == 0
+        assert not twin._cache
         assert twin.extract(sentences) == plain
 
 
@@ -252,21 +252,16 @@ assembled = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(SPACES)),
 )
 
 
-def first_valid(triplets: list[Triplet]) -> list[Triplet]:
-    return [triplet for triplet in triplets if triplet.valid][:1]
-
-
 @given(st.lists(assembled, min_size=1, max_size=20))
 @example(
     ["At Liverpool, Salah scored.", "He lived in Seattle, Washington, and won.", "in A, B, C, and D is E, F is G"]
 )
-@settings(max_examples=200, deadline=None)
-def test_stopping_at_the_first_valid_triplet_finds_the_first_of_all(batch: list[str]) -> None:
-    extractor = RuleExtractor()
-    assert extractor.extract_first(batch) == list(map(first_valid, extractor.extract(batch)))
+@settings(max_examples=100, deadline=None)
+def test_a_sentence_has_the_same_triplets_in_every_batch(batch: list[str]) -> None:
+    assert RuleExtractor().extract(batch) == list(map(extract, batch))
 
 
-def test_long_and_foreign_sentences_stop_at_the_same_triplet() -> None:
+def test_long_and_foreign_sentences_are_read() -> None:
     rng = random.Random(0)
     long = [" ".join(rng.choices(WORDS, k=size)) for size in (300, 1_000, 3_000)]
     batch = [
@@ -275,11 +270,11 @@ def test_long_and_foreign_sentences_stop_at_the_same_triplet() -> None:
         "(" * 5_000,
         "Élodie met Bob in 1975.",
         "",
-        "a b",
         "\x00 is \x1f b",
     ]
-    extractor = RuleExtractor()
-    assert extractor.extract_first(batch) == list(map(first_valid, extractor.extract(batch)))
+    triplets = RuleExtractor().extract(batch)
+    assert triplets[-3] == [Triplet("Élodie", "met", "Bob"), Triplet("Élodie", "in", "1975")]
+    assert max(map(len, triplets)) <= 8
 
 
 # The model extractor: its reader on what small models write, and real generation with a model built on the spot
@@ -427,18 +422,12 @@ def test_a_copy_finds_the_same_and_describes_itself_alike(scripted: Path) -> Non
     assert twin.extract(["A [[0]]."]) == extractor.extract(["A [[0]]."]) == [[A]]
 
 
-def test_padding_on_the_left_does_not_change_a_random_models_output(tmp_path: Path) -> None:
+def test_padding_does_not_change_a_random_models_output(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="needs the extra 'local'")
     import tiny_model
 
-    from factgym.rewards.corver import model_extractor
-
-    folder = tiny_model.build_random(tmp_path, template=tiny_model.CHATML)
-    extractor = ModelExtractor(str(folder), max_new_tokens=12)
-    extractor.extract(["x"])
-    loaded = extractor._loaded
-    assert loaded is not None
-    prompts = [[5, 6, 7], [9, 10, 11, 12, 13, 14, 15], [20]]
-    together = model_extractor.generate_greedily(loaded, prompts, 12)
-    assert together == [model_extractor.generate_greedily(loaded, [prompt], 12)[0] for prompt in prompts]
+    folder = str(tiny_model.build_random(tmp_path, template=tiny_model.CHATML))
+    sentences = ["A longer sentence than the others.", "Ann met Bob.", "B"]
+    together = ModelExtractor(folder, max_new_tokens=12).generate(sentences)
+    assert together == ModelExtractor(folder, max_new_tokens=12, batch=1).generate(sentences)
     assert any(together)

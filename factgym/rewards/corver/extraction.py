@@ -21,6 +21,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
@@ -68,10 +69,7 @@ class CachedExtractor:
     """An extractor with a least-recently-used cache of `size` sentences. Safe in threads; a copy starts empty."""
 
     def __init__(self, inner: Extractor, size: int) -> None:
-        if type(size) is not int or size < 1:
-            raise ConfigError(f"an extractor's cache holds at least 1 sentence, not {size!r:.80}")
         self.inner, self.size = inner, size
-        self.hits = self.misses = 0
         self._cache: OrderedDict[str, list[Triplet]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -81,17 +79,14 @@ class CachedExtractor:
         triplets: dict[str, list[Triplet]] = {}
         with self._lock:
             for sentence in distinct:
-                cached = self._cache.get(sentence)
-                if cached is not None:
+                if sentence in self._cache:
                     self._cache.move_to_end(sentence)
-                    triplets[sentence] = cached
-            self.hits += len(triplets)
+                    triplets[sentence] = self._cache[sentence]
         missing = [sentence for sentence in distinct if sentence not in triplets]
         if missing:
             extracted = dict(zip(missing, self.inner.extract(missing), strict=True))
             triplets.update(extracted)
             with self._lock:
-                self.misses += len(extracted)
                 self._cache.update(extracted)
                 while len(self._cache) > self.size:
                     self._cache.popitem(last=False)
@@ -133,59 +128,58 @@ class RuleExtractor:
 
     def extract(self, sentences: Sequence[str]) -> list[list[Triplet]]:
         """Return the triplets of each sentence, from left to right."""
-        return [_extract(sentence, first_only=False) for sentence in sentences]
-
-    def extract_first(self, sentences: Sequence[str]) -> list[list[Triplet]]:
-        """Return the first valid triplet of each sentence, or an empty list; faster than `extract`."""
-        batch = (_extract(sentence, first_only=True) for sentence in sentences)
-        return [[triplet for triplet in triplets if triplet.valid] for triplets in batch]
+        return [_extract(sentence) for sentence in sentences]
 
     def describe(self) -> dict[str, Any]:
         """Return name and version of the rules."""
         return {"extractor": "rule", "version": VERSION}
 
 
-def _extract(sentence: str, *, first_only: bool) -> list[Triplet]:
+def _extract(sentence: str) -> list[Triplet]:
     if sentence.endswith("?"):
         return []
     words = tokenize(sentence[:_MAX_CHARS])
     if len(words) < 3:
         return []
-    parser = _ClauseParser(words, chunk(words), first_only)
+    parser = _ClauseParser(words, chunk(words))
     parser.parse()
     return parser.triplets
 
 
 class _ClauseParser:
-    """Reads the triplets off a sentence's chunks, from left to right; optionally stops at the first valid one."""
+    """Reads the triplets off a sentence's chunks, from left to right."""
 
-    def __init__(self, words: Sequence[str], chunks: Sequence[Chunk], first_only: bool) -> None:
-        self.words, self.chunks, self.first_only = words, chunks, first_only
+    # A shallow parser over chunk tags in place of a grammar: find the main verb, then the subject before it, then pair
+    # every entity after it with the subject. Only `_present_verb` changes a tag, and no position is read twice.
+
+    def __init__(self, words: Sequence[str], chunks: Sequence[Chunk]) -> None:
+        self.words, self.chunks = words, chunks
         self.tags = [tag for tag, _, _ in chunks]
         self.triplets: list[Triplet] = []
-        self.done = False
+
+    @property
+    def done(self) -> bool:
+        return len(self.triplets) >= _MAX_TRIPLETS
 
     def parse(self) -> None:
         start = self._skip_introduction()
         verb = self._main_verb(start)
-        if verb is None:
-            verb = self._present_verb(start)
+        verb = self._present_verb(start) if verb is None else verb
         if verb is None:
             return
-        subject_end = self._subject_end(start, verb)
+        # The subject ends at the first comma or relative pronoun, or at the verb.
+        subject_end = min(self._next(COMMA, start), verb)
+        wh = self._next(WH, start)
+        subject_end = wh if start < wh < subject_end else subject_end
         subject = self._subject(start, subject_end, verb)
         if subject is None:
             return
         head, role = subject
-        if not self.done:
-            self._predicate(head, role, verb)
-        if subject_end < verb and not self.done:
-            self._appositions(head, subject_end, verb)
+        self._predicate(head, role, verb)
+        self._appositions(head, subject_end, verb)
 
     def _add(self, head: str, relation: str, tail: str) -> None:
-        triplet = Triplet(head, relation, tail)
-        self.triplets.append(triplet)
-        self.done = len(self.triplets) >= _MAX_TRIPLETS or (self.first_only and triplet.valid)
+        self.triplets.append(Triplet(head, relation, tail))
 
     # The main clause
 
@@ -196,17 +190,17 @@ class _ClauseParser:
         while i < size and tags[i] in (ADV, CONJ, COMMA, SUB):
             i += 1
         if i < size and tags[i] == PREP:
-            comma = self._next(COMMA, i)
-            if comma is not None and comma + 1 < size and self._finite_verb(comma + 1, size) is not None:
-                return comma + 1
+            after = self._next(COMMA, i) + 1
+            if after < size and self._finite_verb(after, size) is not None:
+                return after
         return i
 
-    def _next(self, tag: int, start: int) -> int | None:
-        """Return the first chunk with this tag from `start` on."""
+    def _next(self, tag: int, start: int) -> int:
+        """Return the first chunk with this tag from `start` on, the number of chunks if there is none."""
         try:
             return self.tags.index(tag, start)
         except ValueError:
-            return None
+            return len(self.tags)
 
     def _finite_verb(self, start: int, end: int) -> int | None:
         """Return the first finite verb after something nominal, or at `start`."""
@@ -228,7 +222,6 @@ class _ClauseParser:
         segment = start
         while segment < size:
             end = self._next(COMMA, segment)
-            end = size if end is None else end
             verb = self._finite_verb(segment, end)
             if verb is not None and verb == start:
                 verb = self._finite_verb(verb + 1, end)
@@ -244,13 +237,9 @@ class _ClauseParser:
             segment = end + 1
         return fallback
 
-    def _has_verb_after_comma(self, comma: int | None) -> bool:
+    def _has_verb_after_comma(self, comma: int) -> bool:
         """Return whether a verb directly follows this comma or a later one."""
-        while comma is not None and comma + 1 < len(self.tags):
-            if self.tags[comma + 1] in _FINITE:
-                return True
-            comma = self._next(COMMA, comma + 1)
-        return False
+        return any(tag == COMMA and after in _FINITE for tag, after in pairwise(self.tags[comma:]))
 
     def _present_verb(self, start: int) -> int | None:
         """In a clause without a known verb: find a word in "s" after a name or noun ("Water boils at 100 degrees")."""
@@ -262,13 +251,6 @@ class _ClauseParser:
                 tags[i] = VERB
                 return i
         return None
-
-    def _subject_end(self, start: int, verb: int) -> int:
-        """Return the end of the subject: the first comma or relative pronoun, or the verb."""
-        comma = self._next(COMMA, start)
-        end = verb if comma is None or comma > verb else comma
-        wh = self._next(WH, start)
-        return end if wh is None or not start < wh < end else wh
 
     # The subject
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.core.prompts import prompt, prompt_hash
@@ -26,23 +27,13 @@ TEMPLATES = "prompt_templates.json"
 _TEMPLATE_KEY = "entity_extraction_prompt"
 _MAX_SENTENCE_CHARS = 2_000
 
-_MAX_OUTPUT_CHARS = 16_384
-_MAX_DEPTH = 16
-_CLOSING_QUOTES = {'"': '"', "“": "”", "”": "”", "„": "”", "'": "'", "‘": "’"}
-
-
-class _LoadedModel(NamedTuple):
-    model: Any
-    tokenizer: Any
-    device: str
-
 
 class ModelExtractor:
     """Prompts a model for the triplets of each sentence. Safe in threads (one batch at a time); a copy loads anew.
 
-    path: a folder as `save_pretrained` makes it. batch: sentences at a time, padded on the left. max_new_tokens: of
-    each output. device: "auto" (a GPU if available), or a torch device. dtype: "auto" is bfloat16 on a GPU and float32
-    elsewhere. The model is loaded at the first sentence; until then only the folder is inspected.
+    path: a folder as `save_pretrained` makes it. batch: sentences at a time. max_new_tokens: of each output. device:
+    "auto" (a GPU if available), or a torch device. dtype: "auto" is bfloat16 on a GPU and float32 elsewhere. The model
+    is loaded at the first sentence; until then only the folder is inspected.
 
     Raises ConfigError for a folder without a model, DataError for a broken template file.
     """
@@ -62,30 +53,28 @@ class ModelExtractor:
         if not any(self.path.glob("*.safetensors")):
             raise ConfigError(f"{self.path} has no .safetensors weights; other formats are pickles and are not read")
         self.template = _read_template(self.path)
-        self._loaded: _LoadedModel | None = None
+        self._pipeline: Any = None
         self._lock = threading.Lock()
 
     def extract(self, sentences: Sequence[str]) -> list[list[Triplet]]:
         """Return the triplets of each sentence, of which the model sees the first 2,000 characters."""
+        return [read_triplets(output) for output in self.generate(sentences)]
+
+    def generate(self, sentences: Sequence[str]) -> list[str]:
+        """Return the model's greedy output for each sentence."""
+        # Sentences of similar length share a batch, which saves padding.
+        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+        prompts = (self.template.replace("{sentence}", sentences[i][:_MAX_SENTENCE_CHARS]) for i in order)
+        chats = [[{"role": "user", "content": text}] for text in prompts]
+        if not chats:
+            return []
         with self._lock:
-            if self._loaded is None:
-                self._loaded = _load_model(self.path, self.device, self.dtype)
-            tokenizer = self._loaded.tokenizer
-            prompts = []
-            for sentence in sentences:
-                content = self.template.replace("{sentence}", sentence[:_MAX_SENTENCE_CHARS])
-                messages = [{"role": "user", "content": content}]
-                text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-                prompts.append(tokenizer(text, add_special_tokens=False)["input_ids"])
-            # Sentences of similar length share a batch, which saves padding.
-            order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
-            outputs = [""] * len(prompts)
-            for start in range(0, len(order), self.batch):
-                batch = order[start : start + self.batch]
-                texts = generate_greedily(self._loaded, [prompts[i] for i in batch], self.max_new_tokens)
-                for i, text in zip(batch, texts, strict=True):
-                    outputs[i] = text
-        return [read_triplets(output) for output in outputs]
+            if self._pipeline is None:
+                self._pipeline = _load_pipeline(self.path, self.device, self.dtype)
+            options = {"batch_size": self.batch, "max_new_tokens": self.max_new_tokens, "return_full_text": False}
+            generated = self._pipeline(chats, do_sample=False, **options)
+        outputs = {i: replies[0]["generated_text"] for i, replies in zip(order, generated, strict=True)}
+        return [outputs[i] for i in range(len(sentences))]
 
     def describe(self) -> dict[str, Any]:
         """Return the model's name, a hash of its configuration and of its weights' sizes, and that of the prompt."""
@@ -118,11 +107,12 @@ def _read_template(path: Path) -> str:
     return template.replace("{}", "{sentence}")
 
 
-def _load_model(path: Path, device: str, dtype: str) -> _LoadedModel:
+def _load_pipeline(path: Path, device: str, dtype: str) -> Any:
+    """Load a pipeline, which applies the chat template and pads each batch on the left."""
     try:
         import jinja2  # noqa: F401 - chat templates need it
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM, AutoTokenizer, TextGenerationPipeline
     except ImportError as error:
         raise MissingExtraError("the model extractor", "local") from error
     if device == "auto":
@@ -137,30 +127,28 @@ def _load_model(path: Path, device: str, dtype: str) -> _LoadedModel:
         raise ConfigError(f"{path} cannot be loaded as a language model: {error}") from error
     if not tokenizer.chat_template:
         raise ConfigError(f"the tokenizer in {path} has no chat template, so it is no instruction-tuned extractor")
-    return _LoadedModel(model.to(device).eval(), tokenizer, device)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token_id = tokenizer.eos_token_id
+    return TextGenerationPipeline(model=model, tokenizer=tokenizer, device=device)
 
 
-def generate_greedily(loaded: _LoadedModel, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> list[str]:
-    """Return greedy outputs of a batch that is padded on the left."""
-    import torch
-    from transformers import GenerationConfig
+_MAX_OUTPUT_CHARS = 16_384
+_MAX_DEPTH = 16
 
-    tokenizer = loaded.tokenizer
-    eos = loaded.model.generation_config.eos_token_id
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-    width = max(map(len, prompts))
-    ids = torch.tensor([[pad] * (width - len(ids)) + list(ids) for ids in prompts], device=loaded.device)
-    mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in prompts], device=loaded.device)
-    settings = GenerationConfig(
-        max_new_tokens=max_new_tokens,
-        do_sample=False,
-        eos_token_id=tokenizer.eos_token_id if eos is None else eos,
-        pad_token_id=pad,
-        use_cache=True,
-    )
-    with torch.inference_mode():
-        outputs = loaded.model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)
-    return [tokenizer.decode(output[width:], skip_special_tokens=True) for output in outputs]
+
+def _quoted(opening: str, closing: str) -> str:
+    # A backslash escapes a character. A quote closes only before a comma, a bracket, the end, or eight spaces: few
+    # characters are read ahead, so the time is linear.
+    return rf"{opening}((?:\\.|(?!{closing}\s{{0,7}}+(?:[\s,\]]|\Z)).)*+){closing}"
+
+
+_TOKEN = re.compile(
+    rf"""[\s,]++|[\[\]]|{_quoted('"', '"')}|{_quoted("'", "'")}|{_quoted("[“”„]", "”")}|{_quoted("‘", "’")}"""
+    r"""|([^\s,\[\]"'“”„‘][^,\[\]]*+)(?=[,\[\]])""",
+    re.DOTALL,
+)
+"""A separator, a bracket, or a part: in quotes (groups 1 to 4), or without up to a comma or bracket (group 5)."""
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_triplets(text: str) -> list[Triplet]:
@@ -174,68 +162,29 @@ def read_triplets(text: str) -> list[Triplet]:
     commas have split is joined again. A part that the output's end has cut is dropped, and its triplet. Lists with
     fewer than three parts are no triplets. Text after the first whole list, or beyond 16,384 characters, is ignored.
     """
-    start = text.find("[")
-    return _TripletReader(text[start : start + _MAX_OUTPUT_CHARS]).read() if start >= 0 else []
-
-
-class _TripletReader:
-    """One pass over the text, with a stack of the open lists' parts; see `read_triplets`."""
-
     # A pushdown parser that recovers: lists that the text leaves open are closed at its end, innermost first.
-
-    def __init__(self, text: str) -> None:
-        self.text, self.offset = text, 0
-        self.triplets: list[Triplet] = []
-
-    def read(self) -> list[Triplet]:
-        stack: list[list[str]] = []
-        while self.offset < len(self.text):
-            char = self.text[self.offset]
-            if char == "[":
-                if len(stack) >= _MAX_DEPTH:
-                    break
-                stack.append([])
-                self.offset += 1
-            elif char == "]":
-                self._close(stack.pop())
-                self.offset += 1
-                if not stack:
-                    break
-            elif char == "," or char.isspace():
-                self.offset += 1
-            else:
-                part = self._quoted(_CLOSING_QUOTES[char]) if char in _CLOSING_QUOTES else self._unquoted()
-                if part is None:  # cut by the end of the text
-                    stack.pop()
-                elif part:
-                    stack[-1].append(part)
-        for parts in reversed(stack):
-            self._close(parts)
-        return self.triplets
-
-    def _close(self, parts: list[str]) -> None:
-        if len(parts) >= 3:
-            self.triplets.append(Triplet(parts[0], parts[1], ", ".join(parts[2:])))
-
-    def _quoted(self, quote: str) -> str | None:
-        """Read up to the closing quote; None without one."""
-        text, i = self.text, self.offset + 1
-        chars: list[str] = []
-        while i < len(text):
-            if text[i] == "\\" and i + 1 < len(text):
-                i += 1
-            # Only a comma, a closing bracket or the end may follow; few characters are read ahead, to stay linear.
-            elif text[i] == quote and text[i + 1 : i + 9].lstrip()[:1] in ("", ",", "]"):
-                self.offset = i + 1
-                return "".join(chars).strip()
-            chars.append(text[i])
-            i += 1
-        self.offset = i
-        return None
-
-    def _unquoted(self) -> str | None:
-        """Read up to the next comma or bracket; None without one."""
-        start = self.offset
-        ends = [end for end in (self.text.find(char, start) for char in ",[]") if end >= 0]
-        self.offset = min(ends, default=len(self.text))
-        return self.text[start : self.offset].strip(' \t\r\n"“”') if ends else None
+    position = text.find("[")
+    if position < 0:
+        return []
+    text = text[: position + _MAX_OUTPUT_CHARS]
+    closed: list[list[str]] = []
+    stack: list[list[str]] = []
+    while match := _TOKEN.match(text, position):
+        position = match.end()
+        if match[0] == "[":
+            if len(stack) >= _MAX_DEPTH:
+                break
+            stack.append([])
+        elif match[0] == "]":
+            closed.append(stack.pop())
+            if not stack:
+                break
+        elif match.lastindex == 5:
+            stack[-1].append(match[5].strip(' \t\r\n"“”'))
+        elif match.lastindex:
+            stack[-1].append(_ESCAPE.sub(r"\1", match[match.lastindex]).strip())
+    else:
+        if position < len(text):  # the end has cut a part
+            stack.pop()
+    lists = ([part for part in parts if part] for parts in (*closed, *reversed(stack)))
+    return [Triplet(parts[0], parts[1], ", ".join(parts[2:])) for parts in lists if len(parts) >= 3]

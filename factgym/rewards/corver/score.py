@@ -161,10 +161,8 @@ def score_many(
     distinct = list(dict.fromkeys([sentence.text for group in sentences for sentence in group]))
     evidence = dict.fromkeys(distinct, _NO_EVIDENCE)
     if counter is not None and distinct:
-        extract = extractor.extract
-        if rules.rule != "min":
-            extract = getattr(extractor, "extract_first", extract)
-        evidence = dict(zip(distinct, _count_triplets(extract(distinct), counter, rules), strict=True))
+        triplets = extractor.extract(distinct)
+        evidence = dict(zip(distinct, _count_triplets(triplets, counter, rules), strict=True))
     if questions is None:
         questions = [""] * len(texts)
     return [
