@@ -28,13 +28,12 @@ from factgym.generators.multihop_world import world
 from factgym.rewards.advantages import hop_advantages
 from factgym.rewards.eve.proposal import (
     CheckedProposal,
-    ProposalScore,
     Rollout,
     Search,
     check_proposal,
     score_proposal,
 )
-from factgym.rewards.eve.rubrics import DEFAULT_RULES, build_report, find_rubric
+from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveScore, build_report, find_rubric
 from factgym.rewards.eve.solution import score_solution
 from factgym.rewards.eve.spans import parse_proposal, parse_solution
 
@@ -142,7 +141,7 @@ def _check(sample: Sample) -> CheckedProposal:
     return check_proposal(parse_proposal(sample.message), rollout, sample.texts)
 
 
-def _score(checked: CheckedProposal, sample: Sample) -> ProposalScore:
+def _score(checked: CheckedProposal, sample: Sample) -> EveScore:
     return score_proposal(checked, solved=sample.solved, plus=sample.plus, minus=sample.minus)
 
 

@@ -16,7 +16,7 @@ eps = 1e-4. `scale=False` leaves the deviation out, as Dr. GRPO does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ def group_advantages(rewards: npt.ArrayLike, *, eps: float = 1e-4, ddof: int = 1
     result = np.where(is_defined, groups - statistics.mean[:, None], 0.0)
     if scale:
         # A group without differences would be 0 / eps, or 0 / 0 where eps is 0 as well.
-        divisor = np.where(statistics.varies, statistics.std + eps, 1.0)
+        divisor = np.where(statistics.varies, statistics.deviation + eps, 1.0)
         result = result / divisor[:, None]
     return result.reshape(values.shape)
 
@@ -122,21 +122,16 @@ def stepwise_advantages(
     if values.ndim == 2:
         values, is_token = values[None], is_token[None]
     tokens = is_token.sum(axis=-1)
-    means = np.where(is_token, values, 0.0).sum(axis=-1) / np.maximum(tokens, 1)
-    scored = ~np.isnan(means) & (tokens > 0)
-    count = scored.sum(axis=-1)
-    mean = np.where(scored, means, 0.0).sum(axis=-1) / np.maximum(count, 1)
-    is_defined = count >= 2
+    means = np.where(tokens > 0, values.sum(axis=-1) / np.maximum(tokens, 1), np.nan)
+    statistics = _GroupStatistics(means, ddof)
+    is_defined = statistics.count >= 2
     if equal == "zero":
-        low = np.where(scored, means, np.inf).min(axis=-1)
-        high = np.where(scored, means, -np.inf).max(axis=-1)
         # Means of equal tokens in other numbers differ by rounding.
-        is_defined &= high - low > 1e-12 * np.maximum(1.0, np.abs(high))
-    defined_tokens = is_token & (scored & is_defined[:, None])[:, :, None]
-    result: Array = np.where(defined_tokens, values - mean[:, None, None], 0.0)
+        is_defined &= statistics.high - statistics.low > 1e-12 * np.maximum(1.0, np.abs(statistics.high))
+    defined_tokens = is_token & (statistics.scored & is_defined[:, None])[:, :, None]
+    result: Array = np.where(defined_tokens, values - statistics.mean[:, None, None], 0.0)
     if scale:
-        deviation = np.where(scored, means - mean[:, None], 0.0)
-        divisor = np.sqrt((deviation**2).sum(axis=-1) / np.maximum(count - ddof, 1)) + eps
+        divisor = statistics.deviation + eps
         # Without differences and without eps the result is 0 already.
         result = result / np.where(divisor > 0, divisor, 1.0)[:, None, None]
     return result.reshape(shape)
@@ -167,10 +162,6 @@ class CollapseReport:
     small: float
     tolerance: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data, keys in the order of the fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def collapse(rewards: npt.ArrayLike, *, tolerance: float = 0.05, eps: float = 1e-4, ddof: int = 1) -> CollapseReport:
     """Diagnose a batch of groups, shape (G,) or (N, G); NaN as in `group_advantages`.
@@ -183,11 +174,9 @@ def collapse(rewards: npt.ArrayLike, *, tolerance: float = 0.05, eps: float = 1e
     usable = statistics.count >= 2
     if not usable.any():
         raise ConfigError("no group has two scored members, so there is nothing to compare")
-    counted = statistics.scored & usable[:, None]
-    members = advantages[counted]
-    low = np.where(counted, advantages, np.inf).min(axis=1)[usable]
-    high = np.where(counted, advantages, -np.inf).max(axis=1)[usable]
-    std = statistics.std[usable]
+    members = np.where(statistics.scored, advantages, np.nan)[usable]
+    low, high = np.nanmin(members, axis=1), np.nanmax(members, axis=1)
+    std = np.where(statistics.varies, statistics.deviation, 0.0)[usable]
     return CollapseReport(
         groups=int(usable.sum()),
         unscored=int((~statistics.scored).sum()),
@@ -196,11 +185,11 @@ def collapse(rewards: npt.ArrayLike, *, tolerance: float = 0.05, eps: float = 1e
         std_mean=float(std.mean()),
         std_min=float(std.min()),
         std_max=float(std.max()),
-        advantage_min=float(members.min()),
-        advantage_max=float(members.max()),
+        advantage_min=float(low.min()),
+        advantage_max=float(high.max()),
         low_mean=float(low.mean()),
         high_mean=float(high.mean()),
-        small=float((np.abs(members) < tolerance).mean()),
+        small=float((np.abs(members[~np.isnan(members)]) < tolerance).mean()),
         tolerance=tolerance,
     )
 
@@ -213,13 +202,12 @@ class _GroupStatistics:
         self.count = self.scored.sum(axis=1)
         filled = np.where(self.scored, groups, 0.0)
         self.mean: Array = filled.sum(axis=1) / np.maximum(self.count, 1)
-        deviation = np.where(self.scored, groups - self.mean[:, None], 0.0)
-        low = np.where(self.scored, groups, np.inf).min(axis=1)
-        high = np.where(self.scored, groups, -np.inf).max(axis=1)
+        differences = np.where(self.scored, groups - self.mean[:, None], 0.0)
+        self.deviation: Array = np.sqrt((differences**2).sum(axis=1) / np.maximum(self.count - ddof, 1))
+        self.low: Array = np.where(self.scored, groups, np.inf).min(axis=1)
+        self.high: Array = np.where(self.scored, groups, -np.inf).max(axis=1)
         # Equal rewards may differ from their rounded mean, so equality is tested on the rewards themselves.
-        self.varies = (self.count >= 2) & (low < high)
-        variance = (deviation**2).sum(axis=1) / np.maximum(self.count - ddof, 1)
-        self.std: Array = np.where(self.varies, np.sqrt(variance), 0.0)
+        self.varies = (self.count >= 2) & (self.low < self.high)
 
 
 def _check_options(eps: float, ddof: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -143,7 +144,7 @@ def test_collapse_by_hand():
     assert (report.advantage_min, report.advantage_max) == (pytest.approx(low), pytest.approx(high))
     assert (report.low_mean, report.high_mean) == (pytest.approx(low / 3), pytest.approx(high / 3))
     assert report.small == pytest.approx(8 / 11)
-    assert list(report.to_dict())[:3] == ["groups", "unscored", "reward"]
+    assert list(asdict(report))[:3] == ["groups", "unscored", "reward"]
 
 
 @settings(max_examples=100, deadline=None)

@@ -136,7 +136,7 @@ def test_an_invalid_proposal_has_half_its_format_and_needs_no_solver() -> None:
     checked = check_proposal(parse_proposal(text), Rollout(1, ADA, (text,)), TEXTS)
     assert (checked.valid, checked.span) == (False, None)
     score = score_proposal(checked, solved=[True] * 5, plus=[True], minus=[False])
-    assert (score.n, score.value_kind, score.components["brevity"]) == (0, "none", 0.0)
+    assert (score.facts["n"], score.facts["value_kind"], score.components["brevity"]) == (0, "none", 0.0)
     assert total(score, "eve") == pytest.approx(0.5 * score.components["format"])
     assert score.components["format"] > 0
     assert total(score, "guarded") == 0.0
@@ -148,13 +148,9 @@ def test_an_invalid_proposal_has_half_its_format_and_needs_no_solver() -> None:
 @pytest.mark.parametrize("evidence", ["", "   ", "Byron died at Missolonghi.", "the answer is Missolonghi"])
 def test_evidence_that_is_not_verbatim_has_no_value_and_no_brevity(evidence: str) -> None:
     score = scored(evidence=evidence)
-    assert score.checked.span is None
-    assert (score.value_kind, score.plus, score.components["value"], score.components["brevity"]) == (
-        "none",
-        None,
-        0,
-        0,
-    )
+    assert score.facts["evidence_span"] is None
+    assert (score.facts["value_kind"], score.facts["plus"]) == ("none", None)
+    assert (score.components["value"], score.components["brevity"]) == (0, 0)
     assert total(score, "eve") == pytest.approx(total(score, "dr-zero"))
 
 
@@ -181,9 +177,9 @@ def test_the_value_may_come_from_log_probabilities() -> None:
     text = f"{THINK}<question>{QUESTION}</question><answer>Missolonghi</answer><evidence>{SPAN}</evidence>"
     checked = check_proposal(parse_proposal(text), Rollout(1, ADA, (text,)), TEXTS)
     score = score_proposal(checked, solved=[True, False], value=-0.25)
-    assert (score.components["value"], score.value_kind, score.plus) == (-0.25, "logprob", None)
+    assert (score.components["value"], score.facts["value_kind"], score.facts["plus"]) == (-0.25, "logprob", None)
     skipped = score_proposal(checked, solved=[True, False], verified=False)
-    assert (skipped.components["value"], skipped.value_kind) == (0.0, "none")
+    assert (skipped.components["value"], skipped.facts["value_kind"]) == (0.0, "none")
     with pytest.raises(ConfigError, match="between -1 and 1"):
         score_proposal(checked, solved=[True, False], value=1.5)
     for missing in ({"solved": [True]}, {"plus": [True], "minus": [True]}, {"solved": [True, False], "plus": [True]}):
@@ -388,8 +384,8 @@ LOGS = st.lists(st.floats(-20, 0), min_size=1, max_size=6)
 @given(LOGS, LOGS)
 def test_log_probabilities_give_the_difference_of_probabilities(plus: list[float], minus: list[float]) -> None:
     product = math.prod(map(math.exp, plus)) - math.prod(map(math.exp, minus))
-    assert log_prob_value(plus, minus) == pytest.approx(product, abs=1e-12)
-    assert -1 <= log_prob_value(plus, minus) <= 1
+    assert log_prob_value(math.fsum(plus), math.fsum(minus)) == pytest.approx(product, abs=1e-12)
+    assert -1 <= log_prob_value(math.fsum(plus), math.fsum(minus)) <= 1
 
 
 def test_sampling_agrees_with_log_probabilities() -> None:
@@ -399,15 +395,15 @@ def test_sampling_agrees_with_log_probabilities() -> None:
     draws = 40_000
     plus = (rng.random((draws, 2)) < with_evidence).all(axis=1)
     minus = (rng.random((draws, 2)) < without).all(axis=1)
-    exact = log_prob_value(np.log(with_evidence).tolist(), np.log(without).tolist())
+    exact = log_prob_value(float(np.log(with_evidence).sum()), float(np.log(without).sum()))
     assert abs(evidence_value(plus.tolist(), minus.tolist()) - exact) < 0.02
 
 
 def test_log_probabilities_are_checked() -> None:
-    assert log_prob_value([-math.inf], [0.0]) == -1.0
-    for bad in ([], [0.1], [math.nan]):
+    assert log_prob_value(-math.inf, 0.0) == -1.0
+    for bad in (0.1, math.nan):
         with pytest.raises(ConfigError, match="log-prob"):
-            log_prob_value(bad, [0.0])
+            log_prob_value(bad, 0.0)
 
 
 def test_brevity_falls_to_zero_at_the_limit() -> None:

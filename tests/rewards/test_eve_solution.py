@@ -13,7 +13,7 @@ from factgym.generators.multihop_world import world
 from factgym.rewards.answer_matching import token_f1
 from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_COMPONENTS, SOLVER_GATES, EveRules, build_report, find_rubric
 from factgym.rewards.eve.solution import score_solution
-from factgym.rewards.eve.spans import contains_answer, parse_solution
+from factgym.rewards.eve.spans import contains_answer, parse_solution, span_json
 
 PASSAGE = (
     "Lord Byron was an English poet. He left England in 1816 and never came back. "
@@ -120,7 +120,7 @@ def test_every_gold_span_of_a_generated_world_grounds_its_answer(seed: int) -> N
             texts=[(span.document, corpus.get(span.document).text)],
         )
         assert total(score, "guarded") == pytest.approx(1.3), triple
-        assert score.span == span
+        assert score.facts["evidence_span"] == span_json(span)
 
 
 @pytest.mark.data
@@ -191,4 +191,4 @@ def test_the_report_has_the_facts_for_evaluation() -> None:
 
 def test_a_message_without_a_block_is_the_answer() -> None:
     score = score_solution(parse_solution(" Missolonghi. "), "Missolonghi", question=QUESTION)
-    assert (score.components["correct"], score.solution.tagged) == (1.0, False)
+    assert (score.components["correct"], score.facts["answer_tagged"]) == (1.0, False)

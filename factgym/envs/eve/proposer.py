@@ -38,7 +38,6 @@ from factgym.envs.eve.submission import (
 from factgym.envs.eve.tasks import ProposerTask, ProposerTaskSet
 from factgym.rewards.eve.proposal import (
     CheckedProposal,
-    ProposalScore,
     Rollout,
     Search,
     check_proposal,
@@ -46,7 +45,7 @@ from factgym.rewards.eve.proposal import (
     score_proposal,
     words_outside,
 )
-from factgym.rewards.eve.rubrics import RUBRICS, build_report
+from factgym.rewards.eve.rubrics import RUBRICS, EveScore, build_report
 from factgym.rewards.eve.spans import Proposal
 from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import attribute, neutralise
@@ -272,7 +271,7 @@ class EveProposerEnv(Env[ProposerTask]):
         evidence = span.text if span is not None and self.config.verify else None
         return self.rollouts.ask(proposal.question, proposal.answer, evidence, self._cancellation)
 
-    def evaluate(self, checked: CheckedProposal, answers: SolverAnswers) -> ProposalScore:
+    def evaluate(self, checked: CheckedProposal, answers: SolverAnswers) -> EveScore:
         return score_proposal(
             checked,
             solved=answers.solved,

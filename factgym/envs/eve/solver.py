@@ -32,8 +32,8 @@ from factgym.envs.eve.submission import (
 )
 from factgym.envs.eve.tasks import SolverTask, SolverTaskSet
 from factgym.rewards.answer_matching import token_f1
-from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_GATES, build_report
-from factgym.rewards.eve.solution import SolutionScore, score_solution
+from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_GATES, EveScore, build_report
+from factgym.rewards.eve.solution import score_solution
 from factgym.rewards.eve.spans import Solution, contains_answer
 from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import neutralise
@@ -199,7 +199,7 @@ class EveSolverEnv(Env[SolverTask]):
         }
         return build_report(score, self.config.rubric, message=message, metrics=metrics)
 
-    def evaluate(self, solution: Solution, turn: int) -> SolutionScore:
+    def evaluate(self, solution: Solution, turn: int) -> EveScore:
         """Score a solution of this episode's task that is submitted in a turn."""
         triple = self.task.triple
         spans = _gold_spans(self.task)

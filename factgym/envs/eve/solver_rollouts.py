@@ -90,7 +90,7 @@ class SolverAnswers:
         """V by log-probabilities, None by sampling."""
         if self.log_plus is None or self.log_minus is None:
             return None
-        return log_prob_value([self.log_plus], [self.log_minus])
+        return log_prob_value(self.log_plus, self.log_minus)
 
 
 @dataclass(frozen=True, slots=True)

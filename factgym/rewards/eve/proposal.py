@@ -25,14 +25,14 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.text import find_quote, terms
 from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import normalise_answer
-from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
-from factgym.rewards.eve.spans import Proposal, Range, Texts, find_span, is_anchored, is_focused, is_yes_no, span_json
+from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules, EveScore
+from factgym.rewards.eve.spans import Proposal, Texts, find_span, is_anchored, is_focused, is_yes_no, span_json
 
 # Format
 
@@ -240,23 +240,16 @@ def evidence_value(plus: Sequence[bool], minus: Sequence[bool]) -> float:
     return sum(plus) / len(plus) - sum(minus) / len(minus)
 
 
-def log_prob_value(plus: Sequence[float], minus: Sequence[float]) -> float:
-    """Return the teacher-forced variant of V: P(a | q, e) − P(a | q), from log-probabilities of the answer's tokens.
+def log_prob_value(plus: float, minus: float) -> float:
+    """Return the teacher-forced variant of V: P(a | q, e) − P(a | q), from log-probabilities of the whole answer.
 
-    plus, minus: natural logarithms, one per token of the answer, after the prompt with and without the evidence. The
-    probability of the whole answer is the quantity of V's definition (equation 11): V of one spelling of the answer,
-    without sampling. In [−1, 1]. Raises ConfigError without tokens, and for a logarithm that is not a number or above 0 (minus infinity
-    is a probability of 0).
+    plus, minus: natural logarithms after the prompt with and without the evidence; minus infinity is a probability of
+    0. V of one spelling of the answer (equation 11), without sampling; in [−1, 1]. Raises ConfigError for a logarithm
+    that is not a number or above 0.
     """
-    return _probability(plus) - _probability(minus)
-
-
-def _probability(logs: Sequence[float]) -> float:
-    if not logs:
-        raise ConfigError("the value by log-probabilities needs at least one token of the answer")
-    if not all(log <= 1e-6 for log in logs):
+    if not (plus <= 1e-6 and minus <= 1e-6):
         raise ConfigError("log-probabilities must be numbers of at most 0")
-    return math.exp(math.fsum(min(log, 0.0) for log in logs))
+    return math.exp(min(plus, 0.0)) - math.exp(min(minus, 0.0))
 
 
 def count_tokens(text: str) -> int:
@@ -358,52 +351,6 @@ def check_proposal(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalScore:
-    """Components and gates of a proposal; see `factgym.rewards.eve.rubrics` for their names.
-
-    correct, n: right answers and number of the searching rollouts; 0 of 0 where none was played. plus, minus: accuracies
-    with and without the evidence, None where they were not measured. value_kind: how V was measured.
-    """
-
-    checked: CheckedProposal
-    components: dict[str, float]
-    gates: dict[str, float]
-    correct: int
-    n: int
-    plus: float | None
-    minus: float | None
-    value_kind: ValueKind
-
-    def blocks(self) -> Sequence[tuple[Range | None, tuple[str, ...]]]:
-        """Question and evidence block with the components credited to each."""
-        proposal = self.checked.proposal
-        return ((proposal.question_span, ("difficulty",)), (proposal.evidence_span, ("value", "brevity")))
-
-    def facts(self) -> dict[str, Any]:
-        """The proposal, its checks and the solver's results as JSON data."""
-        checked, proposal = self.checked, self.checked.proposal
-        return {
-            "question": proposal.question,
-            "answer": proposal.answer,
-            "evidence": proposal.evidence,
-            "evidence_span": span_json(checked.span),
-            "hops": checked.hops,
-            "format": checked.format._asdict(),
-            "format_guarded": checked.format_guarded._asdict(),
-            "difficulty": self.components["difficulty"],
-            "k": self.correct,
-            "n": self.n,
-            "V": self.components["value"],
-            "plus": self.plus,
-            "minus": self.minus,
-            "value_kind": self.value_kind,
-            "brevity": checked.brevity,
-            "valid": checked.valid,
-            "leak": checked.leak,
-        }
-
-
 def score_proposal(
     checked: CheckedProposal,
     *,
@@ -412,14 +359,15 @@ def score_proposal(
     minus: Sequence[bool] = (),
     value: float | None = None,
     verified: bool = True,
-) -> ProposalScore:
+) -> EveScore:
     """Score a checked proposal from the solver's answers.
 
     solved: for each searching rollout, whether its answer was the proposal's (exact match); at least two for a valid
     proposal. plus, minus: the same for each search-disabled answer with and without the evidence; needed for a valid
     proposal with a verbatim span, unless `value`, the log-probability variant of V, is given instead. verified: False
-    where the verifier was not asked, for a rubric without V ("dr-zero"); the value is 0 then. Raises ConfigError when a
-    needed argument is missing; others are ignored.
+    where the verifier was not asked, for a rubric without V ("dr-zero"); the value is 0 then. In the facts k and n are
+    right answers and number of the searching rollouts, plus and minus the two accuracies, None where they were not
+    measured. Raises ConfigError when a needed argument is missing; others are ignored.
     """
     correct, n = (sum(solved), len(solved)) if checked.valid else (0, 0)
     hard = difficulty(correct, n) if checked.valid else 0.0
@@ -456,4 +404,25 @@ def score_proposal(
         "learnable": gain * earned,
     }
     with_evidence, without = (sum(answers) / len(answers) if kind == "sampling" else None for answers in (plus, minus))
-    return ProposalScore(checked, components, gates, correct, n, with_evidence, without, kind)
+    proposal = checked.proposal
+    facts = {
+        "question": proposal.question,
+        "answer": proposal.answer,
+        "evidence": proposal.evidence,
+        "evidence_span": span_json(checked.span),
+        "hops": checked.hops,
+        "format": checked.format._asdict(),
+        "format_guarded": checked.format_guarded._asdict(),
+        "difficulty": hard,
+        "k": correct,
+        "n": n,
+        "V": value,
+        "plus": with_evidence,
+        "minus": without,
+        "value_kind": kind,
+        "brevity": checked.brevity,
+        "valid": checked.valid,
+        "leak": checked.leak,
+    }
+    blocks = ((proposal.question_span, ("difficulty",)), (proposal.evidence_span, ("value", "brevity")))
+    return EveScore(components, gates, blocks, facts)

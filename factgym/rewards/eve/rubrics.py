@@ -63,7 +63,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -170,26 +170,17 @@ def _presets(role: Role, rules: EveRules) -> dict[str, Rubric]:
             "dr-zero": Rubric("dr-zero", {"correct": 1.0}),
             GUARDED: Rubric(GUARDED, weights, {"correct": "grounded", "evidence": "focused"}),
         }
-    evidence = {"value": rules.lambda_v, "brevity": rules.lambda_b}
+    rest = {"difficulty": 1.0, "value": rules.lambda_v, "brevity": rules.lambda_b}
+    guards = {"difficulty": "learnable", "value": "supported", "brevity": "learnable"}
+    format_weight = rules.format_weight
     return {
-        "eve": Rubric(
-            "eve",
-            {"format": rules.format_weight, "difficulty": 1.0, **evidence},
-            {"value": "verbatim", "brevity": "verbatim"},
-        ),
-        "dr-zero": Rubric("dr-zero", {"format": rules.format_weight, "difficulty": 1.0}),
-        GUARDED: Rubric(
-            GUARDED,
-            {"format_guarded": rules.format_weight, "difficulty": 1.0, **evidence},
-            {"difficulty": "learnable", "value": "supported", "brevity": "learnable"},
-        ),
+        "eve": Rubric("eve", {"format": format_weight, **rest}, {"value": "verbatim", "brevity": "verbatim"}),
+        "dr-zero": Rubric("dr-zero", {"format": format_weight, "difficulty": 1.0}),
+        GUARDED: Rubric(GUARDED, {"format_guarded": format_weight, **rest}, guards),
     }
 
 
-RUBRICS: Mapping[Role, Mapping[str, Rubric]] = {
-    "proposer": _presets("proposer", DEFAULT_RULES),
-    "solver": _presets("solver", DEFAULT_RULES),
-}
+RUBRICS: Mapping[Role, Mapping[str, Rubric]] = {role: _presets(role, DEFAULT_RULES) for role in get_args(Role)}
 """The presets with the paper's weights: role -> name -> rubric."""
 
 
@@ -206,26 +197,22 @@ def find_rubric(name: str, role: Role, rules: EveRules = DEFAULT_RULES) -> Rubri
     return presets[name]
 
 
-class Score(Protocol):
-    """Common part of a proposal's and a solution's score."""
+@dataclass(frozen=True, slots=True)
+class EveScore:
+    """Score of a proposal or of a solution.
 
-    @property
-    def components(self) -> dict[str, float]:
-        """Component -> value."""
+    components, gates: name -> value. blocks: ranges of the message's blocks, None for an absent one, each with the
+    components credited to it. facts: JSON data for the report's metrics.
+    """
 
-    @property
-    def gates(self) -> dict[str, float]:
-        """Gate -> factor."""
-
-    def blocks(self) -> Sequence[tuple[tuple[int, int] | None, tuple[str, ...]]]:
-        """Ranges of the message's blocks, None for an absent one, each with the components credited to it."""
-
-    def facts(self) -> dict[str, Any]:
-        """Facts for the report's metrics."""
+    components: dict[str, float]
+    gates: dict[str, float]
+    blocks: Sequence[tuple[tuple[int, int] | None, tuple[str, ...]]]
+    facts: dict[str, Any]
 
 
 def build_report(
-    score: Score, rubric: Rubric, *, message: int = 0, metrics: Mapping[str, Any] | None = None
+    score: EveScore, rubric: Rubric, *, message: int = 0, metrics: Mapping[str, Any] | None = None
 ) -> RewardReport:
     """Return the report of a score under a rubric: all components, weights, credits on the blocks, and metrics.
 
@@ -236,8 +223,8 @@ def build_report(
     shares = rubric.shares(score.components, score.gates)
     spans = [
         SpanCredit(message, *block, credit)
-        for block, components in score.blocks()
+        for block, components in score.blocks
         if block is not None and (credit := sum(shares.get(name, 0.0) for name in components))
     ]
-    facts = {**score.facts(), "gates": dict(score.gates), **(metrics or {})}
+    facts = {**score.facts, "gates": dict(score.gates), **(metrics or {})}
     return rubric.report(score.components, score.gates, spans=tuple(spans), metrics=facts)

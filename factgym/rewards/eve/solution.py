@@ -7,14 +7,10 @@ from; the gates, which are ours, check their origin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import exact_match, token_f1
-from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
+from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules, EveScore
 from factgym.rewards.eve.spans import (
-    Range,
     Solution,
     Texts,
     contains_answer,
@@ -27,45 +23,6 @@ from factgym.rewards.eve.spans import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SolutionScore:
-    """Components and gates of a solution; see `factgym.rewards.eve.rubrics` for their names.
-
-    golds: the gold answers. gold_evidence: the gold spans as one text, "" without any; the evidence component is 0
-    then. answer_f1: token F1 of the answer, which earns nothing. span: the evidence in the texts that the solver was
-    shown, None where it is in none.
-    """
-
-    solution: Solution
-    golds: tuple[str, ...]
-    gold_evidence: str
-    components: dict[str, float]
-    gates: dict[str, float]
-    answer_f1: float
-    span: Evidence | None
-
-    def blocks(self) -> Sequence[tuple[Range | None, tuple[str, ...]]]:
-        """Answer and evidence block with the components credited to each."""
-        return ((self.solution.answer_span, ("correct",)), (self.solution.evidence_span, ("evidence",)))
-
-    def facts(self) -> dict[str, Any]:
-        """Answer and evidence beside the gold ones as JSON data; the F1 of the evidence is None without gold evidence."""
-        solution = self.solution
-        return {
-            "em": bool(self.components["correct"]),
-            "f1": self.answer_f1,
-            "evidence_f1": self.components["evidence"] if self.gold_evidence else None,
-            "answer": solution.answer,
-            "gold_answers": list(self.golds),
-            "evidence": solution.evidence,
-            "gold_evidence": self.gold_evidence,
-            "evidence_present": bool(solution.evidence),
-            "evidence_verbatim": self.span is not None,
-            "evidence_span": span_json(self.span),
-            "answer_tagged": solution.tagged,
-        }
-
-
 def score_solution(
     solution: Solution,
     golds: str | Sequence[str],
@@ -75,12 +32,13 @@ def score_solution(
     texts: Texts = (),
     queries: Sequence[str] = (),
     rules: EveRules = DEFAULT_RULES,
-) -> SolutionScore:
+) -> EveScore:
     """Score a solution.
 
     golds: the right answers. gold_evidence: the gold span, or several, which are compared as one text in their order.
     texts: (document id, text) of the passages that the solver was shown in this episode, in their order. queries: its
-    search queries, which are read where there is no gold evidence.
+    search queries, which are read where there is no gold evidence; the evidence component is 0 then. In the facts
+    evidence_f1 is None without gold evidence, and f1 is the token F1 of the answer, which earns nothing.
     """
     answers = (golds,) if isinstance(golds, str) else tuple(golds)
     spans = (gold_evidence,) if isinstance(gold_evidence, str) else gold_evidence
@@ -111,4 +69,18 @@ def score_solution(
         "grounded": 1.0 if focused and anchored and backed else rules.ungrounded_share,
     }
     components = {"correct": float(exact_match(answer, answers)), "evidence": evidence_f1}
-    return SolutionScore(solution, answers, gold, components, gates, token_f1(answer, answers), span)
+    facts = {
+        "em": bool(components["correct"]),
+        "f1": token_f1(answer, answers),
+        "evidence_f1": evidence_f1 if gold else None,
+        "answer": answer,
+        "gold_answers": list(answers),
+        "evidence": solution.evidence,
+        "gold_evidence": gold,
+        "evidence_present": bool(solution.evidence),
+        "evidence_verbatim": span is not None,
+        "evidence_span": span_json(span),
+        "answer_tagged": solution.tagged,
+    }
+    blocks = ((solution.answer_span, ("correct",)), (solution.evidence_span, ("evidence",)))
+    return EveScore(components, gates, blocks, facts)

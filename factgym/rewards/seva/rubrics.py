@@ -16,7 +16,6 @@ from fractions import Fraction
 from itertools import islice
 from json import JSONDecoder
 
-from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.strict_json import DEFAULT_LIMITS, skip_space
 from factgym.rewards.rubric import Rubric
@@ -43,8 +42,7 @@ class SevaRubric(Rubric):
 
     def shares(self, components: Mapping[str, float], gates: Mapping[str, float]) -> dict[str, float]:
         """Return the part of the total that each component contributes; "floor" is the part of the floor, if any."""
-        self._check_scored(components, gates)
-        shares = Rubric.shares(self, components, gates)
+        shares = self._scored_shares(components, gates)
         total = sum(shares.values())
         if self.floor and total < 0:
             shares["floor"] = -total
@@ -53,17 +51,11 @@ class SevaRubric(Rubric):
     def total(self, components: Mapping[str, float], gates: Mapping[str, float]) -> float:
         """Return the combined reward. Raises ConfigError when it weighs a grounded component that was not scored."""
         total = 0.0
-        gated = self.gated
-        try:
-            for name, weight in self.weights.items():
-                share = weight * components[name]
-                total += share * gates[gated[name]] if name in gated else share
-        except KeyError:
-            self._check_scored(components, gates)
-            raise
+        for share in self._scored_shares(components, gates).values():  # `sum` compensates from Python 3.12 on
+            total += share
         return 0.0 if self.floor and total < 0 else total
 
-    def _check_scored(self, components: Mapping[str, float], gates: Mapping[str, float]) -> None:
+    def _scored_shares(self, components: Mapping[str, float], gates: Mapping[str, float]) -> dict[str, float]:
         absent = [name for name in self.weights if name not in components]
         absent += [gate for gate in self.gated.values() if gate not in gates]
         if absent:
@@ -71,6 +63,7 @@ class SevaRubric(Rubric):
                 f"rubric {self.name!r} weighs {', '.join(dict.fromkeys(absent))}, which the score does not hold; "
                 "the grounded components need score_output(..., claim=, source=)"
             )
+        return Rubric.shares(self, components, gates)
 
     def __reduce__(self) -> tuple[type[Rubric], tuple[object, ...]]:  # type: ignore[override]  # one field more
         return SevaRubric, (self.name, dict(self.weights), dict(self.gated), self.floor)
@@ -163,23 +156,6 @@ def reward_of(
     return rubric.total(score.components, score.gates)
 
 
-def report_of(score: SevaScore, rubric: Rubric, spans: tuple[SpanCredit, ...] = ()) -> RewardReport:
-    """Return the report: every component, the rubric's weights, and in `metrics` the facts.
-
-    Metrics: gold_verdict and verdict (labels; None for none), gold_error_type and error_type, confidence (None when
-    unparsed), parsed, format_ok, correct, spans, steps, and gates by name.
-    """
-    metrics = {
-        "gold_verdict": score.gold.label,
-        "verdict": score.label,
-        "gold_error_type": score.gold.error_type,
-        "error_type": score.error_type,
-        "confidence": score.confidence if score.parsed else None,
-        **{name: getattr(score, name) for name in ("parsed", "format_ok", "correct", "spans", "steps")},
-    }
-    return rubric.report(score.components, score.gates, spans=spans, metrics=metrics)
-
-
 Range = tuple[int, int]
 
 _CREDITED_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -207,7 +183,7 @@ def span_credits(text: str, score: SevaScore, rubric: Rubric) -> tuple[tuple[int
     cannot be located (code fences inside it, arguments rewritten on the way). Shares of 0 give no credit.
     """
     message, fields = (0, len(text)), dict[str, Range]()
-    if score.parsed and len(text) <= DEFAULT_LIMITS.max_chars:
+    if score.facts["parsed"] and len(text) <= DEFAULT_LIMITS.max_chars:
         for brace in islice(re.finditer(r"\{", text), _MAX_STARTS):
             try:
                 fields, end = _locate_fields(text, brace.start())

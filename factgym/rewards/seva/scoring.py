@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -49,8 +49,6 @@ from factgym.rewards.seva.output import (
     STATUSES,
     Label,
     SevaOutput,
-    canonical_error_type,
-    canonical_label,
     stated_confidence,
     text_in,
 )
@@ -133,25 +131,17 @@ class SevaGold:
 
 @dataclass(frozen=True, slots=True)
 class SevaScore:
-    """The components of one output, and facts about it.
+    """The score of one output.
 
-    components: see COMPONENTS and GROUNDED_COMPONENTS. gates: see GATES; empty without claim and source. format_ok:
-    all four required fields are present. correct: the label is the gold one. label: as predicted, None for none.
-    confidence: the one that was counted. error_type: the predicted category, None for another or none. spans, steps:
-    entries of the alignment and of the chain.
+    components: see COMPONENTS and GROUNDED_COMPONENTS. gates: see GATES; empty without claim and source. facts, for the
+    report's metrics: gold_verdict and verdict (labels; None for none), gold_error_type and error_type (a category,
+    None for another or none), confidence (as counted, None when unparsed), parsed, format_ok (all required fields are
+    present), correct, spans and steps (entries of the alignment and of the chain).
     """
 
     components: Mapping[str, float]
-    gold: SevaGold
-    parsed: bool = False
-    format_ok: bool = False
-    correct: bool = False
-    label: Label | None = None
-    confidence: float = 0.0
-    error_type: str | None = None
-    spans: int = 0
-    steps: int = 0
-    gates: Mapping[str, float] = field(default_factory=dict)
+    gates: Mapping[str, float]
+    facts: Mapping[str, Any]
 
 
 def score_output(
@@ -166,23 +156,31 @@ def score_output(
 
     claim, source: the texts that were shown; with both, the grounded components and the gate are scored too.
     """
-    has_texts = claim is not None and source is not None
+    facts = {
+        "gold_verdict": gold.label,
+        "verdict": output.label if output else None,
+        "gold_error_type": gold.error_type,
+        "error_type": output.error_type if output else None,
+        "confidence": None,
+        "parsed": output is not None,
+        "format_ok": False,
+        "correct": False,
+        "spans": len(output.alignments) if output else 0,
+        "steps": len(output.chain) if output else 0,
+    }
     if output is None:
+        has_texts = claim is not None and source is not None
         names = COMPONENTS + GROUNDED_COMPONENTS if has_texts else COMPONENTS
-        gates = dict.fromkeys(GATES, 0.0) if has_texts else {}
-        return SevaScore(dict.fromkeys(names, 0.0), gold, gates=gates)
-    data = output.data
-    label = canonical_label(data.get("label"))
+        return SevaScore(dict.fromkeys(names, 0.0), dict.fromkeys(GATES, 0.0) if has_texts else {}, facts)
+    data, label = output.data, output.label
     correct = label == gold.label
     stated = stated_confidence(data)
     confidence = rules.default_confidence if stated is None else stated
-    alignments, chain = output.alignments, output.chain
-    shape = format_score(data)
     diagnosis = diagnosis_score(data, gold.label, rules)
     components = {
-        "format": shape,
-        "alignment": alignment_score(alignments, rules),
-        "chain": chain_score(chain, rules),
+        "format": format_score(data),
+        "alignment": alignment_score(output.alignments, rules),
+        "chain": chain_score(output.chain, rules),
         "label": 1.0 if correct else 0.0,
         "diagnosis": diagnosis,
         "calibration": confidence * (rules.calibration_gain if correct else -rules.calibration_loss),
@@ -193,19 +191,8 @@ def score_output(
     if claim is not None and source is not None:
         grounded, gates["consistent"] = _grounded_scores(output, label, claim, source, rules)
         components.update(grounded)
-    return SevaScore(
-        components,
-        gold,
-        parsed=True,
-        format_ok=shape == 1.0,
-        correct=correct,
-        label=label,
-        confidence=confidence,
-        error_type=canonical_error_type(data.get("error_type")),
-        spans=len(alignments),
-        steps=len(chain),
-        gates=gates,
-    )
+    facts |= {"confidence": confidence, "format_ok": components["format"] == 1.0, "correct": correct}
+    return SevaScore(components, gates, facts)
 
 
 # The published components. Points are counted in tenths, so that sums are exact.
