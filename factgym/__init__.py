@@ -33,65 +33,34 @@ __version__ = "0.1.0"
 set_policy_resolver("factgym.agents.resolve:agent_from")
 
 _EXPORTS = {
-    "Agent": "factgym.agents.agent",
-    "Corpus": "factgym.corpora.corpus",
-    "DataConfig": "factgym.core.config",
-    "Env": "factgym.core.env",
-    "EnvConfig": "factgym.core.config",
-    "EpisodeState": "factgym.core.episode",
-    "GeneratorPolicy": "factgym.core.policy",
-    "Passage": "factgym.corpora.corpus",
-    "Policy": "factgym.core.policy",
-    "RewardReport": "factgym.core.episode",
-    "Rubric": "factgym.rewards.rubric",
-    "ScriptedAgent": "factgym.core.policy",
-    "SimpleTask": "factgym.core.tasks",
-    "SpanCredit": "factgym.core.episode",
-    "Task": "factgym.core.tasks",
-    "TaskList": "factgym.core.tasks",
-    "TaskSet": "factgym.core.tasks",
-    "ToolError": "factgym.core.errors",
-    "ToolResult": "factgym.core.episode",
-    "Toolbox": "factgym.tools.toolbox",
-    "tool": "factgym.tools.toolbox",
+    "factgym.agents.agent": "Agent",
+    "factgym.core.config": "DataConfig EnvConfig",
+    "factgym.core.env": "Env",
+    "factgym.core.episode": "EpisodeState RewardReport SpanCredit ToolResult",
+    "factgym.core.errors": "ToolError",
+    "factgym.core.policy": "GeneratorPolicy Policy ScriptedAgent",
+    "factgym.core.tasks": "SimpleTask Task TaskList TaskSet",
+    "factgym.corpora.corpus": "Corpus Passage",
+    "factgym.rewards.rubric": "Rubric",
+    "factgym.tools.toolbox": "Toolbox tool",
 }
-"""Name -> the module that defines it, imported on first use."""
+"""Module -> the names that it exports, imported on first use."""
 
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+
+# fmt: off
 __all__ = [
-    "Agent",
-    "Corpus",
-    "DataConfig",
-    "Env",
-    "EnvConfig",
-    "EnvSpec",
-    "EpisodeState",
-    "GeneratorPolicy",
-    "Passage",
-    "Policy",
-    "RewardReport",
-    "Rubric",
-    "ScriptedAgent",
-    "SimpleTask",
-    "SpanCredit",
-    "Task",
-    "TaskList",
-    "TaskSet",
-    "ToolError",
-    "ToolResult",
-    "Toolbox",
-    "__version__",
-    "list_envs",
-    "make",
-    "register",
-    "spec",
-    "tool",
+    "Agent", "Corpus", "DataConfig", "Env", "EnvConfig", "EnvSpec", "EpisodeState", "GeneratorPolicy", "Passage",
+    "Policy", "RewardReport", "Rubric", "ScriptedAgent", "SimpleTask", "SpanCredit", "Task", "TaskList", "TaskSet",
+    "ToolError", "ToolResult", "Toolbox", "__version__", "list_envs", "make", "register", "spec", "tool",
 ]
+# fmt: on
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
+    if name not in _MODULES:
         raise AttributeError(f"module 'factgym' has no attribute {name!r}")
-    return getattr(importlib.import_module(_EXPORTS[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

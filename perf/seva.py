@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from factgym.rewards.seva.output import read_output
-from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, report_of, reward_of
+from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, reward_of
 from factgym.rewards.seva.scoring import SevaGold, score_output
 
 _TEXTS = 2_000
@@ -45,7 +45,9 @@ def measure_seva_reward(repeats: int) -> list[str]:
         "json.loads alone": lambda: [json.loads(text) for text in bare],
         "process reward": lambda: [reward_of(text, gold, PROCESS) for text, gold, _, _ in items],
         "process reward with its report": lambda: [
-            report_of(score_output(read_output(text), gold), PROCESS) for text, gold, _, _ in items
+            PROCESS.report(score.components, score.gates, metrics=score.facts)
+            for text, gold, _, _ in items
+            if (score := score_output(read_output(text), gold))
         ],
         "grounded reward": lambda: [
             reward_of(text, gold, GROUNDED, claim=claim, source=source) for text, gold, claim, source in items

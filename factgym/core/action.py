@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from json import JSONEncoder
-from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # typeshed omits the first
 from types import MappingProxyType
 from typing import Any
 
@@ -44,19 +43,10 @@ _MAX_SERVER_NAME_CHARS = 64
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 _ENCODER = JSONEncoder(ensure_ascii=False, allow_nan=False)
-# `JSONEncoder.encode` makes this anew for every value, which takes longer than most values do; None without C.
-_ENCODE_CHUNKS = c_make_encoder and c_make_encoder(
-    None, _ENCODER.default, encode_basestring, None, ": ", ", ", False, False, False
-)
 
 
 def encode_json(value: object) -> str:
     """Return a value as JSON text, not escaped to ASCII. Raises TypeError or ValueError for data that is not JSON."""
-    if _ENCODE_CHUNKS is not None:
-        try:
-            return "".join(_ENCODE_CHUNKS(value, 0))
-        except RecursionError:  # the whole encoder tells a value that holds itself from a deep one
-            pass
     return _ENCODER.encode(value)
 
 

@@ -127,35 +127,22 @@ def _start_script(script: Callable[[str, Any], Script], role: str, env: Any, see
 
 
 class AuxiliaryPolicy(Protocol):
-    """A policy that an environment takes as an argument and lets play episodes of its own (an `Agent`)."""
+    """A policy that an environment takes as an argument and lets play episodes of its own (an `Agent`).
 
-    @property
-    def name(self) -> str:
-        """The name of the agent."""
+    policy: the model or object behind it; None for a scripted agent. threads: 0 when `act` is async or answers at once;
+    else it may take long, and is called in that many threads. start(env, seed): a fresh policy for the episode that
+    `env` has just been reset to. describe: returns its identity as JSON data, empty where there is none. prepare:
+    awaited before the first episode, so that faults show at once and `describe` is complete. close: releases
+    connections and memory.
+    """
 
-    @property
-    def policy(self) -> Any:
-        """The model or object behind it; None for a scripted agent."""
-
-    @property
-    def threads(self) -> int:
-        """0 when `act` is async or answers at once; else it may take long, and is called in that many threads."""
-
-    @property
-    def start(self) -> Callable[[Any, int], Policy]:
-        """`start(env, seed)`: a fresh policy for the episode that `env` has just been reset to."""
-
-    @property
-    def describe(self) -> Callable[[], Mapping[str, Any]]:
-        """Returns its identity as JSON data; empty where there is none."""
-
-    @property
-    def prepare(self) -> Callable[[], Awaitable[Any]]:
-        """Awaited before the first episode, so that faults show at once and `describe` is complete."""
-
-    @property
-    def close(self) -> Callable[[], Awaitable[Any]]:
-        """Releases connections and memory."""
+    name: str
+    policy: Any
+    threads: int
+    start: Callable[[Any, int], Policy]
+    describe: Callable[[], Mapping[str, Any]]
+    prepare: Callable[[], Awaitable[Any]]
+    close: Callable[[], Awaitable[Any]]
 
 
 def policy_from(value: Any, env_id: str, settings: Mapping[str, Any] | None = None) -> AuxiliaryPolicy:

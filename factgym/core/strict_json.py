@@ -11,16 +11,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from json import JSONDecodeError, JSONDecoder
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from factgym.core.errors import ConfigError
+from pydantic import Field
 
-_CEILINGS = {"max_depth": 200, "max_number_chars": 640}
-"""Above these the interpreter's own bounds (recursion; digits of an int, at least 640) would apply first."""
+from factgym.core.config import AtLeastOne, check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +30,15 @@ class Limits:
     characters of one JSON number, sign included (at most 640). Raises ConfigError for a value out of range.
     """
 
-    max_chars: int = 200_000
-    max_depth: int = 32
-    max_calls: int = 16
-    max_name_chars: int = 64
-    max_number_chars: int = 64
+    max_chars: AtLeastOne = 200_000
+    # Above the ceilings the interpreter's own bounds (recursion; digits of an int) would apply first.
+    max_depth: Annotated[int, Field(ge=1, le=200)] = 32
+    max_calls: AtLeastOne = 16
+    max_name_chars: AtLeastOne = 64
+    max_number_chars: Annotated[int, Field(ge=1, le=640)] = 64
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            top = _CEILINGS.get(field.name)
-            if type(value) is not int or value < 1 or (top is not None and value > top):
-                bounds = f"from 1 to {top}" if top else "of at least 1"
-                raise ConfigError(f"Limits.{field.name} must be a whole number {bounds}, not {value!r}")
+        check_fields(self)
 
 
 DEFAULT_LIMITS = Limits()
@@ -109,23 +103,25 @@ class Copier:
     Only the base types' own methods are called on values, so a subclass cannot run code or return other content.
     """
 
+    # A depth-first walk. `path` holds one step for each open container: its length is the depth, and after a failure
+    # it leads to the value at fault.
+
     __slots__ = ("budget", "limits", "path")
 
     def __init__(self, limits: Limits, budget: int) -> None:
         self.limits = limits
         self.budget = budget
         self.path: list[str] = []
-        """Path of a failure, innermost step first."""
 
     def copy(self, value: object) -> Any:
         """Return a plain copy; see `plain_json`."""
-        self.path = []
+        self.path.clear()
         try:
-            return self._copy(value, 0)
+            return self._copy(value)
         except StrictJsonError as error:
             if not self.path:
                 raise
-            path = excerpt("".join(reversed(self.path)).removeprefix("."))
+            path = excerpt("".join(self.path).removeprefix("."))
             raise StrictJsonError(error.code, f"at {path}: {error.message}", None) from None
 
     def spend(self, amount: int) -> None:
@@ -135,7 +131,7 @@ class Copier:
             raise StrictJsonError("too_long", message, None)
         self.budget -= amount
 
-    def _copy(self, value: Any, depth: int) -> Any:
+    def _copy(self, value: Any) -> Any:
         kind = type(value)
         if issubclass(kind, str):
             text = str.__str__(value)
@@ -145,12 +141,13 @@ class Copier:
         if value is None or kind is bool:
             return value
         if issubclass(kind, (dict, list, tuple)):
-            if depth >= self.limits.max_depth:
+            if len(self.path) >= self.limits.max_depth:
                 message = f"nested deeper than {self.limits.max_depth} levels, or containing itself"
                 raise StrictJsonError("too_deep", message, None)
             if issubclass(kind, dict):
-                return self._copy_object(value, depth + 1)
-            return self._copy_array((list if issubclass(kind, list) else tuple).__iter__(value), depth + 1)
+                return self._copy_object(value)
+            values = (list if issubclass(kind, list) else tuple).__iter__(value)
+            return [self._copy_item(item, f"[{index}]") for index, item in enumerate(values)]
         if issubclass(kind, int):
             number = int.__int__(value)
             # Digits are counted only near the bound: an integer may be a megabyte long.
@@ -165,30 +162,22 @@ class Copier:
             return real
         raise StrictJsonError("bad_shape", f"a value of type {type_name(value)}, which JSON does not have", None)
 
-    def _copy_array(self, values: Iterator[object], depth: int) -> list[Any]:
-        result: list[Any] = []
-        for value in values:
-            try:
-                result.append(self._copy(value, depth))
-            except StrictJsonError:
-                self.path.append(f"[{len(result)}]")
-                raise
-        return result
-
-    def _copy_object(self, values: dict[object, object], depth: int) -> dict[str, Any]:
+    def _copy_object(self, values: dict[object, object]) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in dict.items(values):
             if not issubclass(type(key), str):
                 raise StrictJsonError("bad_shape", f"a key of type {type_name(key)}; keys must be strings", None)
-            name = self._copy(key, depth)
-            try:
-                result[name] = self._copy(value, depth)
-            except StrictJsonError:
-                self.path.append(f".{name[:_EXCERPT_CHARS]}")
-                raise
+            name = self._copy(key)
+            result[name] = self._copy_item(value, f".{name[:_EXCERPT_CHARS]}")
         if len(result) != dict.__len__(values):
             raise StrictJsonError("duplicate_key", "two keys that are the same text", None)
         return result
+
+    def _copy_item(self, value: object, step: str) -> Any:
+        self.path.append(step)
+        copy = self._copy(value)
+        self.path.pop()
+        return copy
 
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'

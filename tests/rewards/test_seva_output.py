@@ -11,7 +11,7 @@ from seva_outputs import NEGATIVE, POSITIVE, output
 
 from factgym.core.strict_json import Limits
 from factgym.rewards.seva.output import output_of, read_output
-from factgym.rewards.seva.rubrics import RUBRICS, report_of, reward_of, span_credits
+from factgym.rewards.seva.rubrics import RUBRICS, reward_of, span_credits
 from factgym.rewards.seva.scoring import score_output
 
 TEXT = json.dumps(output())
@@ -142,8 +142,9 @@ def test_any_json_type_may_occur_in_any_field(data, gold, as_text):
     assert -0.15 <= score.components["calibration_proper"] <= 0.15
     assert all(0.0 <= value <= 1.0 for name, value in score.components.items() if "calibration" not in name)
     for rubric in RUBRICS.values():
-        assert report_of(score, rubric).total == rubric.total(score.components, score.gates)
-        assert 0.0 <= report_of(score, rubric).total <= 1.15 + 1e-12
+        report = rubric.report(score.components, score.gates, metrics=score.facts)
+        assert report.total == rubric.total(score.components, score.gates)
+        assert 0.0 <= report.total <= 1.15 + 1e-12
 
 
 @settings(max_examples=300, deadline=None)

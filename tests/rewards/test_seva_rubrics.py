@@ -25,7 +25,7 @@ from factgym.rewards.seva.output import (
     output_of,
     read_output,
 )
-from factgym.rewards.seva.rubrics import PROCESS, RUBRICS, find_rubric, report_of, span_credits, split_rubric
+from factgym.rewards.seva.rubrics import PROCESS, RUBRICS, find_rubric, span_credits, split_rubric
 from factgym.rewards.seva.scoring import COMPONENTS, GATES, GROUNDED_COMPONENTS, score_output
 
 WRONG = {"label": "Attributable", "confidence": 1, "x": 1}
@@ -107,7 +107,7 @@ def test_rubrics_survive_copying_and_pickling():
 
 def test_the_report_keeps_every_component_and_the_facts():
     score = score_output(output_of(FIGURE_4), NEGATIVE)
-    report = report_of(score, RUBRICS["process"])
+    report = RUBRICS["process"].report(score.components, score.gates, metrics=score.facts)
     assert report.status == "scored"
     assert report.total == pytest.approx(1.1275)
     assert report.components == score.components
@@ -116,7 +116,8 @@ def test_the_report_keeps_every_component_and_the_facts():
     assert report.metrics["gold_verdict"] == report.metrics["verdict"] == "Not Attributable"
     assert (report.metrics["error_type"], report.metrics["confidence"]) == ("scope_inflation", 0.85)
     json.dumps(report.to_dict(), allow_nan=False)
-    nothing = report_of(score_output(None, POSITIVE), RUBRICS["binary"])
+    score = score_output(None, POSITIVE)
+    nothing = RUBRICS["binary"].report(score.components, score.gates, metrics=score.facts)
     assert (nothing.total, nothing.metrics["verdict"], nothing.metrics["confidence"]) == (0.0, None, None)
 
 

@@ -140,7 +140,7 @@ def test_format_counts_required_fields(fields, expected):
 
 
 def test_a_field_is_there_when_its_key_is():
-    assert score_output(output_of(dict.fromkeys(output())), NEGATIVE).format_ok
+    assert score_output(output_of(dict.fromkeys(output())), NEGATIVE).facts["format_ok"]
 
 
 # R_a
@@ -304,7 +304,7 @@ def test_calibration(confidence, counted):
     data = {"label": "no", "confidence": confidence}
     assert components(data)["calibration"] == pytest.approx(0.15 * counted)
     assert components(data, POSITIVE)["calibration"] == pytest.approx(-0.10 * counted)
-    assert score_output(output_of(data), NEGATIVE).confidence == counted
+    assert score_output(output_of(data), NEGATIVE).facts["confidence"] == counted
 
 
 @pytest.mark.parametrize(("right", "best"), [(0.3, 0.0), (0.5, 1.0), (0.9, 1.0)])
@@ -404,7 +404,7 @@ def test_example_2_as_abbreviated():
     """No confidence: three of the four fields, and .5 counts. "Change 12 to 8." has 15 characters."""
     expected = 0.10 * 0.5 + 0.30 + 0.30 * (0.5 + 0.4 / 3) + 0.15 + 0.15 + 0.15 * 0.5
     assert process(EXAMPLE_2) == pytest.approx(expected)
-    assert not score_output(output_of(EXAMPLE_2), NEGATIVE).format_ok
+    assert not score_output(output_of(EXAMPLE_2), NEGATIVE).facts["format_ok"]
 
 
 def test_example_3_the_false_positive():
@@ -416,7 +416,7 @@ def test_example_3_the_false_positive():
 
 def test_appendix_j_before_and_after_training():
     """The SFT output "counted as format error" has two fields of four; whichever label is gold, the other is worse."""
-    assert not score_output(output_of(SFT_OUTPUT), POSITIVE).format_ok
+    assert not score_output(output_of(SFT_OUTPUT), POSITIVE).facts["format_ok"]
     assert process(SFT_OUTPUT, POSITIVE) == pytest.approx(0.05 + 0.15 + 0.15 + 0.15 * 0.7)
     assert process(SFT_OUTPUT, NEGATIVE) == 0.0
     assert process(GRPO_OUTPUT, POSITIVE) == pytest.approx(1.0 + 0.15 * 0.92)
@@ -425,11 +425,17 @@ def test_appendix_j_before_and_after_training():
 
 def test_facts_are_kept_apart():
     scored = score_output(read_output("```json\n" + json.dumps(FIGURE_4) + "\n```"), POSITIVE)
-    assert (scored.parsed, scored.format_ok, scored.correct) == (True, True, False)
-    assert (scored.label, scored.error_type, scored.confidence) == ("Not Attributable", "scope_inflation", 0.85)
-    assert (scored.spans, scored.steps, scored.gates) == (2, 2, {})
-    nothing = score_output(None, NEGATIVE)
-    assert (nothing.parsed, nothing.format_ok, nothing.correct, nothing.label) == (False, False, False, None)
+    facts = scored.facts
+    assert (facts["parsed"], facts["format_ok"], facts["correct"]) == (True, True, False)
+    assert (facts["verdict"], facts["error_type"], facts["confidence"]) == (
+        "Not Attributable",
+        "scope_inflation",
+        0.85,
+    )
+    assert (facts["spans"], facts["steps"], scored.gates) == (2, 2, {})
+    nothing = score_output(None, NEGATIVE).facts
+    assert (nothing["parsed"], nothing["format_ok"], nothing["correct"]) == (False, False, False)
+    assert (nothing["verdict"], nothing["confidence"]) == (None, None)
 
 
 def test_rules_are_checked():

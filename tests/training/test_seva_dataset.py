@@ -48,8 +48,8 @@ def test_every_target_earns_what_can_be_earned(data_dir: Path) -> None:
         gold = SevaGold(example.item.label, example.item.error_type)
         env_claim = line["messages"][1]["content"].partition("Claim to check: ")[2]
         score = score_output(output, gold, claim=env_claim, source=example.item.source)
-        assert score.correct
-        assert score.format_ok
+        assert score.facts["correct"]
+        assert score.facts["format_ok"]
         assert {
             name: score.components[name] for name in ("format", "alignment", "chain", "label", "diagnosis")
         } == dict.fromkeys(("format", "alignment", "chain", "label", "diagnosis"), 1.0)

@@ -28,7 +28,7 @@ from factgym.envs.seva.submission import (
 )
 from factgym.envs.seva.tasks import SevaConfig, SevaTask, SevaTaskSet
 from factgym.rewards.seva.output import ERROR_TYPES, FIELDS, JUDGMENTS, LABELS, NOT_FOUND, STATUSES, output_of
-from factgym.rewards.seva.rubrics import RUBRICS, report_of, span_credits
+from factgym.rewards.seva.rubrics import RUBRICS, span_credits
 from factgym.rewards.seva.scoring import DEFAULT_RULES, SevaScore, score_output
 from factgym.tools.untrusted import neutralise
 
@@ -169,7 +169,7 @@ class SevaEnv(Env[SevaTask]):
             message = self.episode.turns[submission.turn].message
             text = message_text(self.episode.messages[message])
             spans = tuple(SpanCredit(message, *credit) for credit in span_credits(text, score, rubric))
-        report = report_of(score, rubric, spans)
+        report = rubric.report(score.components, score.gates, spans=spans, metrics=score.facts)
         metrics: dict[str, Any] = {
             "benchmark": self.task.item.benchmark,
             "schema_ok": submission is not None and not schema_errors(submission.data),
@@ -189,8 +189,8 @@ class SevaEnv(Env[SevaTask]):
         faults = review_draft(output_of(draft.data), self.task.claim, self.task.source)
         return {
             "total": total,
-            "verdict": score.label,
-            "correct": score.correct,
+            "verdict": score.facts["verdict"],
+            "correct": score.facts["correct"],
             "complaints": len(faults),
             "gain": final_total - total,
         }

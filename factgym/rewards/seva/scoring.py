@@ -156,7 +156,7 @@ def score_output(
 
     claim, source: the texts that were shown; with both, the grounded components and the gate are scored too.
     """
-    facts = {
+    facts: dict[str, Any] = {
         "gold_verdict": gold.label,
         "verdict": output.label if output else None,
         "gold_error_type": gold.error_type,
