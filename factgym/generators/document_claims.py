@@ -31,10 +31,12 @@ from factgym.generators.base import GeneratedSequence
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
 from factgym.generators.perturbations.entities import find_parties
-from factgym.generators.perturbations.grammar import strip_full_stop, word_set
+from factgym.generators.perturbations.grammar import Cues, strip_full_stop, word_set
 from factgym.generators.perturbations.operator import Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
 from factgym.generators.synthetic.grammar import capitalise
+
+_CUES = Cues("document_claims")
 
 WINDOW = 12
 PASSAGES = 16
@@ -51,12 +53,6 @@ _NAMES_SOURCE = 0.4
 _MOVES_CLAUSE = 0.7
 _SECOND_CLAIM_TRIES = 12
 _NEAREST = 5
-_COMMONPLACE = re.compile(
-    r"\b(?:sever\w*|unenforceable|invalid|inoperative|entire agreement|counterparts?|waive[rsd]*|governing law|governed by"
-    r"|assign\w*|irreparable|successors|headings|further acts|force majeure|notices? shall|applicable laws?)\b",
-    re.I,
-)
-"""Clauses that almost every contract has in some wording: its silence on them is uncertain."""
 
 
 def coverage(required: frozenset[str], available: frozenset[str]) -> float:
@@ -193,14 +189,13 @@ _QUESTIONS = (
     "How does {name} deal with {matter}?",
 )
 _MAX_HEADING_CHARS = 70
-_HEADING_NUMBER = re.compile(r"(?:[A-Z]|[IVX]{1,5}|\d{1,2}(?:\.\d{1,2}){0,3})[.):]* (?=[A-Z“])")
 _NOT_A_MATTER = word_set("no_matter")
 
 
 def compose_question(title: str, passage_title: str, sentence: str, rng: random.Random) -> str:
     """Compose a question on a section, by its heading where there is one, else by two frequent content words."""
     _, separator, heading = passage_title.rpartition(" › ")
-    number = _HEADING_NUMBER.match(heading)
+    number = _CUES.heading_number.match(heading)
     heading = heading[number.end() :] if number else heading
     name = format_title(title)
     if separator and 3 <= len(heading) <= _MAX_HEADING_CHARS:
@@ -372,7 +367,7 @@ class _ExampleBuilder:
             covered = coverage(donor_terms, document_terms) > _MAX_DONOR_COVERAGE and any(
                 coverage(donor_terms, passage) > _MAX_DONOR_COVERAGE for passage in passage_terms
             )
-            if covered or index.sources[number].document == self.document or _COMMONPLACE.search(text):
+            if covered or index.sources[number].document == self.document or _CUES.commonplace.search(text):
                 continue
             foreign_names = sum(word[0].isupper() and word not in words for word in text.split()[1:])
             ranked.append((-len(donor_terms & topic) + 2 * min(foreign_names, 3), number))

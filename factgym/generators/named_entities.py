@@ -14,22 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from factgym.generators.perturbations.grammar import CALENDAR, FUNCTION_WORDS
+from factgym.generators.perturbations.grammar import CALENDAR, FUNCTION_WORDS, Cues
 from factgym.generators.synthetic.grammar import MONTHS, listed
+
+_CUES = Cues("named_entities")
 
 Entity = tuple[int, int, str]
 """Start and end of the span, and "name", "date" or "number"."""
 
 _MONTH = "|".join(MONTHS)
-_DATE = re.compile(
-    rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTH})(?:,? \d{{3,4}})?"
-    rf"|(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?(?:, ?\d{{3,4}})?(?!\d)"
-    rf"|(?:{_MONTH})(?:,| of)? \d{{4}}"
-    r"|(?<![\d.,$€£-])(?:1[0-9]|20)\d\d(?:s\b)?(?![\d%]|[.,-]\d))(?!\w)"
-)
-_NUMBER = re.compile(
-    r"(?<![\w.,])(?:[$€£] ?)?\d{1,18}(?:[.,]\d{1,18}){0,6}(?:%| ?(?:percent|thousand|million|billion|trillion)\b)?(?!\w)"
-)
 _WORD = re.compile(r"(?:[^\W\d_]\.){1,8}(?![^\W\d_])|[^\W_][\w]*(?:['’&-]\w+)*")
 _PARENTHESIS = re.compile(r" \([^()]*\)$")
 _BEFORE_NAMES = frozenset(listed("Dr Mr Mrs Ms St Mt Ft Lt Col Gen Sgt Capt Rev Hon Prof"))
@@ -38,8 +31,6 @@ _SENTENCE_ENDS = frozenset(".?!:;\n…•")
 _OPENING_MARKS = "\"'“‘([«*_ \t"
 _ORDINARY_ENDINGS = ("ed", "ing", "ly")
 _ORDINARY = frozenset(listed("born built written later now today once earlier originally"))
-_DEFINED = re.compile(r" (?:is|was) (?:an?|the)\b| ?\(")
-"""Text after the name that an article is about."""
 
 _POSSESSIVE = ("'s", "’s")
 
@@ -52,11 +43,11 @@ def entities(text: str, title: str = "") -> list[Entity]:
     # A span that an earlier kind claimed is masked, so that no later kind reads into it.
     titles = [(start, end, "name") for start, end in _occurrences(_PARENTHESIS.sub("", title).strip(), text)]
     masked = _mask(text, titles)
-    dates = [(match.start(), match.end(), "date") for match in _DATE.finditer(masked)]
+    dates = [(match.start(), match.end(), "date") for match in _CUES.date.finditer(masked)]
     masked = _mask(masked, dates)
     names = [(start, end, "name") for start, end in _NameFinder(masked, title).find()]
     masked = _mask(masked, names)
-    numbers = [(match.start(), match.end(), "number") for match in _NUMBER.finditer(masked)]
+    numbers = [(match.start(), match.end(), "number") for match in _CUES.number.finditer(masked)]
     return sorted([*titles, *dates, *names, *numbers])
 
 
@@ -132,7 +123,7 @@ class _NameFinder:
     def _trim(self, first: int, stop: int) -> tuple[int, int] | None:
         """Drop an opening word that is no name, closing months and weekdays, and a possessive; None if nothing is left."""
         text, words = self._text, self._words
-        in_company = stop - first > 1 or _DEFINED.match(text, self._spans[first][1]) is not None
+        in_company = stop - first > 1 or _CUES.defined.match(text, self._spans[first][1]) is not None
         if self._opens[first] and not self._opening_word_is_name(words[first], in_company):
             first += 1
             while first < stop and not words[first][0].isupper():

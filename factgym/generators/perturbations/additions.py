@@ -15,6 +15,7 @@ from functools import lru_cache
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import (
     NO_ANCHOR,
+    Cues,
     append_phrase,
     comma_of,
     prepend_phrase,
@@ -23,12 +24,8 @@ from factgym.generators.perturbations.grammar import (
 from factgym.generators.perturbations.names import kind_alone
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 
-_GIVES_A_REASON = re.compile(
-    r"\b(?:because|since|so that|in order|due to|as a result|therefore|reasons?|for the purposes?|to ensure|to help"
-    r"|to protect|thus|hence|if|unless|when|where|provided|except|which|such as|including|subject to|for example|but"
-    r"|however|until|while|that|other than|whether|or)\b",
-    re.I,
-)
+_CUES = Cues("additions")
+
 _ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
 _MAX_SENTENCE_CHARS = 190
 _casefold = lru_cache(maxsize=4)(str.casefold)
@@ -38,7 +35,7 @@ _casefold = lru_cache(maxsize=4)(str.casefold)
 def invent_cause(statement: Statement) -> Edit | NoEdit:
     """Give a true statement a reason whose ground the document does not mention at all."""
     sentence, rng = statement.text, statement.rng
-    if len(sentence) > _MAX_SENTENCE_CHARS or _GIVES_A_REASON.search(sentence) or "," in sentence[-30:]:
+    if len(sentence) > _MAX_SENTENCE_CHARS or _CUES.gives_a_reason.search(sentence) or "," in sentence[-30:]:
         return NoEdit()
     causes = word_table("english")["causes"]
     document = _casefold(statement.source)
@@ -60,12 +57,7 @@ def _replace_by_donor(statement: Statement) -> Edit | NoEdit:
     return Edit(0, len(statement.text), text, strip_full_stop(text))
 
 
-CAUSE = Operator(
-    "cause",
-    ("unsupported",),
-    invent_cause,
-    re.compile(r"\b(?:must|shall|will|may|cannot|not|required|won['’]t|needs?|entitled|allowed|responsible)\b"),
-)
+CAUSE = Operator("cause", ("unsupported",), invent_cause, _CUES.cause_site)
 ADDITION = Operator("addition", ("unsupported",), _replace_by_donor, reason="Nothing in the document says this.")
 IRRELEVANT = Operator(
     "irrelevant",
@@ -74,10 +66,6 @@ IRRELEVANT = Operator(
     reason="The cited document is about another matter and does not say this.",
 )
 
-_HAS_OPENING = re.compile(
-    r"(?:In|On|After|Before|During|As|Since|By|At|Despite|Yes|No|For|However|Finally|Additionally)\b"
-)
-_HAS_ADJUNCT = re.compile(r",[^,]*\b(?:after|despite|before|even|since)\b", re.I)
 _MAX_FACTS = 40
 
 
@@ -120,11 +108,11 @@ def _add_phrase(statement: Statement, phrases: list[tuple[str, bool]], variant: 
     text = statement.text
     if re.match(r"I\b|My\b|I['’]", text):
         return NoEdit("no_site", "the claim is about its speaker")
-    if _HAS_ADJUNCT.search(text):
+    if _CUES.has_adjunct.search(text):
         return NoEdit("no_site", "the claim has such a phrase already")
     statement.rng.shuffle(phrases)
     for phrase, opens in phrases:
-        if not statement.is_silent_on(phrase, 1.0) or (opens and _HAS_OPENING.match(text)):
+        if not statement.is_silent_on(phrase, 1.0) or (opens and _CUES.has_opening.match(text)):
             continue
         if opens:
             changed = prepend_phrase(text, phrase, statement.name_spans, statement.source)

@@ -15,33 +15,16 @@ from functools import cached_property, lru_cache
 
 from factgym.corpora.text import fold, terms
 from factgym.generators.base import word_table
-from factgym.generators.perturbations.grammar import BEFORE_NAMES, contains_words, word_set
+from factgym.generators.perturbations.grammar import BEFORE_NAMES, Cues, contains_words, word_set
 from factgym.generators.synthetic.grammar import listed
+
+_CUES = Cues("checks")
 
 # Fluency: grammar and punctuation faults that the surface shows.
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _BRACKETS = ("()", "[]", "{}", "“”")
-_LEFTOVER = re.compile(r"[{}\x00-\x08\x0b-\x1f]|\bNone\b|__|<[a-z/]|\bTODO\b|\[\w+\]")
-_MARKS = re.compile(r"[,;:]\s*[.,;:!?]|\.\s*,|\.{2}(?!\.)|\?\s*\.|!\s*\.| ,\w|,,")
 _ARTICLE = re.compile(r"\b([Aa]n?) [\"'“‘]?([A-Za-z][\w’'.-]*|\d[\d,.]*)")
-# Initial sounds by spelling, for "a" and "an".
-_SOUNDS_VOWEL = re.compile(
-    r"hour|hon(?:est|or|our)|heir|(?:[FLMNRSX]|[AEIO])(?:[A-Z]{1,}|\b|-)|[aeio]|u(?!ni(?!n|m)|s[ae]|ti|r[aeiou]|bi|k)",
-    0,
-)
-_SOUNDS_CONSONANT = re.compile(r"eu|ewe|one\b|once|one-|ou[ij]|U\b|U\.?[SKN]|Eu|One")
-_VOWEL_DIGITS = re.compile(r"8|11(?!\d\d\d?\b(?!,))|18(?!\d\b)")
-_DO_PAST = re.compile(r"\b(?:did|does|do) not \w+ed\b(?<!need)(?<!feed)(?<!exceed)(?<!succeed)(?<!speed)")
-_DOUBLE_NOT = re.compile(r"\bnot (?:not|never|no)\b|n['’]t not\b", re.I)
-_CAPITALISED = re.compile(
-    r"(?<=[a-z,;] )(?:The|A|An|It|He|She|They|We|You|His|Her|Its|Their|There|This|That|In|On|At|Who|What|When|Where"
-    r"|Which|How|Did|Does|Is|Are|Was|Were)\b(?! [A-Z])"
-)
-_ONE_MANY = re.compile(
-    r"\b(?:one|1) [a-z]+(?<!s)(?<!u)s\b(?<!ss)|\b(?:two|three|four|five|six|seven|eight|nine|ten) (?:year|day|month"
-    r"|week|hour|time|member|film|album|song|people's|child|game|season)\b(?!-)"
-)
 _MAY_DOUBLE = frozenset({"had", "that", "very", "so", "bora", "new", "duran", "who", "boom", "yo", "really"})
 _NOT_NAMES = BEFORE_NAMES | {"as", "after", "before"}
 """Words that may precede a name with a capital only because they open the sentence."""
@@ -49,12 +32,12 @@ _MIN_RATIO, _MAX_RATIO = 0.5, 2.2
 _MAX_GROWTH = 130
 """Characters that a short claim may grow by, whatever the ratio."""
 _FAULT_PATTERNS = (
-    ("punctuation", _MARKS),
-    ("leftover", _LEFTOVER),
-    ("capital", _CAPITALISED),
-    ("verb form", _DO_PAST),
-    ("double negation", _DOUBLE_NOT),
-    ("number", _ONE_MANY),
+    ("punctuation", _CUES.marks),
+    ("leftover", _CUES.leftover),
+    ("capital", _CUES.capitalised),
+    ("verb form", _CUES.do_past),
+    ("double negation", _CUES.double_not),
+    ("number", _CUES.one_many),
 )
 
 
@@ -96,11 +79,11 @@ def _article_agrees(text: str, match: re.Match[str]) -> bool:
     if article == "A" and start and text[start - 1] != "\n" and text[:start].rstrip()[-1:] not in ".?!":
         return True  # A letter or a grade inside a sentence.
     if word[0].isdigit():
-        vowel = _VOWEL_DIGITS.match(word) is not None
-    elif _SOUNDS_CONSONANT.match(word):
+        vowel = _CUES.vowel_digits.match(word) is not None
+    elif _CUES.sounds_consonant.match(word):
         vowel = False
     else:
-        vowel = _SOUNDS_VOWEL.match(word if word.isupper() else word.lower()) is not None
+        vowel = _CUES.sounds_vowel.match(word if word.isupper() else word.lower()) is not None
     return vowel == (article.lower() == "an")
 
 
@@ -127,7 +110,6 @@ _TIME_WORDS = word_set("time_words")
 _NEGATORS = word_set("negators")
 _NAME_PARTICLES = frozenset(listed("of the de la von van del der da di al"))
 _SUPPORT = word_set("support_verbs")
-_NEGATING_PREFIX = re.compile(r"(?:un|in|im|il|ir|dis|non)-?(?=\w{3})")
 _OPPOSITES = tuple(tuple(frozenset(listed(side)) for side in pair) for pair in word_table("english")["opposites"])
 _DEGREE_STEMS = {
     "bigg": "big", "larg": "large", "hott": "hot", "wett": "wet", "heavi": "heavy", "earli": "early", "lat": "late",
@@ -135,12 +117,6 @@ _DEGREE_STEMS = {
 # Words that a widening may bring in, and words that it may take out.
 _UNIVERSAL = word_set("universal")
 _LIMITS = word_set("limits")
-_PRESUPPOSES = re.compile(
-    r"^\W*(?:[Ee]ven )?(?:after|before|despite|since|because|following|having|although|though|contrary to|while|given"
-    r"|as|when|again|still|until|now that|with|by then|in spite of)\b",
-    re.I,
-)
-_JOINING_WORDS = re.compile(r"\b(?:who|which|whose|where|and|that|not|in the)\b", re.I)
 _STEM = 5
 _NEW_SHARE = 0.6
 
@@ -274,7 +250,7 @@ def negation_faults(change: _Change) -> list[str]:
 
 
 def _are_opposites(first: str, second: str) -> bool:
-    if _NEGATING_PREFIX.sub("", first) == second or _NEGATING_PREFIX.sub("", second) == first:
+    if _CUES.negating_prefix.sub("", first) == second or _CUES.negating_prefix.sub("", second) == first:
         return True
     firsts, seconds = _degree_forms(first), _degree_forms(second)
     return any((firsts & a and seconds & b) or (firsts & b and seconds & a) for a, b in _OPPOSITES)
@@ -309,14 +285,14 @@ def fabrication_faults(change: _Change) -> list[str]:
 def presupposition_faults(change: _Change) -> list[str]:
     """A fabrication in a phrase that presupposes."""
     added = [" ".join(new) for _, new in change.edits if len(new) > 1]
-    if not any(_PRESUPPOSES.match(phrase) for phrase in added):
+    if not any(_CUES.presupposes.match(phrase) for phrase in added):
         return ["nothing is presupposed"]
     return fabrication_faults(change)
 
 
 def graft_faults(change: _Change) -> list[str]:
     """A fabrication that joins a second fact with a name or a number in it."""
-    joined = _JOINING_WORDS.search(" ".join(change.added)) is not None
+    joined = _CUES.joining_words.search(" ".join(change.added)) is not None
     anchored = any(word[0].isupper() or word[0].isdigit() for word in change.added)
     return fabrication_faults(change) + ([] if joined and anchored else ["no second fact was joined"])
 

@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from factgym.generators.base import word_table
-from factgym.generators.perturbations.grammar import agree_article, contains_words, in_main_clause
+from factgym.generators.perturbations.grammar import Cues, agree_article, contains_words, in_main_clause
 from factgym.generators.perturbations.names import Name, gender_in, gender_of
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 
+_CUES = Cues("entities")
+
 _NAME = r"[A-Z][A-Za-z’'&]*[A-Za-z](?: (?:[A-Z][A-Za-z&]*[A-Za-z]|of)){0,2}"
-# A named actor and a verb of duty; `_ONE_WAY` are duties that are not mutual by nature.
+# A named actor and a verb of duty; `_CUES.one_way` are duties that are not mutual by nature.
 _ACTS = re.compile(
     rf"(?<![\w(“\"])(?:[Tt]he )?(?P<name>{_NAME})(?:,[^,.;]{{1,60}},)? (?:agrees?|acknowledges?|represents?|warrants?"
     rf"|undertakes?"
@@ -28,27 +30,6 @@ _ACTS = re.compile(
     r"|purchase|supply|keep|perform|submit|furnish|make|give|appoint|permit|retain|ensure|obtain|promote|return|report"
     r"|bear|have the right|cooperate|assist|receive|own|determine|elect|take|comply|defend|request|refund|remove"
     r"|suspend|share|remit|invoice))\b"
-)
-_ONE_WAY = re.compile(
-    r"[^.;]{0,70}?(?:(?:shall|will|must|may|agrees to|undertakes to)(?: (?:also|promptly|immediately|then))? (?:pay"
-    r"|provide|notify|deliver|indemnify|reimburse|sell|purchase|supply|perform|submit|furnish|appoint|promote|refund"
-    r"|remit|invoice|suspend|remove|have the right)|reserves the right|grants)\b"
-)
-# Capitalised words that are never actors, definitions, and signs of a shared duty.
-_NOT_ACTORS = re.compile(
-    r"(?:This|That|Such|Each|Either|Neither|Both|All|Any|No|If|In|We|You|It|They|Every|Other|These|One|Notwithstanding"
-    r"|Our|Your|Section|Article|Agreement|Exhibit|Schedule|Services?|Products?|Software|Information|Term|Parties|Party"
-    r"|Confidential|Notice|Terms?|Policy|Law|Laws|Site|Website|Content|Network|Software|Term|Fees?|Upon|When|The|An?"
-    r"|Date|Section|Subject|Subsidiar\w+|Affiliates?|Plan|Program|Territory|Trademarks?|Marks?|System|License|Work"
-    r"|Intellectual|Property)\b"
-)
-_DEFINES = re.compile(
-    r"[“”\"]|\bhereinafter\b|\bmeans?\b|\bknown as\b|\bd/b/a\b|\bi\.e\.|\bacting as\b|\bas (?:the )?\""
-)
-_SHARED = re.compile(
-    r"\b(?:each|either|both|parties|mutual\w*|respective\w*|jointly|neither|party|together|including|such as"
-    r"|agree(?:d)? (?:upon|by)|between|and its)\b",
-    re.I,
 )
 _MAX_PARTIES = 6
 _MIN_ACTS = 3
@@ -72,14 +53,14 @@ def find_parties(sentences: Sequence[str]) -> tuple[tuple[str, str], ...]:
         match["name"]
         for sentence in sentences
         for match in _ACTS.finditer(sentence)
-        if not _NOT_ACTORS.match(match["name"])
+        if not _CUES.not_actors.match(match["name"])
     )
     ranked = sorted(acts.items(), key=lambda item: (-item[1], item[0]))
     names = [name for name, count in ranked if count >= _MIN_ACTS][:_MAX_PARTIES]
     pairs = []
     for first, second in combinations(names, 2):
         shared = [text for text in sentences if contains_words(text, first) and contains_words(text, second)]
-        defining = sum(_DEFINES.search(text) is not None for text in shared)
+        defining = sum(_CUES.defines.search(text) is not None for text in shared)
         if first not in second and second not in first and len(shared) - defining >= 2:
             pairs.append((first, second))
     return tuple(pairs)
@@ -95,7 +76,7 @@ def swap_named_party(statement: Statement) -> Edit | None:
         rivals = [
             name for name in rivals if not contains_words(sentence, name) and not statement.mentions(f"{name} {act}")
         ]
-        if not rivals or sentence.count(old) > 1 or not _ONE_WAY.match(sentence, match.end("name")):
+        if not rivals or sentence.count(old) > 1 or not _CUES.one_way.match(sentence, match.end("name")):
             continue
         if in_main_clause(sentence[: match.start("name")]):
             new = statement.rng.choice(rivals)
@@ -139,27 +120,18 @@ def swap_duty(statement: Statement) -> Edit | None:
 
 def swap_party(statement: Statement) -> Edit | NoEdit:
     """Name the wrong actor. Sentences about shared or mutual duties are left alone."""
-    if _SHARED.search(statement.text):
+    if _CUES.shared.search(statement.text):
         return NoEdit()
     return swap_named_party(statement) or swap_role(statement) or swap_duty(statement) or NoEdit()
 
 
-PARTY = Operator(
-    "party",
-    ("contradicted",),
-    swap_party,
-    re.compile(
-        r"[A-Z]\w+ (?:\w+ ){0,3}?(?:shall|will|must|may|agrees|is|are)\b|\b(?:[Tt]he|[Yy]our|[Oo]ur) [a-zA-Z]+"
-    ),
-)
+PARTY = Operator("party", ("contradicted",), swap_party, _CUES.party_site)
 
 _MAX_DONORS = 24
 # Contexts in which a name is part of a title, of a compound or of a longer name.
 _TITLE_BEFORE = (" named ", " called ", " titled ", " film ", " song ", " album ", " movie ", " novel ", " series ")
 _NOT_ADJECTIVE = ("-", "the ", "of ", "dialectal ", "into ", " in ")
-_TITLE_MARK = re.compile(r"[\"“”‘`]|-LRB-|``")
 _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
-_INSIDE_NAME = re.compile(r"[-–'’/]|\.\w| \(|(?:'s|’s)? (?:[A-Z]|\d)")
 
 
 def swap_name(statement: Statement) -> Edit | NoEdit:
@@ -185,7 +157,7 @@ def _swappable_kind(statement: Statement, name: Name) -> str:
     before, after = text[: name.start], text[name.end :]
     small_before = before.lower()
     quoted = before.endswith(("'", "“", "``", "`` ", *_TITLE_BEFORE))
-    if quoted or (_TITLE_MARK.search(before) and before.count('"') % 2):
+    if quoted or (_CUES.title_mark.search(before) and before.count('"') % 2):
         return ""
     # A word of the name elsewhere in the claim: the swap would leave half of the name behind.
     remainder = (statement.lead + text).replace(name.text, " ", 1)
@@ -193,7 +165,7 @@ def _swappable_kind(statement: Statement, name: Name) -> str:
         return ""
     if text.count(name.text) != 1 or name.text in statement.lead or before.endswith("-"):
         return ""
-    if _INSIDE_NAME.match(after) and not re.match(r"['’]s? [a-z]", after):
+    if _CUES.inside_name.match(after) and not re.match(r"['’]s? [a-z]", after):
         return ""
     kind = statement.pool.kind_of(name.text, text, name.span)
     if kind == "person" and small_before.endswith("the "):

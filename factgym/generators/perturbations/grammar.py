@@ -73,52 +73,39 @@ Kind = Literal["statement", "question", "fragment"]
 MONTH = "|".join(MONTHS)
 """The months as alternatives of a pattern."""
 
-# Links, ratios, phone numbers, and numbers of sections, rules and statutes.
-_PROTECTED = re.compile(
-    r"(?:https?://|www\.)\S+|\S+@\S+|\b24/7\b|\b\d{1,4}/\d{1,4}(?:/\d{1,4})?\b"
-    r"|\+?\(?\b\d{3}\)?[ .-]\d{3}[ .-]\d{4}\b"
-    r"|\b(?:sections?|articles?|clauses?|paragraphs?|exhibits?|schedules?|append(?:ix|ices)|annex|chapters?|titles?"
-    r"|rules?|forms?|steps?|items?|parts?|no\.|numbers?|levels?|phases?|tiers?|grades?|pages?|rfc|act of|regulations?)"
-    r" (?:\d[\w.()-]*|[ivxIVX]+\b|[A-Z]\b)(?:(?:,| and| or|, and) \d[\w.()-]*)*"
-    r"|§+ ?\d[\w.()-]*|\bGS-\d+|\b\d+ (?:U\.S\.C|C\.F\.R|CFR|USC)\b",
-    re.I,
-)
-# Words that open a subordinate clause.
-_SUBORDINATE = re.compile(
-    r"\b(?:if|when|whenever|where|wherever|unless|whether|that|which|who|whom|whose|because|since|while|until|once|as"
-    r"|how|what|than|extent|although|though|provided|before|after)\b",
-    re.I,
-)
+
+class Cues:
+    """Patterns of a section of the table "cues", as attributes; each is compiled on first use."""
+
+    def __init__(self, section: str) -> None:
+        self._table: dict[str, str] = word_table("cues")[section]
+
+    def __getattr__(self, name: str) -> re.Pattern[str]:
+        # Reached once for each name: the compiled pattern becomes an attribute of its own.
+        pattern = re.compile(self._table[name].replace("\n", "").replace("<month>", MONTH))
+        setattr(self, name, pattern)
+        return pattern
+
+
+_CUES = Cues("grammar")
+
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _QUESTION_END = re.compile(r"\?[\"'”’)]*\s+(?=\S)")
 _FINAL_STOP = re.compile(r"\s*[.!]?\s*$")
 _AUXILIARIES = word_set("auxiliaries")
 _QUESTION_WORDS = word_set("question_words")
 _NOT_BEFORE_VERB = word_set("not_before_verb")
-_ASKS = re.compile(
-    r"^(?:In|On|At|For|From|To|By|With|Of) (?:which|what|whom|whose)\b|\b(?:to|by|of|for|in|at|and|is|was"
-    r"|played) what \w"
-)
 _FREQUENCY = frozenset(
     {"often", "usually", "sometimes", "always", "generally", "typically", "rarely", "also", "frequently"}
 )
 BEFORE_NAMES = word_set("before_names")
-_EMBEDDED = re.compile(
-    r"\bwhy\b|[a-z] (?:you|they|he|she|we|I|it) $|(?:['’](?:ve|re|ll|d|m)|\b(?:[Hh]e|[Ss]he|[Ii]t|[Tt]here"
-    r"|[Tt]hat)['’]s) $"
-)
-"""Before a verb: a question or a clause without its "that" has begun, or the verb's auxiliary is contracted."""
-_ANSWER_OPENS = re.compile(r"[\"'“‘(]?[A-Z\d]|(?:the|an?|he|she|it|they|yes|no|there) ")
 _AFTER_THIRD = word_set("after_third_person")
 _INTRANSITIVE = word_set("intransitive")
-# Initial sounds by spelling; anything else counts as a consonant.
-_VOWEL_SOUND = re.compile(r"[aeioAEIO]|[uU](?:n(?!i)|[plmg]|r[bgs]|t[mt])|hour|honest|honor")
-_CONSONANT_SOUND = re.compile(r"[eE]u|[oO]ne\b|[oO]nce")
 
 
 def protected_spans(sentence: str) -> list[Span]:
     """Return the spans whose numbers name something (a section, an address, a phone number) instead of counting it."""
-    return [match.span() for match in _PROTECTED.finditer(sentence)]
+    return [match.span() for match in _CUES.protected.finditer(sentence)]
 
 
 def overlaps(span: Span, spans: list[Span]) -> bool:
@@ -146,7 +133,7 @@ def contains_words(text: str, words: str) -> bool:
 def in_main_clause(before: str) -> bool:
     """Return whether the word after `before` is in the main clause: no subordinating word since the last comma."""
     comma = max(before.rfind(mark) for mark in ",;")
-    return _SUBORDINATE.search(before, comma + 1) is None
+    return _CUES.subordinate.search(before, comma + 1) is None
 
 
 def comma_of(text: str) -> str:
@@ -159,7 +146,7 @@ def agree_article(before: str, word: str) -> str:
     match = re.search(r"\b([Aa])n? $", before)
     if match is None:
         return before
-    vowel = _VOWEL_SOUND.match(word) is not None and _CONSONANT_SOUND.match(word) is None
+    vowel = _CUES.vowel_sound.match(word) is not None and _CUES.consonant_sound.match(word) is None
     return f"{before[: match.start()]}{match[1]}{'n' if vowel else ''} "
 
 
@@ -195,9 +182,9 @@ def split_claim(claim: str) -> ClaimParts:
     lead, answer = text[:cut], text[cut:]
     first = _WORD.match(answer)
     opens_as_question = first and not cut and first[0].lower() in _QUESTION_WORDS and not answer.endswith(".")
-    if answer.endswith(("?", '?"', "?'")) or opens_as_question or _ASKS.search(answer):
+    if answer.endswith(("?", '?"', "?'")) or opens_as_question or _CUES.asks.search(answer):
         return ClaimParts(lead, answer, "question")
-    asserts = (not lead or _ANSWER_OPENS.match(answer)) and main_verb(answer)
+    asserts = (not lead or _CUES.answer_opens.match(answer)) and main_verb(answer)
     return ClaimParts(lead, answer, "statement" if asserts else "fragment")
 
 
@@ -233,7 +220,7 @@ def main_verb(text: str) -> Verb | None:
 def _is_main(text: str, start: int) -> bool:
     """Whether the position is in the main clause and outside quotation marks and brackets."""
     before = text[:start]
-    if _EMBEDDED.search(before):
+    if _CUES.embedded.search(before):
         return False
     if before.count('"') % 2 or before.count("(") != before.count(")") or before.count("“") != before.count("”"):
         return False

@@ -27,6 +27,7 @@ from factgym.generators.perturbations.grammar import (
     MALE_WORDS,
     NO_ANCHOR,
     STATES,
+    Cues,
     Span,
     main_verb,
     split_claim,
@@ -34,24 +35,14 @@ from factgym.generators.perturbations.grammar import (
     word_set,
 )
 
+_CUES = Cues("names")
+
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w’'.&-]*(?<![.,'’-])"
 _RUN = re.compile(
     rf"(?<![\w'’-])(?:[A-Z]\.(?: ?[A-Z]\.)* )?{_CAPITAL}"
     rf"(?: (?:(?:of|the|de|la|von|van|der|del|da|di|al|bin) ){{0,2}}(?:{_CAPITAL}|[A-Z]\.(?= [A-Z])))*"
 )
 _OPENING_MARKS = "\"“'‘(["
-# Contexts and last words that show the kind of a name.
-_PERSON_BEFORE = re.compile(
-    r"\b(?:by|starring|stars?|starred|actor|actress|singer|director|author|writer|player|composer|politician|president"
-    r"|poet|rapper|comedian|drummer|guitarist|novelist|Mr\.|Dr\.|Sir|with|married|wife|husband|son|daughter|brother"
-    r"|sister|brothers|featuring|played|cast) $"
-)
-_PERSON_AFTER = re.compile(
-    r"(?:'s|’s)? (?:was born|is an? (?:\w+ ){0,3}(?:actor|actress|singer|director|author|writer|player|politician|man"
-    r"|woman|person|rapper|comedian|musician|composer|poet|model|footballer|wrestler|producer|artist)|died|married"
-    r"|starred|stars|acted|wrote|sang|directed|played|plays|won|appeared|was married|was killed|graduated|worked)\b"
-    r"| \((?:born|\d{1,2} \w+ \d{4}|\w+ \d{1,2}, \d{4})"
-)
 _ORG_LAST = word_set("organisations")
 _NOT_PERSONS = _ORG_LAST | word_set("things")
 _KIND_OF = (
@@ -60,16 +51,6 @@ _KIND_OF = (
     | dict.fromkeys(CITIES, "city")
     | dict.fromkeys(DEMONYMS, "demonym")
 )
-_TITLED = re.compile(r"^(?:Sir|Dr|Mr|Mrs|Ms|Lord|Lady|King|Queen|Prince|Princess|Saint|St|Pope|President|General)\b")
-# Verb phrases that can be stated of another subject: singular, without pronouns and comparisons.
-_VERB_PHRASE = re.compile(r"(?:is|was|has|had|[a-z]+(?:ed|s)|won|wrote|led|built|began|became|made|sang|went|took) ")
-_NOT_BORROWABLE = re.compile(
-    r"[,;:()\"“”?!]|\b(?:not|never|no|only|also|too|and|or|but|nothing|none|same|other|another|both|either|neither|n't"
-    r"|it|its|they|their|himself|herself|fish|called|named|because|who|which|that|the one|prior|one with|this|these"
-    r"|born|before|after|featured|stars|starred by)\b|n['’]t\b",
-    re.I,
-)
-_TREEBANK_TAGS = re.compile(r"-L[RSC]B-|-R[RSC]B-|``|''")
 _MIN_WORDS, _MAX_WORDS = 3, 11
 
 
@@ -162,7 +143,7 @@ def _is_person_shape(words: list[str]) -> bool:
 def _reads_as_person(text: str, name: Name) -> bool:
     """Whether the words around a name show that it is a person's."""
     before, after = text[max(0, name.start - 40) : name.start], text[name.end : name.end + 60]
-    evidence = _PERSON_BEFORE.search(before) or _PERSON_AFTER.match(after)
+    evidence = _CUES.person_before.search(before) or _CUES.person_after.match(after)
     return evidence is not None and _is_person_shape(name.text.split(" "))
 
 
@@ -203,7 +184,7 @@ class Pool:
         if kind:
             return kind
         person = name in self._persons or (span is not None and _reads_as_person(text, Name(*span, name)))
-        return "person" if person and not _TITLED.match(name) else ""
+        return "person" if person and not _CUES.titled.match(name) else ""
 
     @cached_property
     def names(self) -> Mapping[str, tuple[str, ...]]:
@@ -213,7 +194,7 @@ class Pool:
             for name in find_names(item.claim, item.source):
                 kind = self.kind_of(name.text)
                 certain = kind != "person" or (gender_of(name.text) and name.text in self._persons)
-                if kind and certain and kind not in GAZETTEER and not _TREEBANK_TAGS.search(name.text):
+                if kind and certain and kind not in GAZETTEER and not _CUES.treebank_tags.search(name.text):
                     by_kind.setdefault(kind, set()).add(name.text)
         return dict(GAZETTEER) | {kind: tuple(sorted(names)) for kind, names in by_kind.items()}
 
@@ -233,9 +214,9 @@ class Pool:
         subject = names[0].text
         phrase = split_final_stop(text)[0][verb.start :]
         inside = [name.text for name in find_names(phrase) if name.text not in subject]
-        if not _MIN_WORDS <= len(phrase.split()) <= _MAX_WORDS or not _VERB_PHRASE.match(phrase):
+        if not _MIN_WORDS <= len(phrase.split()) <= _MAX_WORDS or not _CUES.verb_phrase.match(phrase):
             return None
-        if _NOT_BORROWABLE.search(phrase) or _TREEBANK_TAGS.search(phrase):
+        if _CUES.not_borrowable.search(phrase) or _CUES.treebank_tags.search(phrase):
             return None
         if any(part in phrase for part in subject.split()):
             return None

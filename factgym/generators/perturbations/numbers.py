@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from factgym.datasets.attribution import ATTRIBUTABLE
-from factgym.generators.perturbations.grammar import MONTH, Span, overlaps, protected_spans
+from factgym.generators.perturbations.grammar import MONTH, Cues, Span, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 from factgym.generators.synthetic.grammar import MONTHS, capitalise, listed, number_words
+
+_CUES = Cues("numbers")
 
 _ONES = [number_words(value) for value in range(20)]
 _TENS = [number_words(value) for value in range(20, 100, 10)]
@@ -72,41 +74,6 @@ _MONEY = re.compile(
     r"(?<![\w($€£.,])(?P<sign>US\$|[$€£]|USD |EUR |GBP )(?P<gap> ?)(?P<number>\d{1,3}(?:,\d{3})+|\d{1,9})"
     r"(?P<cents>\.\d{2})?(?P<scale> (?:million|billion|thousand))?(?![\w%]|[.,-]\d| ?[-–] ?[$€£\d])"
 )
-# Contexts of ranges ("3 to 5 days") and of repeated values ("one thousand ($1,000)").
-_RANGE_AFTER = re.compile(r" to the next|\s?(?:-|–|to|or|and|through)\s?[$€£]?\d|\s?\(\$?\d")
-_RANGE_BEFORE = re.compile(
-    r"\d\s?(?:-|–|to|or|and|,)\s?$|\bbetween (?:[^.;]{0,40} )?$|(?:\bor|/|(?<!up )\bto) $|\bto the $|\((?:US ?|USD ?"
-    r"|AU ?|CAD ?)?$|dollars.{0,6}$",
-    re.I,
-)
-# Bounds before and after a number; they decide in which direction a new value is a new statement.
-_FLOOR = re.compile(
-    r"\b(?:at least|no less than|not less than|no fewer than|minimum of|a minimum)\b[^,;]{0,15}$", re.I
-)
-_OVER = re.compile(
-    r"\b(?:more than|over|exceed|exceeds|exceeding|longer than|greater than|beyond|above|reach|reaches)\b[^,;]{0,15}$",
-    re.I,
-)
-_WITHIN = re.compile(r"\b(?:within|in under|no later than|not later than)\b[^,;]{0,25}$", re.I)
-_CEILING = re.compile(
-    r"\b(?:no more than|not more than|no longer than|not exceed|not to exceed|cannot exceed|less than|fewer than|under"
-    r"|at most|never exceed|not exceeding|below)\b[^,;]{0,15}$",
-    re.I,
-)
-_UP_TO = re.compile(r"\b(?:up to|maximum of|as many as|as much as)\b[^,;]{0,15}$", re.I)
-# Clauses in which a bound works the other way round, or in which its direction is uncertain.
-_CONDITIONAL = re.compile(r"\b(?:if|when|who|unless|whose|where|whenever|once|provided that|whether)\b", re.I)
-_REPORTED = re.compile(r"\b(?:that|which)\b", re.I)
-_OR_MORE = re.compile(r" or (?:more|greater|above|longer|older|higher)\b")
-_OR_LESS = re.compile(r" or (?:less|fewer|below|under|shorter|lower)\b")
-_EVEN = re.compile(r"\beven (?:if|when|though)\b[^,;]*$")
-_FIXED = re.compile(
-    r"\b24 hours (?:a|per) day\b|\b7 days (?:a|per) week\b|\b365 days\b|\bone time\b|\b100 ?(?:%|percent)", re.I
-)
-_PLURAL_MAY_FOLLOW = re.compile(
-    r"$|[.,;)]| (?:from|after|of|following|to|and|or|in|for|prior|before|unless|if|when|has|have|is|are|will|by|on|at"
-    r"|per|until)\b"
-)
 _AWKWARD = frozenset({8, 11, 18})
 
 
@@ -117,18 +84,18 @@ def _direction(sentence: str, match: re.Match[str]) -> int | None:
     """
     before, after = sentence[: match.start()], sentence[match.end() :]
     near = before[-40:]
-    if _UP_TO.search(near):
+    if _CUES.up_to.search(near):
         return 1
-    if _FLOOR.search(near) or _OR_MORE.match(after):
+    if _CUES.floor.search(near) or _CUES.or_more.match(after):
         sign = 1
-    elif _CEILING.search(near) or _WITHIN.search(near) or _OR_LESS.match(after):
+    elif _CUES.ceiling.search(near) or _CUES.within.search(near) or _CUES.or_less.match(after):
         sign = -1
     else:
-        return -1 if _OVER.search(near) else 0
+        return -1 if _CUES.over.search(near) else 0
     clause = before[max(before.rfind(","), 0) :]
-    if _CONDITIONAL.search(clause):
+    if _CUES.conditional.search(clause):
         return -sign
-    return None if _REPORTED.search(clause) else sign
+    return None if _CUES.reported.search(clause) else sign
 
 
 def _new_values(old: int, unit: str, direction: int) -> list[int]:
@@ -180,8 +147,8 @@ def _usable_matches(pattern: re.Pattern[str], sentence: str, protected: list[Spa
     usable = []
     for match in pattern.finditer(sentence):
         before, after = sentence[: match.start()], sentence[match.end() :]
-        ranged = _RANGE_BEFORE.search(before[-45:]) or _RANGE_AFTER.match(after) or _EVEN.search(before)
-        adjective = pattern is _QUANTITY and _is_single(match) and not _PLURAL_MAY_FOLLOW.match(after)
+        ranged = _CUES.range_before.search(before[-45:]) or _CUES.range_after.match(after) or _CUES.even.search(before)
+        adjective = pattern is _QUANTITY and _is_single(match) and not _CUES.plural_may_follow.match(after)
         if not ranged and not adjective and not overlaps(match.span(), protected):
             usable.append(match)
     return usable
@@ -190,7 +157,7 @@ def _usable_matches(pattern: re.Pattern[str], sentence: str, protected: list[Spa
 def change_quantity(statement: Statement) -> Edit | NoEdit:
     """Change one duration, count or percentage of a document's sentence."""
     sentence, rng = statement.text, statement.rng
-    protected = protected_spans(sentence) + [match.span() for match in _FIXED.finditer(sentence)]
+    protected = protected_spans(sentence) + [match.span() for match in _CUES.fixed.finditer(sentence)]
     matches = _usable_matches(_QUANTITY, sentence, protected)
     rng.shuffle(matches)
     for match in matches:
@@ -261,21 +228,7 @@ _NUMBER_PATTERNS: tuple[tuple[str, str], ...] = (
 )
 _NUMBER_KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _NUMBER_PATTERNS)
 """Kinds of numbers, each tried on the spans that the kinds before it left."""
-_YEAR_CUE = re.compile(
-    rf"(?:\b(?:in|since|until|from|of|to|and|by|before|after|during|year|on|early|late|mid|between|circa|around|the)"
-    rf"|\b(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?,?|[(–-]) ?$",
-    re.I,
-)
-# Contexts in which a number is part of a name, a title, a range or a ratio.
-_NAMED_BEFORE = re.compile(r"(?:[A-Z][\w'’.&:]*|#|\bNo\.) ?$")
-_TITLE_AFTER = re.compile(r" ?(?:film|album|song|series|novel|video|TV|season|edition|[A-Z][a-z]+)|\)")
-_DECADE_AFTER = re.compile(r" ?['’]s\b|s\b")
-_AT_LEAST = re.compile(r"\b(?:at least|more than|over|exceeds?|exceeding|above|minimum of|as many as|up to) $", re.I)
-_AT_MOST = re.compile(r"\b(?:less than|fewer than|under|below|at most|no more than|maximum of) $", re.I)
-_CLAIM_RANGE_BEFORE = re.compile(r"(?:\d|\bone) in $|\bout of $|\d ?(?:[-–]|to|and|or) ?$|\bbetween $|\bfrom $", re.I)
-_CLAIM_RANGE_AFTER = re.compile(r" ?(?:[-–]|to|or) ?\d|\s?[x×°'\"]")
 _OUT_OF = re.compile(r"^(?: \w+){0,2} out of \d")
-_CEILING_UNITS = re.compile(r"\s?(?:%|percent)")
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _NUMERAL = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _TEMPORAL = frozenset({"year", "day", "decade"})
@@ -334,7 +287,11 @@ def _is_changeable(statement: Statement, kind: str, start: int, end: int) -> boo
     if text.count(text[start:end]) != 1 or before.count('"') % 2 or before.count("“") > before.count("”"):
         return False
     if kind == "year":
-        return bool(_YEAR_CUE.search(before)) and not _TITLE_AFTER.match(after) and not _DECADE_AFTER.match(after)
+        return (
+            bool(_CUES.year_cue.search(before))
+            and not _CUES.title_after.match(after)
+            and not _CUES.decade_after.match(after)
+        )
     if kind == "decade":
         return len(_YEAR.findall(statement.lead + text)) == 1
     if kind == "day":
@@ -343,9 +300,9 @@ def _is_changeable(statement: Statement, kind: str, start: int, end: int) -> boo
         return False
     if kind != "number":
         return not re.match(r" [A-Z]|-[A-Z]", after)
-    if _NAMED_BEFORE.search(before) or _CLAIM_RANGE_BEFORE.search(before):
+    if _CUES.named_before.search(before) or _CUES.claim_range_before.search(before):
         return False
-    return not (_CLAIM_RANGE_AFTER.match(after) or _OUT_OF.search(after) or re.match(r" [A-Z]", after))
+    return not (_CUES.claim_range_after.match(after) or _OUT_OF.search(after) or re.match(r" [A-Z]", after))
 
 
 def _mentions(statement: Statement, new: str, number: _Number) -> bool:
@@ -420,8 +377,8 @@ def figure_choices(statement: Statement, number: _Number) -> list[str]:
     old = float(f"{integer}.{decimals or 0}")
     if old < 2 and not decimals:
         return []
-    sign = 1 if _AT_LEAST.search(before) else -1 if _AT_MOST.search(before) else 0
-    ceiling = 100.0 if _CEILING_UNITS.match(after) and old <= 100 else float("inf")
+    sign = 1 if _CUES.at_least.search(before) else -1 if _CUES.at_most.search(before) else 0
+    ceiling = 100.0 if _CUES.ceiling_units.match(after) and old <= 100 else float("inf")
     if sign:
         numerals = (match[0].replace(",", "") for match in _NUMERAL.finditer(statement.source) if len(match[0]) < 16)
         if any(old / 10 <= value <= 10 * old and value != old for value in map(float, numerals)):
@@ -466,25 +423,15 @@ _FREQUENCY = re.compile(
     r"(?<!-)\b(?P<adverb>daily|weekly|monthly|quarterly|annually)\b|\b(?P<each>per|each) (?P<rate>day|week|month"
     r"|quarter|year)\b"
 )
-# Rates that are part of a quantity: "40 hours per week".
-_RATE_FIXED = re.compile(
-    r"\b(?:hours|days|times|once|weeks) (?:per|each|every) \w+|\bof (?:each|every) \w+|\) per \w+|-(?:daily|weekly)"
-    r"|\bbi-?\w+ly"
-)
 _VERSION = re.compile(
     r"\b(?P<name>[Vv]ersion|v\.?|TLS|SSL|HTTP|OAuth|WCAG|GPL|PCI DSS|Release"
     r"|Revision) ?(?P<number>v?\d{1,2}(?:\.\d{1,2}){0,2})\b(?!\.\d)"
 )
-# The date of a claim, after a verb of an event; `_NO_EVENT` are words that make it more than one event.
+# The date of a claim, after a verb of an event; `_CUES.no_event` are words that make it more than one event.
 _CLAIM_DATE = re.compile(
     rf"\b(?P<word>[Oo]n|[Ii]n) (?:(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)? ?,? "
     rf"|\d{{1,2}} (?:{MONTH}) ?,? )?(?P<year>1[5-9]\d\d|20[01]\d)"
     r"(?![\w%]|[-–/]|[.,]\d| [A-Z(]|,? ?(?:and|or) \d)"
-)
-_EVENT = re.compile(r"\b(?:born|died|won|wrote|began|[a-z]+ed|built|made|met|led|sold|took)\b(?: [\w'’&.,-]+){0,7} $")
-_NO_EVENT = re.compile(
-    r"\b(?:not|no|never|nothing|currently|longer|yet|already|only|first|last|still|until|every|each|all)\b|n['’]t\b",
-    re.I,
 )
 
 
@@ -521,7 +468,7 @@ def change_date(statement: Statement) -> Edit | NoEdit:
 
 def change_frequency(statement: Statement) -> Edit | NoEdit:
     """Change how often something happens: "annually" to "monthly", "per month" to "per week"."""
-    fixed = [match.span() for match in _RATE_FIXED.finditer(statement.text)]
+    fixed = [match.span() for match in _CUES.rate_fixed.finditer(statement.text)]
     matches = [match for match in _FREQUENCY.finditer(statement.text) if not overlaps(match.span(), fixed)]
     if len(matches) != 1:
         return NoEdit()
@@ -560,7 +507,7 @@ def change_decade(statement: Statement) -> Edit | NoEdit:
         return NoEdit("no_site", "no single date with a year")
     match = matches[0]
     opens_past = match.start() == 0 and statement.verb is not None and statement.verb.tense == "past"
-    if _NO_EVENT.search(text) or not (opens_past or _EVENT.search(text[: match.start()])):
+    if _CUES.no_event.search(text) or not (opens_past or _CUES.event.search(text[: match.start()])):
         return NoEdit("no_site", "the date is not that of one event")
     if statement.keeps and statement.label != ATTRIBUTABLE:
         return NoEdit("no_site", "the decade of a false date can be true")

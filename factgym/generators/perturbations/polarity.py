@@ -15,12 +15,15 @@ from factgym.generators.perturbations.grammar import (
     ANTONYMS,
     PAST,
     THIRD,
+    Cues,
     agree_article,
     contains_words,
     in_main_clause,
     word_set,
 )
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
+
+_CUES = Cues("polarity")
 
 # Negated and plain forms of duties, states and permissions.
 _BAN = re.compile(
@@ -41,28 +44,11 @@ _BE_BOUND = re.compile(
 _CAN = re.compile(r"\b(?:can|may) (?P<verb>[a-z]+)\b")
 _POSSIBLE = word_set("possible")
 _NOT_A_DUTY = word_set("no_duty")
-# Sentences whose negation would not contradict them: open-ended, exclusive, hedged or offering a choice.
-_NOT_PASSIVE = re.compile(
-    r"be (?:deemed|construed|interpreted|considered|governed|understood|binding|able|held|in|a|an|the|of|as|no"
-    r"|treated)\b"
-)
-_NOT_NEGATABLE = re.compile(
-    r"\b(?:only|until|unless|because|not|no|never|nor|neither|except|nothing|none|but|however|otherwise|or shall"
-    r"|or will|if any|and shall|and will|and must|and may|and can|either|whichever|one of)\b|\bother than\b",
-    re.I,
-)
-_STAYS_NEGATIVE = re.compile(
-    r"\b(?:not only|nor|neither|unless|until|except|but|anymore|yet|at all|other than|never|and must not|and may not"
-    r"|and will not|or may not|solely|if|beyond|more than|any longer|necessarily|either|even|just|always)\b",
-    re.I,
-)
-_CHOICE = re.compile(r"\b(?:any|all|both|either|and/or|also|or|up to)\b")
-_HEDGE = re.compile(r"\b(?:some|sometimes|certain|may be|might)\b")
 
 
 def _without_negation(sentence: str) -> Iterator[Edit]:
     """Edits that remove a negation."""
-    if _STAYS_NEGATIVE.search(sentence):
+    if _CUES.stays_negative.search(sentence):
         return
     for match in _BAN.finditer(sentence):
         verb = match["verb"]
@@ -79,18 +65,18 @@ def _without_negation(sentence: str) -> Iterator[Edit]:
 
 def _with_negation(sentence: str) -> Iterator[Edit]:
     """Edits that add a negation."""
-    if _NOT_NEGATABLE.search(sentence):
+    if _CUES.not_negatable.search(sentence):
         return
     for match in _DUTY.finditer(sentence):
         verb, modal = match["verb"], match["modal"]
         parenthesis = sentence[match.end() :].startswith(",")
-        if verb not in _NOT_A_DUTY and not _NOT_PASSIVE.match(f"{verb} ") and not parenthesis:
+        if verb not in _NOT_A_DUTY and not _CUES.not_passive.match(f"{verb} ") and not parenthesis:
             yield Edit(*match.span(), f"need not {verb}" if modal == "must" else f"{modal} not {verb}")
     for match in _BE_BOUND.finditer(sentence):
         yield Edit(*match.span(), f"{match['be']} not {match['word']}")
     for match in _CAN.finditer(sentence):
         verb = match["verb"]
-        if verb not in _POSSIBLE and verb not in _NOT_A_DUTY and not _CHOICE.search(sentence[match.end() :]):
+        if verb not in _POSSIBLE and verb not in _NOT_A_DUTY and not _CUES.choice.search(sentence[match.end() :]):
             yield Edit(*match.span(), f"{'cannot' if match[0].startswith('can') else 'may not'} {verb}")
 
 
@@ -98,7 +84,7 @@ def reverse(statement: Statement) -> Edit | NoEdit:
     """Remove the negation of the main clause of a document's sentence, or add one."""
     sentence = statement.text
     conditional = sentence.startswith(("If ", "When ", "Unless ", "Where ")) and "," not in sentence
-    if conditional or _HEDGE.search(sentence):
+    if conditional or _CUES.hedge.search(sentence):
         return NoEdit()
     for edits in (_without_negation(sentence), _with_negation(sentence)):
         for edit in edits:
@@ -111,38 +97,15 @@ POLARITY = Operator(
     "polarity",
     ("contradicted",),
     reverse,
-    re.compile(
-        r"\b(?:must|shall|will|may not|cannot|can['’]t|can|won['’]t|do(?:es)? not|don['’]t|doesn['’]t|is|are)\b"
-    ),
+    _CUES.polarity_site,
     reason="The document says {old!r}, the opposite of {new!r}.",
 )
 
-NEGATIVE = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|nor|neither|without|cannot|nowhere|hardly|few|little|barely|scarcely"
-    r"|zero)\b|n['’]t\b",
-    re.I,
-)
-_QUANTIFIED = re.compile(
-    r"\b(?:some|any|many|most|all|every|each|few|several|both|either|only|also|always|sometimes|often|usually|may"
-    r"|might|could|if|unless|until|because|but|or|at least|more than|less than|probably|possibly|just|even|except"
-    r"|there|would|should|too|already|still|yet|almost|nearly|one of|nothing|no one|at one point|while|although"
-    r"|however|despite|since|so that)\b",
-    re.I,
-)
-_NOT_ALL = re.compile(
-    r"\b(?:some|many|several|few|most(?= [a-z]+s\b)|sometimes|often|usually|can|may|might|could|one of|both)\b", re.I
-)
-"""What holds of some does not speak against its opposite's holding of others."""
-_POLAR_ITEMS = re.compile(
-    r"\b(?:any|ever|yet|anymore|either|at all|anyone|anything|but|until|unless|only|because)\b", re.I
-)
+NEGATIVE = _CUES.negative
 _AFTER_BE = frozenset({"likely", "unlikely", "legal", "illegal", "able", "unable", "possible", "impossible", "known"})
 """Words whose opposite only fits behind "is"."""
 _BE = frozenset({"is", "are", "was", "were"})
 _MODALS = frozenset({"will", "can", "must", "has", "have", "had"})
-_NOT_VERB_AFTER_HAVE = re.compile(
-    r" (?:been|never|also|already|\w+ed|won|sung|made|written|become|had|sold|led|met|played)\b"
-)
 # Negations that can be removed: after an auxiliary, contracted, and with do-support.
 _AUX_NOT = re.compile(
     r"\b(?P<aux>is|are|was|were|has|have|had|will|can|could|would|should|must) not (?!(?:only|too|both|very|all"
@@ -173,7 +136,7 @@ def _flip(start: int, end: int, replacement: str, variant: str) -> Edit:
 def remove_negation(statement: Statement) -> Edit | None:
     """Remove the only negation of the claim."""
     text = statement.text
-    if len(NEGATIVE.findall(text)) != 1 or _POLAR_ITEMS.search(text):
+    if len(NEGATIVE.findall(text)) != 1 or _CUES.polar_items.search(text):
         return None
     match = _AUX_NOT.search(text) or _AUX_NOT_SHORT.search(text)
     if match:
@@ -189,7 +152,7 @@ def remove_negation(statement: Statement) -> Edit | None:
 def add_negation(statement: Statement) -> Edit | None:
     """Negate the main verb, with "do" where it has no auxiliary."""
     text, verb = statement.text, statement.verb
-    if verb is None or text.startswith(("Yes", "Oh ")) or NEGATIVE.search(text) or _QUANTIFIED.search(text):
+    if verb is None or text.startswith(("Yes", "Oh ")) or NEGATIVE.search(text) or _CUES.quantified.search(text):
         return None
     # Of two statements joined, a negation would turn only one.
     if re.search(r",? and (?:\w+ ){0,2}(?:is|was|were|are|has|had|\w+ed)\b|;|: ", text):
@@ -198,7 +161,9 @@ def add_negation(statement: Statement) -> Edit | None:
     if verb.base is not None:
         support = {"past": "did", "third": "does", "base": "do"}[verb.tense]
         negated = f"{support} not {verb.base}"
-    elif verb.word in _BE or (verb.word in _MODALS and (not have or _NOT_VERB_AFTER_HAVE.match(text[verb.end :]))):
+    elif verb.word in _BE or (
+        verb.word in _MODALS and (not have or _CUES.not_verb_after_have.match(text[verb.end :]))
+    ):
         negated = "cannot" if verb.word == "can" else f"{verb.word} not"
     elif have:
         negated = {"has": "does not have", "have": "do not have", "had": "did not have"}[verb.word]
@@ -218,7 +183,7 @@ def replace_antonym(statement: Statement) -> Edit | None:
         and not contains_words(statement.source, ANTONYMS[match[0]])
         and _takes_opposite(text, match)
     ]
-    if not matches or NEGATIVE.search(text) or _NOT_ALL.search(text):
+    if not matches or NEGATIVE.search(text) or _CUES.not_all.search(text):
         return None
     if re.search(r"\b(?:or|if|although|but|than)\b", text):
         return None

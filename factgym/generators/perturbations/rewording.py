@@ -15,6 +15,7 @@ from factgym.generators.perturbations.clauses import find_condition
 from factgym.generators.perturbations.grammar import (
     MONTH,
     PARTICIPLES,
+    Cues,
     comma_of,
     lowercase_opening,
     rewriting_rules,
@@ -26,23 +27,14 @@ from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, St
 from factgym.generators.perturbations.polarity import NEGATIVE
 from factgym.generators.synthetic.grammar import capitalise
 
-_CONNECTIVE = re.compile(
-    r"(?:However|Moreover|Furthermore|In addition|Additionally|Also|Of course|Accordingly|Nevertheless"
-    r"|For the avoidance of doubt|For clarity|In other words|On the flip-side), (?=[a-zA-Z])"
-)
-# First words that may be written small after an opening phrase.
-_LOWERABLE = re.compile(
-    r"(?:The|A|An|If|You|We|All|Any|In|For|Each|Your|Our|No|Every|When|Unless|To|At|On|Under|Upon|During|Before|After"
-    r"|Except|By|As|Once|Only|Most|Some|Certain|With|Without|Until|Employees|Customers|Users|There|Neither|Nothing"
-    r"|Subject|Participants|Generally|Usually|Sometimes|Notwithstanding)(?=[ ,’'])"
-)
+_CUES = Cues("rewording")
+
 _LEAD_INS = (
     *("According to {title}, ", "As stated in {title}, ", "Under {title}, ", "Per {title}, "),
     "In {title}, it says that ",
 )
 _TAILS = ("according to {title}", "as stated in {title}")
 _LEAD_SHARE = 0.75
-_NO_LEAD = re.compile(r"(?:According to|Under|Per|As|In all cases)\b")
 _TITLE_NOUNS = word_set("title_nouns")
 _NOT_A_NAME = ("the ", "a ", "an ", "how ", "what ", "who", "why ", "requesting ", "your ", "our ")
 _REWRITE_COUNTS = (0, 1, 1, 2, 2, 3)
@@ -50,9 +42,6 @@ _REWRITE_COUNTS = (0, 1, 1, 2, 2, 3)
 _OPENING_PHRASE = re.compile(
     r"(?P<phrase>(?:Before|After|During|Until|To|Upon) [^,;]{5,90}), (?P<main>(?:you|we|your|the|our|no"
     r"|[A-Z]\w+)\b[^,;]{12,})\.$"
-)
-_HAS_CLAUSE = re.compile(
-    r"\b(?:before|after|during|until|upon|when|if|unless|because|so that|in order)\b|\bto (?:do so|avoid)\b"
 )
 _END_TIME = re.compile(
     rf" (?P<phrase>(?:in (?:(?:{MONTH}) )?(?:1\d{{3}}|20[0-2]\d)|on (?:{MONTH}) \d{{1,2}}, \d{{4}}))$"
@@ -72,7 +61,7 @@ def reword(sentence: str, span: str, rng: random.Random) -> str:
     """Remove an opening connective and make up to three safe rewrites outside `span` (verbatim, or empty)."""
     start = sentence.find(span) if span else len(sentence)
     before, after = sentence[:start], sentence[start + len(span) :]
-    connective = _CONNECTIVE.match(sentence)
+    connective = _CUES.connective.match(sentence)
     if connective and connective.end() < len(before):
         before = before[connective.end() :]
     for _ in range(rng.choice(_REWRITE_COUNTS)):
@@ -97,17 +86,17 @@ def move_clause(sentence: str) -> str | None:
     if clause and clause.word in ("if", "unless") and "," not in clause.text:
         if clause.leading and "," not in clause.main:
             return f"{clause.main} {clause.word} {clause.text}."
-        if not clause.leading and _LOWERABLE.match(clause.main):
+        if not clause.leading and _CUES.lowerable.match(clause.main):
             return f"{clause.word.capitalize()} {clause.text}, {clause.main[0].lower()}{clause.main[1:]}."
     match = _OPENING_PHRASE.match(sentence)
-    if match is None or _HAS_CLAUSE.search(match["main"]):
+    if match is None or _CUES.has_clause.search(match["main"]):
         return None
     return f"{capitalise(match['main'])} {match['phrase'][0].lower()}{match['phrase'][1:]}."
 
 
 def name_source(sentence: str, title: str, rng: random.Random) -> str:
     """Name the source, before the sentence where its first word may be written small, else after it."""
-    if _LOWERABLE.match(sentence) and not _NO_LEAD.match(sentence):
+    if _CUES.lowerable.match(sentence) and not _CUES.no_lead.match(sentence):
         opening = rng.choice(_LEAD_INS).format(title=format_title(title))
         if rng.random() < _LEAD_SHARE:
             return capitalise(opening) + sentence[0].lower() + sentence[1:]

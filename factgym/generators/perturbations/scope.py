@@ -9,63 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from factgym.generators.perturbations.grammar import contains_words, in_main_clause, rewriting_rules, word_set
+from factgym.generators.perturbations.grammar import Cues, contains_words, in_main_clause, rewriting_rules, word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
 from factgym.generators.synthetic.grammar import capitalise, listed
 
-# Restrictions to part of the cases, of the things, and of the time.
-_OPENING = re.compile(
-    r"(?:Generally speaking|Sometimes|Usually|Typically|Normally|Generally|Occasionally|Often|In general|In (?:some"
-    r"|most|many|certain|limited|rare|several) (?:cases|circumstances|situations|instances))(?:, | (?=(?:we|you|the"
-    r"|your|our|an?|all|it)\b))"
-)
+_CUES = Cues("scope")
+
 _CASES = re.compile(
     r"\b(?:in|under) (?:some|most|many|certain|limited|rare|several|exceptional) (?P<noun>cases|circumstances"
     r"|situations|instances)\b"
 )
-_PART = re.compile(r"\b(?:some|many|most|several|certain|a few) of (?=the |your |our |their |its |these |those )")
 _QUANTIFIER = re.compile(
     r"\b(?P<word>some|certain|many|most|several) (?P<noun>[a-z]{3,}s|information|data|personal|people)\b"
-)
-_ADVERB = re.compile(r"\b(?:usually|typically|normally|often|sometimes|occasionally|frequently|generally)\b")
-_AFTER_GENERALLY = re.compile(
-    r" (?:accepted|available|known|applicable|recogni[sz]ed|speaking|useful)\b|,| (?:the|a|an|not|never)\b"
-)
-# Contexts in which a wider word would be ungrammatical or would narrow the statement.
-_ADVERB_BAD_BEFORE = re.compile(
-    r"\b(?:may|might|can|could|not|more|most|less|as|how|very|so|too|and|or|but|who|that|which|to|of|the|a|an)$"
-)
-_BAD_BEFORE = re.compile(
-    r"\b(?:the|these|those|a|at|as|how|not|so|too|very|our|your|its|their|than|including|like|to|and|or|have|has|with"
-    r"|there (?:is|are|may be)|of)$",
-    re.I,
-)
-_NARROWING = re.compile(
-    r"\b(?:not|no|never|nor|without|neither|unless|if|when|except|whether|only|cannot|prohibit\w*|refuse\w*|who|that"
-    r"|which|where|limit\w*|restrict\w*|depend\w*|\w+n['’]t|because|provided|limited|although|though|while|since)\b",
-    re.I,
 )
 # "may" of permission: not of possibility ("may vary"), and not where the sentence offers a choice.
 _MAY = re.compile(r"(?P<subject>[\w’'&.-]+(?:\))?) may (?P<also>also )?(?P<next>[a-z]+)\b(?P<then> [a-z]+)?")
 _TIME_NOUNS = frozenset(listed("cases circumstances situations instances times steps years days"))
 _NOT_AN_ACT = word_set("no_act")
-_POSSIBLE = re.compile(
-    r"(?:eligible|entitled|required|asked|subject|charged|available|suspended|terminated|removed|shared|used"
-    r"|disclosed)\b"
-)
-_OPTIONAL = re.compile(
-    r"\b(?:at any time|option|optional|wish|want|would like|prefer|either|instead|up to|only|any reason|one or more"
-    r"|or)\b",
-    re.I,
-)
-_OPENS_A_CLAUSE = re.compile(r"(?:^|, )(?:(?:[Tt]he|An?|Each) (?:[A-Z]\w+ )?|[A-Z]\w+ )?$")
-_HEDGED = re.compile(
-    r"\b(?:in (?:some|certain|rare|many|most|limited) \w+|sometimes|occasionally|from time to time|periodically"
-    r"|once)\b",
-    re.I,
-)
-_POSSIBLY = re.compile(r"\b(?:may|might|can|could)\b")
 
 
 def _edit(start: int, end: int, replacement: str) -> Edit:
@@ -76,14 +37,14 @@ def _edit(start: int, end: int, replacement: str) -> Edit:
 
 def _universal_edits(sentence: str) -> Iterator[Edit]:
     """Edits that make a partial matter universal."""
-    opening = _OPENING.match(sentence)
-    if opening and not _POSSIBLY.search(sentence):
+    opening = _CUES.opening.match(sentence)
+    if opening and not _CUES.possibly.search(sentence):
         yield _edit(0, opening.end(), "In all cases, ")
     for match in _CASES.finditer(sentence):
-        if not _NARROWING.search(sentence[: match.start()]):
+        if not _CUES.narrowing.search(sentence[: match.start()]):
             preposition = "in" if match[0].startswith("in") else "under"
             yield _edit(*match.span(), f"{preposition} all {match['noun']}")
-    for match in _PART.finditer(sentence):
+    for match in _CUES.part.finditer(sentence):
         if _is_unrestricted(sentence[: match.start()]):
             yield _edit(*match.span(), "all of ")
     for match in _QUANTIFIER.finditer(sentence):
@@ -94,36 +55,41 @@ def _universal_edits(sentence: str) -> Iterator[Edit]:
 
 
 def _is_unrestricted(before: str) -> bool:
-    return not _NARROWING.search(before) and not _BAD_BEFORE.search(before.rstrip())
+    return not _CUES.narrowing.search(before) and not _CUES.bad_before.search(before.rstrip())
 
 
 def _constant_edits(sentence: str) -> Iterator[Edit]:
     """Edits that make a usual matter constant."""
-    for match in _ADVERB.finditer(sentence):
+    for match in _CUES.adverb.finditer(sentence):
         before, after = sentence[: match.start()].rstrip(), sentence[match.end() :]
-        if before.endswith(",") or not before or not re.match(r" [a-z]", after) or _ADVERB_BAD_BEFORE.search(before):
+        if (
+            before.endswith(",")
+            or not before
+            or not re.match(r" [a-z]", after)
+            or _CUES.adverb_bad_before.search(before)
+        ):
             continue
         if before.count("(") > before.count(")") or after.startswith(" referred"):
             continue
-        if not _AFTER_GENERALLY.match(after) and not _NARROWING.search(before):
+        if not _CUES.after_generally.match(after) and not _CUES.narrowing.search(before):
             yield _edit(*match.span(), "always")
 
 
 def _obligation_edits(sentence: str) -> Iterator[Edit]:
     """ "we may suspend" to "we will always suspend", "Distributor may sell" to "Distributor must sell"."""
-    if sentence.count(" may ") > 1 or _HEDGED.search(sentence):
+    if sentence.count(" may ") > 1 or _CUES.hedged.search(sentence):
         return
     for match in _MAY.finditer(sentence):
         subject, act, also = match["subject"], match["next"], match["also"] or ""
-        if not _OPENS_A_CLAUSE.search(sentence[: match.start("subject")]) or act.endswith("ly"):
+        if not _CUES.opens_a_clause.search(sentence[: match.start("subject")]) or act.endswith("ly"):
             continue
         if not in_main_clause(sentence[: match.end("subject")]):
             continue
         span = match.end("subject") + 1, match.end("next")
         if act == "be":
-            if _POSSIBLE.match((match["then"] or "").strip()):
+            if _CUES.possible.match((match["then"] or "").strip()):
                 yield _edit(*span, f"will always {also}be")
-        elif act in _NOT_AN_ACT or _OPTIONAL.search(sentence):
+        elif act in _NOT_AN_ACT or _CUES.optional.search(sentence):
             continue
         elif subject.lower() == "we":
             yield _edit(*span, f"will always {also}{act}")
@@ -146,17 +112,7 @@ def strengthen_rule(statement: Statement) -> Edit | NoEdit:
 
 
 _WEAKER = "The document says {old!r}, which is weaker than {new!r}."
-SCOPE = Operator(
-    "scope",
-    ("overclaim",),
-    widen_rule,
-    re.compile(
-        r"\b(?:some|certain|many|most|several|usually|typically|normally|often|sometimes|occasionally|generally"
-        r"|in general|limited|rare|frequently|partially|partly)\b",
-        re.I,
-    ),
-    _WEAKER,
-)
+SCOPE = Operator("scope", ("overclaim",), widen_rule, _CUES.scope_site, _WEAKER)
 MODALITY = Operator("modality", ("overclaim",), strengthen_rule, re.compile(r"\bmay [a-z]"), _WEAKER)
 
 _INFLATION = "scope_inflation"

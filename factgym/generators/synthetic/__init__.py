@@ -2,8 +2,7 @@
 
 ClaimCheck ("Building The Benchmark"). How an example is made: `rules` draws the facts of the document, `corruption` (or
 `multihop`) derives claims from them, `document` and `clause` word both, `scenario` asks, explains and records the gold.
-`facts.judge` derives each label a second time, from slots alone. The words are in `wordings/lexicon/*.toml`, one table
-per domain, the sentence frames in `wordings/frames.toml`.
+The words are in `wordings/lexicon/*.toml`, one table per domain, the sentence frames in `wordings/frames.toml`.
 
 Gold facts are whole sentences: the rule's main sentence, those of the limits that a claim states or leaves out, and the
 definitions of its terms; for an unsupported claim, the same of the nearest rule. An unsupported span is the wording of

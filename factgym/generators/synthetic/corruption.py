@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from factgym.datasets.claims import Status
@@ -159,11 +160,6 @@ class Case:
 # faithful copy (`case.claim`), some after.
 
 
-def keep_rule(case: Case) -> Fact:
-    """Return a faithful claim."""
-    return case.claim
-
-
 def change_quantity(case: Case) -> Fact | None:
     """Change the quantity, in the same unit."""
     if not isinstance(case.rule.quantity, Quantity):
@@ -171,16 +167,6 @@ def change_quantity(case: Case) -> Fact | None:
     size = "percent" if case.kind == "penalty" else size_of(case.topic, case.rule)
     wrong = draw_other(case.rule.quantity, size, case.book.rng, case.subtle, case.book.numbers)
     return replace(case.claim, quantity=wrong)
-
-
-def restore_former(case: Case) -> Fact:
-    """State the superseded quantity."""
-    return replace(case.claim, quantity=case.rule.former)
-
-
-def change_trigger(case: Case) -> Fact:
-    """Count from another event."""
-    return replace(case.claim, anchor=case.book.rng.choice(case.topic.events))
 
 
 def borrow_value(case: Case) -> Draft | None:
@@ -224,12 +210,7 @@ def change_consequence(case: Case) -> Fact:
     return replace(case.claim, result=wrong, quantity=quantity)
 
 
-_OPPOSITES: dict[Modality, Modality] = {
-    "may": "must_not",
-    "must_not": "may",
-    "must": "need_not",
-    "should": "need_not",
-}
+_OPPOSITES: dict[Modality, Modality] = {"may": "must_not", "must_not": "may", "must": "need_not", "should": "need_not"}
 
 
 def reverse_rule(case: Case) -> Fact | Draft:
@@ -249,59 +230,29 @@ def reverse_rule(case: Case) -> Fact | Draft:
 
 def change_condition(case: Case) -> Fact | None:
     """Change the only condition."""
-    if case.rule.condition is None:
-        return None
     conditions = [condition for condition in case.entry.conditions if condition != case.rule.condition]
     return replace(case.claim, condition=case.book.rng.choice(conditions)) if conditions else None
 
 
-def change_date(case: Case) -> Fact | None:
+def change_date(case: Case) -> Fact:
     """Change the date."""
-    if case.rule.date is None:
-        return None
+    assert case.rule.date is not None
     return replace(case.rule, date=draw_other_date(case.rule.date, case.book.rng, case.subtle))
 
 
-def extend_to_everyone(case: Case) -> Fact:
-    """State the rule of one party of everyone."""
-    return replace(case.claim, party=case.topic.everyone)
-
-
-def drop_limit(case: Case) -> Draft | None:
+def drop_limit(case: Case) -> Draft:
     """Leave out the limit that a quote must cover: silently, or with words that deny that there is any."""
-    limit = case.operator.quoted
-    if getattr(case.rule, limit) is None:
-        return None
-    claim, focus = with_slots(case.claim, **{limit: None}, only=False, exceptional=False), WHOLE
+    claim, focus = with_slots(case.claim, **{case.operator.quoted: None}, only=False, exceptional=False), WHOLE
     unlimited = claim.condition is None and claim.exception is None
     if unlimited and case.book.rng.random() < (0.2 if case.subtle else 0.35):
         claim, focus = replace(claim, universal=True), frozenset({"universal"})
     return replace(case.draft(claim), focus=focus)
 
 
-def generalise_exception(case: Case) -> Fact | None:
-    """State a narrow exception as the general rule."""
-    if not case.rule.exceptional:
-        return None
-    return replace(case.claim, condition=None, only=False, exceptional=False, general=True)
-
-
-def strengthen_rule(case: Case) -> Fact | None:
-    """Turn a recommendation or a permission into an obligation."""
-    if case.rule.modality == "must":
-        return None
-    return replace(case.claim, modality="must", exceptional=False, only=False)
-
-
 def invent_rule(topic: Topic, rule: Fact, book: Rulebook) -> Draft | None:
     """Invent a further rule on the matter of `rule`; None where none is natural."""
     claim = book.extra(topic, rule)
     return Draft(topic, rule, claim, "unsupported", "invented", WHOLE) if claim else None
-
-
-def invent_further_rule(case: Case) -> Draft | None:
-    """State a further rule that the document does not state; see `invent_rule`."""
-    return invent_rule(case.topic, case.rule, case.book)
 
 
 def state_further_rule(case: Case) -> Draft | None:
@@ -376,18 +327,20 @@ _MOTIVATED: tuple[Kind, ...] = ("deadline", "notice", "every", "approve", "cap")
 
 OPERATORS: dict[Status, tuple[Operator, ...]] = {
     "supported": (
-        Operator("none", keep_rule, (*_STATED, "penalty"), (1.8, 1.8)),
-        Operator("none", keep_rule, _COMMON, (2.2, 2.2)),
-        Operator("none", keep_rule, ("state",), (0.7, 0.5)),
+        Operator("none", attrgetter("claim"), (*_STATED, "penalty"), (1.8, 1.8)),
+        Operator("none", attrgetter("claim"), _COMMON, (2.2, 2.2)),
+        Operator("none", attrgetter("claim"), ("state",), (0.7, 0.5)),
         Operator("none", state_further_rule, _EXTENSIBLE, (1.5, 1.0)),
-        Operator("none", keep_rule, ("scope", "effective"), (0.3, 0.2)),
+        Operator("none", attrgetter("claim"), ("scope", "effective"), (0.3, 0.2)),
     ),
     "contradicted": (
         Operator("number", change_quantity, (*_TIMED, "penalty"), (3, 3), "quantity", "quantity"),
         Operator("number", swap_value, ("every",), (0.7, 0.7), "frequency"),
         Operator("number", change_further_rule, _EXTENSIBLE, (1.0, 0.8)),
-        Operator("version", restore_former, _TIMED, (1.2, 1.5), "quantity", "quantity former", "former"),
-        Operator("trigger", change_trigger, ("deadline", "keep"), (1, 1.2), "anchor", "quantity"),
+        Operator("version", lambda case: replace(case.claim, quantity=case.rule.former), _TIMED, (1.2, 1.5),
+                 "quantity", "quantity former", "former"),
+        Operator("trigger", lambda case: replace(case.claim, anchor=case.book.rng.choice(case.topic.events)),
+                 ("deadline", "keep"), (1, 1.2), "anchor", "quantity"),
         Operator("party", borrow_value, _COUNTED, (1.5, 2), "", "quantity one"),
         Operator("party", permit_excluded, ("may",), (0.6, 0.6), "party", "excluded plain one", "excluded"),
         Operator("entity", swap_value, ("approve", "duty"), (1.4, 1.6), "authority"),
@@ -399,30 +352,25 @@ OPERATORS: dict[Status, tuple[Operator, ...]] = {
         Operator("date", change_date, ("effective",), (0.7, 0.7), "date"),
     ),
     "overclaim": (
-        Operator("scope", extend_to_everyone, _PARTIED, (2, 2), "party", "plain one"),
+        Operator("scope", lambda case: replace(case.claim, party=case.topic.everyone), _PARTIED, (2, 2), "party",
+                 "plain one"),
         Operator("condition_dropped", drop_limit, ("deadline", "cap", "may"), (2, 2), "", "condition", "condition"),
-        Operator(
-            "exception_dropped", drop_limit, ("deadline", "notice", "forbid"), (2, 2), "", "exception", "exception"
-        ),
-        Operator(
-            "exception_generalised",
-            generalise_exception,
-            ("may",),
-            (0.8, 0.8),
-            "general",
-            "exceptional condition",
-            "condition",
-        ),
-        Operator("modality", strengthen_rule, ("deadline", "may"), (1.2, 1.6), "modality", "should"),
+        Operator("exception_dropped", drop_limit, ("deadline", "notice", "forbid"), (2, 2), "", "exception",
+                 "exception"),
+        Operator("exception_generalised", lambda case: replace(case.claim, condition=None, only=False,
+                 exceptional=False, general=True), ("may",), (0.8, 0.8), "general", "exceptional condition",
+                 "condition"),
+        Operator("modality", lambda case: replace(case.claim, modality="must", exceptional=False, only=False),
+                 ("deadline", "may"), (1.2, 1.6), "modality", "should"),
     ),
     "unsupported": (
-        Operator("invented", invent_further_rule, _EXTENSIBLE, (2, 1.2)),
+        Operator("invented", lambda case: invent_rule(case.topic, case.rule, case.book), _EXTENSIBLE, (2, 1.2)),
         Operator("irrelevant", change_matter, _STATED, (2, 3), "whole"),
         Operator("party", state_of_other_party, _PARTIED, (1.5, 2), "party", "plain one"),
         Operator("cause", add_value, _MOTIVATED, (1.5, 1.2), "reason"),
         Operator("detail", add_value, ("deadline", "notice"), (0.8, 1), "channel"),
     ),
-}
+}  # fmt: skip
 """The operators of each status. The order and the weights decide every generated item."""
 
 

@@ -6,43 +6,13 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from factgym.generators.base import word_table
 from factgym.generators.synthetic.facts import Concept, Date, Fact, Kind, Quantity, with_slots
 from factgym.generators.synthetic.lexicon import Entry, Topic
 
-FREQUENCIES = tuple(
-    Concept(f"every.{name}", forms)
-    for name, forms in {
-        "week": ("every week", "once a week", "weekly"),
-        "fortnight": ("every two weeks", "once every two weeks", "once a fortnight"),
-        "month": ("every month", "once a month", "monthly"),
-        "quarter": ("every three months", "once a quarter", "quarterly"),
-        "half": ("every six months", "twice a year", "once every six months"),
-        "year": ("every year", "once a year", "annually"),
-        "two": ("every two years", "once every two years", "every second year"),
-    }.items()
-)
+_TABLE = word_table("rules")
+FREQUENCIES = tuple(Concept(f"every.{name}", forms) for name, forms in _TABLE["frequencies"].items())
 _FREQUENCY_WEIGHTS = (1, 1, 3, 4, 4, 4, 2)
-
-# Slots that a rule of a kind can have besides its own: (slot, attribute of the topic, probability).
-_ADJUNCTS: dict[str, tuple[tuple[str, str, float], ...]] = {
-    "deadline": (
-        ("condition", "conditions", 0.22),
-        ("exception", "exceptions", 0.22),
-        ("reason", "reasons", 0.32),
-        ("channel", "channels", 0.22),
-    ),
-    "notice": (("exception", "exceptions", 0.2), ("reason", "reasons", 0.3), ("channel", "channels", 0.25)),
-    "every": (("reason", "reasons", 0.4),),
-    "cap": (("condition", "conditions", 0.0), ("reason", "reasons", 0.28)),
-    "approve": (("reason", "reasons", 0.28),),
-}
-EXTRAS: dict[str, tuple[str, ...]] = {
-    "deadline": ("countersign", "inform", "reminder", "deputy", "register", "fine", "bonus"),
-    "notice": ("countersign", "inform", "deputy", "register", "fine", "reminder"),
-    "may": ("fee", "countersign", "inform", "automatic", "automatic", "register", "course", "deputy"),
-    "every": ("inform", "deputy", "register", "fine", "course"),
-}
-"""Further rules that can be laid down for a rule of each kind."""
 
 _ABSOLUTE = frozenset({"deadline", "notice", "cap", "keep", "approve", "forbid", "every"})
 _DATED = frozenset({"deadline", "notice", "cap", "keep", "approve"})
@@ -86,7 +56,7 @@ class Rulebook:
 
     def extra(self, topic: Topic, base: Fact) -> Fact | None:
         """Draw a further rule on the matter of `base`, which does not state it; None where none is natural."""
-        free = [name for name in EXTRAS.get(base.kind, ()) if f"{base.about}+{name}" not in self.stated]
+        free = [name for name in _TABLE["extras"].get(base.kind, ()) if f"{base.about}+{name}" not in self.stated]
         if base.condition is not None:
             free = [name for name in free if name != "automatic"]
         if not free or not isinstance(base.party, Concept) or base.action is None:
@@ -174,7 +144,7 @@ class Rulebook:
     def _with_adjuncts(self, fact: Fact, topic: Topic, need: frozenset[str], plain: bool) -> Fact:
         rng = self.rng
         likely = 0.0 if plain else 1.0
-        for slot, pool, share in _ADJUNCTS.get(fact.kind, ()):
+        for slot, pool, share in _TABLE["adjuncts"].get(fact.kind, ()):
             if getattr(fact, slot) is None and (slot in need or rng.random() < share * likely):
                 fact = with_slots(fact, **{slot: rng.choice(getattr(topic, pool))})
         if "former" in need or (fact.kind in _DATED and rng.random() < 0.08 * likely):
@@ -211,21 +181,6 @@ def size_of(topic: Topic, fact: Fact) -> str:
 
 # Quantities and dates that policies plausibly use, and other ones to put in their place.
 
-_SIZES: dict[str, tuple[int, ...]] = {
-    "hours": (12, 24, 36, 48, 60, 72, 96),
-    "days": (3, 5, 7, 10, 14, 15, 20, 21, 28, 30, 45, 60, 90),
-    "working days": (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25),
-    "business days": (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25),
-    "weeks": (2, 3, 4, 5, 6, 8, 10, 12, 16),
-    "months": (2, 3, 4, 6, 8, 9, 12, 15, 18, 24, 36),
-    "years": (2, 3, 4, 5, 6, 7, 8, 10, 12, 15),
-    "percent": (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25),
-    "people": (3, 4, 5, 6, 8, 10, 12, 15, 20),
-    "s": (15, 18, 20, 25, 30, 35, 40, 45, 50, 55, 60, 75, 80, 90, 110, 120),
-    "m": (140, 150, 175, 180, 200, 220, 250, 300, 350, 400, 450, 500, 600, 750, 800, 900),
-    "l": (1000, 1200, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7500, 8000, 9500, 10000, 12000),
-    "x": (15000, 20000, 25000, 30000, 40000, 50000, 60000, 75000, 100000, 120000, 150000, 200000, 250000),
-}
 _MONEY = frozenset("smlx")
 
 
@@ -234,24 +189,16 @@ def draw(size: str, currency: str, rng: random.Random, short: bool = False) -> Q
 
     short: for periods, only the lower half of the plausible values.
     """
-    values = _SIZES[size]
+    values: tuple[int, ...] = _TABLE["sizes"][size]
     if short and size not in _MONEY:
         values = values[: len(values) // 2 + 1]
-    return Quantity(rng.choice(values), unit_of(size, currency))
-
-
-def unit_of(size: str, currency: str) -> str:
-    """Return the unit in the singular: "day", "working day", "percent", a currency sign."""
-    if size in _MONEY:
-        return currency
-    if size == "people":
-        return "person"
-    return size if size == "percent" else size.removesuffix("s")
+    unit = currency if size in _MONEY else "person" if size == "people" else size.removesuffix("s")
+    return Quantity(rng.choice(values), unit)
 
 
 def draw_other(value: Quantity, size: str, rng: random.Random, near: bool, used: Collection[int] = ()) -> Quantity:
     """Draw a different quantity in the same unit: a neighbouring value if `near`, else often a number from `used`."""
-    values = _SIZES[size]
+    values: tuple[int, ...] = _TABLE["sizes"][size]
     n = value.n
     if not near:
         borrowed = sorted(number for number in used if number != n and number in values)
