@@ -67,6 +67,14 @@ def _run_watched(
     function(*arguments)
 
 
+def run_forked(arguments: Sequence[str], folder: Path) -> int | None:
+    """The exit code of `run_command` in a process of its own, which has the package's imports already."""
+    process = _CONTEXT.Process(target=run_command, args=(arguments, folder))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
 def run_command(arguments: Sequence[str], folder: Path) -> None:
     """`factgym` with these arguments, in a folder and without output."""
     from factgym.cli.main import main

@@ -82,7 +82,7 @@ def agent_with_rules(name: str, model: Model, rules: str = "") -> Agent:
 
 
 class AgentModel:
-    """An agent that does not look at the environment, as a model."""
+    """An agent that ignores the environment, as a model."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent

@@ -205,6 +205,7 @@ class VerifierWeights:
     def negative_probability(self, values: Mapping[str, float]) -> float:
         """Return the probability that a claim with these features is not attributable."""
         score = math.fsum(self.label[name] * values[name] for name in FEATURES)
+        # The logistic function in two branches: exp() gets no positive argument, which could overflow.
         return 1 / (1 + math.exp(-score)) if score >= 0 else 1 - 1 / (1 + math.exp(score))
 
     def error_type(self, values: Mapping[str, float]) -> str:

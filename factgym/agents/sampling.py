@@ -65,8 +65,8 @@ def split_reasoning(text: str, opened: bool = False) -> tuple[str, str]:
 def tools_as_text(messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[Message]:
     """Rewrite a conversation for models whose server or template has no tool calling of its own.
 
-    The schemas go into the system message, and native calls and tool roles become text; the environment's own parser
-    reads the calls that the model writes back.
+    The schemas go into the system message, and native calls and tool roles become text in the format of Hermes and Qwen
+    models; the environment's own parser reads the calls that the model writes back.
     """
     rewritten = [_as_text(message) for message in messages]
     if not tools:

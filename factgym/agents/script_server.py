@@ -47,8 +47,9 @@ class Connection(asyncio.Protocol):
     """One client's connection. It answers requests in their order: the next is read when the last was answered.
 
     The least HTTP/1.1 that chat clients need: keep-alive and Content-Length bodies. It is written on asyncio's own
-    protocols, because the server shares its machine with the harness that it measures. Left out on purpose: chunked
-    requests, `Expect`, compression.
+    protocols: the server shares its machine with the harness that it measures, and a client that goes away is noticed
+    while its answer is due, which asyncio's streams do not report. Left out on purpose: chunked requests, `Expect`,
+    compression.
     """
 
     __slots__ = ("answering", "buffer", "handle", "need", "server", "transport")
@@ -236,6 +237,7 @@ def completion(
 
 def as_events(completion: bytes) -> bytes:
     """A completion as the events of a stream: the whole message in one chunk, then the finish reason and the usage."""
+    # Server-sent events (WHATWG HTML, 9.2) as OpenAI's API streams them, ended by the event [DONE].
     head = json.loads(completion) | {"object": "chat.completion.chunk"}
     usage, (choice,) = head.pop("usage"), head.pop("choices")
     message = choice["message"]

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from fault_server import OK, FaultServer, error, message
+from killed_runs import run_forked
 
 import factgym
 from factgym.agents.agent import agent_from_script
@@ -107,16 +108,16 @@ def test_the_command_line_takes_a_solver_and_everything_else_by_name(tmp_path):
         server = Answering(rates={"rate_limit_seconds": 0.2})
         async with server as url:
             requests = [item for setting in (f"solver={url}", *settings) for item in ("--set", setting)]
-            counts = []
-            for run in ("one", "two"):
-                process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-W", "error", "-m", "factgym", "eval", "eve-proposer", "-n", "6", *requests,
-                    "--out", str(tmp_path / run), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-                )  # fmt: skip
-                text, _ = await process.communicate()
-                assert process.returncode == 0, text.decode()
-                counts.append(server.counts["custom"])
-        return url, counts
+            arguments = ["eval", "eve-proposer", "-n", "6", *requests, "--out"]
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-W", "error", "-m", "factgym", *arguments, str(tmp_path / "one"),
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            )  # fmt: skip
+            text, _ = await process.communicate()
+            assert process.returncode == 0, text.decode()
+            first = server.counts["custom"]
+            assert await asyncio.to_thread(run_forked, [*arguments, str(tmp_path / "two")], tmp_path) == 0
+            return url, [first, server.counts["custom"]]
 
     url, counts = asyncio.run(go())
     assert counts == [6 * (3 + 2)] * 2, "the second run finds every answer in the file"

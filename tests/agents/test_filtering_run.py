@@ -154,7 +154,7 @@ def test_a_filter_killed_at_random_points_equals_an_uninterrupted_filter(filtere
     """SIGKILL, again and again, at points that a seed chose, the writing of the result among them."""
     out = tmp_path / "killed"
     arguments = [
-        *("filter", "corver-qa", "--agent", f"{POLICY}:Forgetful", "-G", str(G), "--agent-set", "wait=0.02"),
+        *("filter", "corver-qa", "--agent", f"{POLICY}:Forgetful", "-G", str(G), "--agent-set", "wait=0.005"),
         *("--set", "size=60", "--anchors", "4", "--concurrency", "8", "--out", str(out), "--resume"),
     ]
     assert kill_until_done(run_command, (arguments, tmp_path), out, size_of(filtered[0]), seed=7) >= 2

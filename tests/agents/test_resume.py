@@ -18,7 +18,7 @@ from timeless import timeless
 
 import factgym
 from factgym.agents.agent import agent_from_script
-from factgym.agents.resolve import find_scripted_agent
+from factgym.agents.resolve import find_agent, find_scripted_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.collect import collect, manifest_of
@@ -119,8 +119,7 @@ def test_a_full_disk_stops_the_run_between_lines(env, tmp_path):
     for line in data.splitlines():
         json.loads(line)
     assert "The run is incomplete" in done.stdout
-    done = subprocess.run(command(out, "--resume"), capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr
+    collect(env, find_agent(f"{POLICIES}:Seeded", ENV, {"wait": 0.01}), out, n=100, k=2, resume=True)
     assert (out / EPISODES).read_bytes().startswith(data)
     assert len(episodes(read_run(out))) == 200
 

@@ -1,8 +1,7 @@
-"""The driver's side of a run on a cluster: `on_ray`, which worker plays which jobs, and the jobs of lost workers.
+"""The driver's side of a run on a cluster: `on_ray`, the workers, and the jobs of those that are lost.
 
-Guided self-scheduling: chunks are large at first and shrink, so that workers are seldom idle, and a worker that is slow
-or lost holds up little. A job is in one chunk at a time, and arriving records are counted against their chunk: none is
-lost, none is doubled.
+The episodes are played by `run_jobs_with`, which counts, records and stops them as in one process; here a job is a
+call of a worker that has a free slot. The record of an episode is the result of that call: none is lost, none doubled.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import os
 import signal
 import socket
 import threading
-from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,11 +23,12 @@ from typing import Any
 
 import factgym
 from factgym.agents.agent import Agent
-from factgym.agents.cluster.worker import Event, Recipe, Worker, recipe_of
-from factgym.agents.rollout.engine import Keep, Limits, RunAbortedError, fail
+from factgym.agents.cluster.worker import Recipe, Worker, recipe_of
+from factgym.agents.rollout.engine import Keep, Limits, Outcome, fail, run_jobs_with
 from factgym.agents.rollout.jobs import Job, Progress
-from factgym.agents.rollout.record import Log, Record, record
+from factgym.agents.rollout.record import Log, record
 from factgym.agents.runs.collect import Engine
+from factgym.core.caching import gather_all
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, FactgymError, MissingExtraError
 
@@ -37,17 +36,11 @@ MAX_LOSSES = 3
 """Workers that a job may lose, the last of them alone, before it is recorded as an error; also the starts that a
 worker may fail in a row."""
 
-_SUSPECTS = 4
-"""Times the worker's concurrency: how many of a lost worker's jobs are suspected the first time."""
-
 _REACH_SECONDS = 10.0
 _CLOSE_SECONDS = 10.0
 _MAX_REASON_CHARS = 300
 
 _log = logging.getLogger(__name__)
-
-_Key = tuple[int, int]
-_Unfinished = dict[_Key, Job]
 
 
 class ClusterError(FactgymError):
@@ -58,108 +51,85 @@ class _LostError(Exception):
     """A worker is gone."""
 
 
+@dataclass(slots=True, eq=False)
+class _Slots:
+    """A worker that is ready. free: of its `size` episodes at a time. lost: raises _LostError when it is gone."""
+
+    worker: Any
+    size: int
+    free: int
+    lost: asyncio.Future[None]
+
+
 @dataclass(slots=True)
 class Driver:
-    """The state of one run on a cluster.
-
-    ray: the module, connected. actor: the remote class of workers. todo: jobs in the order in which they are to be
-    started. playing: of each busy worker its concurrency and its unfinished jobs. losses: workers lost with a job.
-    """
+    """The workers of one run. ray: the module, connected. actor: the remote class of workers."""
 
     ray: Any
     actor: Any
     recipe: Recipe
     env: Env[Any]
     agent: Agent
-    todo: deque[Job]
-    keep: Keep
     limits: Limits
-    progress: Progress
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    starting: set[asyncio.Task[Any]] = field(default_factory=set)
-    playing: dict[int, tuple[int, _Unfinished]] = field(default_factory=dict)
-    losses: Counter[_Key] = field(default_factory=Counter)
+    ready: list[_Slots] = field(default_factory=list)
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     last_loss: str = ""
-    aborted: str | None = None
 
-    async def run(self, workers: int) -> None:
+    async def run(self, workers: int, jobs: Iterable[Job], keep: Keep, progress: Progress) -> None:
         """Play all jobs with this many workers at a time."""
-        failures: tuple[BaseException, ...] = ()
-        share, extra = divmod(self.limits.concurrency, workers)
+        size, extra = divmod(self.limits.concurrency, workers)
+        sizes = [size + (number < extra) for number in range(workers)]
+        playing = asyncio.ensure_future(run_jobs_with(self._play, jobs, keep, self.limits, progress))
+        serving = asyncio.ensure_future(gather_all(self._serve(size) for size in sizes))
         try:
-            async with asyncio.TaskGroup() as group:
-                self.tasks = [
-                    group.create_task(self._drive(number, share + (number < extra), workers))
-                    for number in range(workers)
-                ]
-        except BaseExceptionGroup as error:
-            failures = error.exceptions
+            await asyncio.wait((playing, serving), return_when=asyncio.FIRST_COMPLETED)
+            if not playing.done():
+                serving.result()
+                raise ClusterError(
+                    f"no worker of the Ray cluster stayed alive until it was ready; the last: {self.last_loss}"
+                )
+            playing.result()
+            await gather_all(self._close(slots) for slots in self.ready)
         finally:
-            self.progress.running = 0
-        if failures:
-            raise failures[0]
-        if self.aborted is not None:
-            raise RunAbortedError(self.aborted)
-        if self.todo:
-            raise ClusterError(
-                f"no worker of the Ray cluster stayed alive until it was ready; the last: {self.last_loss}"
-            )
+            playing.cancel()
+            serving.cancel()
+            await asyncio.gather(playing, serving, return_exceptions=True)
 
-    async def _drive(self, number: int, share: int, workers: int) -> None:
-        """Give one worker chunks while there are jobs; replace it where it is lost."""
+    async def _serve(self, size: int) -> None:
+        """Keep one worker ready, another where it is lost; ends where too many in a row are lost before."""
         failed_starts = 0
-        while self.todo and failed_starts < MAX_LOSSES:
+        while failed_starts < MAX_LOSSES:
             failed_starts += 1
+            worker = self.actor.remote()
             try:
-                async with self._started_worker() as worker:
-                    failed_starts = 0
-                    while self.todo:
-                        await self._play_chunk(worker, number, share, workers)
+                await self._prepare(worker)
+                failed_starts = 0
+                slots = _Slots(worker, size, size, asyncio.get_running_loop().create_future())
+                self.ready.append(slots)
+                await self._notify()
+                await slots.lost
             except _LostError as error:
                 self.last_loss = str(error)
                 _log.warning("a worker was lost: %s", error)
-        if not self.todo and not self.playing:
-            for task in self.starting:  # those that waited for a place in the cluster are no longer needed
-                task.cancel()
-
-    @asynccontextmanager
-    async def _started_worker(self) -> AsyncIterator[Any]:
-        worker = self.actor.remote()
-        try:
-            await self._prepare(worker)
-            yield worker
-            try:  # the agent releases its resources; every episode is finished, so a fault here loses nothing
-                async with asyncio.timeout(_CLOSE_SECONDS):
-                    await self._result(worker.close.remote())
-            except (TimeoutError, _LostError, ClusterError) as error:
-                _log.warning("a worker could not be closed: %s", error)
-        finally:
-            with suppress(self.ray.exceptions.RayError):
-                self.ray.kill(worker)
+            finally:
+                with suppress(self.ray.exceptions.RayError):
+                    self.ray.kill(worker)
 
     async def _prepare(self, worker: Any) -> None:
         """Let a worker build environment and agent, and refuse one whose are not those of the run."""
-        task = asyncio.current_task()
-        assert task is not None
-        self.starting.add(task)
+        version = await self._result(worker.version.remote())
+        if version != factgym.__version__:
+            raise ConfigError(
+                f"a worker of the Ray cluster has factgym {version}, and this is {factgym.__version__}: install the "
+                f"same version on every machine"
+            )
         try:
-            version = await self._result(worker.version.remote())
-            if version != factgym.__version__:
-                raise ConfigError(
-                    f"a worker of the Ray cluster has factgym {version}, and this is {factgym.__version__}: install the "
-                    f"same version on every machine"
-                )
-            try:
-                reference = worker.prepare.remote(self.recipe)
-            except TypeError as error:
-                raise ConfigError(
-                    f"a setting of the environment or the agent cannot be sent to workers: {error}"
-                ) from None
-            kind, content = await self._result(reference)
-        finally:
-            self.starting.discard(task)
-        if kind == "failed":
-            raise _error(content, "a worker could not build the environment or the agent: ")
+            reference = worker.prepare.remote(self.recipe, self.limits.episode_timeout)
+        except TypeError as error:
+            raise ConfigError(
+                f"a setting of the environment or the agent cannot be sent to workers: {error}"
+            ) from None
+        content = await self._content(reference, "a worker could not build the environment or the agent: ")
         if content["agent"] != self.agent.name:
             raise ConfigError(f"the run's agent is {self.agent.name!r}, and on_ray was given {self.recipe.agent!r}")
         if content["tasks"] != self.env.tasks.fingerprint():
@@ -168,16 +138,71 @@ class Driver:
                 f"data at the same path"
             )
 
-    async def _result(self, reference: Any) -> Any:
-        with self._faults():
-            return await reference
+    async def _play(self, job: Job) -> Outcome:
+        """Play a job on a worker with a free slot, again where the worker is lost."""
+        # A job that kills its worker is found by elimination: a loss counts against every job that was under way, and
+        # the last attempt of each is alone on its worker, so that this loss is its own.
+        reason = ""
+        for losses in range(MAX_LOSSES):
+            async with self._slot(alone=losses == MAX_LOSSES - 1) as slots:
+                try:
+                    outcome: Outcome = await self._content(slots.worker.play.remote(job))
+                    return outcome
+                except _LostError as error:
+                    reason = str(error)
+                    if slots in self.ready:
+                        self.ready.remove(slots)
+                        slots.lost.set_exception(error)
+        env, log = copy.deepcopy(self.env), Log()
+        env.reset(seed=job.seed, options={"task": job.index})
+        message = f"{MAX_LOSSES} workers were lost while they played this episode; the last: {reason}"
+        fail(env, log, "worker_lost", message)
+        return record(env, self.agent.name, job, log), False
 
-    @contextmanager
-    def _faults(self) -> Iterator[None]:
-        """Ray's errors as ours: _LostError where a worker is gone."""
+    @asynccontextmanager
+    async def _slot(self, alone: bool) -> AsyncIterator[_Slots]:
+        """A slot of the worker that has most free ones, or all slots of a worker."""
+
+        def choose() -> _Slots | None:
+            fitting = (slots for slots in self.ready if slots.free >= (slots.size if alone else 1))
+            return max(fitting, key=lambda slots: slots.free, default=None)
+
+        async with self.changed:
+            while (slots := choose()) is None:
+                await self.changed.wait()
+        number = slots.size if alone else 1
+        slots.free -= number
+        try:
+            yield slots
+        finally:
+            slots.free += number
+            await self._notify()
+
+    async def _notify(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def _close(self, slots: _Slots) -> None:
+        """Let the agent release its resources; every episode is finished, so that a fault here loses nothing."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._result(slots.worker.close.remote())
+        except (TimeoutError, _LostError, ClusterError) as error:
+            _log.warning("a worker could not be closed: %s", error)
+
+    async def _content(self, reference: Any, context: str = "") -> Any:
+        """The content of a worker's answer; an error of the worker is raised as the same error where it takes a text."""
+        kind, content = await self._result(reference)
+        if kind != "failed":
+            return content
+        name, text = content
+        raise {"ConfigError": ConfigError, "DataError": DataError}.get(name, ClusterError)(f"{context}{text}")
+
+    async def _result(self, reference: Any) -> Any:
+        """The result of a call, Ray's errors as ours: _LostError where the worker is gone."""
         errors = self.ray.exceptions
         try:
-            yield
+            return await reference
         except errors.RayTaskError as error:
             raise ClusterError(f"a worker failed: {error}") from error
         except errors.RayError as error:
@@ -189,99 +214,6 @@ class Driver:
             lines = [line.strip() for line in str(error).splitlines() if not line.startswith("\t")]
             reason = " ".join(lines).partition(" Some common causes")[0]
             raise _LostError(f"{type(error).__name__}: {reason}"[:_MAX_REASON_CHARS]) from error
-
-    async def _play_chunk(self, worker: Any, number: int, share: int, workers: int) -> None:
-        """Let the worker play a chunk. Raises _LostError, after its unfinished jobs are back in line."""
-        unfinished = {(job.index, job.sample): job for job in self._next_chunk(share, workers)}
-        limits = Limits(concurrency=share, episode_timeout=self.limits.episode_timeout, max_errors=0)
-        self.playing[number] = (share, unfinished)
-        self._count_running()
-        try:
-            with self._faults():
-                stream = worker.play.options(num_returns="streaming").remote(list(unfinished.values()), limits)
-                async for reference in stream:
-                    for event in await reference:
-                        self._receive(event, unfinished)
-            if unfinished:
-                raise _LostError("it stopped before its jobs were done")
-        except _LostError as error:
-            self._give_back(unfinished, share, str(error))
-            raise
-        finally:
-            del self.playing[number]
-            self._count_running()
-
-    def _next_chunk(self, share: int, workers: int) -> list[Job]:
-        """The next chunk: half of this worker's part of the remaining jobs, but enough to keep it busy.
-
-        Jobs under suspicion are played at once or not at all, and in the end alone, so that a loss is theirs.
-        """
-        # Guided self-scheduling (Polychronopoulos and Kuck, 1987), with half of the share that they give: episodes
-        # differ in length, so that the last chunks must be small. Invariant: a chunk has jobs of one number of losses.
-        remaining = len(self.todo)
-        idle = max(workers - len(self.playing), 1)
-        size = max(-(-remaining // (2 * workers)), min(share, -(-remaining // idle)))
-        losses = self._losses_of(self.todo[0])
-        if losses:
-            size = 1 if losses >= MAX_LOSSES - 1 else min(size, share)
-        chunk = [self.todo.popleft()]
-        while len(chunk) < size and self._losses_of(self.todo[0]) == losses:
-            chunk.append(self.todo.popleft())
-        return chunk
-
-    def _losses_of(self, job: Job) -> int:
-        return self.losses[job.index, job.sample]
-
-    def _give_back(self, unfinished: _Unfinished, share: int, reason: str) -> None:
-        """Put the jobs of a lost worker back in line, under suspicion where they may have been started.
-
-        Jobs are started in order, so that those being played are among the first, behind those that had ended and
-        whose records were still on the way.
-        """
-        # A job that kills its worker is found by elimination: suspects are retried in smaller chunks, then alone.
-        self.losses.update(list(unfinished)[: _SUSPECTS * share])
-        for key, job in reversed(unfinished.items()):
-            if self.losses[key] < MAX_LOSSES:
-                self.todo.appendleft(job)
-                continue
-            env, log = copy.deepcopy(self.env), Log()
-            env.reset(seed=job.seed, options={"task": job.index})
-            message = f"{MAX_LOSSES} workers were lost while they played this episode; the last: {reason}"
-            fail(env, log, "worker_lost", message)
-            self._keep(record(env, self.agent.name, job, log))
-
-    def _receive(self, event: Event, unfinished: _Unfinished) -> None:
-        kind, content = event
-        if kind == "stopped":
-            self._abort(content)
-        elif kind == "failed":
-            raise _error(content)
-        elif unfinished.pop((content["index"], content["sample"]), None) is not None:
-            self._count_running()
-            self._keep(content)
-
-    def _keep(self, episode: Record) -> None:
-        self.keep(episode)
-        self.progress.add(episode)
-        reason = self.limits.abort_reason(episode, self.progress.errors_in_row)
-        if reason is not None:
-            self._abort(reason)
-
-    def _abort(self, reason: str) -> None:
-        if self.aborted is None:
-            self.aborted = reason
-            for task in self.tasks:
-                task.cancel()
-
-    def _count_running(self) -> None:
-        self.progress.running = sum(min(share, len(unfinished)) for share, unfinished in self.playing.values())
-
-
-def _error(content: tuple[str, str], context: str = "") -> FactgymError:
-    """An error of a worker as the same error here, where its class takes a text."""
-    name, text = content
-    kind = {"ConfigError": ConfigError, "DataError": DataError}.get(name, ClusterError)
-    return kind(f"{context}{text}")
 
 
 def on_ray(
@@ -321,7 +253,7 @@ def on_ray(
         limits: Limits | None = None,
         progress: Progress | None = None,
     ) -> Progress:
-        todo, limits, progress = deque(jobs), limits or Limits(), progress or Progress(0)
+        todo, limits, progress = list(jobs), limits or Limits(), progress or Progress(0)
         if not todo:
             return progress
         recipe = recipe_of(env, agent, settings or {})
@@ -330,9 +262,10 @@ def on_ray(
             if workers is not None and workers > capacity:
                 _log.warning("the Ray cluster has room for %d of %d workers; the others wait", capacity, workers)
             reserved = {"num_cpus": cpus_per_worker, "num_gpus": gpus_per_worker}
-            actor = ray.remote(**reserved, max_restarts=0, max_task_retries=0)(Worker)
-            driver = Driver(ray, actor, recipe, env, run_agent, todo, keep, limits, progress)
-            await driver.run(min(workers or capacity, limits.concurrency, len(todo)))
+            calls = {"max_concurrency": limits.concurrency + 1, "max_restarts": 0, "max_task_retries": 0}
+            actor = ray.remote(**reserved, **calls)(Worker)
+            driver = Driver(ray, actor, recipe, env, run_agent, limits)
+            await driver.run(min(workers or capacity, limits.concurrency, len(todo)), todo, keep, progress)
         return progress
 
     return play

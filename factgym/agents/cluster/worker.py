@@ -1,4 +1,4 @@
-"""The worker's side of a run on a cluster: a Ray actor that builds environment and agent and plays chunks of jobs.
+"""The worker's side of a run on a cluster: a Ray actor that builds environment and agent and plays jobs.
 
 A worker gets plain data, a recipe, instead of open clients and heavy task sets. A user's file travels as text; where
 the same file is at the same path on the worker's machine, that one is used, so that modules beside it can be imported
@@ -7,9 +7,8 @@ there too. Faults come back as data: an exception would have to be rebuilt in an
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import factgym
 from factgym.agents.agent import Agent
 from factgym.agents.resolve import find_agent, is_model
-from factgym.agents.rollout.engine import Limits, RunAbortedError, run_jobs
+from factgym.agents.rollout.engine import EpisodeRunner
 from factgym.agents.rollout.jobs import Job
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError, UnknownEnvError
@@ -78,8 +77,8 @@ def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
     return env, find_agent(agent, entry.id, recipe.settings)
 
 
-Event = tuple[str, Any]
-"""("episode", record), ("stopped", the reason for the end of the run) or ("failed", (name of the error's class, text))."""
+Answer = tuple[str, Any]
+"""("done", the content) or ("failed", (name of the error's class, text))."""
 
 
 class Worker:
@@ -87,52 +86,36 @@ class Worker:
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None
-        self._built: tuple[Env[Any], Agent] | None = None
+        self._agent: Agent | None = None
+        self._runner: EpisodeRunner | None = None
 
     async def version(self) -> str:
         """The version of factgym here."""
         return factgym.__version__
 
-    async def prepare(self, recipe: Recipe) -> Event:
-        """Build environment and agent: ("ready", {"agent": name, "tasks": fingerprint}) or ("failed", …)."""
+    async def prepare(self, recipe: Recipe, episode_timeout: float | None) -> Answer:
+        """Build environment and agent: {"agent": name, "tasks": fingerprint}."""
         with suppress(OSError):  # a machine without the driver's folder: only absolute paths work there
             os.chdir(recipe.folder)
         try:
-            self._built = env, agent = build(recipe, self._new_folder)
-            return "ready", {"agent": agent.name, "tasks": env.tasks.fingerprint()}
+            env, self._agent = build(recipe, self._new_folder)
+            self._runner = EpisodeRunner(env, self._agent, episode_timeout)
+            return "done", {"agent": self._agent.name, "tasks": env.tasks.fingerprint()}
         except Exception as error:  # noqa: BLE001 - the boundary between processes: the driver raises it
             return _failed(error)
 
-    async def play(self, jobs: Sequence[Job], limits: Limits) -> AsyncIterator[list[Event]]:
-        """Play every job; yields the events since the last time."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = asyncio.create_task(self._play(jobs, limits, events.put_nowait))
-        running = True
+    async def play(self, job: Job) -> Answer:
+        """Play one job: its `Outcome`."""
+        assert self._runner is not None
         try:
-            while running:
-                batch = [await events.get()]
-                while not events.empty():
-                    batch.append(events.get_nowait())
-                running = batch[-1] is not None
-                yield [event for event in batch if event is not None]
-        finally:
-            task.cancel()
-
-    async def _play(self, jobs: Sequence[Job], limits: Limits, emit: Callable[[Event | None], None]) -> None:
-        assert self._built is not None
-        try:
-            await run_jobs(*self._built, jobs, lambda record: emit(("episode", record)), limits=limits)
-        except RunAbortedError as error:
-            emit(("stopped", str(error)))
+            return "done", await self._runner.play(job)
         except Exception as error:  # noqa: BLE001 - the boundary between processes: the driver raises it
-            emit(_failed(error))
-        finally:
-            emit(None)
+            return _failed(error)
 
     async def close(self) -> None:
         """Close the agent."""
-        if self._built is not None:
-            await self._built[1].close()
+        if self._agent is not None:
+            await self._agent.close()
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -141,6 +124,6 @@ class Worker:
         return Path(self._folder.name)
 
 
-def _failed(error: Exception) -> Event:
+def _failed(error: Exception) -> Answer:
     name = type(error).__name__
     return "failed", (name, str(error) if isinstance(error, FactgymError) else f"{name}: {error}")

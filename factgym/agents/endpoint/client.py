@@ -14,11 +14,13 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from factgym.agents.endpoint.reply import ChatReply, Fault, fault_of_status, read_reply
 from factgym.agents.endpoint.settings import Address, EndpointSettings, Redactor
 from factgym.core.messages import Retry
+
+T = TypeVar("T")
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of one reply. A chat completion has kilobytes; log-probabilities of many tokens some megabytes."""
@@ -222,34 +224,30 @@ class Exchange:
     async def reply(self, body: Callable[[int | None], bytes]) -> ChatReply | Fault:
         """The model's reply. body: the request, given the `max_tokens` that fit (None: as set, 0: left out)."""
         limit: int | None = None
-        while True:
-            self.requests += 1
-            answer = await self._client.chat(body(limit))
-            outcome: ChatReply | Fault
-            if isinstance(answer, Fault):
-                outcome = answer
-            else:
-                outcome = read_reply(answer, self._settings.reasoning == "keep")
-                outcome = self._client.redacted(outcome) if isinstance(outcome, Fault) else outcome
-            if isinstance(outcome, ChatReply):
-                if not outcome.empty:
-                    return outcome
-                if "empty_reply" in self.notes or not self._may_retry(_EMPTY):
-                    self.notes["empty_reply"] = "returned as it came"
-                    return outcome
-                self.notes["empty_reply"] = "asked again"
-                await self._wait(_EMPTY)
-            elif outcome.reply_tokens is not None and limit is None:
-                limit = self.notes["max_tokens"] = outcome.reply_tokens
-            elif self._may_retry(outcome):
-                await self._wait(outcome)
-            else:
-                return self._final(outcome)
 
-    async def raw(
-        self, request: Callable[[], Awaitable[bytes | Fault]], hopeless: Callable[[Fault], bool] = lambda _: False
-    ) -> bytes | Fault:
-        """The bytes of any other answer. hopeless: faults that a retry cannot help, although they look like it."""
+        async def request() -> ChatReply | Fault:
+            answer = await self._client.chat(body(limit))
+            if isinstance(answer, Fault):
+                return answer
+            outcome = read_reply(answer, self._settings.reasoning == "keep")
+            if isinstance(outcome, Fault):
+                return self._client.redacted(outcome)
+            if outcome.empty:
+                again = "empty_reply" not in self.notes and self._may_retry(_EMPTY)
+                self.notes["empty_reply"] = "asked again" if again else "returned as it came"
+                return _EMPTY if again else outcome
+            return outcome
+
+        outcome = await self.send(request)
+        if isinstance(outcome, Fault) and outcome.reply_tokens is not None:
+            limit = self.notes["max_tokens"] = outcome.reply_tokens
+            outcome = await self.send(request)
+        return outcome
+
+    async def send(
+        self, request: Callable[[], Awaitable[T | Fault]], hopeless: Callable[[Fault], bool] = lambda _: False
+    ) -> T | Fault:
+        """The answer to a request, repeated after faults. hopeless: faults that seem transient and are not."""
         while True:
             self.requests += 1
             answer = await request()

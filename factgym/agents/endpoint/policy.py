@@ -127,7 +127,7 @@ class Endpoint:
         return self._template
 
     async def _find_model(self) -> RequestTemplate | Fault:
-        answer = await self.exchange().raw(self.client().models)
+        answer = await self.exchange().send(self.client().models)
         if isinstance(answer, Fault):
             hint = "" if answer.cause in _UNREACHABLE else "its models cannot be listed, name one with model=…: "
             return replace(answer, message=hint + answer.message)
@@ -157,7 +157,7 @@ class Endpoint:
 
         async def probe(tools: bytes | None) -> bytes | Fault:
             body = template.body(_HELLO, tools, limit=1)
-            return await self.exchange().raw(partial(self.client().chat, body), lambda fault: fault.about_tools)
+            return await self.exchange().send(partial(self.client().chat, body), lambda fault: fault.about_tools)
 
         with_tools = await probe(tools)
         if isinstance(with_tools, Fault):
@@ -206,7 +206,7 @@ class Endpoint:
         assistant: Message = {"role": "assistant", "content": given + completion}
         request = json.loads(template.body(Transcript().messages([*messages, assistant]), limit=1)) | _PROMPT_LOGPROBS
         request.pop("top_logprobs", None)
-        answer = await self.exchange().raw(partial(self.client().chat, encode_json(request)))
+        answer = await self.exchange().send(partial(self.client().chat, encode_json(request)))
         if isinstance(answer, Fault):
             if answer.cause == "bad_request":
                 raise self._cannot_score(f"it says {self.redactor.error(answer.message, 300)}")

@@ -92,7 +92,7 @@ def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fau
 
 
 def requested_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds that `retry-after-ms` or `Retry-After` (seconds or an HTTP date) ask for; None where neither does.
+    """Seconds that `retry-after-ms` or `Retry-After` (RFC 9110, 10.2.3) ask for; None where neither does.
 
     now: seconds since the epoch, of the clock that a date is compared with. headers: names in lower case.
     """
@@ -103,7 +103,7 @@ def requested_wait(headers: Mapping[str, str], now: float | None = None) -> floa
     seconds = _non_negative(text)
     if seconds is not None or text is None:
         return seconds
-    try:
+    try:  # an HTTP date instead of seconds
         date = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
         return None
@@ -267,6 +267,7 @@ def _read_calls(raw: dict[str, Any]) -> list[ToolCallMessage]:
         calls = [{"function": function}] if isinstance(function, dict) else []
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
         raise _BadReplyError("the reply's tool_calls are not a list of calls")
+    # Invariant: every id is used once, because results are matched to calls by id. Some servers send none, or doubles.
     used_ids: set[str] = set()
     messages: list[ToolCallMessage] = []
     for number, call in enumerate(calls[:_MAX_CALLS]):

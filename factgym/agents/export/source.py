@@ -54,6 +54,7 @@ class Source:
 
     def first_pass(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
         """Every episode, checked. Raises DataError that names run, task and fault."""
+        # Two passes keep memory bounded: the first selects by small facts, the second reads the selected episodes again.
         self._names = []
         for index, episode in self._read():
             run = self.runs[index[0]]

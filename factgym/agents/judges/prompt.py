@@ -1,4 +1,4 @@
-"""The fixed prompt of a judge: its fields, its grades, and how a case is written so that it stays material.
+"""The fixed prompt of a judge: its fields, its grades, and the cases, written as untrusted data.
 
 EVE (appendix on the evaluation protocol): a judge sees question, gold answer and emitted span, and decides whether
 the question with the span is sufficient to recover the answer. SEVA (appendix on adversarial data): a probe is kept
@@ -176,12 +176,7 @@ PROBE_CHECK = _shipped(
 )
 """SEVA: is the probe fluent, its label decidable and right, and its error the intended one?"""
 
-NEXT_STEP = _shipped(
-    "next-step", 1, (Field("conversation", 40_000), Field("step", 8_000)), {"good": 1.0, "fair": 0.5, "poor": 0.0}
-)
-"""For best-of-n: does the next step of an agent help with its task?"""
-
 PROMPTS: Mapping[str, JudgePrompt] = MappingProxyType(
-    {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK, NEXT_STEP)}
+    {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK)}
 )
 """The shipped rubrics by name."""

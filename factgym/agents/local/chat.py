@@ -1,7 +1,8 @@
 """From chat messages to the text and ids of a prompt, and from ids back to the text of a reply.
 
-The abilities of a chat template are probed once: does a system message appear in the rendered text, do the tools? A template that drops or refuses a system message gets it at the top of the first user message; one that
-ignores tools gets them as text. One that then still refuses the order of roles gets neighbours of one role merged.
+The abilities of a chat template are probed once: does a system message appear in the rendered text, do the tools? A
+template that drops or refuses a system message gets it at the top of the first user message; one that ignores tools
+gets them as text. One that then still refuses the order of roles gets neighbours of one role merged.
 
 Text in a message never becomes a control token: those that occur in it are broken up (see `Codec.defuse`).
 """
@@ -59,6 +60,7 @@ class Codec:
         self._hidden = self.eos | frozenset(tokenizer.convert_tokens_to_ids(sorted(control)))
         words = sorted((text for text in control if len(text) > 1), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, words))) if words else None
+        # A token holds at least one byte of a text, so that a stop string spans at most as many tokens as it has bytes.
         longest = max((len(stop.encode("utf-8", "surrogatepass")) for stop in self.stops), default=0)
         self.stop_window = longest + _STOP_MARGIN
         """How many of the last tokens `stopped` looks at."""

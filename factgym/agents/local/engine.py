@@ -391,6 +391,7 @@ class RowStops:
         """For each row of (rows, tokens) whether it has ended."""
         import torch
 
+        # Invariant: `_lengths` is 0 for a row until it ends, and then its reply's length, whatever `generate` appends.
         length = input_ids.shape[1] - self._start
         tails = input_ids[:, -min(length, self._codec.stop_window) :].tolist() if self._codec.stops else None
         for row, stopped in enumerate(self._stopped):

@@ -40,7 +40,7 @@ class LocalModel:
 
     model: a folder or a hub name. settings: of LocalSettings. Raises ConfigError for settings that do not exist and
     MissingExtraError without the extra "local". Usable from several event loops and threads. Its thread and memory
-    stay until `close`.
+    are held until `close`.
     """
 
     def __init__(self, model: str | Path, **settings: Any) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import atexit
 import copy
 import logging
+import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
@@ -64,7 +65,7 @@ class Request:
 
     def fail(self, error: FactgymError) -> None:
         """Answer with a copy of the error: requests must not share one exception and its traceback."""
-        if self.future.running() or self.future.set_running_or_notify_cancel():
+        if not self.future.cancelled() and (self.future.running() or self.future.set_running_or_notify_cancel()):
             self.future.set_exception(copy.copy(error))
 
 
@@ -107,9 +108,9 @@ class Worker:
         self._load = load
         self._batch_size, self._batch_wait, self._max_tokens = batch_size, batch_wait, max_batch_tokens
         self._expected = batch_size
-        self._changed = threading.Condition()
-        self._arrived: list[Request] = []
+        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()  # None wakes a thread that is to end
         self._ready: list[_Job] = []
+        self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._fault: FactgymError | None = None
         self._closing = False
@@ -121,7 +122,7 @@ class Worker:
 
     def wake(self) -> None:
         """Start loading, once; does not wait for it."""
-        with self._changed:
+        with self._lock:
             if self._thread is None and not self._closing:
                 self._thread = threading.Thread(target=self._run, name="factgym-local-model", daemon=True)
                 self._thread.start()
@@ -130,19 +131,18 @@ class Worker:
     def submit(self, request: Request) -> None:
         """Queue a request; its future has the outcome."""
         self.wake()
-        with self._changed:
+        with self._lock:
             fault = _CLOSED if self._closing else self._fault
             if fault is None:
-                self._arrived.append(request)
-                self._changed.notify_all()
+                self._requests.put(request)
         if fault is not None:
             request.fail(fault)
 
     def close(self, wait: float | None = None) -> None:
         """Stop the thread and wait for it, at most `wait` seconds; unfinished replies become errors. Idempotent."""
-        with self._changed:
+        with self._lock:
             self._closing = True
-            self._changed.notify_all()
+            self._requests.put(None)
         if self._thread is not None:
             self._thread.join(wait)
         atexit.unregister(self.close)
@@ -162,55 +162,53 @@ class Worker:
         engine.close()
 
     def _refuse_all(self, fault: FactgymError) -> None:
-        with self._changed:
+        with self._lock:
             self._fault = fault
-            requests = list(self._waiting())
-            self._ready, self._arrived = [], []
+        requests: list[Request | None] = [request for request, _ in self._ready]
+        while not self._requests.empty():
+            requests.append(self._requests.get())
         for request in requests:
-            request.fail(fault)
-
-    def _waiting(self) -> Iterable[Request]:
-        return (request for request in [*(job[0] for job in self._ready), *self._arrived] if _is_open(request))
+            if request is not None:
+                request.fail(fault)
 
     def _next_batch(self, engine: LocalEngine) -> list[_Job]:
-        """The jobs to run next; none when the model is being closed."""
-        while self._wait_for_requests():
-            with self._changed:
-                arrived, self._arrived = self._arrived, []
-            for request in filter(_is_open, arrived):
-                try:
-                    prompt = engine.prepare(request.messages, request.tools, request.scored)
-                except Exception as error:  # noqa: BLE001 - the boundary to tokenizers and templates
-                    request.fail(_typed(error, "the prompt could not be made"))
-                else:
-                    stopped = lambda request=request: request.abandoned or self._closing  # noqa: E731
-                    self._ready.append((request, Row(prompt, request.seed, stopped)))
-            self._ready = [job for job in self._ready if _is_open(job[0])]
-            if not self._ready:
+        """The jobs to run next; none when the model is being closed.
+
+        A batch is worth starting when as many rows are ready as last time, or the oldest has waited long enough.
+        """
+        deadline = time.monotonic() + self._batch_wait
+        while not self._closing:
+            self._ready = [job for job in self._ready if not job[0].future.cancelled()]
+            wait = max(deadline - time.monotonic(), 0.0) if len(self._ready) < self._expected else 0.0
+            try:
+                request = self._requests.get(timeout=wait if self._ready else None)
+            except queue.Empty:
+                if batch := self._choose():
+                    return batch
                 continue
-            prompts = [row.prompt for _, row in self._ready]
-            lengths, limits = [len(prompt.ids) for prompt in prompts], [prompt.max_tokens for prompt in prompts]
-            chosen = choose_batch(lengths, limits, self._batch_size, self._max_tokens)
-            # Episodes come back together after a batch: as many rows as were ready now are worth waiting for next time.
-            self._expected = min(self._batch_size, len(self._ready))
-            batch = [self._ready[index] for index in chosen]
-            self._ready = [job for job in self._ready if job not in batch]
-            if running := [job for job in batch if job[0].future.set_running_or_notify_cancel()]:
-                return running
+            if not self._ready:
+                deadline = time.monotonic() + self._batch_wait
+            if request is None or request.future.cancelled():
+                continue
+            try:
+                prompt = engine.prepare(request.messages, request.tools, request.scored)
+            except Exception as error:  # noqa: BLE001 - the boundary to tokenizers and templates
+                request.fail(_typed(error, "the prompt could not be made"))
+            else:
+                stopped = lambda request=request: request.abandoned or self._closing  # noqa: E731
+                self._ready.append((request, Row(prompt, request.seed, stopped)))
         return []
 
-    def _wait_for_requests(self) -> bool:
-        """Block until a batch is worth starting: as many rows as last time wait, or the oldest waited long enough."""
-        with self._changed:
-            while not self._closing and not self._ready and not self._arrived:
-                self._changed.wait()
-            deadline = time.monotonic() + self._batch_wait
-            while not self._closing and sum(1 for _ in self._waiting()) < self._expected:
-                seconds = deadline - time.monotonic()
-                if seconds <= 0:
-                    break
-                self._changed.wait(seconds)
-            return not self._closing
+    def _choose(self) -> list[_Job]:
+        """Take a batch from the ready jobs, without those that were cancelled meanwhile."""
+        prompts = [row.prompt for _, row in self._ready]
+        lengths, limits = [len(prompt.ids) for prompt in prompts], [prompt.max_tokens for prompt in prompts]
+        chosen = set(choose_batch(lengths, limits, self._batch_size, self._max_tokens))
+        # Episodes come back together after a batch: as many rows as were ready now are worth waiting for next time.
+        self._expected = min(self._batch_size, len(self._ready))
+        batch = [job for index, job in enumerate(self._ready) if index in chosen]
+        self._ready = [job for index, job in enumerate(self._ready) if index not in chosen]
+        return [job for job in batch if job[0].future.set_running_or_notify_cancel()]
 
     def _answer(self, engine: LocalEngine, jobs: Sequence[_Job]) -> None:
         """Run a batch; one that does not fit the device is halved, and later batches are smaller."""
@@ -253,10 +251,6 @@ class Worker:
 
 
 _CLOSED = PolicyError("closed", "the local model has been closed", fatal=True)
-
-
-def _is_open(request: Request) -> bool:
-    return not request.future.cancelled()
 
 
 def _typed(error: Exception, context: str, *, fatal: bool = False) -> FactgymError:

@@ -16,8 +16,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import closing
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field
@@ -39,6 +38,9 @@ _STEP_THREADS = 16
 
 Keep = Callable[[Record], None]
 """Takes the record of each finished episode."""
+
+Outcome = tuple[Record, bool]
+"""The record of an episode, and whether every other episode would meet the same fault."""
 
 Call = Callable[..., Awaitable[Any]]
 """`await call(function, *arguments)`: how the loop calls a function that may block, or may return an awaitable."""
@@ -62,8 +64,8 @@ async def _call_synchronously(function: Callable[..., Any], *args: Any) -> Any:
 
 async def play(
     env: Env[Any], agent: Agent, job: Job, *, act: Call = call_here, step: Call = call_here, log: Log | None = None
-) -> tuple[Record, bool]:
-    """Play one task to its end. The record, and whether every other episode would meet the same fault.
+) -> Outcome:
+    """Play one task to its end.
 
     act, step: how the policy and the environment are called. Raises what `reset` raises (a task that does not exist
     or cannot be made); whatever the policy raises is recorded.
@@ -199,63 +201,74 @@ async def run_jobs(
     Raises RunAbortedError when a fault is fatal or errors come in a row, and what `keep` or a task that cannot be made
     raises. The agent is not closed.
     """
-    failures: tuple[BaseException, ...] = ()
-    with ExitStack() as stack:
-        act, step = _caller(stack, agent.threads), _caller(stack, _STEP_THREADS if env.slow_steps else 0)
-        run = _Run(env, agent, iter(jobs), keep, limits or Limits(), progress or Progress(0), act, step)
-        try:
-            async with asyncio.TaskGroup() as group:
-                run.workers = [group.create_task(run.work()) for _ in range(run.limits.concurrency)]
-        except BaseExceptionGroup as error:
-            failures = error.exceptions
-    if failures:
-        raise failures[0]
-    if run.aborted is not None:
-        raise RunAbortedError(run.aborted)
-    return run.progress
+    limits = limits or Limits()
+    with closing(EpisodeRunner(env, agent, limits.episode_timeout)) as runner:
+        return await run_jobs_with(runner.play, jobs, keep, limits, progress or Progress(0))
 
 
-@dataclass(slots=True)
-class _Run:
-    """The state that the workers of one run share. act, step: how the policy and the environment are called."""
-
-    env: Env[Any]
-    agent: Agent
-    jobs: Iterator[Job]
-    keep: Keep
-    limits: Limits
-    progress: Progress
-    act: Call
-    step: Call
-    workers: list[asyncio.Task[None]] = field(default_factory=list)
+async def run_jobs_with(
+    play_job: Callable[[Job], Awaitable[Outcome]],
+    jobs: Iterable[Job],
+    keep: Keep,
+    limits: Limits,
+    progress: Progress,
+) -> Progress:
+    """`run_jobs` for another way to play a job, such as on another machine."""
+    # A pool of `concurrency` tasks over one shared iterator. When one stops the run, it cancels all: episodes that are
+    # being played are given up, and their jobs can be played again.
+    remaining = iter(jobs)
+    tasks: list[asyncio.Task[None]] = []
     aborted: str | None = None
+    failures: tuple[BaseException, ...] = ()
 
-    async def work(self) -> None:
-        """Play jobs until there are no more."""
-        env = None
-        for job in self.jobs:
-            env = env or copy.deepcopy(self.env)
-            self.progress.running += 1
+    async def work() -> None:
+        nonlocal aborted
+        for job in remaining:
+            progress.running += 1
             try:
-                episode, fatal = await self._play(env, job)
+                episode, fatal = await play_job(job)
             finally:
-                self.progress.running -= 1
-            if episode["error"] is not None:
-                env = None  # a thread that was given up may still hold the old one
-            self.keep(episode)
-            self.progress.add(episode)
-            if self.aborted is None:
-                self.aborted = self.limits.abort_reason(episode, self.progress.errors_in_row, fatal)
-                if self.aborted is not None:
-                    for worker in self.workers:
-                        worker.cancel()
+                progress.running -= 1
+            keep(episode)
+            progress.add(episode)
+            if aborted is None:
+                aborted = limits.abort_reason(episode, progress.errors_in_row, fatal)
+                if aborted is not None:
+                    for task in tasks:
+                        task.cancel()
             await asyncio.sleep(0)  # a policy that never waits must not starve the display and the interrupt
 
-    async def _play(self, env: Env[Any], job: Job) -> tuple[Record, bool]:
-        log = Log()
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks += [group.create_task(work()) for _ in range(limits.concurrency)]
+    except BaseExceptionGroup as error:
+        failures = error.exceptions
+    if failures:
+        raise failures[0]
+    if aborted is not None:
+        raise RunAbortedError(aborted)
+    return progress
+
+
+class EpisodeRunner:
+    """Plays jobs, any number at a time, each in an environment of its own. The agent is not closed with it.
+
+    episode_timeout: see `Limits`.
+    """
+
+    def __init__(self, env: Env[Any], agent: Agent, episode_timeout: float | None = None) -> None:
+        self._env, self._agent, self._timeout = env, agent, episode_timeout
+        self._free: list[Env[Any]] = []
+        self._pools: list[ThreadPoolExecutor] = []
+        self._act = self._caller(agent.threads)
+        self._step = self._caller(_STEP_THREADS if env.slow_steps else 0)
+
+    async def play(self, job: Job) -> Outcome:
+        """Play a job; an episode that takes too long is recorded as an error."""
+        env, log = self._free.pop() if self._free else copy.deepcopy(self._env), Log()
         try:
-            async with asyncio.timeout(self.limits.episode_timeout) as limit:
-                return await play(env, self.agent, job, act=self.act, step=self.step, log=log)
+            async with asyncio.timeout(self._timeout) as limit:
+                outcome = await play(env, self._agent, job, act=self._act, step=self._step, log=log)
         except asyncio.CancelledError:
             env.close()  # the thread of its step may wait for a reply that is no longer needed
             raise
@@ -263,23 +276,30 @@ class _Run:
             if not limit.expired():
                 raise
             env.close()
-            log.seconds = self.limits.episode_timeout or 0.0
+            log.seconds = self._timeout or 0.0
             if env.slow_steps:  # a thread may still be changing this episode
-                env, log = copy.deepcopy(self.env), Log(seconds=log.seconds)
+                env, log = copy.deepcopy(self._env), Log(seconds=log.seconds)
                 env.reset(seed=job.seed, options={"task": job.index})
-            fail(env, log, "timeout", f"the episode took more than {self.limits.episode_timeout:g} seconds")
-            return record(env, self.agent.name, job, log), False
+            fail(env, log, "timeout", f"the episode took more than {self._timeout:g} seconds")
+            return record(env, self._agent.name, job, log), False
+        if log.error is None:  # after a fault, a thread that was given up may still hold the environment
+            self._free.append(env)
+        return outcome
 
+    def _caller(self, threads: int) -> Call:
+        """How to call: on the loop, or in threads of its own that end with it."""
+        if not threads:
+            return call_here
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="factgym")
+        self._pools.append(pool)
 
-def _caller(stack: ExitStack, threads: int) -> Call:
-    """How to call: on the loop, or in threads of its own that end with the run."""
-    if not threads:
-        return call_here
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="factgym")
-    stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        async def call(function: Callable[..., Any], *args: Any) -> Any:
+            result = await asyncio.get_running_loop().run_in_executor(pool, function, *args)
+            return await result if inspect.isawaitable(result) else result
 
-    async def call(function: Callable[..., Any], *args: Any) -> Any:
-        result = await asyncio.get_running_loop().run_in_executor(pool, function, *args)
-        return await result if inspect.isawaitable(result) else result
+        return call
 
-    return call
+    def close(self) -> None:
+        """End the threads without waiting for them."""
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -191,7 +191,7 @@ class _Completion(_Strict):
 def read_completion(reply: object) -> Completion | None:
     """The completion of a reply, checked; None where a policy gave none. Never raises.
 
-    A policy may be anybody's: a value without the type that the record promises is left out and named under `notes`,
+    Policies are a user's code: a value without the type that the record promises is left out and named under `notes`,
     so that one odd value never makes a run unreadable.
     """
     completion = reply.get("completion") if isinstance(reply, dict) else None

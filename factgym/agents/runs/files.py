@@ -129,7 +129,7 @@ def open_locked(path: Path, flags: int = 0) -> int:
         raise ConfigError(
             f"cannot write to {path.parent} ({error.strerror}): choose another folder with --out"
         ) from None
-    try:
+    try:  # an advisory lock of the open file: it ends with the process, however that dies
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -205,6 +205,7 @@ def atomic_file(out: Path, force: bool, draft: str | None = None) -> Iterator[IO
     draft: its name until then, by default one that no other process takes. Raises ConfigError when `out` exists (unless
     `force`), is a folder, or cannot be written.
     """
+    # Write, fsync, rename, fsync the folder: after a crash the name has the old content or the new, never a part of it.
     try:
         target = _free_target(out, force)
         part = target.with_name(draft or f".{target.name[:100]}.{secrets.token_hex(4)}.part")
