@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.corpora.corpus import Passage
-from factgym.envs.eve.search import (
+from factgym.envs.eve.tasks import open_corpus, open_library
+from factgym.envs.eve.tools import (
     MIN_RESPONSE_TOKENS,
-    SearchState,
+    EveState,
     first_tokens,
     fit_results,
     normalise_arguments,
     render_results,
     search,
 )
-from factgym.envs.eve.tasks import open_corpus, open_library
 from factgym.rewards.eve.proposal import count_tokens
 
 WORDS = ["alpha", "beta", "gamma", "delta"]
@@ -152,7 +152,7 @@ def test_the_echo_of_a_query_is_no_evidence() -> None:
 
 
 def test_of_a_document_that_was_shown_twice_the_longest_part_is_in_sight() -> None:
-    state = SearchState(started().tasks, 1, 64)
+    state = EveState(started().tasks, 1, 64)
     search.function(state, query_list="Velmora river Tarn")
     state.turn, state.max_tokens = 1, 512
     search.function(state, query_list=["Velmora river Tarn"])

@@ -30,7 +30,7 @@ import factgym
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
 from factgym.datasets.multihop import Triple
-from factgym.envs.eve.submission import mask_reasoning
+from factgym.envs.eve.tools import mask_reasoning
 from factgym.rewards.eve.rubrics import EveRules
 from factgym.rewards.rubric import Rubric
 

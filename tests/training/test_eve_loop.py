@@ -22,7 +22,7 @@ from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.policy import PolicyError
 from factgym.datasets.multihop import read_triples
 from factgym.training.eve import EveEvolution, Learner
-from factgym.training.eve.phases import iteration_rows
+from factgym.training.eve.loop import iteration_rows
 from factgym.training.eve.rollouts import write_triples
 from factgym.training.rollouts import RolloutError
 

@@ -11,7 +11,7 @@ from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.corpora.index import check_index
 from factgym.datasets.multihop import BENCHMARKS
-from factgym.envs.eve.search import MIN_RESPONSE_TOKENS
+from factgym.envs.eve.tools import MIN_RESPONSE_TOKENS
 from factgym.generators.multihop_world import SPLITS
 from factgym.rewards.eve.rubrics import (
     DEFAULT_RULES,
@@ -48,7 +48,7 @@ class EveConfig(DataConfig):
     source's own documents: a file or folder of passages as `factgym.corpora.passage_files.read_passages` takes it, or a
     `Corpus`. index, index_options: as in `factgym.corpora.index.build_index` ("bm25", "dense" with preset="e5" …).
     top_k: passages per query. max_passage_tokens: of one response of the search tool, by the rule of
-    `factgym.envs.eve.search`; a cut is marked.
+    `factgym.envs.eve.tools`; a cut is marked.
     """
 
     max_turns: AtLeastOne = 5

@@ -8,34 +8,32 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from factgym.core.action import ParsedAction
-from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
-from factgym.core.env import Env
-from factgym.core.episode import RewardReport, SpanCredit, ToolResult
-from factgym.core.errors import ToolError
+from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.messages import Message, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.registry import EnvSpec
 from factgym.corpora.text import find_quote
 from factgym.envs.eve.config import DEFAULT_SOLVER, EveProposerConfig
 from factgym.envs.eve.nested_loop import Cancellation
-from factgym.envs.eve.search import SEARCH, first_tokens, normalise_arguments, search
 from factgym.envs.eve.solver import PACKAGE
 from factgym.envs.eve.solver_rollouts import SolverAnswers, SolverRollouts, answer_prompts, open_rollouts
-from factgym.envs.eve.submission import (
+from factgym.envs.eve.tasks import ProposerTask, ProposerTaskSet
+from factgym.envs.eve.tools import (
     NO_CALL_ERRORS,
     PROPOSAL_RECEIPT,
+    SEARCH,
     SUBMIT,
-    ProposerState,
-    is_proposal,
+    EveEnv,
+    EveState,
+    first_tokens,
     length_error,
     message_proposal,
     proposal_blocks,
+    search,
     submit_proposal,
-    with_form,
-    with_spans,
+    submitted_proposal,
 )
-from factgym.envs.eve.tasks import ProposerTask, ProposerTaskSet
 from factgym.rewards.eve.proposal import (
     CheckedProposal,
     Rollout,
@@ -50,13 +48,10 @@ from factgym.rewards.eve.spans import Proposal
 from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import attribute, neutralise
 
-_FORM = (
-    "There is no proposal in the message. Write\n<question>…</question>\n<answer>…</answer>\n<evidence>…</evidence>"
-)
 _NEGLIGIBLE = 1e-9
 
 
-class EveProposerEnv(Env[ProposerTask]):
+class EveProposerEnv(EveEnv[ProposerTask]):
     """Write a question about a document, with its answer and the evidence, for a solver to learn from.
 
     ## Description
@@ -114,13 +109,14 @@ class EveProposerEnv(Env[ProposerTask]):
     """
 
     Config: ClassVar[type[EnvConfig]] = EveProposerConfig
-    tags: ClassVar[Mapping[str, tuple[str, str]]] = {SEARCH: (SEARCH, "query_list")}
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "question": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit_proposal))
     presets: ClassVar[Mapping[str, Any]] = RUBRICS["proposer"]
+    form = "There is no proposal in the message. Write\n<question>…</question>\n<answer>…</answer>\n<evidence>…</evidence>"
+    receipt = PROPOSAL_RECEIPT
     config: EveProposerConfig
     tasks: ProposerTaskSet
-    state: ProposerState
+    state: EveState[Proposal]
 
     def __init__(self, env_spec: EnvSpec, config: EnvConfig, render_mode: str | None = None) -> None:
         super().__init__(env_spec, config, render_mode)
@@ -137,7 +133,7 @@ class EveProposerEnv(Env[ProposerTask]):
 
     def initial_messages(self, task: ProposerTask) -> list[Message]:
         config, document = self.config, task.document
-        self.state = ProposerState(self.tasks, config.top_k, config.max_passage_tokens)
+        self.state = EveState(self.tasks, config.top_k, config.max_passage_tokens)
         self._cancellation = Cancellation()
         sizes = {"turns": config.max_turns, "count": config.top_k, "tokens": config.max_passage_tokens}
         system = fill(prompt(PACKAGE, "proposer"), **{name: str(size) for name, size in sizes.items()})
@@ -165,25 +161,6 @@ class EveProposerEnv(Env[ProposerTask]):
     def close(self) -> None:
         """Cancel what other policies do for this episode; it becomes an error. May be called at any time."""
         self._cancellation.cancel()
-
-    def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
-        """Answer each item of an action; a message that is a proposal is taken as a whole."""
-        if not is_proposal(parsed):
-            return [with_form(result, _FORM) for result in super().tool_results(parsed)]
-        proposal = message_proposal(parsed.message)
-        error = length_error(proposal)
-        if error is not None:
-            return [ToolResult(f"Error (too_long): {error}", error=ToolError("too_long", error))]
-        self.state.submission = proposal
-        self.finish()
-        return [ToolResult(PROPOSAL_RECEIPT, SUBMIT)]
-
-    def call_tool(self, call: ToolCall) -> ToolResult:
-        arguments = normalise_arguments(call.arguments) if call.name == SEARCH else call.arguments
-        result = super().call_tool(replace(call, arguments=arguments))
-        if self.state.submission is not None:
-            self.state.submission = with_spans(self.state.submission, message_text(self.episode.messages[-1]), call)
-        return replace(result, arguments=call.arguments)
 
     def score(self) -> RewardReport:
         """Ask the solver and score the proposal; of an episode that was cut off, the one in the last message."""
@@ -214,6 +191,9 @@ class EveProposerEnv(Env[ProposerTask]):
             return report
         credit = SpanCredit(message, 0, len(message_text(self.episode.messages[message])), remainder)
         return replace(report, spans=(*report.spans, credit))
+
+    def read_submission(self, parsed: ParsedAction) -> Proposal | None:
+        return submitted_proposal(parsed)
 
     def check(self, proposal: Proposal, turn: int) -> CheckedProposal:
         """Check a proposal that was made in a turn, before any policy is asked."""

@@ -31,7 +31,7 @@ from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
 from factgym.envs.eve.proposer import EveProposerEnv
 from factgym.envs.eve.reading import CUT_MARK, parse_solver_prompt, search_call
-from factgym.envs.eve.submission import proposal_blocks
+from factgym.envs.eve.tools import proposal_blocks
 from factgym.envs.scripted import StartAgent, agent_table, user_text
 from factgym.generators.named_entities import entities
 from factgym.rewards.eve.proposal import is_leak, is_valid

@@ -7,30 +7,27 @@ evidence verifier of EVE compares its answers under the single-turn protocol wit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from factgym.core.action import ParsedAction
-from factgym.core.calls import ToolCall
 from factgym.core.config import EnvConfig
-from factgym.core.env import Env
-from factgym.core.episode import RewardReport, ToolResult
-from factgym.core.messages import Message, message_text
+from factgym.core.episode import RewardReport
+from factgym.core.messages import Message
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.envs.eve.config import EveSolverConfig
-from factgym.envs.eve.search import SEARCH, normalise_arguments, search
-from factgym.envs.eve.submission import (
+from factgym.envs.eve.tasks import SolverTask, SolverTaskSet
+from factgym.envs.eve.tools import (
+    SEARCH,
     SOLUTION_RECEIPT,
     SUBMIT,
-    SolverState,
+    EveEnv,
+    EveState,
     answer_blocks,
-    is_solution,
     message_solution,
+    search,
     submit,
-    with_form,
-    with_spans,
+    submitted_solution,
 )
-from factgym.envs.eve.tasks import SolverTask, SolverTaskSet
 from factgym.rewards.answer_matching import token_f1
 from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_GATES, EveScore, build_report
 from factgym.rewards.eve.solution import score_solution
@@ -40,11 +37,6 @@ from factgym.tools.untrusted import neutralise
 
 PACKAGE = "factgym.envs.eve"
 """The package that holds the prompts."""
-
-_FORM = (
-    "There is neither a tool call nor an answer in the message. To answer, write\n"
-    "<answer>…</answer>\n<evidence>…</evidence>"
-)
 
 
 def search_messages(question: str, *, turns: int, top_k: int, tokens: int) -> list[Message]:
@@ -72,7 +64,7 @@ def single_turn_prompts(evidence: bool, span: bool) -> tuple[str, ...]:
     return ("single", *(["single_span"] if span else []), *(["single_evidence"] if evidence else []))
 
 
-class EveSolverEnv(Env[SolverTask]):
+class EveSolverEnv(EveEnv[SolverTask]):
     """Answer a question from a corpus, with the span of evidence that shows it.
 
     ## Description
@@ -134,20 +126,24 @@ class EveSolverEnv(Env[SolverTask]):
     """
 
     Config: ClassVar[type[EnvConfig]] = EveSolverConfig
-    tags: ClassVar[Mapping[str, tuple[str, str]]] = {SEARCH: (SEARCH, "query_list")}
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "answer": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit))
     presets: ClassVar[Mapping[str, Any]] = RUBRICS["solver"]
+    form = (
+        "There is neither a tool call nor an answer in the message. To answer, write\n"
+        "<answer>…</answer>\n<evidence>…</evidence>"
+    )
+    receipt = SOLUTION_RECEIPT
     config: EveSolverConfig
     tasks: SolverTaskSet
-    state: SolverState
+    state: EveState[Solution]
 
     def load_tasks(self) -> SolverTaskSet:
         return SolverTaskSet.of(self.config)
 
     def initial_messages(self, task: SolverTask) -> list[Message]:
         config, question = self.config, task.triple.question
-        self.state = SolverState(self.tasks, config.top_k, config.max_passage_tokens)
+        self.state = EveState(self.tasks, config.top_k, config.max_passage_tokens)
         if config.search:
             sizes = {"turns": config.max_turns, "top_k": config.top_k, "tokens": config.max_passage_tokens}
             return search_messages(question, **sizes)
@@ -164,20 +160,8 @@ class EveSolverEnv(Env[SolverTask]):
         """Whether the index is not the in-memory BM25, or is built over a corpus of files."""
         return self.config.search and (self.config.index != "bm25" or self.config.source != "synthetic")
 
-    def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
-        """Answer each item of an action; a message that is a submission is taken as a whole."""
-        if is_solution(parsed, ends=self.config.max_turns == 1 or not self.config.remind):
-            self.state.submission = message_solution(parsed.message)
-            self.finish()
-            return [ToolResult(SOLUTION_RECEIPT, SUBMIT)]
-        return [with_form(result, _FORM) for result in super().tool_results(parsed)]
-
-    def call_tool(self, call: ToolCall) -> ToolResult:
-        arguments = normalise_arguments(call.arguments) if call.name == SEARCH else call.arguments
-        result = super().call_tool(replace(call, arguments=arguments))
-        if self.state.submission is not None:
-            self.state.submission = with_spans(self.state.submission, message_text(self.episode.messages[-1]), call)
-        return replace(result, arguments=call.arguments)
+    def read_submission(self, parsed: ParsedAction) -> Solution | None:
+        return submitted_solution(parsed, ends=self.config.max_turns == 1 or not self.config.remind)
 
     def score(self) -> RewardReport:
         """Score the submission; of an episode that was cut off, the last message, as a whole where it calls nothing."""
@@ -189,12 +173,11 @@ class EveSolverEnv(Env[SolverTask]):
         score = self.evaluate(solution, len(turns) - 1)
         message = turns[-1].message if turns else 0
         triple = self.task.triple
-        searches = [result for turn in turns for result in turn.results if result.tool == SEARCH and not result.error]
         metrics = {
             "benchmark": triple.benchmark,
             "hops": triple.hops,
             "kind": triple.kind,
-            "searches": len(searches),
+            "searches": len(self.state.searches),
             "corpus": self.config.search,
         }
         return build_report(score, self.config.rubric, message=message, metrics=metrics)

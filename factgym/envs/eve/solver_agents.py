@@ -35,7 +35,7 @@ from factgym.envs.eve.reading import (
     stem,
 )
 from factgym.envs.eve.solver import EveSolverEnv
-from factgym.envs.eve.submission import answer_blocks
+from factgym.envs.eve.tools import answer_blocks
 from factgym.envs.scripted import FixedReply, StartAgent, agent_table
 from factgym.generators.named_entities import entities
 from factgym.rewards.answer_matching import normalise_answer

@@ -44,8 +44,8 @@ from factgym.datasets.multihop import Triple
 from factgym.envs.eve.config import EveProposerConfig
 from factgym.envs.eve.nested_loop import Cancellation, close_at_exit, run_nested
 from factgym.envs.eve.solver import PACKAGE, EveSolverEnv, single_turn_messages, single_turn_prompts
-from factgym.envs.eve.submission import message_solution
 from factgym.envs.eve.tasks import open_library
+from factgym.envs.eve.tools import message_solution
 from factgym.envs.task_sets import setting_key
 from factgym.rewards.answer_matching import exact_match
 from factgym.rewards.eve.proposal import log_prob_value

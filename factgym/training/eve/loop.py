@@ -1,34 +1,56 @@
 """EVE's two phases (section 3.4): the proposer learns against a fixed solver, writes a data set, and the solver learns.
 
-`docs/guides/evolve.md` lists the files. Passages of the data set are held out from the proposer's training. An evolution
-that was killed at any point continues where it stopped, and ends with the same files."""
+`docs/guides/evolve.md` lists the files. An iteration draws tasks, collects rollouts, hands the rows to a trainer and
+measures; its `metrics.json` is written last. Passages of the data set are held out from the proposer's training. Every
+file is written whole, so an evolution that was killed at any point continues where it stopped, and ends with the same
+files."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 import factgym
+from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits
+from factgym.agents.rollout.jobs import task_order
 from factgym.agents.runs import files
 from factgym.agents.runs.files import EVE_EVOLUTION, EVOLUTION_DATA, ROLLOUTS, TRIPLES
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.eve.evolution import summary_of
+from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.seeds import derive
+from factgym.corpora.dense import shared_encoder
 from factgym.datasets.multihop import Triple, read_triples
-from factgym.training.eve.phases import ProposerPhase, SolverPhase
-from factgym.training.eve.rollouts import write_triples
+from factgym.training.eve.bandit import run_reward
+from factgym.training.eve.clusters import corpus_embeddings
+from factgym.training.eve.rollouts import (
+    Episodes,
+    PhaseName,
+    proposer_metrics,
+    scored,
+    solver_metrics,
+    training_rows,
+    write_triples,
+)
+from factgym.training.eve.selector import Selector, SelectorSettings
 from factgym.training.eve.settings import EveSettings, PassageSplits, open_passages
 from factgym.training.eve.trainers import Learner
 from factgym.training.rollouts import SILENT, Callbacks, collect_rollouts
+from factgym.training.trainer import open_dataset
 
 VERSION = 1
-SUMMARY = "summary.json"
+DRAW, SELECTOR, SUMMARY = "draw.jsonl", "selector.json", "summary.json"
 
 
 @dataclass(frozen=True)
@@ -79,14 +101,12 @@ class EveEvolution:
                     f"the data set in {path.parent} was written after {written} iterations of the proposer, not "
                     f"{proposer_iterations}: repeat that number, or choose another folder"
                 )
-            parts: dict[str, Any] = {"out": self.out, "passages": self.passages}
-            parts |= {"limits": self.limits, "callbacks": self.callbacks}
-            proposer_phase = ProposerPhase(learner=self.proposer, scoring=self.scoring, **parts)
+            phase = ProposerPhase(self, self.proposer)
             try:
-                await proposer_phase.run(proposer_iterations)
-                await self._write_dataset(proposer_iterations, proposer_phase.folders_before(proposer_iterations + 1))
+                await phase.run(proposer_iterations)
+                await self._write_dataset(proposer_iterations, phase.folders_before(proposer_iterations + 1))
                 if solver_iterations:
-                    await SolverPhase(learner=self.solver, triples=self.triples(), **parts).run(solver_iterations)
+                    await SolverPhase(self, self.solver).run(solver_iterations)
             finally:
                 files.write_json(self.out / SUMMARY, summary_of(self.out))
 
@@ -103,6 +123,12 @@ class EveEvolution:
                 f"the proposer wrote no valid row (see {folder}): give more passages, samples or iterations"
             )
         return read_triples("triples", folder / TRIPLES)
+
+    async def collect(self, name: str, batch: Batch, agent: Agent, folder: Path, seed: int) -> None:
+        """Collect the episodes of a batch into the run of `folder`."""
+        run = folder / ROLLOUTS
+        options: dict[str, Any] = {"seed": seed, "limits": self.limits, "callbacks": self.callbacks}
+        await collect_rollouts(name, batch.env, agent, batch.order, run, k=batch.k, **options)
 
     async def _write_dataset(self, iterations: int, finished: list[Path]) -> None:
         """Roll the frozen proposer out over the held-out passages and write the solver's data set."""
@@ -125,19 +151,196 @@ class EveEvolution:
         agent = await self.proposer.open(finished)
         try:
             await agent.prepare()
-            await collect_rollouts(
-                EVOLUTION_DATA,
-                env,
-                agent,
-                range(len(prompts)),
-                folder / ROLLOUTS,
-                k=settings.samples,
-                seed=seed,
-                limits=self.limits,
-                callbacks=self.callbacks,
-            )
+            await self.collect(EVOLUTION_DATA, Batch(env, range(len(prompts)), settings.samples), agent, folder, seed)
         finally:
             await agent.close()
         episodes = read_run(folder / ROLLOUTS).episodes()
         metrics = write_triples(folder, episodes, self.passages.corpus, settings.min_value)
         files.write_json(folder / files.METRICS, {"prompts": len(prompts), **metrics})
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The tasks of an iteration: k episodes of each in `order`. rows: the draw, for the disk."""
+
+    env: Env[Any]
+    order: Sequence[int]
+    k: int
+    rows: Sequence[Mapping[str, Any]] = ()
+
+
+class Phase(ABC):
+    """The iterations of a phase on disk, each in a folder of its own."""
+
+    name: ClassVar[PhaseName]
+
+    def __init__(self, evolution: EveEvolution, learner: Learner) -> None:
+        self.evolution, self.learner = evolution, learner
+        self.settings, self.passages = evolution.settings, evolution.passages
+
+    @abstractmethod
+    def batch(self, number: int) -> Batch:
+        """The tasks of iteration `number` (from 1); the same for every call."""
+
+    @abstractmethod
+    def measure(self, number: int, batch: Batch, episodes: Episodes) -> dict[str, Any]:
+        """Metrics of the scored episodes; also gives feedback. May be called again after a kill."""
+
+    def folder(self, number: int) -> Path:
+        """Folder of an iteration, from 1."""
+        return self.evolution.out / self.name / f"iteration-{number}"
+
+    def folders_before(self, number: int) -> list[Path]:
+        """Folders of the iterations before this one."""
+        return [self.folder(earlier) for earlier in range(1, number)]
+
+    async def run(self, iterations: int) -> None:
+        """Run the iterations that are not finished."""
+        numbers = range(1, iterations + 1)
+        first = next((number for number in numbers if not (self.folder(number) / files.METRICS).exists()), None)
+        if first is None:
+            return
+        agent = await self.learner.open(self.folders_before(first))
+        try:
+            await agent.prepare()
+            for number in range(first, iterations + 1):
+                agent = await self._run_iteration(number, agent)
+        finally:
+            await agent.close()
+
+    async def _run_iteration(self, number: int, agent: Agent) -> Agent:
+        """Run one iteration and return the agent for the next."""
+        folder, label, step = self.folder(number), f"{self.name} {number}", self.evolution.callbacks.step
+        batch = self.batch(number)
+        seed = derive(self.settings.seed, self.name)
+        seeds = {stage: derive(seed, stage, number) for stage in ("play", "train")}
+        manifest = {
+            "what": f"factgym evolve eve, {self.name}",
+            "iteration": number,
+            "seeds": seeds,
+            "learner": self.learner.identity(self.folders_before(number)),
+            "tasks": batch.env.tasks.fingerprint(),
+        }
+        files.open_folder(folder, manifest, resume=True)
+        files.write_once(folder / DRAW, batch.rows)
+        step(f"{label}: {len(batch.order) * batch.k} episodes")
+        await self.evolution.collect(label, batch, agent, folder, seeds["play"])
+        episodes = scored(read_run(folder / ROLLOUTS).episodes())
+        files.write_once(folder / files.TRAIN, training_rows(episodes, self.name, number))
+        metrics = self.measure(number, batch, episodes)
+        if self.learner.learns:
+            dataset = open_dataset(folder / files.TRAIN)
+            if not (folder / files.TRAINED).exists():
+                step(f"{label}: training on {dataset.lines} rows")
+            trained = await self.learner.train(agent, dataset, folder, seeds["train"])
+            agent = trained or await self.learner.open(self.folders_before(number + 1))
+            await agent.prepare()
+        header = {"phase": self.name, "iteration": number, "episodes": len(episodes)}
+        files.write_json(folder / files.METRICS, {**header, **metrics})
+        return agent
+
+
+class ProposerPhase(Phase):
+    """Phase A (Algorithm 1): the proposer writes questions about drawn passages, compared within each hop count.
+
+    Feedback of the selector (appendix F): the run score averages the proposer's and the solver's mean reward, each
+    clipped to [0, 1]; for the solver, which is fixed in this phase, it is the share k / n of its correct searching
+    answers over the valid questions.
+    """
+
+    name = "proposer"
+
+    _selector: Selector | None = None
+    """The selector of the present iteration, when there is one."""
+
+    def batch(self, number: int) -> Batch:
+        """The passages of an iteration with hop counts and question types."""
+        settings = self.settings
+        draws: list[tuple[str, int | None, str | None]]
+        if settings.draw == "selector":
+            self._selector = self._open_selector(number)
+            draws = [*self._selector.draw(settings.batch)]
+        else:
+            rng = random.Random(derive(settings.seed, "passages", number))
+            draws = [(document, None, None) for document in rng.choices(self.passages.training, k=settings.batch)]
+        hops = settings.draw_hops(settings.batch, derive(settings.seed, "hops", number))
+        rows = [
+            {"document": document, "hops": count, "cluster": cluster, "task_type": task_type}
+            for (document, cluster, task_type), count in zip(draws, hops, strict=True)
+        ]
+        documents, task_types = [draw[0] for draw in draws], [draw[2] for draw in draws if draw[2] is not None]
+        env = self.passages.proposer_env(documents, hops, task_types, **self.evolution.scoring)
+        return Batch(env, range(len(rows)), 1, rows)
+
+    def measure(self, number: int, batch: Batch, episodes: Episodes) -> dict[str, Any]:
+        """Metrics of an iteration; with the selector, also its feedback."""
+        metrics = proposer_metrics(episodes)
+        selector = self._selector
+        if selector is None:
+            return metrics
+        # A mean over no episode counts as 0.
+        score = round(run_reward(metrics["reward"] or 0.0, metrics["solved"] or 0.0), 6)
+        rows = []
+        for episode in episodes:
+            values = episode["reward"]["metrics"]
+            if values.get("valid"):
+                proposal = {"question": values["question"], "answer": values["answer"]}
+                rows.append({**batch.rows[episode["index"]], **proposal})
+        selector.feedback(rows, score)
+        selector.save(self.folder(number) / SELECTOR)
+        metrics["selector"] = {
+            "run_score": score,
+            "round": selector.round,
+            "clusters": len(selector.clusters),
+            "drawn": len({row["cluster"] for row in batch.rows}),
+        }
+        return metrics
+
+    def _open_selector(self, number: int) -> Selector:
+        """The selector before an iteration: its state after the previous one, or a new one."""
+        ids, settings = self.passages.training, self.settings
+        if number > 1:
+            return Selector.load(self.folder(number - 1) / SELECTOR, self._vectors, ids)
+        constants = SelectorSettings.build("the selector", settings.selector)
+        return Selector(self._vectors, ids, settings=constants, seed=derive(settings.seed, "selector"))
+
+    @cached_property
+    def _vectors(self) -> NDArray[np.float32]:
+        """Vectors of the training passages, by the encoder of a dense index where there is one."""
+        options = self.settings.index_options
+        encoder_options = {name: options[name] for name in ("preset", "device", "batch_size") if name in options}
+        encoder = shared_encoder(options["encoder"], **encoder_options) if "encoder" in options else None
+        return corpus_embeddings(map(self.passages.corpus.get, self.passages.training), encoder)
+
+
+class SolverPhase(Phase):
+    """Phase B (Algorithm 2): the solver answers rows of its data set, several times each, compared within a row."""
+
+    name = "solver"
+
+    def __init__(self, evolution: EveEvolution, learner: Learner) -> None:
+        super().__init__(evolution, learner)
+        self.triples = evolution.triples()
+        self.env = self.passages.solver_env(self.triples)
+
+    def batch(self, number: int) -> Batch:
+        """The rows of an iteration. Every row is drawn once before one is drawn again."""
+        settings = self.settings
+        order = iteration_rows(number, len(self.triples), settings.rows, settings.seed)
+        rows = [{"row": index, "id": self.triples[index].id, "hops": self.triples[index].hops} for index in order]
+        return Batch(self.env, order, settings.group, rows)
+
+    def measure(self, number: int, batch: Batch, episodes: Episodes) -> dict[str, Any]:
+        """Metrics of an iteration."""
+        return solver_metrics(episodes)
+
+
+def iteration_rows(number: int, total: int, batch: int, seed: int) -> list[int]:
+    """Rows of iteration `number` (from 1) among `total`: the next `batch` of shuffled epochs, without repeats."""
+    # Epochs follow each other without a gap; a batch that spans two may hold a row twice, and then plays it once.
+    positions = range((number - 1) * batch, number * batch)
+    epochs = {
+        epoch: task_order(total, None, derive(seed, "pass", epoch))
+        for epoch in {position // total for position in positions}
+    }
+    return list(dict.fromkeys(epochs[position // total][position % total] for position in positions))
