@@ -9,9 +9,9 @@ import pytest
 
 import factgym
 from factgym.agents.rollout.engine import play_episode
+from factgym.corpora.corpus import Passage
 from factgym.envs.eve.proposer_agents import (
     PROPOSER_AGENTS,
-    Document,
     ExtractiveProposer,
     find_facts,
     parse_assignment,
@@ -86,7 +86,7 @@ def test_the_oracle_submits_its_best_draft() -> None:
 
 
 def test_facts_are_about_the_title_and_about_names() -> None:
-    page = Document(
+    page = Passage(
         "1", "Ada Byron", "She wrote notes with Luigi Menabrea in 1843. The Lys is a river of no interest to Bob Hale."
     )
     facts = {(fact.object, fact.kind) for fact in find_facts(page, "Ada Byron")}

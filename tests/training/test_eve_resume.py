@@ -35,11 +35,13 @@ def test_killed_anywhere_and_continued_it_is_the_same(draw: str, tmp_path: Path)
     assert digests(folder) == digests(whole)
 
 
-@pytest.mark.parametrize("trainer", ["none", "check"])
-def test_stopped_between_any_two_files_and_continued_it_is_the_same(trainer: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("trainer", "iterations"), [("none", (1, ITERATIONS)), ("check", (ITERATIONS, 1))])
+def test_stopped_between_any_two_files_and_continued_it_is_the_same(
+    trainer: str, iterations: tuple[int, int], tmp_path: Path
+) -> None:
     whole, folder = tmp_path / "whole", tmp_path / "stopped"
     learners = {role: learner(role, trainer=trainer) for role in PHASES}
-    evolution(whole, small(**TINY), **learners).run(ITERATIONS, ITERATIONS)
+    evolution(whole, small(**TINY), **learners).run(*iterations)
     for last in stopped_after_each_file(whole, folder):
-        evolution(folder, small(**TINY), **learners).run(ITERATIONS, ITERATIONS, resume=True)
+        evolution(folder, small(**TINY), **learners).run(*iterations, resume=True)
         assert digests(folder) == digests(whole), f"stopped after {last}"

@@ -13,6 +13,7 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from factgym.core.policy import PolicyError
@@ -126,32 +127,28 @@ def close_at_exit(close: Close) -> None:
 
 def stop_nested() -> None:
     """End the shared loop with all that runs on it; the next `run_nested` starts another."""
-    global _current
-    with _lock:
-        thread, _current = _current, None
-        closers = tuple(_closers)
-        _closers.clear()
-    if thread is not None:
-        thread.stop(closers)
+    closers = tuple(_closers)
+    _closers.clear()
+    _stop(closers)
 
 
-def _stop_if_idle() -> None:
-    """Before a fork: end a loop that nobody waits for. A process with threads should not be forked."""
+def _stop(closers: tuple[Close, ...] = (), *, if_idle: bool = False) -> None:
     global _current
     with _lock:
-        idle = _current if _current is not None and not _current.users else None
-        if idle is not None:
-            _current = None
-    if idle is not None:
-        idle.stop()
+        thread = _current
+        if thread is None or (if_idle and thread.users):
+            return
+        _current = None
+    thread.stop(closers)
 
 
 def _forget() -> None:
-    """After a fork: the child has the loop's object, but not its thread."""
     global _current, _lock
     _current, _lock = None, threading.Lock()
 
 
 atexit.register(stop_nested)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_stop_if_idle, after_in_child=_forget)
+    # A process with threads should not be forked: a loop that nobody waits for is ended before, and forgotten in the
+    # child, which has the loop's object but not its thread.
+    os.register_at_fork(before=partial(_stop, if_idle=True), after_in_child=_forget)

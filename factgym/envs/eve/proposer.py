@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 from factgym.core.action import ParsedAction
@@ -277,8 +277,7 @@ class EveProposerEnv(EveEnv[ProposerTask]):
         return [f"Answered by {self.rollouts.solver.name}: {n} times with search, {m} times with the evidence alone."]
 
     def view_task(self, task: ProposerTask) -> dict[str, Any]:
-        document = {"id": task.document.id, "title": task.document.title, "text": task.document.text}
-        return {"id": task.id, "hops": task.hops, "task_type": task.task_type, "document": document}
+        return {"id": task.id, "hops": task.hops, "task_type": task.task_type, "document": asdict(task.document)}
 
     def warnings(self) -> list[str]:
         """Return a warning where a script answers."""

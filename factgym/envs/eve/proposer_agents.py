@@ -20,17 +20,20 @@ from __future__ import annotations
 
 import random
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
+from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
 from factgym.envs.eve.proposer import EveProposerEnv
-from factgym.envs.eve.reading import CUT_MARK, parse_solver_prompt, search_call
+from factgym.envs.eve.reading import CUT_MARK, SolverPrompt, parse_solver_prompt, search_call
 from factgym.envs.eve.tools import proposal_blocks
 from factgym.envs.scripted import StartAgent, agent_table, user_text
 from factgym.generators.named_entities import entities
@@ -39,7 +42,7 @@ from factgym.rewards.eve.spans import Proposal
 
 _TASK = re.compile(
     r'\A<document id="(?P<id>[^"]*)" title="(?P<title>[^"]*)">\n(?P<text>.*)\n</document>\n\nHops: (?P<hops>\d+)'
-    r"(?:\nKind of question: (?P<kind>.*))?\Z",
+    r"(?:\nKind of question: .*)?\Z",
     re.DOTALL,
 )
 _MIN_SENTENCE_WORDS, _MAX_SENTENCE_WORDS = 5, 60
@@ -58,29 +61,18 @@ _FALLBACK_WORDS = 3
 _WORD = re.compile(r"\S+")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A source document or a search result."""
+class Assignment(NamedTuple):
+    """A proposer's task: the source document and the number of hops."""
 
-    id: str
-    title: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """A proposer's task: the source document, the number of hops, and the kind of question."""
-
-    source: Document
+    source: Passage
     hops: int
-    kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A sentence about the name `link` that mentions `object`, at `span` within the sentence."""
 
-    document: Document
+    document: Passage
     sentence: str
     link: str
     object: str
@@ -103,10 +95,10 @@ class Draft:
     chain: Chain
 
 
-WriteProposal = Callable[[Sequence[Draft], Document, random.Random], str]
+WriteProposal = Callable[[Sequence[Draft], Passage, random.Random], str]
 """Writes the last message from the drafts, best first, and the source document."""
 
-Change = Callable[[Draft, Document], str]
+Change = Callable[[Draft, Passage], str]
 """Returns the new text of a part of the honest draft about a source document."""
 
 
@@ -115,20 +107,19 @@ def parse_assignment(messages: Sequence[Message]) -> Assignment | None:
     match = _TASK.match(user_text(messages))
     if match is None:
         return None
-    source = Document(match["id"], match["title"], CUT_MARK.sub("", match["text"]))
-    return Assignment(source, int(match["hops"]), match["kind"] or "")
+    return Assignment(Passage(match["id"], match["title"], CUT_MARK.sub("", match["text"])), int(match["hops"]))
 
 
-def parse_results(messages: Sequence[Message]) -> list[Document]:
+def longest_results(prompt: SolverPrompt) -> list[Passage]:
     """Return the search results so far, each document once, in its longest cut."""
-    results: dict[str, Document] = {}
-    for id_, title, text in parse_solver_prompt(messages).results:
+    results: dict[str, Passage] = {}
+    for id_, title, text in prompt.results:
         if id_ not in results or len(results[id_].text) < len(text):
-            results[id_] = Document(id_, title, text)
+            results[id_] = Passage(id_, title, text)
     return list(results.values())
 
 
-def find_facts(document: Document, link: str) -> list[Fact]:
+def find_facts(document: Passage, link: str) -> list[Fact]:
     """Return the facts about a name: of the document's title from every sentence, of others where they are mentioned."""
     titled = _is_title(link, document.title)
     mention = re.compile(rf"(?<!\w){re.escape(link)}(?!\w)")
@@ -146,7 +137,7 @@ def find_facts(document: Document, link: str) -> list[Fact]:
 
 
 @lru_cache(maxsize=1024)
-def _read_sentences(document: Document) -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ...]:
+def _read_sentences(document: Passage) -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ...]:
     """Return the sentences of a usable length, each with the entities in it."""
     spans = entities(document.text, document.title)
     result = []
@@ -163,7 +154,7 @@ def _is_title(name: str, title: str) -> bool:
     return name.casefold() == title.partition(" (")[0].casefold()
 
 
-def named_spans(document: Document) -> Iterator[tuple[str, str]]:
+def named_spans(document: Passage) -> Iterator[tuple[str, str]]:
     """Yield the text and kind of each entity of a document."""
     for start, end, kind in entities(document.text, document.title):
         yield document.text[start:end], kind
@@ -217,7 +208,7 @@ def _hide(text: str, names: list[str]) -> str:
     return text.replace('"', "'")
 
 
-def write_honestly(drafts: Sequence[Draft], source: Document, rng: random.Random) -> str:
+def write_honestly(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:
     """Write the best draft; without one, a question about the first words of the document."""
     if drafts:
         best = drafts[0]
@@ -233,20 +224,33 @@ def write_honestly(drafts: Sequence[Draft], source: Document, rng: random.Random
     return proposal_blocks(f"How does the text about {source.title} begin?", answer, source.text, thought)
 
 
-class ExtractiveProposer:
-    """Searches as often as there are hops left, then writes a proposal. One object for each episode."""
+class DocumentPolicy(ABC):
+    """Base of the policies that ask about a source document and see the messages alone. One object for each episode."""
 
-    def __init__(self, seed: int, write: WriteProposal = write_honestly) -> None:
+    def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._write = write
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         assignment = parse_assignment(messages)
         if assignment is None:
             return "There is no document to ask about."
+        return self.propose(assignment, parse_solver_prompt(messages))
+
+    @abstractmethod
+    def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
+        """Return a search call or the proposal."""
+
+
+class ExtractiveProposer(DocumentPolicy):
+    """Searches as often as there are hops left, then writes a proposal."""
+
+    def __init__(self, seed: int, write: WriteProposal = write_honestly) -> None:
+        super().__init__(seed)
+        self._write = write
+
+    def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
         source = assignment.source
-        prompt = parse_solver_prompt(messages)
-        levels = self.find_chains(assignment, parse_results(messages))
+        levels = self.find_chains(assignment, longest_results(prompt))
         ends = (chain[-1] for chain in levels[-1][:_BEAM_WIDTH])
         names = list(dict.fromkeys(fact.object for fact in ends if fact.kind == "name"))[:_MAX_QUERIES]
         hops_left = prompt.turns_left != 1 and prompt.searches < assignment.hops - 1
@@ -257,8 +261,9 @@ class ExtractiveProposer:
         longest_first = [chain for level in reversed(levels) for chain in level]
         return self._write(make_drafts(longest_first, rng), source, rng)
 
-    def find_chains(self, assignment: Assignment, results: Sequence[Document]) -> list[list[Chain]]:
+    def find_chains(self, assignment: Assignment, results: Sequence[Passage]) -> list[list[Chain]]:
         """Return chains of one fact, of two and so on as far as the results go; at most as many as there are hops."""
+        # A beam search: each level extends the first _BEAM_WIDTH chains of the one before by facts of other documents.
         rng = self._random(assignment, "chains")
         first = find_facts(assignment.source, assignment.source.title)
         rng.shuffle(first)
@@ -275,7 +280,7 @@ class ExtractiveProposer:
         return random.Random(f"factgym proposer {self._seed} {assignment.source.id} {assignment.hops} {use}")
 
 
-def next_facts(chain: Chain, results: Sequence[Document], rng: random.Random) -> list[Fact]:
+def next_facts(chain: Chain, results: Sequence[Passage], rng: random.Random) -> list[Fact]:
     """Return facts of other documents about a chain's last name, in random order; documents about it are read first."""
     last = chain[-1]
     if last.kind != "name":
@@ -296,7 +301,7 @@ def _start_oracle(env: EveProposerEnv, seed: int) -> Policy:
         score = env.evaluate(checked, env.ask_solver(checked))
         return env.config.rubric.total(score.components, score.gates)
 
-    def write_best(drafts: Sequence[Draft], source: Document, rng: random.Random) -> str:
+    def write_best(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:
         return write_honestly(sorted(drafts, key=reward, reverse=True)[:1], source, rng)
 
     return ExtractiveProposer(seed, write_best)
@@ -309,14 +314,14 @@ def _writes(write: WriteProposal) -> StartAgent:
 def _changes(part: str, change: Change) -> StartAgent:
     """Return the start of an agent that changes one part of the honest draft about a source document."""
 
-    def write(drafts: Sequence[Draft], source: Document, rng: random.Random) -> str:
+    def write(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:
         changed = [replace(draft, **{part: change(draft, source)}) for draft in drafts[:1]]  # type: ignore[arg-type]
         return write_honestly(changed, source, rng)
 
     return _writes(write)
 
 
-def _write_at_random(drafts: Sequence[Draft], source: Document, rng: random.Random) -> str:
+def _write_at_random(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:
     words = source.text.split()
     names = [text for text, _ in named_spans(source)] or words[:1] or ["?"]
     start = rng.randrange(max(1, len(words) - 8))
@@ -325,32 +330,30 @@ def _write_at_random(drafts: Sequence[Draft], source: Document, rng: random.Rand
     return proposal_blocks(question, rng.choice(names), evidence, "Words drawn at random from here.")
 
 
-def _scrambled_leak(draft: Draft, source: Document) -> str:
+def _scrambled_leak(draft: Draft, source: Passage) -> str:
     words = draft.answer.split()  # the literal test does not see them; a single word is put between hyphens
     text = ", ".join(reversed(words)) if len(words) > 1 else f"the {draft.answer.lower()}-one"
     return f"{draft.question} (Think of: {text}.)"
 
 
-def _unanswerable(draft: Draft, source: Document) -> str:
+def _unanswerable(draft: Draft, source: Passage) -> str:
     questions = {"date": "On what date did it happen?", "number": "How many of them are there?"}
     return questions.get(draft.chain[-1].kind, "Which name is meant here?")
 
 
-def _either_or(draft: Draft, source: Document) -> str:
+def _either_or(draft: Draft, source: Passage) -> str:
     names = (text for text, _ in named_spans(source))
     distractor = next((name for name in names if name.casefold() != draft.answer.casefold()), source.title)
     return f"Which of the two is it, {distractor} or {draft.answer}?"
 
 
-def _ask_whether(drafts: Sequence[Draft], source: Document, rng: random.Random) -> str:
-    question = "Is {} named in what is said of {}?"
-    changed = [
-        replace(draft, question=question.format(draft.answer, source.title), answer="yes") for draft in drafts[:1]
-    ]
+def _ask_whether(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:
+    questions = [f"Is {draft.answer} named in what is said of {source.title}?" for draft in drafts[:1]]
+    changed = [replace(drafts[0], question=question, answer="yes") for question in questions]
     return write_honestly(changed, source, rng)
 
 
-def _ask_about_last_stop(drafts: Sequence[Draft], source: Document, rng: random.Random) -> str:
+def _ask_about_last_stop(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:
     easy = [short for draft in drafts if len(draft.chain) > 1 for short in make_drafts([draft.chain[-1:]], rng)]
     return write_honestly(easy or drafts, source, rng)
 
@@ -358,38 +361,31 @@ def _ask_about_last_stop(drafts: Sequence[Draft], source: Document, rng: random.
 _JUNK = "the"
 
 
-class Spammer:
+class Spammer(DocumentPolicy):
     """Searches for nothing in particular, as often as the format counts, then asks an easy question of one hop."""
 
     def __init__(self, seed: int, calls: int) -> None:
-        self._seed = seed
+        super().__init__(seed)
         self._calls = calls
 
-    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        assignment, prompt = parse_assignment(messages), parse_solver_prompt(messages)
-        if assignment is None or (prompt.searches < self._calls and prompt.turns_left != 1):
+    def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
+        if prompt.searches < self._calls and prompt.turns_left != 1:
             return search_call([_JUNK], f"Search number {prompt.searches + 1}: the format counts how many there are.")
         source = assignment.source
         rng = random.Random(f"factgym spam {self._seed} {source.id}")
         return write_honestly(make_drafts([(fact,) for fact in find_facts(source, source.title)], rng), source, rng)
 
 
-class Walker:
+class Walker(DocumentPolicy):
     """Walks from search to search, then asks an easy question about wherever it ended.
 
     The source's title is thrown in, so that the question seems to begin there.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        assignment, prompt = parse_assignment(messages), parse_solver_prompt(messages)
-        if assignment is None:
-            return search_call([_JUNK])
+    def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
         source = assignment.source
         rng = random.Random(f"factgym walk {self._seed} {source.id} {prompt.searches}")
-        results = [document for document in parse_results(messages) if document.id != source.id]
+        results = [document for document in longest_results(prompt) if document.id != source.id]
         last = results[-1] if results else source
         if prompt.searches < max(1, assignment.hops - 1) and prompt.turns_left != 1:
             names = [text for text, kind in named_spans(last) if kind == "name"]
@@ -402,12 +398,11 @@ class Walker:
         return write_honestly(drafts, source, rng)
 
 
-class Riddler:
+class Riddler(DocumentPolicy):
     """Makes the same proposal about every document, with the document's first sentence as evidence."""
 
-    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        assignment = parse_assignment(messages)
-        text = assignment.source.text if assignment is not None else ""
+    def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
+        text = assignment.source.text
         evidence = next((text[start:end] for start, end in sentences(text)), "")
         thought = "The same question fits every document there is."
         return proposal_blocks("What has hands but cannot clap?", "a clock", evidence, thought)
@@ -446,7 +441,7 @@ PROPOSER_AGENTS = agent_table(
     ("walk", "exploiter", "Walks from search to search, then asks an easy question about wherever it ended.",
      lambda env, seed: Walker(seed)),
     ("riddle", "exploiter", "Asks every document the same riddle, whose answer occurs in none.",
-     lambda env, seed: Riddler()),
+     lambda env, seed: Riddler(seed)),
     ("last-stop", "exploiter", "Follows names honestly, and asks about the last stop by its name.",
      _writes(_ask_about_last_stop)),
 )  # fmt: skip

@@ -7,16 +7,16 @@ are found by a beam search over sentences; rules and word overlap are the only k
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import STOP_WORDS
+from factgym.envs.scripted import call_text, observations, user_text
 from factgym.generators.named_entities import entities
 from factgym.generators.synthetic.grammar import listed
 
@@ -78,18 +78,15 @@ class SolverPrompt:
 
 def parse_solver_prompt(messages: Sequence[Message]) -> SolverPrompt:
     """Parse a prompt of either protocol. Never raises: a foreign prompt is a question as a whole."""
-    user = next((index for index, message in enumerate(messages) if message["role"] == "user"), None)
-    head = (messages[user]["content"] or "") if user is not None else ""
+    head, replies = user_text(messages), observations(messages)
     match = _PROMPT.match(head)
     question, evidence = (match["question"], match["evidence"]) if match else (head, None)
-    later = messages[user + 1 :] if user is not None else ()
-    replies = [message["content"] or "" for message in later if message["role"] != "assistant"]
     results = [
         (id_, title, CUT_MARK.sub("", text)) for reply in replies for id_, title, text in _RESULT.findall(reply)
     ]
     system = messages[0]["content"] or "" if messages and messages[0]["role"] == "system" else ""
     turns = _TURNS_LEFT.findall(replies[-1]) if replies else _TURNS.findall(system)
-    searches = sum(message["role"] == "assistant" for message in later)
+    searches = sum(message["role"] == "assistant" for message in messages)
     return SolverPrompt(question, evidence, tuple(results), searches, int(turns[-1]) if turns else None)
 
 
@@ -100,8 +97,7 @@ def can_search(prompt: SolverPrompt, tools: Sequence[ToolSchema]) -> bool:
 
 def search_call(queries: Sequence[str], thought: str = "", *, max_chars: int = 1000) -> str:
     """Return a call of the search tool as text, after a thought if there is one."""
-    call = {"name": "search", "arguments": {"query_list": [query[:max_chars] for query in queries]}}
-    text = f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
+    text = call_text("search", {"query_list": [query[:max_chars] for query in queries]})
     return f"<think>{thought}</think>\n{text}" if thought else text
 
 
@@ -241,47 +237,6 @@ def read_passage(title: str, text: str) -> tuple[Sentence, ...]:
     return tuple(result)
 
 
-class _SentenceGraph:
-    """Sentences of one question, linked by the names in them; everything is computed once."""
-
-    def __init__(self, question: Question, read: Sequence[Sentence]) -> None:
-        self._question = question
-        stems = frozenset(question.weights)
-        self.overlaps = [(sentence, stems & sentence.stems) for sentence in read]
-        self._total = sum(question.weights.values()) or 1.0
-        self._coverage: dict[frozenset[str], float] = {}
-        self._mentions: dict[frozenset[str], list[tuple[Sentence, frozenset[str]]]] = {}
-        self._links: dict[int, list[Entity]] = {}
-
-    def coverage(self, covered: frozenset[str]) -> float:
-        """Return the share of the question that is covered; half of it where none of its names is."""
-        share = self._coverage.get(covered)
-        if share is None:
-            share = sum(self._question.weights[word] for word in sorted(covered)) / self._total
-            names = self._question.names
-            share = self._coverage[covered] = share if not names or not covered.isdisjoint(names) else share / 2
-        return share
-
-    def extensions(self, chain: Chain) -> Iterator[Chain]:
-        """Yield the chains that are one sentence longer and cover more of the question."""
-        cost = _LINK_COST * len(chain.sentences)
-        last = chain.sentences[-1]
-        if id(last) not in self._links:
-            self._links[id(last)] = onward_names(self._question, last)
-        for link in self._links[id(last)]:
-            if link.stems not in self._mentions:
-                self._mentions[link.stems] = [
-                    (sentence, overlap)
-                    for sentence, overlap in self.overlaps
-                    if overlap and link.stems <= sentence.stems
-                ]
-            for sentence, overlap in self._mentions[link.stems]:
-                if not overlap <= chain.covered and sentence not in chain.sentences:
-                    covered = chain.covered | overlap
-                    score = self.coverage(covered) - cost
-                    yield Chain((*chain.sentences, sentence), (*chain.links, link), covered, score)
-
-
 def find_chains(question: Question, read: Sequence[Sentence], is_given: bool = False) -> list[Chain]:
     """Return the chains that cover most of the question, best first, by a beam search over their length.
 
@@ -290,20 +245,44 @@ def find_chains(question: Question, read: Sequence[Sentence], is_given: bool = F
     # Invariant: each level holds at most _BEAM_WIDTH chains of one length. A chain is extended only by a sentence that
     # mentions a new name of its last one and covers more of the question, and each further sentence costs _LINK_COST
     # more than the one before, so that a short chain wins over a long one of the same coverage.
-    graph = _SentenceGraph(question, read)
+    stems = frozenset(question.weights)
+    total = sum(question.weights.values()) or 1.0
+    overlaps = [(sentence, stems & sentence.stems) for sentence in read]
+
+    @cache
+    def coverage(covered: frozenset[str]) -> float:
+        """Return the share of the question that is covered; half of it where none of its names is."""
+        share = sum(question.weights[word] for word in sorted(covered)) / total
+        return share if not question.names or not covered.isdisjoint(question.names) else share / 2
+
+    @cache
+    def mentions(name: frozenset[str]) -> list[tuple[Sentence, frozenset[str]]]:
+        return [(sentence, overlap) for sentence, overlap in overlaps if overlap and name <= sentence.stems]
+
+    @cache
+    def links(sentence: Sentence) -> list[Entity]:
+        return onward_names(question, sentence)
+
+    def extensions(chain: Chain) -> Iterator[Chain]:
+        """Yield the chains that are one sentence longer and cover more of the question."""
+        for link in links(chain.sentences[-1]):
+            for sentence, overlap in mentions(link.stems):
+                if not overlap <= chain.covered and sentence not in chain.sentences:
+                    covered = chain.covered | overlap
+                    score = coverage(covered) - _LINK_COST * len(chain.sentences)
+                    yield Chain((*chain.sentences, sentence), (*chain.links, link), covered, score)
+
     level = _best(
-        Chain((sentence,), (), overlap, graph.coverage(overlap))
-        for sentence, overlap in graph.overlaps
-        if overlap or is_given
+        Chain((sentence,), (), overlap, coverage(overlap)) for sentence, overlap in overlaps if overlap or is_given
     )
     chains = list(level)
     for _ in range(_MAX_CHAIN - 1):
-        level = _best(longer for chain in level for longer in graph.extensions(chain))
+        level = _best(longer for chain in level for longer in extensions(chain))
         chains += level
     return _best(chains)
 
 
-def _best(chains: Iterator[Chain] | list[Chain]) -> list[Chain]:
+def _best(chains: Iterable[Chain]) -> list[Chain]:
     return sorted(chains, key=lambda chain: -chain.score)[:_BEAM_WIDTH]
 
 

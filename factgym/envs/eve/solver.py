@@ -7,6 +7,7 @@ evidence verifier of EVE compares its answers under the single-turn protocol wit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from factgym.core.action import ParsedAction
@@ -229,15 +230,11 @@ class EveSolverEnv(EveEnv[SolverTask]):
     def view_task(self, task: SolverTask) -> dict[str, Any]:
         """Return the question with its gold answers and evidence, and the documents of the evidence."""
         triple = task.triple
-        evidence = [
-            {"document": span.document, "start": span.start, "end": span.end, "text": span.text}
-            for span in triple.evidence
-        ]
+        evidence = [asdict(span) for span in triple.evidence]
         passages = []
         if self.config.search:
-            ids = dict.fromkeys(span.document for span in triple.evidence)
-            documents = [self.tasks.corpus.get(document) for document in ids if document in self.tasks.corpus]
-            passages = [{"id": document.id, "title": document.title, "text": document.text} for document in documents]
+            ids, corpus = dict.fromkeys(span.document for span in triple.evidence), self.tasks.corpus
+            passages = [asdict(corpus.get(document)) for document in ids if document in corpus]
         return {
             "id": task.id,
             "question": triple.question,

@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -117,35 +117,6 @@ class AnswerFile(SqliteCache):
     application: ClassVar[int] = 0x46474A32
 
 
-class AnswerCache:
-    """Answers by key, in memory and in a file. To be used on one event loop; concurrent requests of a key are one."""
-
-    def __init__(self, file: AnswerFile | None = None) -> None:
-        self._file = file
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
-        self._flights: Flights[Entry] = Flights()
-
-    async def get(self, key: str, ask: Callable[[], Coroutine[Any, Any, Entry]]) -> Entry:
-        """Return the entry of a key, made by `ask` where there is none. Raises the exceptions of `ask`."""
-        if key in self._entries:
-            self._entries.move_to_end(key)
-            return self._entries[key]
-
-        async def read_or_ask() -> Entry:
-            entry = await asyncio.to_thread(self._file.get, key) if self._file is not None else None
-            if entry is None:
-                entry = await ask()
-                if self._file is not None:
-                    await asyncio.to_thread(self._file.put, key, entry)
-            # Stored before the flight ends, so that no request falls between the two.
-            self._entries[key] = entry
-            while len(self._entries) > _CACHED_IN_MEMORY:
-                self._entries.popitem(last=False)
-            return entry
-
-        return (await self._flights.share(key, read_or_ask))[0]
-
-
 class _LoopLimits:
     """Limits on one event loop: rollouts in all, and threads of each policy; and the policies that are prepared."""
 
@@ -170,7 +141,9 @@ class SolverRollouts:
         self._corpus, self._search = corpus, _search_settings(config)
         self._n, self._m, self._seed = config.scoring_rules.n, config.scoring_rules.m, config.seed
         self._by_logprob, self._max_rollouts = config.value == "logprob", config.max_rollouts
-        self._answers = AnswerCache(None if config.cache is None else AnswerFile(Path(config.cache)))
+        self._file = None if config.cache is None else AnswerFile(Path(config.cache))
+        self._entries: OrderedDict[str, Entry] = OrderedDict()  # answers by key, the least recently used first
+        self._flights: Flights[Entry] = Flights()
         self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopLimits] = WeakKeyDictionary()
         for policy in (solver, auxiliary):
             if config.cache is not None and not policy.describe():
@@ -249,14 +222,29 @@ class SolverRollouts:
             *(answer_prompts(), "auxiliary" if policy is not self.solver else "solver"),
         ]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-        return await self._answers.get(key, lambda: self._answer(request))
+        if key in self._entries:
+            self._entries.move_to_end(key)
+            return self._entries[key]
+
+        async def read_or_ask() -> Entry:
+            entry = await asyncio.to_thread(self._file.get, key) if self._file is not None else None
+            if entry is None:
+                entry = await self._answer(request)
+                if self._file is not None:
+                    await asyncio.to_thread(self._file.put, key, entry)
+            # Stored before the flight ends, so that no request falls between the two.
+            self._entries[key] = entry
+            while len(self._entries) > _CACHED_IN_MEMORY:
+                self._entries.popitem(last=False)
+            return entry
+
+        return (await self._flights.share(key, read_or_ask))[0]
 
     async def _answer(self, request: _Request) -> Entry:
+        play = self._play_episode if request.protocol == "search" else self._answer_single_turn
         async with self._loop_limits().rollouts:
             try:
-                if request.protocol == "search":
-                    return await self._play_episode(request)
-                return await self._answer_single_turn(request)
+                return await play(request)
             except Exception as fault:
                 raise _name_fault(request.policy, fault) from fault
 

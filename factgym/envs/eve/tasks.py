@@ -6,7 +6,6 @@ document, a number of hops and, where requested, a kind of question.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -85,12 +84,8 @@ class SolverTaskSet(ItemTaskSet[SolverTask, EveSolverConfig]):
 
     @cached_property
     def _fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for triple in self.items:
-            digest.update(repr((triple.id, triple.question, triple.answers, triple.evidence)).encode())
-        if self.config.search:
-            digest.update(self.corpus.fingerprint().encode())
-        return digest.hexdigest()[:16]
+        rows = [repr((triple.id, triple.question, triple.answers, triple.evidence)) for triple in self.items]
+        return text_hash("".join([*rows, self.corpus.fingerprint() if self.config.search else ""]))
 
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -195,13 +190,15 @@ def solver_corpus(config: EveSolverConfig) -> Corpus:
     """Return the configured corpus, else the documents of the source. Raises ConfigError where there are none."""
     if config.corpus is not None:
         return open_corpus(config.corpus)
-    corpus = None
+    corpus, questions = None, "the given triples"
     if config.triples is None and config.source == "synthetic":
         corpus = world(config.seed, config.size, config.chosen_split)[0]
     elif config.triples is None:
-        corpus = read_triples(config.source, _questions_path(config)).corpus
+        corpus, questions = (
+            read_triples(config.source, _questions_path(config)).corpus,
+            f"these questions of {config.source!r}",
+        )
     if corpus is None:
-        questions = "the given triples" if config.triples is not None else f"these questions of {config.source!r}"
         raise ConfigError(
             f"{questions} bring no documents: give a file or folder of passages as corpus=…; eve-solver can do without "
             "(search=False)"

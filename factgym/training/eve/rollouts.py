@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -132,23 +133,18 @@ def solver_metrics(episodes: Episodes) -> dict[str, Any]:
     em, f1, evidence_f1, searches: means. verbatim: share whose evidence is verbatim in a retrieved passage. flat: share
     of the groups whose rewards are all equal, so that nothing is learned from them.
     """
-    fields = {
-        "em": "em",
-        "f1": "f1",
-        "evidence_f1": "evidence_f1",
-        "present": "evidence_present",
-        "verbatim": "evidence_verbatim",
-        "searches": "searches",
-    }
+    names = ("em", "f1", "evidence_f1", "evidence_present", "evidence_verbatim", "searches")
     metrics = [episode["reward"]["metrics"] for episode in episodes]
     groups = rewards_by_task(episodes)
     return {
         **reward_means(episodes),
-        **{name: mean(values.get(field) for values in metrics) for name, field in fields.items()},
+        **{_SHORT.get(name, name): mean(values.get(name) for values in metrics) for name in names},
         "groups": len(groups),
         "flat": mean(max(rewards) == min(rewards) for rewards in groups),
     }
 
+
+_SHORT = {"evidence_present": "present", "evidence_verbatim": "verbatim"}
 
 # Reasons in `dropped.jsonl` and `metrics.json`.
 INVALID = "invalid: a part is empty, or the question holds its answer"
@@ -214,9 +210,7 @@ def write_triples(
     ids = (document for triple in triples for document in (triple.meta["source"], triple.evidence[0].document))
     passages = [corpus.get(document) for document in dict.fromkeys(ids)]
     files.write_lines(folder / files.DROPPED, dropped)
-    files.write_lines(
-        folder / DOCUMENTS, ({"id": passage.id, "title": passage.title, "text": passage.text} for passage in passages)
-    )
+    files.write_lines(folder / DOCUMENTS, map(asdict, passages))
     files.write_lines(folder / TRIPLES, map(triple_row, triples))
     return {
         "episodes": len(triples) + len(dropped),

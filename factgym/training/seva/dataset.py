@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -59,13 +60,13 @@ def example_of(probe: Probe) -> Example:
 def changed_words(before: str, after: str) -> tuple[str, str]:
     """The words of `before` and of `after` between their longest common prefix and suffix."""
     old, new = before.split(), after.split()
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head = _common_prefix(old, new)
+    tail = _common_prefix(old[head:][::-1], new[head:][::-1])
     return " ".join(old[head : len(old) - tail]), " ".join(new[head : len(new) - tail])
+
+
+def _common_prefix(first: Sequence[str], second: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 class _Claims(Records[AttributionClaim]):

@@ -22,14 +22,13 @@ from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe, generate_probes, strategies_for
 from factgym.training.seva.profile import split_by_share
-from factgym.training.seva.proposer import DroppedRequest, PolicyProposer, ProbeRequest
+from factgym.training.seva.proposer import MAX_DETAIL_CHARS, DroppedRequest, PolicyProposer, ProbeRequest
 
 PASSES = 4
 """How often the rules go through the claims, each time with another seed, until there are enough probes."""
 
 _CONCURRENCY = 8
 _PASSING_SCORE = 1.0
-_MAX_DETAIL_CHARS = 400
 
 Quotas = Mapping[str, Mapping[str, int]]
 """Source -> category -> number of requested probes."""
@@ -53,11 +52,11 @@ class ProbeBatch:
 
     def report(self, quotas: Quotas) -> dict[str, Any]:
         """Counts for people and for the metrics of the round."""
-        shortfall: dict[str, dict[str, int]] = {}
-        for source, counts in quotas.items():
-            for category, n in counts.items():
-                if self.made[source][category] < n:
-                    shortfall.setdefault(source, {})[category] = n - self.made[source][category]
+        shortfall = {
+            source: missing
+            for source, counts in quotas.items()
+            if (missing := dict(Counter(counts) - Counter(self.made[source])))
+        }
         return {
             "asked": sum(sum(counts.values()) for counts in quotas.values()),
             "made": sum(sum(counts.values()) for counts in self.made.values()),
@@ -105,31 +104,20 @@ async def make_probes(
         pool = Pool(claims[source])
         for category, n in counts.items():
             category_seed = derive(seed, source, category)
+            proposals: Sequence[Probe | DroppedRequest]
             if proposer is None:
-                probes = probes_by_rules(claims[source], category, n, category_seed, pool)
+                proposals = probes_by_rules(claims[source], category, n, category_seed, pool)
             else:
                 requests = probe_requests(claims[source], category, n, category_seed)
                 proposals = await proposer.propose_many(requests)
-                probes = [proposal for proposal in proposals if isinstance(proposal, Probe)]
-                batch.dropped += [
-                    {
-                        "stage": "proposer",
-                        "reason": drop.cause,
-                        "detail": drop.detail[:_MAX_DETAIL_CHARS],
-                        "of": drop.request.item.id,
-                        "strategy": drop.request.strategy,
-                        "error_type": category,
-                        "answer": drop.reply,
-                    }
-                    for drop in proposals
-                    if isinstance(drop, DroppedRequest)
-                ]
+            probes = [proposal for proposal in proposals if isinstance(proposal, Probe)]
+            batch.dropped += [drop.to_dict() for drop in proposals if isinstance(drop, DroppedRequest)]
             batch.made[source][category] = len(probes)
             made += [(probe, source) for probe in probes]
     rejections, batch.cross_check = await cross_check([probe for probe, _ in made], judge)
 
     def drop(stage: str, reason: str, detail: str, probe: Probe, source: str) -> None:
-        header = {"stage": stage, "reason": reason, "detail": detail[:_MAX_DETAIL_CHARS]}
+        header = {"stage": stage, "reason": reason, "detail": detail[:MAX_DETAIL_CHARS]}
         batch.dropped.append({**header, **probe.to_dict(), "benchmark": source})
 
     for (probe, source), rejection in zip(made, rejections, strict=True):

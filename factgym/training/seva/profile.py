@@ -10,19 +10,22 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import zip_longest
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
+from factgym.baselines.evidence import parse_statement, select_sentences
 from factgym.core.errors import DataError
 from factgym.core.prompts import fill, prompt
 from factgym.core.strict_json import clean_text
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES
+from factgym.envs.seva.agents import classify_error, parse_brief, source_evidence
 from factgym.tools.untrusted import neutralise
 
 Episode = Mapping[str, Any]
+Basis = Literal["gold", "said", "rules"]
 
 PRIOR = Fraction(1, 2)
 MAX_CLAIM_CHARS, MAX_SOURCE_CHARS = 240, 360
@@ -37,7 +40,7 @@ class Diagnosis(NamedTuple):
 
     category: str
     correct: bool
-    basis: Literal["gold", "said", "rules"]
+    basis: Basis
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,38 +96,30 @@ class Profile:
 
 def profile_of(episodes: Iterable[Episode], *, prior: Fraction = PRIOR) -> Profile:
     """The profile of the episodes of SEVA runs, of any number of benchmarks together."""
-    total: Counter[str] = Counter()
-    correct: Counter[str] = Counter()
-    binned: Counter[str] = Counter()
-    unbinned = unread = 0
-    for episode in episodes:
-        if (metrics := scored_metrics(episode)) is None:
-            continue
-        unread += metrics.get("verdict") is None
-        diagnosis = diagnose(episode, metrics)
-        if diagnosis is None:
-            unbinned += 1
-            continue
-        total[diagnosis.category] += 1
-        correct[diagnosis.category] += diagnosis.correct
-        binned[diagnosis.basis] += 1
+    scored = [(metrics, diagnose(episode, metrics)) for episode, metrics in scored_episodes(episodes)]
+    diagnoses = [diagnosis for _, diagnosis in scored if diagnosis is not None]
+    total, correct, binned = (
+        Counter(diagnosis.category for diagnosis in diagnoses),
+        Counter(diagnosis.category for diagnosis in diagnoses if diagnosis.correct),
+        Counter(diagnosis.basis for diagnosis in diagnoses),
+    )
     return Profile(
         {name: total[name] for name in ERROR_TYPES},
         {name: correct[name] for name in ERROR_TYPES},
         prior,
-        {basis: binned[basis] for basis in ("gold", "said", "rules")},
-        unbinned,
-        unread,
+        {basis: binned[basis] for basis in get_args(Basis)},
+        unbinned=len(scored) - len(diagnoses),
+        unread=sum(metrics.get("verdict") is None for metrics, _ in scored),
     )
 
 
-def scored_metrics(episode: Episode) -> Mapping[str, Any] | None:
-    """The metrics of an episode; None for one that the infrastructure ended or that was not scored."""
-    reward = episode.get("reward") or {}
-    if episode.get("error") is not None or reward.get("status") != "scored":
-        return None
-    metrics = reward.get("metrics")
-    return metrics if isinstance(metrics, Mapping) and "gold_verdict" in metrics else None
+def scored_episodes(episodes: Iterable[Episode]) -> Iterator[tuple[Episode, Mapping[str, Any]]]:
+    """The episodes that were scored, with their metrics: none that the infrastructure ended."""
+    for episode in episodes:
+        reward = episode.get("reward") or {}
+        metrics = reward.get("metrics") or {}
+        if episode.get("error") is None and reward.get("status") == "scored" and "gold_verdict" in metrics:
+            yield episode, metrics
 
 
 def diagnose(episode: Episode, metrics: Mapping[str, Any]) -> Diagnosis | None:
@@ -141,22 +136,12 @@ def diagnose(episode: Episode, metrics: Mapping[str, Any]) -> Diagnosis | None:
         return Diagnosis(gold_type, correct, "gold")
     if verdict not in (None, ATTRIBUTABLE) and (predicted := metrics.get("error_type")) in ERROR_TYPES:
         return Diagnosis(predicted, correct, "said")
-    return Diagnosis(classify_by_rules(*claim_and_source(episode)), correct, "rules")
-
-
-def claim_and_source(episode: Episode) -> tuple[str, str]:
-    """Claim and source as the verifier saw them."""
-    from factgym.envs.seva.agents import parse_brief
-
     brief = parse_brief(episode["messages"])
-    return brief.claim, brief.source
+    return Diagnosis(classify_by_rules(brief.claim, brief.source), correct, "rules")
 
 
 def classify_by_rules(claim: str, source: str) -> str:
     """The category of the difference between a claim and the nearest sentences; a fallback for a model's diagnosis."""
-    from factgym.baselines.evidence import parse_statement, select_sentences
-    from factgym.envs.seva.agents import classify_error, source_evidence
-
     evidence, statement = source_evidence(source), parse_statement(claim)
     return classify_error(statement, select_sentences(evidence, statement), "unsupported")
 
@@ -213,12 +198,11 @@ class Failure:
 def failures_of(episodes: Iterable[Episode]) -> dict[str, list[Failure]]:
     """The failures of each category, in the order of the episodes."""
     failures: dict[str, list[Failure]] = defaultdict(list)
-    for episode in episodes:
-        metrics = scored_metrics(episode)
-        diagnosis = None if metrics is None else diagnose(episode, metrics)
-        if metrics is not None and diagnosis is not None and not diagnosis.correct:
-            missed = metrics["gold_verdict"] != ATTRIBUTABLE
-            failures[diagnosis.category].append(Failure(*claim_and_source(episode), missed))
+    for episode, metrics in scored_episodes(episodes):
+        diagnosis = diagnose(episode, metrics)
+        if diagnosis is not None and not diagnosis.correct:
+            brief, missed = parse_brief(episode["messages"]), metrics["gold_verdict"] != ATTRIBUTABLE
+            failures[diagnosis.category].append(Failure(brief.claim, brief.source, missed))
     return dict(failures)
 
 

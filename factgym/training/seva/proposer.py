@@ -41,7 +41,7 @@ schema. unchecked: the last reply failed the checks. context_limit: the claim do
 """
 
 _CONCURRENCY = 8
-_MAX_QUOTE_CHARS = 400
+_MAX_QUOTE_CHARS = MAX_DETAIL_CHARS = 400
 _TAG = re.compile(r"<(?=\s*/?\s*(?:source|claim)\b)", re.IGNORECASE)
 _OBJECT = re.compile(r"\{(?=\s*[\"'}])")
 _MEANINGS = {
@@ -87,6 +87,18 @@ class DroppedRequest:
     cause: Cause
     detail: str
     reply: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data for `dropped.jsonl`."""
+        return {
+            "stage": "proposer",
+            "reason": self.cause,
+            "detail": self.detail[:MAX_DETAIL_CHARS],
+            "of": self.request.item.id,
+            "strategy": self.request.strategy,
+            "error_type": self.request.error_type,
+            "answer": self.reply,
+        }
 
 
 class PolicyProposer:
@@ -174,12 +186,7 @@ class PolicyProposer:
             strategy=request.strategy,
             seed=self.seed,
             by=self.by,
-            meta={
-                "variant": "proposed",
-                "of": item.id,
-                "keeps_label": keeps,
-                "change": change[:_MAX_QUOTE_CHARS],
-            },
+            meta={"variant": "proposed", "of": item.id, "keeps_label": keeps, "change": change[:_MAX_QUOTE_CHARS]},
         )
         faults = check_probe(probe)
         if faults:

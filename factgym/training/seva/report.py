@@ -50,21 +50,24 @@ class BenchmarkScore:
             return 0
         return int(self.change.low > 0) - int(self.change.high < 0)
 
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        change = self.change
+        interval = {} if change is None else {"change": change.value, "low": change.low, "high": change.high}
+        return {"macro_f1": self.f1, "n": self.n, **interval}
+
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """One round. arm: empty for the seed. refined: "seed", "rules" or "trained". lines: of its training data.
-
-    requested, made, retained: numbers of probes.
+    """One round. arm: empty for the seed. refined: "seed", "rules" or "trained". probes: numbers of the "asked", "made"
+    and "kept" ones. lines: of its training data.
     """
 
     arm: str
     number: int
     refined: str
     scores: Mapping[str, BenchmarkScore]
-    requested: int = 0
-    made: int = 0
-    retained: int = 0
+    probes: Mapping[str, int] = field(default_factory=dict)
     lines: int = 0
 
     @property
@@ -112,14 +115,8 @@ class EvolutionReport:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; macro-F1 and changes in [0, 1], not percent."""
-        rounds = []
-        for row in self.rows:
-            scores: dict[str, dict[str, Any]] = {}
-            for name, score in row.scores.items():
-                scores[name] = {"macro_f1": score.f1, "n": score.n}
-                if (change := score.change) is not None:
-                    scores[name] |= {"change": change.value, "low": change.low, "high": change.high}
-            fields = {
+        rounds = [
+            {
                 "arm": row.arm,
                 "round": row.number,
                 "what": row.refined,
@@ -127,11 +124,12 @@ class EvolutionReport:
                 "average_change": row.average - self.rows[0].average,
                 "spread": row.spread,
                 "shape": row.shape,
-                "probes": {"asked": row.requested, "made": row.made, "kept": row.retained},
+                "probes": row.probes,
                 "trained_on": row.lines,
-                "benchmarks": scores,
+                "benchmarks": {name: score.to_dict() for name, score in row.scores.items()},
             }
-            rounds.append(fields)
+            for row in self.rows
+        ]
         return {"benchmarks": list(self.benchmarks), "rounds": rounds, "notes": list(self.notes)}
 
 
@@ -158,13 +156,15 @@ def read_report(folder: str | Path, *, resamples: int = RESAMPLES) -> EvolutionR
             rows.append(row)
             probes = metrics["probes"]
             judges[str(probes["cross_check"]["note"])] = None
-            missing = [(n, category) for counts in probes["shortfall"].values() for category, n in counts.items()]
-            if missing:
+            by_source = [*probes["shortfall"].values()]
+            if any(by_source):
+                total = sum(sum(counts.values()) for counts in by_source)
                 # Of several sources the last one counts for "most lacking".
-                by_category = {category: n for n, category in missing}
-                total = sum(n for n, _ in missing)
-                lacking = max(by_category, key=lambda category: by_category[category])
-                shortfalls.append(f"{row.name}: {total} probes short of {row.requested}; most lacking: {lacking}.")
+                missing = {category: n for counts in by_source for category, n in counts.items()}
+                lacking = max(missing, key=lambda category: missing[category])
+                shortfalls.append(
+                    f"{row.name}: {total} probes short of {row.probes['asked']}; most lacking: {lacking}."
+                )
             if read_json(path.with_name(ALLOCATION)).get("limit") is not None:
                 limited.append(row.name)
     notes = [*judges, *shortfalls]
@@ -188,12 +188,10 @@ def _round_result(metrics: Mapping[str, Any], seed: Mapping[str, Any], resamples
                 measured["gold"], before["said"], measured["said"], "macro_f1", labels=LABELS, resamples=resamples
             ).difference
         scores[name] = BenchmarkScore(f1, change, len(measured["tasks"]))
-    probes = metrics.get("probes") or {}
-    requested, made, retained = (int(probes.get(name, 0)) for name in ("asked", "made", "kept"))
+    report = metrics.get("probes") or {}
+    probes = {name: int(report.get(name, 0)) for name in ("asked", "made", "kept")}
     lines = int((metrics.get("train") or {}).get("lines", 0))
-    return RoundResult(
-        metrics["arm"], int(metrics["round"]), str(metrics["what"]), scores, requested, made, retained, lines
-    )
+    return RoundResult(metrics["arm"], int(metrics["round"]), str(metrics["what"]), scores, probes, lines)
 
 
 def short_name(benchmark: str) -> str:
@@ -209,9 +207,8 @@ def render_evolution(report: EvolutionReport) -> Group:
     from rich.console import Group
 
     rows, names = report.rows, list(report.benchmarks)
-    ends = [
-        following is None or following.arm != row.arm for row, following in zip(rows, [*rows[1:], None], strict=True)
-    ]
+    last_of_arm = {row.arm: row for row in rows}
+    ends = [row is last_of_arm[row.arm] for row in rows]
     parts: list[Part] = []
     for start in range(0, len(names), _BENCHMARKS_PER_TABLE):
         chosen = names[start : start + _BENCHMARKS_PER_TABLE]
@@ -237,7 +234,7 @@ def render_evolution(report: EvolutionReport) -> Group:
                 [short_name(name) for name, score in row.scores.items() if score.sign == sign] for sign in (1, -1)
             )
             signs = [f"{mark} {', '.join(moved)}" for mark, moved in (("+", gains), ("-", losses)) if moved]
-            counts = [f"{n:,}" for n in (row.requested, row.made, row.retained)]
+            counts = [f"{n:,}" for n in row.probes.values()]
             cells = [*counts, f"{row.lines:,}" if row.lines else ABSENT, f"{100 * row.spread:.1f}"]
             summary = f"{row.shape}: {'; '.join(signs)}" if signs else row.shape
             lines.append(Row((row.name, *cells, summary), ends_group=end))

@@ -111,16 +111,10 @@ class EvolveSettings(Settings):
     def describe(self) -> dict[str, Any]:
         """JSON data of everything but the path of the data, whose content has fingerprints."""
         return {
-            "benchmarks": list(self.benchmarks),
-            "source": self.source,
+            **self.model_dump(exclude={"path"}),
             "mix": _texts(self.mix_shares),
-            "budgets": list(self.budgets),
-            **{name: getattr(self, name) for name in ("replay", "balance", "keep_rules", "warm_up")},
-            "warm_sources": list(self.warm_sources or (self.source,)),
-            "size": self.size,
-            "material": self.material,
+            "warm_sources": self.warm_sources or (self.source,),
             "prior": str(self.prior),
-            "seed": self.seed,
         }
 
 
