@@ -131,6 +131,7 @@ async def train_once(trainer: Trainer, model: Model, dataset: Dataset, folder: P
 
     Exceptions of the trainer pass through; an unfinished training starts anew in an empty folder.
     """
+    # `trained.json` is the commit point: written last, so a folder without it holds an interrupted training.
     path, finished = folder / files.MODEL, folder / files.TRAINED
     if finished.exists():
         return await call_trainer(trainer.load, path)
@@ -216,6 +217,7 @@ class CommandTrainer:
                 limit = f"{self.timeout:g} seconds"
                 raise TrainingError(f"training took more than {limit}; its output is in {log}") from None
             finally:
+                # The command may have started workers (torchrun, a server): its whole process group is killed.
                 if process.returncode is None:
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(process.pid, signal.SIGKILL)

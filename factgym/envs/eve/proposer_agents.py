@@ -172,6 +172,8 @@ def make_draft(chain: Chain, thin: bool) -> Draft | None:
 
     thin: leave out the words beside the gap.
     """
+    # A cloze question (Taylor 1953): the last object is deleted from its sentence, and every name on the way to it is
+    # hidden, so that the chain has to be followed.
     last, title = chain[-1], chain[0].document.title
     names = [fact.object for fact in chain[:-1]]
     start, end = last.span

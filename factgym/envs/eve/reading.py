@@ -314,6 +314,7 @@ def find_candidates(question: Question, chains: Sequence[Chain]) -> list[Candida
 
 def _fit(question: Question, sentence: Sentence, entity: Entity) -> float:
     """Return how well an entity fits: by its kind, the nearness of the question's words, and the words around a gap."""
+    # A linear score with hand-set weights. Words of the question count by their reciprocal distance to the entity.
     score = 0.0 if not question.kind else 0.25 if entity.kind == question.kind else -0.35
     if question.noun and question.noun in entity.stems:
         score += 0.15

@@ -149,6 +149,7 @@ def next_queries(question: Question, chains: Sequence[Chain], messages: Sequence
         return list(dict.fromkeys([question.text[:1000].strip() or "?", *question.entities]))[:2]
     if chains and len(chains[0].covered) >= _ENOUGH_COVERAGE * len(question.weights):
         return []
+    # Iterative retrieval: the names that the best chains end with expand the next queries.
     queries: dict[str, None] = {}
     for chain in chains[:3]:
         # A name of the chain's last sentence with the words that are not covered yet, and by itself.

@@ -222,6 +222,8 @@ class SolverRollouts:
             *(answer_prompts(), "auxiliary" if policy is not self.solver else "solver"),
         ]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+        # Two levels, memory (least recently used goes first) and file, behind a single flight: concurrent requests of one
+        # key are one. All of it runs on one event loop, so that no lock is needed.
         if key in self._entries:
             self._entries.move_to_end(key)
             return self._entries[key]

@@ -306,6 +306,7 @@ def mask_reasoning(text: str) -> str:
     A closing tag without an opening one ends reasoning that the prompt's template opened; an opening tag that is never
     closed begins reasoning up to the end.
     """
+    # Pairs first; a closing tag that is still there has no opening one, and the last of them ends the reasoning.
     masked = _REASONING.sub(lambda match: " " * len(match[0]), text)
     before, closing, after = masked.rpartition(_REASONING_END)
     return " " * len(before + closing) + after

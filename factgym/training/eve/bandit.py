@@ -55,6 +55,7 @@ class Arms:
 
     def probabilities(self, exploration: float = 1.0) -> NDArray[np.float64]:
         """Probability of each arm in a batch: softmax of the scores over their standard deviation; uniform if that is 0."""
+        # Standardised scores: the softmax does not depend on the scale of the rewards.
         scores = self.scores(exploration)
         spread = scores.std()
         # Equal scores differ by rounding only, and a quotient of such differences is noise.

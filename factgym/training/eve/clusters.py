@@ -36,11 +36,11 @@ def corpus_embeddings(passages: Iterable[Passage], encoder: Encoder | None = Non
     return text_embeddings([f"{passage.title}\n{passage.text}" for passage in passages])
 
 
-def text_embeddings(texts: Sequence[str], *, dimensions: int = DIMENSIONS, seed: int = 0) -> NDArray[np.float32]:
+def text_embeddings(texts: Sequence[str], *, dimensions: int = DIMENSIONS) -> NDArray[np.float32]:
     """Unit vectors of texts without a model (latent semantic analysis), shape (texts, min(dimensions, texts)).
 
-    A text without a word has the zero vector. Deterministic in the texts, their order and the seed. Raises ConfigError
-    for no text, MissingExtraError without the extra "selector".
+    A text without a word has the zero vector. Deterministic in the texts and their order. Raises ConfigError for no
+    text, MissingExtraError without the extra "selector".
     """
     if not texts or dimensions < 1:
         raise ConfigError("text_embeddings needs at least one text and one dimension")
@@ -55,9 +55,7 @@ def text_embeddings(texts: Sequence[str], *, dimensions: int = DIMENSIONS, seed:
     components = min(dimensions, len(texts))
     # One thread: sums in another order would round differently.
     with threadpool_limits(limits=1):
-        singular_vectors, singular_values, _ = randomized_svd(
-            tfidf, n_components=components, n_iter=3, random_state=seed
-        )
+        singular_vectors, singular_values, _ = randomized_svd(tfidf, n_components=components, n_iter=3, random_state=0)
     projected = singular_vectors * singular_values
     norms = np.linalg.norm(projected, axis=1, keepdims=True)
     unit = np.where(norms > 1e-9, projected / np.maximum(norms, 1e-9), 0.0)
@@ -90,7 +88,7 @@ class Clusters:
 
 
 def cluster(vectors: Vectors, count: int, *, seed: int) -> Clusters:
-    """`count` clusters, at most as many as vectors, by scikit-learn's mini-batch k-means.
+    """`count` clusters, at most as many as vectors, by scikit-learn's mini-batch k-means (Sculley 2010).
 
     Deterministic in vectors, count and seed, for any number of threads. Raises `MissingExtraError` without the extra
     "selector".

@@ -105,17 +105,15 @@ class PolicyProposer:
     """A policy, or a model, that writes probes.
 
     retries: further requests after a reply that does not fit the schema or fails the checks. seed: of a model's
-    sampling, and of the probes. blocking: a plain `act` takes long and is called in a thread. Raises ConfigError for
-    negative retries.
+    sampling, and of the probes. Raises ConfigError for negative retries.
     """
 
-    def __init__(self, policy: Policy | Model, *, retries: int = 2, seed: int = 0, blocking: bool = False) -> None:
+    def __init__(self, policy: Policy | Model, *, retries: int = 2, seed: int = 0) -> None:
         if retries < 0:
             raise ConfigError(f"retries must be at least 0, not {retries}")
         self.policy = policy
         self.retries = retries
         self.seed = seed
-        self.blocking = blocking
 
     def _policy_details(self) -> Mapping[str, Any]:
         describe = getattr(self.policy, "describe", None)
@@ -156,7 +154,7 @@ class PolicyProposer:
         result: Probe | DroppedRequest
         for _ in range(self.retries + 1):
             try:
-                reply = await call_policy(policy, messages, [_tool().schema], self.blocking)
+                reply = await call_policy(policy, messages, [_tool().schema])
             except ContextOverflowError as error:
                 return DroppedRequest(request, "context_limit", str(error))
             parsed = parse_action(reply, implicit={"claim": SUBMIT})
