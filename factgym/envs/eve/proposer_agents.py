@@ -23,7 +23,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
 from factgym.envs.eve.proposer import EveProposerEnv
-from factgym.envs.eve.reading import CUT_MARK, SolverPrompt, parse_solver_prompt, search_call
+from factgym.envs.eve.reading import CUT_MARK, SolverPrompt, parse_solver_prompt, read_passage, search_call
 from factgym.envs.eve.tools import proposal_blocks
 from factgym.envs.scripted import StartAgent, agent_table, user_text
 from factgym.generators.named_entities import entities
@@ -45,11 +44,9 @@ _TASK = re.compile(
     r"(?:\nKind of question: .*)?\Z",
     re.DOTALL,
 )
-_MIN_SENTENCE_WORDS, _MAX_SENTENCE_WORDS = 5, 60
-_MAX_ANSWER_WORDS = 5
-_BEAM_WIDTH = 12
+_MIN_SENTENCE_WORDS, _MAX_SENTENCE_WORDS, _MAX_ANSWER_WORDS = 5, 60, 5
+_BEAM_WIDTH, _MAX_DRAFTS = 12, 8
 _MAX_QUERIES, _MAX_QUERY_CHARS = 2, 200
-_MAX_DRAFTS = 8
 GAP = "____"
 _HIDDEN = "[that one]"
 _THIN_WORDS, _THIN_SHARE = 2, 0.5
@@ -125,32 +122,20 @@ def find_facts(document: Passage, link: str) -> list[Fact]:
     mention = re.compile(rf"(?<!\w){re.escape(link)}(?!\w)")
     excluded = frozenset(terms(link)) | frozenset(terms(document.title))
     facts = []
-    for sentence, spans in _read_sentences(document):
-        if titled or mention.search(sentence):
-            for start, end, kind in spans:
+    for sentence in read_passage(document.title, document.text):
+        text = sentence.text
+        usable = _MIN_SENTENCE_WORDS <= len(text.split()) <= _MAX_SENTENCE_WORDS and "\n" not in text
+        if usable and (titled or mention.search(text)):
+            for entity in sentence.entities:
                 # The object may be asked for, or gone on from: short, and not the topic of the sentence.
-                words = frozenset(terms(sentence[start:end]))
-                short = len(sentence[start:end].split()) <= _MAX_ANSWER_WORDS
+                words = frozenset(terms(entity.text))
+                short = len(entity.text.split()) <= _MAX_ANSWER_WORDS
                 if words and short and words.isdisjoint(excluded):
-                    facts.append(Fact(document, sentence, link, sentence[start:end], kind, (start, end)))
+                    facts.append(Fact(document, text, link, entity.text, entity.kind, entity.span))
     return facts
 
 
-@lru_cache(maxsize=1024)
-def _read_sentences(document: Passage) -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ...]:
-    """Return the sentences of a usable length, each with the entities in it."""
-    spans = entities(document.text, document.title)
-    result = []
-    for start, end in sentences(document.text):
-        text = document.text[start:end]
-        inside = tuple((a - start, b - start, kind) for a, b, kind in spans if start <= a and b <= end)
-        if _MIN_SENTENCE_WORDS <= len(text.split()) <= _MAX_SENTENCE_WORDS and "\n" not in text:
-            result.append((text, inside))
-    return tuple(result)
-
-
 def _is_title(name: str, title: str) -> bool:
-    """Return whether a title is a name, apart from a bracket behind it."""
     return name.casefold() == title.partition(" (")[0].casefold()
 
 
@@ -350,9 +335,10 @@ def _either_or(draft: Draft, source: Passage) -> str:
 
 
 def _ask_whether(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:
-    questions = [f"Is {draft.answer} named in what is said of {source.title}?" for draft in drafts[:1]]
-    changed = [replace(drafts[0], question=question, answer="yes") for question in questions]
-    return write_honestly(changed, source, rng)
+    if drafts:
+        question = f"Is {drafts[0].answer} named in what is said of {source.title}?"
+        drafts = [replace(drafts[0], question=question, answer="yes")]
+    return write_honestly(drafts, source, rng)
 
 
 def _ask_about_last_stop(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:

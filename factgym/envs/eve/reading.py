@@ -103,12 +103,16 @@ def search_call(queries: Sequence[str], thought: str = "", *, max_chars: int = 1
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entity of a sentence. stems: of its words. position: of its first word in the sentence, -1 for the title."""
+    """An entity of a sentence. stems: of its words. position: of its first word in the sentence, -1 for the title.
+
+    span: offsets in the sentence's text.
+    """
 
     text: str
     kind: str
     stems: frozenset[str]
     position: int
+    span: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +232,10 @@ def read_passage(title: str, text: str) -> tuple[Sentence, ...]:
     for start, end in sentences(text):
         words = _stems(text[start:end])
         inside = tuple(
-            Entity(text[a:b], kind, frozenset(_stems(text[a:b])), len(_WORD.findall(text[start:a])))
+            Entity(
+                *(text[a:b], kind, frozenset(_stems(text[a:b])), len(_WORD.findall(text[start:a]))),
+                span=(a - start, b - start),
+            )
             for a, b, kind in entity_spans
             if start <= a and b <= end
         )

@@ -259,7 +259,6 @@ class SolverRollouts:
         return env
 
     async def _play_episode(self, request: _Request) -> Entry:
-        """Play an episode of the solver's environment to its end."""
         env = self._solver_env(request)
         policy = request.policy.start(env, request.seed(self._seed))
         try:
@@ -302,7 +301,6 @@ class SolverRollouts:
 
 
 def _name_fault(policy: AuxiliaryPolicy, fault: Exception) -> PolicyError:
-    """Return a policy's exception as a fault with its name in it."""
     error = as_policy_error(fault)
     cause, fatal = (error.cause, error.fatal) if isinstance(error, PolicyError) else ("agent", False)
     return PolicyError(cause, f"the policy {policy.name}: {cause}: {error}", fatal=fatal)
@@ -310,17 +308,16 @@ def _name_fault(policy: AuxiliaryPolicy, fault: Exception) -> PolicyError:
 
 def open_rollouts(config: EveProposerConfig, corpus: Corpus) -> SolverRollouts:
     """Return the shared rollouts of a configuration, with policies opened once a process."""
-    settings = (config.solver, config.solver_settings, config.auxiliary, config.auxiliary_settings)
-    key = (
-        *("eve rollouts", corpus.fingerprint(), config.scoring_rules.n, config.scoring_rules.m, config.seed),
-        *(config.value, config.max_rollouts, config.cache and str(Path(config.cache).resolve())),
-        *map(setting_key, (_search_settings(config), *settings)),
+    settings = (
+        *(config.scoring_rules.n, config.scoring_rules.m, config.seed, config.value, config.max_rollouts),
+        *(config.cache and str(Path(config.cache).resolve()), _search_settings(config)),
+        *(config.solver, config.solver_settings, config.auxiliary, config.auxiliary_settings),
     )
+    key = ("eve rollouts", corpus.fingerprint(), *map(setting_key, settings))
     return shared(key, lambda: SolverRollouts(config, corpus))
 
 
 def _search_settings(config: EveProposerConfig) -> dict[str, Any]:
-    """Return the settings of `eve-solver` in the searching rollouts."""
     names = ("index", "index_options", "top_k", "max_passage_tokens")
     return {name: getattr(config, name) for name in names} | {"max_turns": config.solver_turns}
 

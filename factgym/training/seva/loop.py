@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +185,6 @@ class Evolution:
             await verifier.model.close()
 
     def _rules(self, arm: ExperimentArm, number: int) -> str:
-        """The rules in the instructions of the verifier after a finished round."""
         if number < 1 or (number > 1 and not self.settings.keep_rules):
             return ""
         return (self.folder(arm.name, 1) / files.RULES).read_text("utf-8").rstrip("\n")
@@ -208,10 +207,10 @@ class Evolution:
         files.open_folder(folder, manifest, resume=True)
 
         # Reflect: the previous verifier's accuracy by category, as weights that sum to 1.
-        def reflect() -> dict[str, Any]:
-            return profile_of(episodes_of(self.benchmarks, before, "reflect"), prior=settings.prior).to_dict()
-
-        profile = Profile.from_dict(_cached(folder / files.PROFILE, reflect))
+        reflected = partial(episodes_of, self.benchmarks, before, "reflect")
+        profile = Profile.from_dict(
+            _cached(folder / files.PROFILE, lambda: profile_of(reflected(), prior=settings.prior).to_dict())
+        )
         weights = weakness_weights(profile.accuracy)
         # Probe: ⌈w·B⌉ claims of each category, after the judge's cross-check.
         allocation = _cached(folder / files.ALLOCATION, lambda: self._allocate(arm, number, weights))
@@ -221,21 +220,17 @@ class Evolution:
         header: dict[str, Any] = {"what": "rules" if number == 1 else "trained", "probes": report}
         if number == 1:
             if not (folder / files.RULES).exists():
-                failures = failures_of(episodes_of(self.benchmarks, before, "reflect"))
-                rules = write_rules(profile, weights, failures) + "\n"
+                rules = write_rules(profile, weights, failures_of(reflected())) + "\n"
                 files.write_bytes(folder / files.RULES, rules.encode("utf-8", "replace"))
-            verifier.rules = self._rules(arm, number)
         else:
             await verifier.model.close()
             dataset = self._training_data(arm, number)
             verifier.model = await self._train(verifier.model, folder, number)
-            verifier.rules = self._rules(arm, number)
             rows = list(dataset.rows())
             counts = {name: Counter(str(row[name]) for row in rows) for name in ("origin", "label")}
-            header["train"] = {
-                "lines": dataset.lines,
-                **{name: dict(sorted(counter.items())) for name, counter in counts.items()},
-            }
+            header["train"] = {"lines": dataset.lines}
+            header["train"] |= {name: dict(sorted(counter.items())) for name, counter in counts.items()}
+        verifier.rules = self._rules(arm, number)
         await self._verify(arm.name, number, verifier, header)
 
     def _allocate(self, arm: ExperimentArm, number: int, weights: Mapping[str, Any]) -> dict[str, Any]:
