@@ -6,8 +6,8 @@ its own environment is an error. Episodes that a fault ended, or that were not s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,15 +15,9 @@ from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.formats import count
 from factgym.benchmarks.records import has_fault, is_scored, members
 from factgym.benchmarks.statistics.bootstrap import bca_mean
-from factgym.benchmarks.statistics.intervals import (
-    UNIT,
-    Estimate,
-    Series,
-    macro_interval,
-    mean_of,
-    wilson,
-)
-from factgym.core.errors import DataError
+from factgym.benchmarks.statistics.classification import McNemar, mcnemar
+from factgym.benchmarks.statistics.intervals import UNIT, Estimate, Series, macro_interval, mean_of, wilson
+from factgym.core.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +28,33 @@ class RecordedAnswer:
     sample: int = 0
     benchmark: str = ""
 
+    @property
+    def question_key(self) -> tuple[str, str]:
+        """Benchmark and task."""
+        return self.benchmark, self.task
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Benchmark, task and sample."""
+        return self.benchmark, self.task, self.sample
+
 
 AnswerT = TypeVar("AnswerT", bound=RecordedAnswer)
+ItemT = TypeVar("ItemT")
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+def clusters_of(rows: Sequence[RecordedAnswer]) -> list[str] | None:
+    """Return the task of each answer; None where each was answered once, so that answers are independent."""
+    return None if len({row.question_key for row in rows}) == len(rows) else [row.task for row in rows]
+
+
+def group_by(items: Iterable[ItemT], key: Callable[[ItemT], KeyT]) -> dict[KeyT, list[ItemT]]:
+    """Return items by key, keys in the order in which they come."""
+    groups: dict[KeyT, list[ItemT]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +68,7 @@ class Answers(Generic[AnswerT]):
     @property
     def tasks(self) -> int:
         """The number of different tasks."""
-        return len({(row.benchmark, row.task) for row in self.rows})
-
-    @property
-    def clusters(self) -> list[str] | None:
-        """The task of each answer; None where each was answered once, so that answers are independent."""
-        return None if self.tasks == len(self.rows) else [row.task for row in self.rows]
-
-    def by_benchmark(self) -> dict[str, list[AnswerT]]:
-        """Answers by benchmark, in the order in which benchmarks come."""
-        groups: dict[str, list[AnswerT]] = {}
-        for row in self.rows:
-            groups.setdefault(row.benchmark, []).append(row)
-        return groups
+        return len({row.question_key for row in self.rows})
 
 
 Episode = Mapping[str, Any]
@@ -110,7 +117,7 @@ def read_agent_answers(
     if not rows:
         folders = ", ".join(str(run.folder) for run in opened)
         raise DataError(f"{folders}: no scored answer ({errors} ended by the infrastructure)")
-    repeated = len(rows) - len({(row.benchmark, row.task, row.sample) for row in rows})
+    repeated = len(rows) - len({row.key for row in rows})
     if repeated:
         raise DataError(f"{repeated} answers are there twice: give runs of different benchmarks, or one at a time")
     return opened, Answers(rows, errors, sum(part.unscored for part in parts))
@@ -147,32 +154,118 @@ def bootstrap_mean(
     return bca_mean([float(measured) for _, measured in values], clusters=clusters)
 
 
-def task_mean(
-    rows: Iterable[AnswerT], value: Callable[[AnswerT], float | None], bounds: tuple[float, float] | None = UNIT
-) -> Estimate:
-    """Return the mean over rows that have a value, its interval over tasks, cut to `bounds`."""
-    series, indices = Series(), dict[tuple[str, str], int]()
-    for row in rows:
-        if (measured := value(row)) is not None:
-            series.add(indices.setdefault((row.benchmark, row.task), len(indices)), float(measured))
-    return series.mean(bounds)
+@dataclass(frozen=True, slots=True)
+class Measure(Generic[AnswerT]):
+    """A number of an answer, and its mean over the answers that have it.
+
+    size: the mean is the sum of the values over the sum of the sizes. bounds: of the mean. share: whether it is a
+    proportion, so that an average over benchmarks is cut to [0, 1].
+    """
+
+    value: Callable[[AnswerT], float | None]
+    size: Callable[[AnswerT], int] | None = None
+    bounds: tuple[float, float] | None = UNIT
+    share: bool = True
+
+    def mean(self, rows: Iterable[AnswerT]) -> Estimate:
+        """Return the mean, its interval over tasks."""
+        series, tasks = Series(), dict[tuple[str, str], int]()
+        for row in rows:
+            if (value := self.value(row)) is not None:
+                task = tasks.setdefault(row.question_key, len(tasks))
+                series.add(task, float(value), 1.0 if self.size is None else self.size(row))
+        return series.mean(self.bounds) if self.size is None else series.share()
 
 
-def task_share(
-    rows: Iterable[AnswerT], numerator: Callable[[AnswerT], int], denominator: Callable[[AnswerT], int]
-) -> Estimate:
-    """Return the ratio of two sums over rows as a share, its interval over tasks."""
-    series, indices = Series(), dict[str, int]()
-    for row in rows:
-        series.add(indices.setdefault(row.task, len(indices)), numerator(row), denominator(row))
-    return series.share()
+@dataclass(frozen=True, slots=True)
+class BenchmarkScores:
+    """Means by measure over the `n` answers to `tasks` questions of one benchmark."""
+
+    n: int
+    tasks: int
+    means: Mapping[str, Estimate]
+
+    def __getitem__(self, measure: str) -> Estimate:
+        return self.means[measure]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON data, the means by name beside the other fields."""
+        values = asdict(self)
+        return {**values.pop("means"), **values}
 
 
-def benchmark_average(scores: Sequence[Any], shares: Iterable[str], means: Iterable[str]) -> dict[str, Estimate]:
-    """Return the unweighted means over benchmarks. shares: attributes that are proportions; means: the others."""
-    return {name: macro_interval([getattr(score, name) for score in scores]) for name in shares} | {
-        name: mean_of([getattr(score, name) for score in scores]) for name in means
+def benchmark_average(
+    scores: Iterable[BenchmarkScores], measures: Mapping[str, Measure[AnswerT]]
+) -> dict[str, Estimate]:
+    """Return the unweighted means over benchmarks, as the papers average."""
+    rows = list(scores)
+    return {
+        name: (macro_interval if measure.share else mean_of)([row[name] for row in rows])
+        for name, measure in measures.items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentReport:
+    """The evaluation of one agent on several benchmarks.
+
+    judge: who judged; None for the judge of the runs. average: over the benchmarks. notes: sentences for people.
+    """
+
+    name: str
+    judge: str | None
+    scores: Mapping[str, BenchmarkScores]
+    average: Mapping[str, Estimate]
+    n: int
+    errors: int
+    unscored: int
+    notes: tuple[str, ...]
+
+    @property
+    def detail(self) -> str:
+        """A text that distinguishes reports of the same name."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON data."""
+        return {
+            "name": self.name,
+            "judge": self.judge,
+            "benchmarks": {name: scores.to_dict() for name, scores in self.scores.items()},
+            "average": {name: asdict(mean) for name, mean in self.average.items()},
+            "errors": self.errors,
+            "unscored": self.unscored,
+            "notes": list(self.notes),
+        }
+
+
+Pair = tuple[AnswerT, AnswerT]
+
+
+def pair_answers(
+    first: Iterable[AnswerT], second: Iterable[AnswerT], names: str, content: Callable[[AnswerT], Any]
+) -> list[Pair[AnswerT]]:
+    """Return the answers of two agents to the same task and sample.
+
+    names: of the two, for errors. content: of a task, equal in both. Raises ConfigError where no answer is shared, and
+    where contents differ.
+    """
+    partners = {row.key: row for row in second}
+    pairs = [(row, partners[row.key]) for row in first if row.key in partners]
+    if not pairs:
+        raise ConfigError(f"{names} share no scored answer: give runs on the same questions")
+    for a, b in pairs:
+        if content(a) != content(b):
+            task = " ".join(filter(None, (a.benchmark, repr(a.task)[:80])))
+            raise ConfigError(f"{names} disagree on the content of task {task}: the runs were made on different files")
+    return pairs
+
+
+def paired_mcnemar(pairs: Sequence[Pair[AnswerT]], right: Callable[[AnswerT], bool]) -> McNemar | None:
+    """Return the test of equal accuracy; None where tasks were sampled several times: such samples are no pairs."""
+    if clusters_of([a for a, _ in pairs]) is not None:
+        return None
+    return mcnemar([right(a) for a, _ in pairs], [right(b) for _, b in pairs])
 
 
 def exclusion_notes(errors: int, unscored: int = 0) -> list[str]:
@@ -181,7 +274,7 @@ def exclusion_notes(errors: int, unscored: int = 0) -> list[str]:
     return [*notes, f"{count(unscored, 'episode')} not scored."] if unscored else notes
 
 
-def resampling_note(*scores: Any) -> list[str]:
+def resampling_note(scores: Iterable[BenchmarkScores]) -> list[str]:
     """Return a note where questions of any benchmark were sampled several times."""
     repeated = any(score.tasks < score.n for score in scores)
     return ["Questions were sampled several times: intervals are over questions."] * repeated

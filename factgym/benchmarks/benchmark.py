@@ -24,7 +24,7 @@ from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import collect
 from factgym.agents.runs.files import write_json
 from factgym.agents.runs.read import Run, read_run
-from factgym.benchmarks.answers import distinct_names, group_runs, manifest_text
+from factgym.benchmarks.answers import AgentReport, distinct_names, group_runs, manifest_text
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.page import report_page, write_page
 from factgym.benchmarks.report import Report
@@ -106,6 +106,7 @@ class RunReport(Protocol):
 
 
 ReportT = TypeVar("ReportT", bound=RunReport)
+AgentReportT = TypeVar("AgentReportT", bound=AgentReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +149,17 @@ class Evaluation:
         """Return the report of every run."""
         return tuple(AgentResult(run.data_set, run.agent, evaluate(run.run), run.seconds) for run in self.runs)
 
-    def by_agent(self, key: Callable[[Run], tuple[Any, str]]) -> list[list[Run]]:
-        """Return the runs of each agent; recorded ones by `key` (see `group_runs`)."""
-        if not self.played:
-            return group_runs([run.run for run in self.runs], key)
-        return [[run.run for run in self.runs if run.agent == name] for name in self.agents]
+    def by_agent(
+        self, key: Callable[[Run], tuple[Any, str]], evaluate: Callable[[Sequence[Run]], AgentReportT]
+    ) -> tuple[list[list[Run]], list[AgentReportT]]:
+        """Return the runs of each agent and their reports, under distinct names; recorded runs by `key` (`group_runs`)."""
+        if self.played:
+            groups = [[run.run for run in self.runs if run.agent == name] for name in self.agents]
+        else:
+            groups = group_runs([run.run for run in self.runs], key)
+        reports = [evaluate(group) for group in groups]
+        names = distinct_names([(report.name, report.detail) for report in reports])
+        return groups, [replace(report, name=name) for report, name in zip(reports, names, strict=True)]
 
     def notes(self, public_data: str, roles: Mapping[tuple[str, ...], str] = MappingProxyType({})) -> list[str]:
         """Return notes on runs that say less than they seem to.

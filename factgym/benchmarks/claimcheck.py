@@ -136,12 +136,7 @@ def paper_tables(results: Results) -> tuple[Table, ...]:
     for agent in dict.fromkeys(result.agent for result in results):
         rewards = [report.reward if (report := reports.get((name, agent))) else NO_DATA for name in printed["columns"]]
         rows.append(Row((f"{agent} (ours)", *(decimal(reward.value) for reward in rewards))))
-    note = (
-        "Theirs are under the paper’s rewards of each run, GRPO v2’s from its logs; ours under the environment’s reward"
-        " on our generated splits."
-    )
-    columns = ("model", *printed["columns"])
-    rewards_table = paper_table("Evidence Guardrails", "Reward by split", "theirs", columns, rows, (note,))
+    rewards_table = paper_table("claimcheck", "rewards", rows, columns=printed["columns"])
     printed, rows = facts("components"), []
     for split in dict.fromkeys(row["split"] for row in printed["rows"]):
         for row in (row for row in printed["rows"] if row["split"] == split):
@@ -149,8 +144,7 @@ def paper_tables(results: Results) -> tuple[Table, ...]:
         for result in (result for result in results if result.data_set == split):
             values = [result.report.components.get(name, NO_DATA).value for name in printed["names"]]
             rows.append(Row((f"{split}, {result.agent} (ours)", *(decimal(value) for value in values))))
-    columns = ("split, model", *printed["titles"])
-    return rewards_table, paper_table("Component metrics", "Components by split", "theirs", columns, rows)
+    return rewards_table, paper_table("claimcheck", "components", rows, columns=printed["titles"])
 
 
 BENCHMARK = Benchmark(name="claimcheck", env="claimcheck", find_data=data_sets, evaluate=evaluate)

@@ -140,21 +140,6 @@ def estimate_table(title: str, head: str, estimates: Mapping[str, Estimate], min
     return make_table(title, (head, "value", "95 % interval", ""), rows, min_width=min_width)
 
 
-def paper_table(
-    source: str,
-    title: str,
-    kind: Kind,
-    columns: Sequence[str],
-    rows: Iterable[Row],
-    notes: Iterable[str] = (),
-    *,
-    words: bool = False,
-) -> Table:
-    """Return a table of a paper with ours in it. words: all cells are text and left-aligned."""
-    heads = tuple(Column(name, left_aligned=words or i == 0) for i, name in enumerate(columns))
-    return Table(title, heads, tuple(rows), tuple(notes), source, kind, wrap=True)
-
-
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart of a page. draw: returns it as SVG text; raises MissingExtraError without the chart library."""
@@ -205,6 +190,27 @@ def paper_facts(paper: str, table: str) -> Mapping[str, Any]:
     """
     file = resources.files("factgym.benchmarks").joinpath("facts", f"{paper}.toml")
     return MappingProxyType(tomllib.loads(file.read_text("utf-8"))[table])
+
+
+def paper_table(
+    paper: str,
+    key: str,
+    rows: Iterable[Row],
+    *,
+    columns: Sequence[str] = (),
+    notes: Iterable[str] = (),
+    **values: object,
+) -> Table:
+    """Return a paper's table with ours in it, laid out as `tables.KEY` in `facts/PAPER.toml`.
+
+    columns, notes: follow those of the layout. values: fill its notes. Of a layout with `words` all cells are text.
+    """
+    layout = paper_facts(paper, "tables")[key]
+    words = layout.get("words", False)
+    names = enumerate((*layout["columns"], *columns))
+    heads = tuple(Column(name, left_aligned=words or i == 0) for i, name in names)
+    lines = (*(note.format(**values) for note in layout.get("notes", ())), *notes)
+    return Table(layout["title"], heads, tuple(rows), lines, layout["source"], layout["kind"], wrap=True)
 
 
 def agrees(computed: float, printed: float, places: int) -> bool:

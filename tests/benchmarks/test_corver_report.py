@@ -45,12 +45,12 @@ def metrics(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_shares_are_counts_with_wilson_intervals(made, report):
     result, rows = report.scores["popqa"], metrics(made)
     good, na = (sum(row["label"] == label for row in rows) for label in ("good", "na"))
-    assert result.accuracy == wilson(good, 400)
-    assert result.refusal == wilson(na, 400)
-    assert result.wrong == wilson(400 - good - na, 400)
-    assert result.attempted == wilson(good, 400 - na)
-    assert result.format == wilson(sum(row["format_ok"] for row in rows), 400)
-    assert result.judged["boundary"] == result.accuracy
+    assert result["accuracy"] == wilson(good, 400)
+    assert result["refusal"] == wilson(na, 400)
+    assert result["wrong"] == wilson(400 - good - na, 400)
+    assert result["attempted"] == wilson(good, 400 - na)
+    assert result["format"] == wilson(sum(row["format_ok"] for row in rows), 400)
+    assert result.judged["boundary"] == result["accuracy"]
     assert result.judged["reference"] == wilson(sum(row["label_reference"] == "good" for row in rows), 400)
 
 
@@ -58,20 +58,20 @@ def test_lengths_and_counts_by_numpy(made, report):
     result, rows = report.scores["popqa"], metrics(made)
     counts = [count for row in rows for count in row["counts"]]
     values = [count for count in counts if count is not None]
-    assert result.chars.value == pytest.approx(np.mean([len(row["answer"]) for row in rows]))
-    assert result.words.value == pytest.approx(np.mean([len(row["answer"].split()) for row in rows]))
-    assert result.sentences.value == pytest.approx(np.mean([len(row["counts"]) for row in rows]))
-    assert result.queried.value == pytest.approx(len(values) / len(counts))
-    assert result.unsupported.value == pytest.approx(np.mean([item == 0 for item in values]))
+    assert result["chars"].value == pytest.approx(np.mean([len(row["answer"]) for row in rows]))
+    assert result["words"].value == pytest.approx(np.mean([len(row["answer"].split()) for row in rows]))
+    assert result["sentences"].value == pytest.approx(np.mean([len(row["counts"]) for row in rows]))
+    assert result["queried"].value == pytest.approx(len(values) / len(counts))
+    assert result["unsupported"].value == pytest.approx(np.mean([item == 0 for item in values]))
     assert result.mean_count == pytest.approx(np.mean(values))
     assert result.median_count == np.median(values)
-    assert result.reward.value == pytest.approx(np.mean([item["reward"]["total"] for item in made]))
+    assert result["reward"].value == pytest.approx(np.mean([item["reward"]["total"] for item in made]))
 
 
 def test_the_published_judge_can_be_asked_for(made, tmp_path):
     run = write_run(tmp_path, made)
     result = evaluate_runs(run, judge="reference")
-    assert result.scores["popqa"].accuracy == evaluate_runs(run).scores["popqa"].judged["reference"]
+    assert result.scores["popqa"]["accuracy"] == evaluate_runs(run).scores["popqa"].judged["reference"]
     plain = [{**item, "reward": {**item["reward"], "metrics": {"label": "good"}}} for item in made]
     with pytest.raises(DataError, match="no label by the reference judge"):
         evaluate_runs(write_run(tmp_path / "plain", plain), judge="reference")
@@ -81,12 +81,12 @@ def test_the_average_is_that_of_benchmarks(tmp_path):
     first = write_run(tmp_path / "a", random_episodes(300, 2, (0.8, 0.1, 0.1), benchmark="popqa"))
     second = write_run(tmp_path / "b", random_episodes(50, 3, (0.2, 0.7, 0.1), benchmark="nq-open"))
     result = evaluate_runs([first, second])
-    values = [result.scores[name].accuracy.value for name in ("popqa", "nq-open")]
+    values = [result.scores[name]["accuracy"].value for name in ("popqa", "nq-open")]
     assert result.average["accuracy"].value == pytest.approx(sum(values) / 2)
     assert result.average["accuracy"].low < result.average["accuracy"].value < result.average["accuracy"].high
     wide = result.average["accuracy"].half_width
     assert wide == pytest.approx(
-        np.hypot(*(result.scores[n].accuracy.half_width for n in result.scores)) / 2, rel=0.05
+        np.hypot(*(result.scores[n]["accuracy"].half_width for n in result.scores)) / 2, rel=0.05
     )
 
 
@@ -94,7 +94,7 @@ def test_samples_of_a_question_are_not_independent(tmp_path):
     rows = [episode(f"q-{i}", "good" if i < 10 else "bad", sample=k) for i in range(20) for k in range(8)]
     result = evaluate_runs(write_run(tmp_path, rows))
     assert result.scores["popqa"].tasks == 20
-    assert result.scores["popqa"].accuracy == wilson(10, 20)
+    assert result.scores["popqa"]["accuracy"] == wilson(10, 20)
     assert any("intervals are over questions" in note for note in result.notes)
 
 
@@ -118,12 +118,12 @@ def test_quarters_of_popularity_add_up(made, report):
     good = np.array([row["label"] == "good" for row in rows])
     cuts = np.percentile(views, [0, 25, 50, 75, 100])
     assert result.excluded == 400 - len(rows) > 0
-    assert sum(quartile.n for quartile in result.quartiles) == result.all.n == len(rows)
+    assert sum(quartile.n for quartile in result.quarters[:-1]) == result.quarters[-1].n == len(rows)
     places = np.searchsorted(cuts[1:4], views, side="left")
-    for i, item in enumerate(result.quartiles):
+    for i, item in enumerate(result.quarters[:-1]):
         assert (item.low, item.high) == (cuts[i], cuts[i + 1])
         assert item.accuracy == wilson(int(good[places == i].sum()), int((places == i).sum()))
-    assert result.all.accuracy == wilson(int(good.sum()), len(rows))
+    assert result.quarters[-1].accuracy == wilson(int(good.sum()), len(rows))
 
 
 def test_only_benchmarks_with_popularity_count_as_lacking_it(made, tmp_path):
@@ -312,10 +312,10 @@ def test_samples_are_clustered_by_question(tmp_path):
 def test_reports_without_common_questions_are_refused(tmp_path):
     item = evaluate_runs(write_run(tmp_path / "a", [episode("q-0")]))
     second = evaluate_runs(write_run(tmp_path / "b", [episode("q-1")]))
-    with pytest.raises(ConfigError, match="share no answer"):
+    with pytest.raises(ConfigError, match="share no scored answer"):
         compare(item, second)
     changed = evaluate_runs(write_run(tmp_path / "c", [episode("q-0", question="Another one?")]))
-    with pytest.raises(ConfigError, match="disagree on question 'q-0'"):
+    with pytest.raises(ConfigError, match="disagree on the content of task popqa 'q-0'"):
         compare(item, changed)
 
 
@@ -373,5 +373,5 @@ def test_gains_by_popularity_are_paired_within_quarters(reports):
     assert result[4].n == len(raw)
     assert result[4].accuracy.difference.value == pytest.approx(change.mean())
     assert [(row.low, row.high) for row in result[:4]] == [
-        (quartile.low, quartile.high) for quartile in reports[0].popularity.quartiles
+        (quartile.low, quartile.high) for quartile in reports[0].popularity.quarters[:-1]
     ]

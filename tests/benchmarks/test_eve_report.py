@@ -41,27 +41,27 @@ def test_the_shares_are_those_of_a_plain_count(tmp_path):
     right = sum(item["em"] for item in metrics)
     sufficient = sum("Paris" in item["evidence"] for item in metrics)
     pair = sum(item["em"] and "Paris" in item["evidence"] for item in metrics)
-    assert result.em.value == right / 200
-    assert result.evidence.value == sufficient / 200
-    assert result.joint.value == pair / 200
-    assert result.presence.value == sum(bool(item["evidence"]) for item in metrics) / 200
+    assert result["em"].value == right / 200
+    assert result["evidence"].value == sufficient / 200
+    assert result["joint"].value == pair / 200
+    assert result["presence"].value == sum(bool(item["evidence"]) for item in metrics) / 200
     peer = binomtest(pair, 200).proportion_ci(method="wilson")
-    assert (result.joint.low, result.joint.high) == pytest.approx((peer.low, peer.high))
+    assert (result["joint"].low, result["joint"].high) == pytest.approx((peer.low, peer.high))
 
 
 def test_the_joint_rate_is_never_above_either_part(tmp_path):
     for seed in range(5):
         run, _ = random_run(tmp_path / str(seed), 60, seed)
         result = evaluate_runs(run).scores["hotpotqa"]
-        assert result.joint.value <= min(result.em.value, result.evidence.value) <= 1
-        assert result.evidence.value <= result.presence.value
+        assert result["joint"].value <= min(result["em"].value, result["evidence"].value) <= 1
+        assert result["evidence"].value <= result["presence"].value
 
 
 def test_the_average_counts_each_benchmark_the_same(tmp_path):
     item, _ = random_run(tmp_path / "a", 10, 1, "nq")
     second, _ = random_run(tmp_path / "b", 90, 2, "popqa")
     result = evaluate_runs([item, second])
-    parts = [result.scores[name].em.value for name in ("nq", "popqa")]
+    parts = [result.scores[name]["em"].value for name in ("nq", "popqa")]
     assert result.average["em"].value == pytest.approx(sum(parts) / 2)
 
 
@@ -72,7 +72,7 @@ def test_any_accepted_answer_in_the_evidence_is_enough_and_words_are_whole(tmp_p
         episode("hotpotqa-2", golds=(), evidence="anything"),
     ]
     result = evaluate_runs(write_run(tmp_path, rows)).scores["hotpotqa"]
-    assert result.evidence.value == pytest.approx(1 / 3)
+    assert result["evidence"].value == pytest.approx(1 / 3)
 
 
 class Fussy(Judge):
@@ -108,8 +108,8 @@ def test_a_judge_is_asked_once_a_span_and_its_failures_are_left_out(tmp_path):
     scores = result.scores["hotpotqa"]
     assert [item["question"] for item in judge.asked] == ["Question hotpotqa-0?", "Question hotpotqa-1?"]
     assert judge.asked[0]["answer"] == "Lutetia\n(also accepted: Paris)"
-    assert (scores.evidence.value, scores.evidence.n) == (0.5, 2)
-    assert (scores.joint.value, scores.em.n) == (0.5, 3)
+    assert (scores["evidence"].value, scores["evidence"].n) == (0.5, 2)
+    assert (scores["joint"].value, scores["em"].n) == (0.5, 3)
     assert "judged by fussy" in result.judge
     assert any("1 answer that the judge could not judge" in note for note in result.notes)
 
@@ -128,7 +128,7 @@ def test_faults_are_left_out_and_counted(tmp_path):
 def test_questions_without_gold_evidence_say_so(tmp_path):
     rows = [episode("nq-0", benchmark="nq", evidence_f1=None)]
     result = evaluate_runs(write_run(tmp_path, rows, source="nq"))
-    assert result.scores["nq"].evidence_f1.value is None
+    assert result.scores["nq"]["evidence_f1"].value is None
     assert any("No gold evidence on nq" in note for note in result.notes)
 
 
@@ -157,7 +157,12 @@ def test_hostile_records_break_nothing(tmp_path):
     }
     odd["task_view"] = []
     result = evaluate_runs(write_run(tmp_path, [odd])).scores["hotpotqa"]
-    assert (result.em.value, result.presence.value, result.searches.value, result.f1.value) == (1.0, 0.0, None, None)
+    assert (result["em"].value, result["presence"].value, result["searches"].value, result["f1"].value) == (
+        1.0,
+        0.0,
+        None,
+        None,
+    )
 
 
 def test_the_tables_fit_eighty_columns_and_mark_the_papers_statements(tmp_path):

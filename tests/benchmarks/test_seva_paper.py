@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from factgym.benchmarks.formats import signed
-from factgym.benchmarks.report import KINDS, Row, Table, agrees, paper_facts, paper_table
+from factgym.benchmarks.report import KINDS, Row, Table, agrees, make_table, paper_facts
 from factgym.benchmarks.seva import paper as tables_of
 from factgym.benchmarks.seva.benchmark import data_sets
 from factgym.benchmarks.seva.collapse import RUNS, CollapseRow, PolicyRates, collapse_chart, simulate_collapse
@@ -92,7 +92,7 @@ def test_every_number_is_in_its_section_of_the_paper(paper, name):
 
 def test_the_facts_are_the_keys_that_are_read():
     text = resources.files("factgym.benchmarks").joinpath("facts", "seva.toml").read_text("utf-8")
-    assert {*SECTIONS, "table13", "table19", "table20"} == set(tomllib.loads(text))
+    assert {*SECTIONS, "table13", "table19", "table20", "tables"} == set(tomllib.loads(text))
 
 
 def test_tables_name_their_kind(tables):
@@ -198,7 +198,7 @@ def test_signed_and_same():
 
 def test_a_row_fits_its_columns():
     with pytest.raises(ValueError, match="2 cells for 1 columns"):
-        paper_table("x", "y", "computed", ("a",), (Row(("1", "2")),))
+        make_table("y", ("a",), (Row(("1", "2")),))
 
 
 # Table 18 on simulated policies: the effect, what it takes, the table and the picture; and the speed report's texts.

@@ -277,10 +277,10 @@ def test_a_run_without_a_manifest_is_refused(tmp_path):
 
 def test_manifests_that_lie_are_found_out(tmp_path):
     runs = [write_run(tmp_path / gold, [episode("a", gold)]) for gold in (POSITIVE, NEGATIVE)]
-    with pytest.raises(ConfigError, match="gold label of task 'a'"):
+    with pytest.raises(ConfigError, match="disagree on the content of task 'a'"):
         compare(*runs)
     strange = write_run(tmp_path / "strange", [episode("z", POSITIVE)])
-    with pytest.raises(ConfigError, match="share no scored episode"):
+    with pytest.raises(ConfigError, match="share no scored answer"):
         compare(runs[0], strange)
 
 

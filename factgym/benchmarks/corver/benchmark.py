@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from factgym.agents.difficulty import Buckets
 from factgym.agents.runs.files import FILTER_SUMMARY, read_json
-from factgym.benchmarks.answers import distinct_names
+from factgym.benchmarks.answers import group_by
 from factgym.benchmarks.benchmark import Benchmark, Evaluation, Outcome, QuestionSets, Request
 from factgym.benchmarks.charts import share_curves
 from factgym.benchmarks.corver.calibration import calibrate, read_annotations, sentence_counter
-from factgym.benchmarks.corver.compare import CorverComparison, Decomposition, Difference, compare, decompose
+from factgym.benchmarks.corver.compare import CorverComparison, Decomposition, compare, decompose
 from factgym.benchmarks.corver.paper import NamedCurve, paper_tables, provenance, published_curve
-from factgym.benchmarks.corver.report import JUDGES, BenchmarkScores, CorverReport, Popularity, evaluate_runs, run_key
+from factgym.benchmarks.corver.report import JUDGES, CorverReport, CorverScores, evaluate_runs, run_key
 from factgym.benchmarks.formats import (
     ABSENT,
     count,
@@ -45,6 +44,7 @@ from factgym.benchmarks.report import (
     notes_by_name,
     paper_facts,
 )
+from factgym.benchmarks.statistics.bootstrap import Comparison
 from factgym.core.config import DATA_VARIABLE, Settings
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence import open_counter
@@ -102,12 +102,7 @@ _GENERATED_NOTE = (
 
 def evaluate(evaluation: Evaluation) -> Outcome:
     """Evaluate the runs of each agent together, compare agents, and lay the paper's tables beside them."""
-    groups = evaluation.by_agent(run_key)
-    reports = [evaluate_runs(group) for group in groups]
-    labels = [report.labels[0] for report in reports]
-    details = [label.variant or Path(label.folder).name for label in labels]
-    names = distinct_names([(report.name, detail) for report, detail in zip(reports, details, strict=True)])
-    reports = [replace(report, name=name) for report, name in zip(reports, names, strict=True)]
+    groups, reports = evaluation.by_agent(run_key, evaluate_runs)
     if evaluation.played:
         indices = evaluation.pairs(evaluation.agents, _REFERENCE)
     else:
@@ -205,18 +200,18 @@ _REFUSALS = (
 )
 
 
-def _score_tables(name: str, rows: Sequence[tuple[str, BenchmarkScores]]) -> Iterator[Table]:
+def _score_tables(name: str, rows: Sequence[tuple[str, CorverScores]]) -> Iterator[Table]:
     """Yield the accuracies of a benchmark, then lengths and counts."""
     accuracies: list[Sequence[Cell]] = []
     texts: list[Sequence[Cell]] = []
     for agent, scores in rows:
         judged = (hundred(scores.judged[judge]) for judge in JUDGES)
-        shares = (hundred(scores.refusal), hundred(scores.format), decimal(scores.reward.value, 2))
-        accuracy = (Styled(hundred(scores.accuracy)), hundred_interval(scores.accuracy))
-        accuracies.append((agent, *accuracy, *judged, *shares, Bar(scores.accuracy)))
-        lengths = (decimal(mean.value, 1) for mean in (scores.chars, scores.words, scores.sentences))
+        shares = (hundred(scores["refusal"]), hundred(scores["format"]), decimal(scores["reward"].value, 2))
+        share = scores["accuracy"]
+        accuracies.append((agent, Styled(hundred(share)), hundred_interval(share), *judged, *shares, Bar(share)))
+        lengths = (decimal(scores[part].value, 1) for part in ("chars", "words", "sentences"))
         counts = (ABSENT if n is None else f"{n:,.0f}" for n in (scores.mean_count, scores.median_count))
-        queried, unsupported = percent(scores.queried.value, 0), percent(scores.unsupported.value, 0)
+        queried, unsupported = (percent(scores[part].value, 0) for part in ("queried", "unsupported"))
         texts.append((agent, *lengths, queried, *counts, unsupported))
     heads = ("agent", "acc", "95 %", *(f"{judge[:5]}." for judge in JUDGES), "NA", "format", "reward")
     title = f"{name[:40]}: {count(rows[0][1].tasks, 'question')}; shares in %"
@@ -238,16 +233,15 @@ def _averages(reports: Sequence[CorverReport]) -> Table:
 
 def _popularity_tables(reports: Sequence[CorverReport]) -> tuple[Table, ...]:
     """Return tables in the layout of Table 3: a quarter a line, an agent a column; reports on the same questions together."""
-    groups: dict[Any, list[tuple[str, Popularity]]] = {}
-    for report in reports:
-        if (popularity := report.popularity) is not None:
-            bounds = tuple((row.low, row.high, row.n) for row in popularity.quartiles)
-            groups.setdefault((bounds, popularity.excluded), []).append((report.name, popularity))
+    populations = [(report.name, report.popularity) for report in reports if report.popularity is not None]
+    groups = group_by(
+        populations, lambda row: (tuple((part.low, part.high, part.n) for part in row[1].quarters), row[1].excluded)
+    )
     tables = []
     for group in groups.values():
         first, alone, rows = group[0][1], len(group) == 1, []
-        for i, row in enumerate((*first.quartiles, first.all)):
-            shares = [(*popularity.quartiles, popularity.all)[i].accuracy for _, popularity in group]
+        for i, row in enumerate(first.quarters):
+            shares = [popularity.quarters[i].accuracy for _, popularity in group]
             reach = [hundred_interval(shares[0])] if alone else []
             views = f"{row.low:,.0f}–{row.high:,.0f}"
             rows.append((row.name, views, f"{row.n:,}", *(hundred(share) for share in shares), *reach))
@@ -296,7 +290,7 @@ def calibration_chart(curves: Sequence[NamedCurve] = ()) -> str:
 def _comparison(comparison: CorverComparison) -> Iterator[Part]:
     """Yield both reports' shares and their paired differences, benchmark by benchmark."""
 
-    def change(difference: Difference) -> tuple[str, ...]:
+    def change(difference: Comparison) -> tuple[str, ...]:
         value = difference.difference.value
         points = ABSENT if value is None else signed(100 * value)
         return hundred(difference.first), hundred(difference.second), points, hundred_interval(difference.difference)

@@ -9,27 +9,29 @@ only a label that is none of good, bad and na is an error.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from factgym.agents.runs.read import Run
 from factgym.benchmarks.answers import (
+    AgentReport,
+    BenchmarkScores,
     Episode,
+    Measure,
     RecordedAnswer,
     RunLike,
     benchmark_average,
+    group_by,
     parts_of,
     read_agent_answers,
     resampling_note,
     sample_number,
-    task_mean,
-    task_share,
 )
 from factgym.benchmarks.corver.calibration import CountCalibration, calibrate, with_bounds
 from factgym.benchmarks.records import items, members, number, numbers, text_of
@@ -69,11 +71,6 @@ class Answer(RecordedAnswer):
     counted: bool
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """Benchmark, task and sample."""
-        return self.benchmark, self.task, self.sample
-
-    @property
     def good(self) -> bool:
         """Whether the answer is right."""
         return self.label == GOOD
@@ -82,6 +79,11 @@ class Answer(RecordedAnswer):
     def refused(self) -> bool:
         """Whether it says that it does not know."""
         return self.label == REFUSED
+
+    @property
+    def queries(self) -> int:
+        """How many sentences gave a query."""
+        return sum(count is not None for count in self.counts)
 
 
 def read_answer(run: Run, episode: Episode, judge: str | None = None) -> Answer:
@@ -130,8 +132,6 @@ def read_answer(run: Run, episode: Episode, judge: str | None = None) -> Answer:
 # whole pool, which `factgym filter --keep 0:16` keeps.
 
 FULL = "full"
-
-
 ABLATIONS: Mapping[str, str] = MappingProxyType(
     {FULL: "", "A1": "no_cooccurrence", "A2": "no_judge", "A3": "no_alignment", "A4": ""}
 )
@@ -165,7 +165,7 @@ def mean_reward(answers: Sequence[Answer], variant: str, preset: str = "referenc
         complete = set(rubric.weights) <= set(row.components) and set(rubric.gated.values()) <= set(row.gates)
         return rubric.total(row.components, row.gates) if complete else None
 
-    return task_mean(answers, total, None)
+    return Measure(total, bounds=None).mean(answers)
 
 
 # A run's label, from its manifest.
@@ -267,149 +267,134 @@ def setting_name(value: Any) -> str:
 NAMES = ("Q1 (rare)", "Q2", "Q3", "Q4 (popular)")
 
 
+ValueT = TypeVar("ValueT")
+Task = tuple[str, str]
+"""Benchmark and task of a question."""
+
+
 @dataclass(frozen=True, slots=True)
-class Quartile:
-    """One bucket: page views from `low` to `high`, and the accuracy over its `n` questions."""
+class Quarter(Generic[ValueT]):
+    """The `n` questions with page views from `low` to `high`. accuracy: of one report, or of two that are compared."""
 
     name: str
     low: float
     high: float
     n: int
-    accuracy: Estimate
+    accuracy: ValueT
+
+    def to_dict(self, accuracy: Mapping[str, Any]) -> dict[str, Any]:
+        """Return JSON data, with the accuracy as such."""
+        return {"name": self.name, "low": self.low, "high": self.high, "n": self.n, **accuracy}
 
 
 @dataclass(frozen=True, slots=True)
 class Popularity:
-    """The four buckets, all of them together, and how many questions of the same benchmarks have no page views."""
+    """The four quarters and last all of them together; how many questions of the same benchmarks have no page views."""
 
-    quartiles: tuple[Quartile, ...]
-    all: Quartile
+    quarters: tuple[Quarter[Estimate], ...]
     excluded: int
 
     @property
     def monotone(self) -> bool:
         """Whether accuracy never falls as popularity rises."""
-        values = [row.accuracy.value for row in self.quartiles if row.accuracy.value is not None]
+        values = [row.accuracy.value for row in self.quarters[:-1] if row.accuracy.value is not None]
         return all(a <= b for a, b in pairwise(values))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
-        rows = [
-            {"name": row.name, "low": row.low, "high": row.high, "n": row.n, **with_bounds("accuracy", row.accuracy)}
-            for row in (*self.quartiles, self.all)
-        ]
+        rows = [row.to_dict(with_bounds("accuracy", row.accuracy)) for row in self.quarters]
         return {"excluded": self.excluded, "monotone": self.monotone, "rows": rows}
 
 
-Task = tuple[str, str]
-"""Benchmark and task of a question."""
-
-
-def popularity_quarters(views: Mapping[Task, float]) -> list[tuple[str, float, float, set[Task]]]:
-    """Return name, lowest and highest page views, and the questions of each quarter; last "All".
+def popularity_quarters(
+    views: Mapping[Task, float], accuracy: Callable[[Collection[Task]], ValueT]
+) -> tuple[Quarter[ValueT], ...]:
+    """Return the accuracy of the questions of each quarter; last "All".
 
     The bounds are the least, the three quartiles (by linear interpolation) and the greatest value; each question counts
-    once (`popularity_quartiles`).
+    once (`popularity_quartiles`). The paper prints sizes of 3,257 to 3,277 for 13,066 questions and does not say how it
+    cut; equal values at a bound make quarters uneven in any case.
     """
     values = list(views.values())
     cuts = [float(cut) for cut in np.quantile(np.asarray(values, np.float64), (0, 0.25, 0.5, 0.75, 1))]
-    # Quarters are numbered from 1; equal values at a bound make them uneven.
-    quarters = dict(zip(views, popularity_quartiles(values), strict=True))
-    rows = [
-        (name, cuts[i], cuts[i + 1], {task for task, quarter in quarters.items() if quarter == i + 1})
-        for i, name in enumerate(NAMES)
-    ]
-    return [*rows, ("All", cuts[0], cuts[-1], set(views))]
+    tasks = group_by(zip(views, popularity_quartiles(values), strict=True), lambda pair: pair[1])
+    rows = []
+    for i, name in enumerate(NAMES):
+        group = {task for task, _ in tasks.get(i + 1, ())}
+        rows.append(Quarter(name, cuts[i], cuts[i + 1], len(group), accuracy(group)))
+    return (*rows, Quarter("All", cuts[0], cuts[-1], len(views), accuracy(views)))
 
 
 def by_popularity(answers: Sequence[Answer]) -> Popularity | None:
-    """Return the accuracy by quarter of popularity; None where no question has page views.
-
-    The paper prints sizes of 3,257 to 3,277 for 13,066 questions and does not say how it cut; equal values at a bound make
-    quarters uneven in any case.
-    """
+    """Return the accuracy by quarter of popularity; None where no question has page views."""
     with_views = {answer.benchmark for answer in answers if answer.popularity is not None}
-    all_views = {(row.benchmark, row.task): row.popularity for row in answers if row.benchmark in with_views}
+    all_views = {row.question_key: row.popularity for row in answers if row.benchmark in with_views}
     views = {task: value for task, value in all_views.items() if value is not None}
-    if not views:
-        return None
-    rows = []
-    for name, low, high, tasks in popularity_quarters(views):
-        quarter = [answer for answer in answers if (answer.benchmark, answer.task) in tasks]
-        rows.append(Quartile(name, low, high, len(tasks), task_mean(quarter, lambda row: float(row.good))))
-    return Popularity(tuple(rows[:-1]), rows[-1], len(all_views) - len(views))
+
+    def accuracy(tasks: Collection[Task]) -> Estimate:
+        return MEASURES["accuracy"].mean(answer for answer in answers if answer.question_key in tasks)
+
+    return Popularity(popularity_quarters(views, accuracy), len(all_views) - len(views)) if views else None
 
 
-SHARES = ("accuracy", "refusal", "wrong", "attempted", "format", "queried", "unsupported")
-MEANS = ("chars", "words", "sentences", "reward")
+MEASURES: Mapping[str, Measure[Answer]] = MappingProxyType(
+    {
+        "accuracy": Measure(lambda row: row.good),
+        "refusal": Measure(lambda row: row.refused),
+        "wrong": Measure(lambda row: not row.good and not row.refused),
+        "attempted": Measure(lambda row: None if row.refused else row.good),
+        "format": Measure(lambda row: row.format_ok),
+        "queried": Measure(lambda row: row.queries, size=lambda row: len(row.counts)),
+        "unsupported": Measure(lambda row: row.counts.count(0), size=lambda row: row.queries),
+        "chars": Measure(lambda row: row.chars, bounds=POSITIVE, share=False),
+        "words": Measure(lambda row: row.words, bounds=POSITIVE, share=False),
+        "sentences": Measure(lambda row: len(row.counts), bounds=POSITIVE, share=False),
+        "reward": Measure(lambda row: row.reward, bounds=None, share=False),
+    }
+)
+"""Means of a benchmark.
+
+accuracy: by the requested judge. wrong: attempted and not right. attempted: accuracy over answers that are no refusal.
+queried: share of sentences that gave a query; unsupported: share of those whose count is 0. chars, words: of an answer.
+sentences: of a completion.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkScores:
-    """One benchmark. Shares in [0, 1] of all scored answers unless another base is given.
+class CorverScores(BenchmarkScores):
+    """The means of `MEASURES`. judged: accuracy by each judge. mean_count, median_count: over sentences with a query."""
 
-    n: answers, to `tasks` questions. accuracy: by the requested judge; judged: by each judge. wrong: attempted and not
-    right. attempted: accuracy over answers that are no refusal. chars, words: of an answer, means. sentences: of a completion. queried: share of sentences that gave a
-    query; unsupported: share of those whose count is 0. mean_count, median_count: over sentences with a query.
-    """
-
-    n: int
-    tasks: int
-    accuracy: Estimate
-    refusal: Estimate
-    wrong: Estimate
-    attempted: Estimate
-    format: Estimate
-    queried: Estimate
-    unsupported: Estimate
-    chars: Estimate
-    words: Estimate
-    sentences: Estimate
-    reward: Estimate
     judged: Mapping[str, Estimate]
     mean_count: float | None
     median_count: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class CorverReport:
-    """The evaluation of one agent.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorverReport(AgentReport):
+    """The evaluation of one agent, its means those of `MEASURES`.
 
-    judge: whose labels count, None for that of the runs. labels: of its runs. average: of the benchmarks' values, with
-    its interval; of `SHARES` and `MEANS`. popularity: None without page views. proxy: the counts of all sentences against whether their completion's answer is right, which is
-    not whether the sentence is. notes: sentences for people.
+    labels: of its runs. popularity: None without page views. proxy: the counts of all sentences against whether their
+    completion's answer is right, which is not whether the sentence is.
     """
 
-    name: str
-    judge: str | None
+    scores: Mapping[str, CorverScores]
     labels: tuple[RunLabel, ...]
-    scores: Mapping[str, BenchmarkScores]
-    average: Mapping[str, Estimate]
     popularity: Popularity | None
     proxy: CountCalibration | None
-    errors: int
-    unscored: int
-    notes: tuple[str, ...]
     answers: tuple[Answer, ...]
 
     @property
-    def n(self) -> int:
-        """Scored answers."""
-        return len(self.answers)
+    def detail(self) -> str:
+        """The ablation, else the folder of the first run."""
+        return self.labels[0].variant or Path(self.labels[0].folder).name
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data, without the answers themselves."""
         return {
-            "name": self.name,
-            "judge": self.judge,
+            **AgentReport.to_dict(self),
             "runs": [asdict(label) for label in self.labels],
-            "benchmarks": {name: asdict(scores) for name, scores in self.scores.items()},
-            "average": {name: asdict(mean) for name, mean in self.average.items()},
             "popularity": self.popularity.to_dict() if self.popularity else None,
             "proxy_calibration": self.proxy.to_dict() if self.proxy else None,
-            "errors": self.errors,
-            "unscored": self.unscored,
-            "notes": list(self.notes),
         }
 
 
@@ -424,7 +409,7 @@ def evaluate_runs(
     """
     opened, answers = read_agent_answers(runs, lambda run, episode: read_answer(run, episode, judge))
     labels, rows = tuple(label_of(run) for run in opened), answers.rows
-    scores = {benchmark: score(group) for benchmark, group in answers.by_benchmark().items()}
+    scores = {benchmark: score(group) for benchmark, group in group_by(rows, lambda row: row.benchmark).items()}
     pairs = [(count, row.good) for row in rows for count in row.counts]
     notes = [note for run in opened for note in run.notes]
     if not all(row.counted for row in rows):
@@ -436,43 +421,31 @@ def evaluate_runs(
         judge=judge,
         labels=labels,
         scores=scores,
-        average=benchmark_average(list(scores.values()), SHARES, MEANS),
+        average=benchmark_average(scores.values(), MEASURES),
         popularity=by_popularity(rows),
         proxy=calibrate(pairs) if any(count is not None for count, _ in pairs) else None,
+        n=len(rows),
         errors=answers.errors,
         unscored=answers.unscored,
-        notes=(*notes, *resampling_note(*scores.values())),
+        notes=(*notes, *resampling_note(scores.values())),
         answers=rows,
     )
 
 
-def score(rows: Sequence[Answer]) -> BenchmarkScores:
+def score(rows: Sequence[Answer]) -> CorverScores:
     """Return the scores of one benchmark's answers."""
 
-    def judged(judge: str) -> Callable[[Answer], float | None]:
-        return lambda row: float(row.labels[judge] == GOOD) if judge in row.labels else None
-
-    def queries(row: Answer) -> int:
-        return sum(count is not None for count in row.counts)
+    def judged(judge: str) -> Measure[Answer]:
+        return Measure(lambda row: row.labels[judge] == GOOD if judge in row.labels else None)
 
     counts = [count for row in rows for count in row.counts if count is not None]
-    return BenchmarkScores(
+    return CorverScores(
         n=len(rows),
         tasks=len({row.task for row in rows}),
-        accuracy=task_mean(rows, lambda row: row.good),
-        judged={judge: task_mean(rows, judged(judge)) for judge in JUDGES},
-        refusal=task_mean(rows, lambda row: row.refused),
-        wrong=task_mean(rows, lambda row: not row.good and not row.refused),
-        attempted=task_mean(rows, lambda row: None if row.refused else row.good),
-        format=task_mean(rows, lambda row: row.format_ok),
-        chars=task_mean(rows, lambda row: row.chars, POSITIVE),
-        words=task_mean(rows, lambda row: row.words, POSITIVE),
-        sentences=task_mean(rows, lambda row: len(row.counts), POSITIVE),
-        queried=task_share(rows, queries, lambda row: len(row.counts)),
-        unsupported=task_share(rows, lambda row: row.counts.count(0), queries),
+        means={name: measure.mean(rows) for name, measure in MEASURES.items()},
+        judged={judge: judged(judge).mean(rows) for judge in JUDGES},
         mean_count=statistics.fmean(counts) if counts else None,
         median_count=float(statistics.median(counts)) if counts else None,
-        reward=task_mean(rows, lambda row: row.reward, None),
     )
 
 

@@ -8,9 +8,8 @@ which system is best on which benchmark. An unknown number is a dash.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from pydantic import Field
 
 from factgym.agents.judges.base import Judge
-from factgym.benchmarks.answers import distinct_names, exclusion_notes, manifest_text
+from factgym.benchmarks.answers import exclusion_notes, manifest_text
 from factgym.benchmarks.benchmark import Benchmark, DataSet, Evaluation, Outcome, QuestionSets, Request
 from factgym.benchmarks.eve.report import ENV, EveReport, evaluate_runs, named_judge, question_source
 from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval
@@ -46,7 +45,6 @@ _NAME = 14
 _WITH_DOCUMENTS = {"nq": "oracle", "popqa": "paragraphs"}
 """Splits whose questions bring documents, where a benchmark's first does not."""
 _COLUMNS = ("em", "evidence", "joint", "presence", "verbatim", "evidence_f1")
-_PARTS = (*_COLUMNS, "searches")
 _TITLES = ("EM", "evid.", "joint", "95 %", "span", "verb.", "F1", "calls")
 _LEGEND = "span: share with evidence; verb.: with verbatim evidence; F1: of the evidence; calls: of the search tool."
 facts = partial(paper_facts, "eve")
@@ -114,10 +112,10 @@ _ORACLE_NOTE = "The oracle knows the gold answer and evidence: its scores are bo
 
 def evaluate(evaluation: Evaluation) -> Outcome:
     """Evaluate the runs of each agent together, and lay the paper's tables beside them."""
-    groups = evaluation.by_agent(lambda run: (manifest_text(run, "agent"), question_source(run)))
-    reports = [evaluate_runs(group, judge=evaluation.resources) for group in groups]
-    names = distinct_names([(report.name, Path(report.folders[0]).name) for report in reports])
-    reports = [replace(report, name=name) for report, name in zip(reports, names, strict=True)]
+    _, reports = evaluation.by_agent(
+        lambda run: (manifest_text(run, "agent"), question_source(run)),
+        partial(evaluate_runs, judge=evaluation.resources),
+    )
     tables = paper_tables(reports) if evaluation.request.paper else ()
     notes = evaluation.notes(_GENERATED_NOTE)
     without = [data_set.name for data_set in evaluation.data_sets if not has_documents(data_set)]
@@ -147,7 +145,7 @@ def _sections(reports: Sequence[EveReport]) -> Iterator[Section]:
     for name in dict.fromkeys(name for report in reports for name in report.scores):
         scores = {report.name: report.scores[name] for report in reports if name in report.scores}
         tasks = max(row.tasks for row in scores.values())
-        rows = [(agent, {part: getattr(row, part) for part in _PARTS}) for agent, row in scores.items()]
+        rows = [(agent, row.means) for agent, row in scores.items()]
         table = _table(f"{name}: {count(tasks, 'question')}, in percent", rows)
         yield Section(name, (table,), in_navigation=True)
     several = [(report.name, report.average) for report in reports if len(report.scores) > 1]
@@ -171,16 +169,12 @@ def _table(title: str, rows: Sequence[tuple[str, Mapping[str, Estimate]]]) -> Ta
 def paper_tables(reports: Sequence[EveReport]) -> tuple[Table, ...]:
     """Return the layouts of Tables 1 to 4 and 7, theirs first in each."""
     systems, instances = facts("systems"), facts("benchmarks")["instances"]
-    setting = (
-        f"Theirs: {systems['backbone']}, {instances[0]:,} questions of each benchmark ({instances[-1]} of Bamboogle), judged by "
-        f"{systems['judge']}. “{BEST}” follows from the paper’s sentences; its cells are not in the text at hand."
-    )
     judges = dict.fromkeys(report.judge for report in reports)
-    joint = "The paper: EVE-Agent is best on 6 of 7 and on average; it does not say which the seventh is."
+    setting = {name: systems[name] for name in ("backbone", "judge")}
     return (
-        _by_benchmark("Table 2", "Answer exact match, in percent", "em", reports, setting, *judges),
-        _by_benchmark("Table 3", "Evidence score by a judge, in percent", "evidence", reports),
-        _by_benchmark("Table 4", "Joint answer and evidence, in percent", "joint", reports, joint),
+        _by_benchmark("table2", "em", reports, judges, largest=instances[0], smallest=instances[-1], **setting),
+        _by_benchmark("table3", "evidence", reports),
+        _by_benchmark("table4", "joint", reports),
         _diagnostics(reports),
     )
 
@@ -190,18 +184,20 @@ def _titles() -> dict[str, str]:
     return dict(zip(printed["columns"], printed["titles"], strict=True))
 
 
-def _by_benchmark(source: str, title: str, part: str, reports: Sequence[EveReport], *notes: str) -> Table:
-    titles, printed = _titles(), facts(source.lower().replace(" ", ""))
+def _by_benchmark(
+    key: str, measure: str, reports: Sequence[EveReport], notes: Iterable[str] = (), **values: object
+) -> Table:
+    titles, printed = _titles(), facts(key)
     rows = []
     for system in facts("systems")["rows"]:
-        cells = [BEST if printed["best"].get(name) == system else ABSENT for name in titles]
-        rows.append(Row((system, *cells, BEST if printed["average"] == system else ABSENT)))
+        winners = (*(printed["best"].get(name) for name in titles), printed["average"])
+        rows.append(Row((system, *(BEST if winner == system else ABSENT for winner in winners))))
     for report in reports:
-        cells = [hundred(getattr(report.scores[name], part)) if name in report.scores else ABSENT for name in titles]
+        cells = [hundred(report.scores[name][measure]) if name in report.scores else ABSENT for name in titles]
         # Of fewer benchmarks than all seven the mean is another number.
-        average = hundred(report.average[part]) if set(titles) <= set(report.scores) else ABSENT
+        average = hundred(report.average[measure]) if set(titles) <= set(report.scores) else ABSENT
         rows.append(Row((f"{report.name} (ours)", *cells, average)))
-    return paper_table(source, title, "theirs", ("System", *titles.values(), "Avg."), rows, notes)
+    return paper_table("eve", key, rows, columns=(*titles.values(), "Avg."), notes=notes, **values)
 
 
 def _diagnostics(reports: Sequence[EveReport]) -> Table:
@@ -210,15 +206,10 @@ def _diagnostics(reports: Sequence[EveReport]) -> Table:
     rows = []
     for report in reports:
         for name, scores in report.scores.items():
-            cells = (hundred(part) for part in (scores.em, scores.evidence, scores.joint, scores.presence))
+            cells = (hundred(scores[part]) for part in ("em", "evidence", "joint", "presence"))
             rows.append(Row((titles.get(name, name), f"{report.name} (ours)", *cells)))
     low, high = facts("table7")["presence"]
-    notes = (
-        f"The paper: the prior system emits a span in {low}–{high} % of its answers, about as many as the initial model.",
-        "Table 1 is the part of Table 7 on four benchmarks; the paper improves evidence and joint rate on all but 2Wiki.",
-    )
-    columns = ("on", "who", "EM", "evid.", "joint", "span")
-    return paper_table("Tables 1, 7", "Evidence diagnostics", "theirs", columns, rows, notes)
+    return paper_table("eve", "table7", rows, low=low, high=high)
 
 
 BENCHMARK = Benchmark(

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from factgym.agents.agent import AgentModel
@@ -24,20 +25,23 @@ from factgym.agents.judges.policy import judge_from
 from factgym.agents.resolve import FORMS, find_agent, is_model
 from factgym.agents.runs.read import Run
 from factgym.benchmarks.answers import (
+    AgentReport,
+    BenchmarkScores,
     Episode,
+    Measure,
     RecordedAnswer,
     RunLike,
     benchmark_average,
+    group_by,
     manifest_text,
     parts_of,
     read_agent_answers,
     resampling_note,
     sample_number,
-    task_mean,
 )
 from factgym.benchmarks.formats import count
 from factgym.benchmarks.records import items, members, number, text_of
-from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate
+from factgym.benchmarks.statistics.intervals import POSITIVE
 from factgym.core.errors import ConfigError, DataError
 
 ENV = "eve-solver"
@@ -154,61 +158,43 @@ def judge_evidence(
     return judged, judge_note(chosen)
 
 
-SHARES = ("em", "evidence", "joint", "presence", "verbatim")
-MEANS = ("f1", "evidence_f1", "searches", "reward")
+MEASURES: Mapping[str, Measure[SolverAnswer]] = MappingProxyType(
+    {
+        "em": Measure(lambda row: row.em),
+        "evidence": Measure(lambda row: row.support),
+        "joint": Measure(lambda row: None if row.support is None else row.em * row.support),
+        "presence": Measure(lambda row: row.present),
+        "verbatim": Measure(lambda row: row.verbatim),
+        "f1": Measure(lambda row: row.f1, share=False),
+        "evidence_f1": Measure(lambda row: row.evidence_f1, share=False),
+        "searches": Measure(lambda row: row.searches, bounds=POSITIVE, share=False),
+        "reward": Measure(lambda row: row.reward, bounds=None, share=False),
+    }
+)
+"""Means of a benchmark.
+
+em: the answer is right. evidence: the judge finds the emitted span sufficient, an episode without a span counting as 0.
+joint: both. presence: there is a span. verbatim: it is in a passage that the episode was shown, of all answers for which
+the record tells. f1: of the answer. evidence_f1: of the span against the gold evidence, of questions that have some.
+searches: in an episode. Answers that the judge failed on are left out of evidence and joint.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkScores:
-    """One benchmark: n answers to `tasks` questions; shares and F1 in [0, 1].
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EveReport(AgentReport):
+    """The evaluation of one agent, its means those of `MEASURES`. folders: of its runs."""
 
-    em: the answer is right. evidence: the judge finds the emitted span sufficient, an episode without a span counting
-    as 0. joint: both. presence: there is a span. verbatim: it is in a passage that the episode was shown, of all
-    answers for which the record tells. f1: of the answer. evidence_f1: of the span against the gold evidence, of
-    questions that have some. searches: in an episode. Answers that the judge failed on are left out of evidence and
-    joint.
-    """
-
-    n: int
-    tasks: int
-    em: Estimate
-    evidence: Estimate
-    joint: Estimate
-    presence: Estimate
-    verbatim: Estimate
-    f1: Estimate
-    evidence_f1: Estimate
-    searches: Estimate
-    reward: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class EveReport:
-    """The evaluation of one agent. average: of the benchmarks' values; of `SHARES` and `MEANS`. judge: who judged."""
-
-    name: str
     judge: str
     folders: tuple[str, ...]
-    scores: Mapping[str, BenchmarkScores]
-    average: Mapping[str, Estimate]
-    n: int
-    errors: int
-    unscored: int
-    notes: tuple[str, ...]
+
+    @property
+    def detail(self) -> str:
+        """The folder of the first run."""
+        return Path(self.folders[0]).name
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON data, keys in the order above."""
-        return {
-            "name": self.name,
-            "judge": self.judge,
-            "runs": list(self.folders),
-            "benchmarks": {name: asdict(scores) for name, scores in self.scores.items()},
-            "average": {name: asdict(mean) for name, mean in self.average.items()},
-            "n": self.n,
-            "errors": self.errors,
-            "unscored": self.unscored,
-            "notes": list(self.notes),
-        }
+        """Return JSON data."""
+        return {**AgentReport.to_dict(self), "runs": list(self.folders), "n": self.n}
 
 
 def evaluate_runs(
@@ -222,38 +208,23 @@ def evaluate_runs(
     """
     opened, answers = read_agent_answers(runs, read_answer)
     rows, judge_text = judge_evidence(answers.rows, judge)
-    groups = replace(answers, rows=tuple(rows)).by_benchmark()
-    scores = {benchmark: score(group) for benchmark, group in groups.items()}
+    scores = {}
+    for benchmark, group in group_by(rows, lambda row: row.benchmark).items():
+        means = {measure: mean.mean(group) for measure, mean in MEASURES.items()}
+        scores[benchmark] = BenchmarkScores(len(group), len({row.task for row in group}), means)
     notes = list(dict.fromkeys(note for run in opened for note in run.notes))
     if failed := sum(row.support is None for row in rows):
         notes.append(f"{count(failed, 'answer')} that the judge could not judge: left out of evidence and joint rate.")
-    if without := [benchmark for benchmark, row in scores.items() if row.evidence_f1.value is None]:
+    if without := [benchmark for benchmark, row in scores.items() if row["evidence_f1"].value is None]:
         notes.append(f"No gold evidence on {', '.join(without)}: there is no evidence F1.")
     return EveReport(
         name=name or manifest_text(opened[0], "agent") or opened[0].folder.name,
         judge=judge_text,
         folders=tuple(str(run.folder) for run in opened),
         scores=scores,
-        average=benchmark_average(list(scores.values()), SHARES, MEANS),
+        average=benchmark_average(scores.values(), MEASURES),
         n=len(rows),
         errors=answers.errors,
         unscored=answers.unscored,
-        notes=(*notes, *resampling_note(*scores.values())),
-    )
-
-
-def score(rows: Sequence[SolverAnswer]) -> BenchmarkScores:
-    """Return the scores of one benchmark's judged answers."""
-    return BenchmarkScores(
-        n=len(rows),
-        tasks=len({row.task for row in rows}),
-        em=task_mean(rows, lambda row: row.em),
-        evidence=task_mean(rows, lambda row: row.support),
-        joint=task_mean(rows, lambda row: None if row.support is None else row.em * row.support),
-        presence=task_mean(rows, lambda row: row.present),
-        verbatim=task_mean(rows, lambda row: row.verbatim),
-        f1=task_mean(rows, lambda row: row.f1),
-        evidence_f1=task_mean(rows, lambda row: row.evidence_f1),
-        searches=task_mean(rows, lambda row: row.searches, POSITIVE),
-        reward=task_mean(rows, lambda row: row.reward, None),
+        notes=(*notes, *resampling_note(scores.values())),
     )

@@ -258,23 +258,12 @@ def _table_1(reports: Mapping[str, ProFactReport]) -> Table:
     for name, report in reports.items():
         estimates = (report.question, report.qa, report.accuracy, report.averitec[cutoff])
         rows.append(Row((f"{name} (ours)", _setting(report), *(hundred(estimate, 2) for estimate in estimates))))
-    columns = ("Method", "LLM, or what ours is on", "Q-only", "Q&A", "Acc.", "AVeriTeC")
-    setting = facts("setting")
+    layout, setting = facts("tables")["table1"], facts("setting")
     stores = [item for report in reports.values() for item in report.stores.items()]
-    submitted = (
-        "“As submitted”: scored from a file of predictions. HerO’s published answers for dev, cut to five questions, "
-        "give Q-only 44.33 and Q&A 30.54, with NLTK 3.9 instead of 3.10 44.29 and 30.55; the paper has 44.29 and 30.54 "
-        "for HerO. All ten questions give 49.09 and 34.02."
-    )
-    notes = (
-        f"Theirs search AVeriTeC’s knowledge store, dense with {setting['encoder']}, top {setting['top_k']}, at most "
-        f"{setting['max_questions']} questions. Ours search by BM25 unless --set index says otherwise.",
-        *sorted({note for kind, note in stores if note and kind != KNOWLEDGE_STORE}),
-        *([submitted] if any(not report.stores for report in reports.values()) else []),
-        "The AVeriTeC score counts a claim whose Q&A score lies above the cutoff, as the paper’s text and the official "
-        f"scorer have it; which cutoff the paper does not say. Ours is at {cutoff}.",
-    )
-    return paper_table("Table 1", "METEOR, accuracy, AVeriTeC score", "theirs", columns, rows, notes)
+    notes = sorted({note for kind, note in stores if note and kind != KNOWLEDGE_STORE})
+    notes += [layout["submitted"]] if any(not report.stores for report in reports.values()) else []
+    notes.append(layout["cutoff"].format(cutoff=cutoff))
+    return paper_table("profact", "table1", rows, notes=notes, **setting)
 
 
 def _table_2(reports: Mapping[str, ProFactReport]) -> Table:
@@ -291,13 +280,7 @@ def _table_2(reports: Mapping[str, ProFactReport]) -> Table:
         millions = (ABSENT if total is None else decimal(total / _MILLION, 2) for total in totals)
         each = (ABSENT if total is None else f"{round(total / report.n):,}" for total in totals)
         rows.append(Row((f"{name} (ours)", _setting(report), decimal(report.seconds.value, 2), *millions, *each)))
-    columns = ("Method", "LLM, or what ours is on", "s/claim", "in, M", "out, M", "in/claim", "out/claim")
-    notes = (
-        f"Theirs are sums over {claims} claims; ours over the claims of the row. Our seconds are an episode's on the "
-        "clock, with others under way at the same time; the paper does not say how it took its own.",
-        "A scripted agent has no tokens.",
-    )
-    return paper_table("Table 2", "Time and tokens", "theirs", columns, rows, notes)
+    return paper_table("profact", "table2", rows, claims=claims)
 
 
 def _setting(report: ProFactReport) -> str:

@@ -27,6 +27,7 @@ from factgym.benchmarks.answers import (
     RecordedAnswer,
     RunLike,
     bootstrap_mean,
+    clusters_of,
     manifest_text,
     open_run,
     parts_of,
@@ -286,7 +287,7 @@ def _report(
     missing: int = 0,
     usage: UsageSummary | None = None,
 ) -> ProFactReport:
-    rows, clusters = answers.rows, answers.clusters
+    rows, clusters = answers.rows, clusters_of(answers.rows)
     golds, labels = [row.gold for row in rows], [row.label for row in rows]
     table = confusion(golds, labels, LABELS)
     stores = {kind: note for row in rows for kind, note in row.store.items()}
@@ -343,11 +344,11 @@ def _unanswered(answers: Answers[ClaimAnswer]) -> Estimate:
     sums = np.array([(max(0, row.questions - row.answered), row.questions) for row in posed], np.float64).reshape(
         -1, 2
     )
-    clusters = [row.task for row in posed] if answers.clusters is not None else None
+    clusters = [row.task for row in posed] if clusters_of(answers.rows) is not None else None
     return bca(sample_of(sums, clusters), _ratio)
 
 
 def _label_f1(answers: Answers[ClaimAnswer], label: str) -> Estimate:
     """Return F1 of a label against the rest, 0 where it never occurs, with its BCa interval."""
     sums = [(2 * (row.gold == label == row.label), (row.gold == label) + (row.label == label)) for row in answers.rows]
-    return bca(sample_of(sums, answers.clusters), _ratio)
+    return bca(sample_of(sums, clusters_of(answers.rows)), _ratio)

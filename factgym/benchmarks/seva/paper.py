@@ -36,13 +36,12 @@ from factgym.rewards.seva.rubrics import BINARY, PROCESS, SevaRubric, find_rubri
 from factgym.rewards.seva.scoring import SevaGold, score_output
 
 facts = partial(paper_facts, "seva")
+table = partial(paper_table, "seva")
 Data = dict[str, Any]
 Claims = Mapping[str, BenchmarkClaims]
+Results = Sequence[AgentResult[SevaReport]]
 POSITIVE, NEGATIVE = (SevaGold(label) for label in LABELS)
 _UNREADABLE = "The claim is supported by the source."
-
-
-Results = Sequence[AgentResult[SevaReport]]
 
 
 def paper_tables(data_sets: Sequence[DataSet] = (), results: Results = ()) -> tuple[Table, ...]:
@@ -92,9 +91,7 @@ def landscape() -> Table:
         printed_process, printed_binary = decimal(printed["process"], 2), decimal(printed["binary"], 1)
         cells = (printed["response"], decimal(process), printed_process, decimal(binary, 1), printed_binary)
         rows.append(Row(cells, agrees(process, printed["process"], 2) and binary == printed["binary"]))
-    note = "Theirs are approximate (~). Ours are one output each, with confidence .85, .70 and .55; gold Not Attributable."
-    columns = ("response", "process", "theirs", "binary", "theirs")
-    return paper_table("Table 1", "Reward landscape", "computed", columns, rows, (note,))
+    return table("landscape", rows)
 
 
 def worked_examples() -> Table:
@@ -104,25 +101,16 @@ def worked_examples() -> Table:
         gold = SevaGold(example["gold"])
         parts = score_output(output_of(example["output"]), gold).components
         scores = [decimal(parts[name], 2) for name in ("format", "alignment", "chain", "label", "diagnosis")]
-        total = decimal(reward(example["output"], gold))
-        rows.append(Row((example["name"], *scores, decimal(parts["calibration"]), total)))
-    note = (
-        "The paper prints these outputs and no rewards. Fields that it leaves out are left out here: G.2 and G.3 state no"
-        " confidence, which counts as .5 and costs the format score half."
-    )
-    columns = ("output", "R_f", "R_a", "R_c", "R_l", "R_d", "R_cal", "R")
-    title = "Worked examples of Figure 4, appendices G and J"
-    return paper_table("Algorithm 1", title, "computed", columns, rows, (note,))
+        rows.append(
+            Row((example["name"], *scores, decimal(parts["calibration"]), decimal(reward(example["output"], gold))))
+        )
+    return table("worked_examples", rows)
 
 
 def aliases() -> Table:
     """Return Table 13: every alias, through the reader of labels."""
-    rows = [
-        Row((alias, canonical_label(alias) or "none", label), canonical_label(alias) == label)
-        for label in LABELS
-        for alias in facts("table13")[label]
-    ]
-    return paper_table("Table 13", "Label aliases", "computed", ("alias", "ours", "theirs"), rows)
+    pairs = [(alias, canonical_label(alias), label) for label in LABELS for alias in facts("table13")[label]]
+    return table("aliases", [Row((alias, ours or "none", label), ours == label) for alias, ours, label in pairs])
 
 
 def reward_ranges() -> Table:
@@ -130,25 +118,16 @@ def reward_ranges() -> Table:
     rows = []
     for printed in facts("table14")["rows"]:
         totals = [reward(data, gold) for data, gold in scenario_outputs(printed["scenario"])]
-        low, high = min(totals), max(totals)
-        printed_low, printed_high = (decimal(printed[end], 2) for end in ("low", "high"))
-        cells = (printed["scenario"], decimal(low, 2), printed_low, decimal(high, 2), printed_high)
-        rows.append(Row(cells, agrees(low, printed["low"], 2) and agrees(high, printed["high"], 2)))
-    note = (
-        "1.28 is out of reach: five components of 1 weigh 1.00, and a confidence of 1 adds 0.15. Theirs leave out R_d for"
-        " the gold label and the calibration term on either side. Ours is floored at 0, as the published reward is."
-    )
-    columns = ("scenario", "lowest", "theirs", "highest", "theirs")
-    return paper_table("Table 14", "Reward range", "computed", columns, rows, (note,))
+        ends = ((min(totals), printed["low"]), (max(totals), printed["high"]))
+        cells = (decimal(value, 2) for end in ends for value in end)
+        rows.append(Row((printed["scenario"], *cells), all(agrees(ours, theirs, 2) for ours, theirs in ends)))
+    return table("reward_ranges", rows)
 
 
 def scenario_outputs(name: str) -> Iterator[tuple[Data | None, SevaGold]]:
     """Yield outputs and gold labels that span a scenario's rewards."""
-    if name == "unparseable":
-        yield from ((None, gold) for gold in (POSITIVE, NEGATIVE))
-        return
-    if name == "JSON without fields":
-        yield from (({}, gold) for gold in (POSITIVE, NEGATIVE))
+    if name in ("unparseable", "JSON without fields"):
+        yield from ((None if name == "unparseable" else {}, gold) for gold in (POSITIVE, NEGATIVE))
         return
     complete = paper_outputs()["landscape"]["right label, good reasoning"]
     bare = {key: value for key, value in complete.items() if key not in ("error_type", "fix_suggestion")}
@@ -166,11 +145,8 @@ def scenario_outputs(name: str) -> Iterator[tuple[Data | None, SevaGold]]:
 
 def taxonomy() -> Table:
     """Return Table 20: the six categories."""
-    rows = []
-    for name in facts("table20")["names"]:
-        category = canonical_error_type(name.rstrip("."))
-        rows.append(Row((name, category or "none"), category in ERROR_TYPES))
-    return paper_table("Table 20", "Error taxonomy", "computed", ("theirs", "ours"), rows)
+    names = {name: canonical_error_type(name.rstrip(".")) for name in facts("table20")["names"]}
+    return table("taxonomy", [Row((name, ours or "none"), ours in ERROR_TYPES) for name, ours in names.items()])
 
 
 def weight_splits() -> Table:
@@ -178,15 +154,10 @@ def weight_splits() -> Table:
     levels = list(paper_outputs()["landscape"].values())[:3]
     rows = []
     for printed in facts("table21")["rows"]:
-        rewards = [decimal(reward(level, NEGATIVE, find_rubric(printed["split"])), 2) for level in levels]
+        rewards = (decimal(reward(level, NEGATIVE, find_rubric(printed["split"])), 2) for level in levels)
         scores = (str(printed["f1"]), str(printed["alignment"]), f"{printed['format']} %")
         rows.append(Row((printed["split"], *scores, *rewards)))
-    note = (
-        "Ours is the reward of the first three outputs of Table 1. Up to 50/50 sound reasoning under a wrong label earns"
-        " more than a bare right label; at 30/70 it no longer does."
-    )
-    columns = ("split", "F1, theirs", "align", "format", "both good", "wrong label", "bare label")
-    return paper_table("Table 21", "Weight splits", "theirs", columns, rows, (note,))
+    return table("weight_splits", rows)
 
 
 # Figure 6 and Table 18: advantages within a group of samples.
@@ -201,36 +172,26 @@ def figure_6() -> Table:
         advantages = group_advantages(rewards)
         low, high, spread = float(advantages.min()), float(advantages.max()), printed[f"{name}_spread"]
         rows.append(Row((name, signed(low, 2), signed(high, 2), f"±{spread}"), agrees(high, spread, places)))
-    note = "Equation 2 gives the binary group, six zeros and two ones, larger extremes than the process group."
-    columns = ("reward", "lowest A", "highest A", "theirs")
-    return paper_table("Figure 6", "Advantages of the eight rollouts drawn", "computed", columns, rows, (note,))
+    return table("figure_6", rows)
 
 
 def table_18() -> Table:
     """Return advantage collapse on simulated policies."""
     rows = []
-    for row in simulated_rows():
-        if row.run != row.reward:
-            continue
+    for row in (row for row in simulated_rows() if row.run == row.reward):
         report = row.report
         printed = next(step for step in facts("table18")[row.run] if step["step"] == row.step)
-        cells = (
-            f"{row.run} {row.step}",
-            decimal(report.reward, 2),
-            decimal(printed["reward"], 2),
-            f"{signed(report.low_mean, 2)}/{signed(report.high_mean, 2)}",
-            f"{signed(report.advantage_min, 2)}/{signed(report.advantage_max, 2)}",
-            f"{signed(printed['low'], 2)}/{signed(printed['high'], 2)}",
-            percent(report.zero_variance),
+        means, extremes, theirs = (
+            f"{signed(low, 2)}/{signed(high, 2)}"
+            for low, high in (
+                (report.low_mean, report.high_mean),
+                (report.advantage_min, report.advantage_max),
+                (printed["low"], printed["high"]),
+            )
         )
-        rows.append(Row(cells))
-    notes = (
-        "No model was trained: policies with the paper’s rates of format and label errors, and a share of prompts whose"
-        " samples all agree that is fitted to its binary rows. Mean: over groups; extreme: of the batch.",
-        "Their binary extremes cannot be a batch’s: one success in a group of 8 has an advantage of 2.47.",
-    )
-    columns = ("run, step", "reward", "theirs", "A mean", "A extreme", "theirs", "equal")
-    return paper_table("Table 18", "Advantage collapse", "simulated", columns, rows, notes)
+        rewards = (decimal(report.reward, 2), decimal(printed["reward"], 2))
+        rows.append(Row((f"{row.run} {row.step}", *rewards, means, extremes, theirs, percent(report.zero_variance))))
+    return table("table_18", rows)
 
 
 # Table 12 and the cues in the local files; Table 19's probes.
@@ -257,9 +218,7 @@ def kind_of(name: str, claims: BenchmarkClaims) -> str:
     file = claims.files[0]
     if file.parent.name == "seva_official":
         return PUBLISHED
-    if name == "clearfacts" and file.name == "grayfacts.jsonl":
-        return "GrayFacts, another set"
-    return "a file of yours"
+    return "GrayFacts, another set" if (name, file.name) == ("clearfacts", "grayfacts.jsonl") else "a file of yours"
 
 
 def attributable(claims: BenchmarkClaims) -> float:
@@ -269,31 +228,27 @@ def attributable(claims: BenchmarkClaims) -> float:
 
 def table_12(claims: Claims) -> Table:
     """Return sizes and shares of attributable claims."""
-    rows = []
+    rows, differing = [], []
     for printed in facts("table12")["rows"]:
         name, size, printed_share = printed["benchmark"], printed["evaluated"], printed["attributable"]
         if (items := claims.get(name)) is None:
-            rows.append(Row((name, "–", f"{size:,}", "–", f"{printed_share} %", "no file at hand")))
+            rows.append(Row((name, ABSENT, f"{size:,}", ABSENT, f"{printed_share} %", "no file at hand")))
             continue
         share, kind = 100 * attributable(items), kind_of(name, items)
-        equal = len(items) == size and agrees(share, printed_share, 1)
+        equal = len(items) == size and agrees(share, printed_share, 1) if kind == PUBLISHED else None
+        differing += [name] if equal is False else []
         cells = (name, f"{len(items):,}", f"{size:,}", f"{share:.1f} %", f"{printed_share} %", kind)
-        rows.append(Row(cells, equal if kind == PUBLISHED else None))
+        rows.append(Row(cells, equal))
     if (anli := claims.get("anli")) is not None:
-        share = 100 * attributable(anli)
-        rows.append(Row(("anli", f"{len(anli):,}", "–", f"{share:.1f} %", "–", "training data there")))
-    notes = ["GrayFacts holds ambiguous claims alone: no number on it is comparable with one on ClearFacts."]
-    differing = [str(row.cells[0]) for row in rows if row.agrees is False]
-    if differing:
-        notes.append(f"The published labels of {' and '.join(differing)} are not those that the paper counts.")
-    columns = ("benchmark", "items", "evaluated", "Attr.", "published", "note")
-    return paper_table("Table 12", "Evaluation data", "data", columns, rows, notes)
+        cells = ("anli", f"{len(anli):,}", ABSENT, f"{100 * attributable(anli):.1f} %", ABSENT, "training data there")
+        rows.append(Row(cells))
+    note = f"The published labels of {' and '.join(differing)} are not those that the paper counts."
+    return table("table_12", rows, notes=[note] if differing else [])
 
 
 def shortcuts(claims: Claims) -> Table:
     """Return the accuracy of the better of two readings of each clue, from the claim alone."""
-    rows = []
-    notes = ["Accuracy of a rule that never opens the source; each clue is read in the better of its two directions."]
+    rows, notes = [], []
     for name, items in claims.items():
         share = attributable(items)
         majority = max(share, 1 - share)
@@ -307,8 +262,7 @@ def shortcuts(claims: Claims) -> Table:
             for clue, value in accuracies.items()
             if value >= _TELLING > majority
         ]
-    columns = ("benchmark", "majority", *CLUES)
-    return paper_table("Data at hand", "Labels predicted from the claim's form alone", "data", columns, rows, notes)
+    return table("shortcuts", rows, columns=tuple(CLUES), notes=notes)
 
 
 _SENTENCES: Mapping[str, str] = MappingProxyType(
@@ -335,31 +289,20 @@ def table_19(claims: Claims) -> Table:
             probe, mark = first_probe(name, _SENTENCES[name]), " *"
         rows.append(Row((name, row["perturbed"], f"{probe.claim if probe else 'no probe'}{mark}")))
     failing = "Ours were not counted: no data at hand."
-    for name in ("fever", "anli"):
-        if name in claims:
-            reports = survey_strategies(claims[name])
-            made, passed = sum(report.generated for report in reports), sum(report.passed for report in reports)
-            share = percent((made - passed) / made if made else None)
-            failing = f"Ours on {name}: {made - passed} of {made} ({share}) fail the rules’ checks."
-            break
-    notes = [
-        "* Made from the same statement as a whole sentence: the printed original is a fragment, or a name in it is of no"
-        " kind that rules can tell.",
-        f"Theirs discard about {printed['dropped']} % in filtering. {failing}",
-    ]
-    columns = ("strategy", "theirs", "ours")
-    return paper_table("Table 19", "Perturbation strategies", "computed", columns, rows, notes, words=True)
+    if name := next((name for name in ("fever", "anli") if name in claims), ""):
+        reports = survey_strategies(claims[name])
+        made, passed = sum(report.generated for report in reports), sum(report.passed for report in reports)
+        share = percent((made - passed) / made if made else None)
+        failing = f"Ours on {name}: {made - passed} of {made} ({share}) fail the rules’ checks."
+    return table("table_19", rows, dropped=printed["dropped"], failing=failing)
 
 
 def first_probe(strategy: str, original: str) -> Probe | None:
     """Return the probe of the first seed that gives one."""
     donors = [AttributionClaim(f"donor-{i}", text, text, ATTRIBUTABLE) for i, text in enumerate(_DONORS)]
     item = AttributionClaim("original", original, original, ATTRIBUTABLE)
-    for seed in _SEEDS:
-        probe = make_probe(item, strategy, seed=seed, pool=Pool([item, *donors]))
-        if isinstance(probe, Probe):
-            return probe
-    return None
+    probes = (make_probe(item, strategy, seed=seed, pool=Pool([item, *donors])) for seed in _SEEDS)
+    return next((probe for probe in probes if isinstance(probe, Probe)), None)
 
 
 # Tables 4, 5, 16 and 17: trained models beside our scripts.
@@ -380,12 +323,7 @@ def table_4(results: Results, claims: Claims) -> Table:
         scores = [report.scores["macro_f1"] if (report := reports.get((name, agent))) else None for name in names]
         if any(scores):
             rows.append(Row((f"{agent} (ours)", *(hundred(score) for score in scores))))
-    notes = (
-        "† Other claims than the paper’s, or none. ‡ The slice that its authors publish, whose labels are not those that it counts.",
-        "All of theirs on HaluEval are below the 50 of a coin on balanced labels.",
-    )
-    columns = ("model", *(_TITLES[name] + difference_mark(claims, name) for name in names))
-    return paper_table("Tables 3, 4", "Macro-F1 across benchmarks", "theirs", columns, rows, notes)
+    return table("table_4", rows, columns=[_TITLES[name] + difference_mark(claims, name) for name in names])
 
 
 def difference_mark(claims: Claims, name: str) -> str:
@@ -409,18 +347,11 @@ def table_5(results: Results) -> Table:
         scores = (decimal(row["alignment"]), decimal(row["chain"]), f"{row['format']} %")
         rows.append(Row((f"{row['model']} (theirs)", *scores, ABSENT)))
     name = main_data_set(results)
-    for result in results:
-        if result.data_set == name:
-            values = {part: estimate.value for part, estimate in result.report.structure.items()}
-            scores = (decimal(values["alignment"]), decimal(values["chain"]), percent(values["format"]))
-            rows.append(Row((f"{result.agent} (ours)", *scores, decimal(values["grounded_alignment"]))))
-    notes = (
-        f"Ours on {name or 'nothing'}. R_a and R_c look at form alone: a script that knows nothing of the claim has"
-        " both near 1. The grounded alignment asks whether the spans are in claim and source.",
-        "Ours are means over outputs that parse. .917 beside a format rate of 72 % is hardly a mean over all outputs.",
-    )
-    columns = ("model", "align", "chain", "format", "grounded")
-    return paper_table("Tables 5, 6", "Structural quality", "theirs", columns, rows, notes)
+    for result in (result for result in results if result.data_set == name):
+        values = {part: estimate.value for part, estimate in result.report.structure.items()}
+        scores = (decimal(values["alignment"]), decimal(values["chain"]), percent(values["format"]))
+        rows.append(Row((f"{result.agent} (ours)", *scores, decimal(values["grounded_alignment"]))))
+    return table("table_5", rows, name=name or "nothing")
 
 
 def main_data_set(results: Results) -> str:
@@ -438,8 +369,7 @@ def table_16(results: Results) -> Table:
         pairs = [reports.get((printed["benchmark"], agent)) for agent in agents]
         shares = [percent(report.predicted_negative.value if report else None) for report in pairs]
         rows.append(Row((printed["benchmark"], f"{printed['predicted_negative']} %", *shares)))
-    columns = ("benchmark", "GRPO, theirs", *(f"{agent}, ours" for agent in agents))
-    return paper_table("Table 16", "Share of claims rejected", "theirs", columns, rows)
+    return table("table_16", rows, columns=[f"{agent}, ours" for agent in agents])
 
 
 def table_17(results: Results) -> Table:
@@ -453,6 +383,6 @@ def table_17(results: Results) -> Table:
         cells = (percent(share.value if share else 0.0) for share in shares)
         rows.append(Row((row["error"], f"{row['share']} %", *cells)))
     counts = {"GRPO": printed["n"], **{agent: sum(kinds.counts.values()) for agent, kinds in diagnoses.items()}}
-    note = f"Rejections: {', '.join(f'{agent} {n}' for agent, n in counts.items())}. Ours on {name or 'nothing'}."
-    columns = ("error type", "GRPO, theirs", *(f"{agent}, ours" for agent in diagnoses))
-    return paper_table("Table 17", "Error types diagnosed", "theirs", columns, rows, (note,))
+    text = ", ".join(f"{agent} {n}" for agent, n in counts.items())
+    columns = [f"{agent}, ours" for agent in diagnoses]
+    return table("table_17", rows, columns=columns, counts=text, name=name or "nothing")

@@ -22,8 +22,11 @@ from factgym.benchmarks.answers import (
     RecordedAnswer,
     RunLike,
     bootstrap_mean,
+    clusters_of,
     manifest_text,
     open_run,
+    pair_answers,
+    paired_mcnemar,
     parts_of,
     read_answers,
     read_run_answers,
@@ -45,7 +48,6 @@ from factgym.benchmarks.statistics.classification import (
     false_positive_rates,
     label_scores,
     macro_f1,
-    mcnemar,
     negative_bias,
     reliability,
     seed_variance,
@@ -178,7 +180,7 @@ def evaluate_run(run: RunLike) -> SevaReport:
     """
     run = open_run(run)
     answers = read_run_answers(run, partial(read_answer, source=str(run.folder)))
-    rows, clusters = answers.rows, answers.clusters
+    rows, clusters = answers.rows, clusters_of(answers.rows)
     notes = list(run.notes)
     if clusters is not None:
         notes.append("Tasks were sampled several times: bootstrap intervals are over tasks, the others over episodes.")
@@ -235,7 +237,7 @@ def evaluate_run(run: RunLike) -> SevaReport:
 
 def _structure(answers: Answers[Answer]) -> dict[str, Estimate]:
     outputs, parsed = answers.rows, [row for row in answers.rows if row.parsed]
-    mean = partial(bootstrap_mean, clustered=answers.clusters is not None)
+    mean = partial(bootstrap_mean, clustered=clusters_of(outputs) is not None)
     return {
         "parsed": mean(outputs, lambda row: row.parsed),
         "format": mean(outputs, lambda row: row.format_ok),
@@ -258,14 +260,12 @@ def _mean_reward(answers: Answers[Answer], name: str) -> Estimate:
             return None
         return rubric.total(row.components, {"consistent": float(bool(row.consistent))})
 
-    return bootstrap_mean(answers.rows, total, clustered=answers.clusters is not None)
+    return bootstrap_mean(answers.rows, total, clustered=clusters_of(answers.rows) is not None)
 
 
 _TASK_KEYS = ("env", "version", "n", "k", "seed", "fingerprints")
 """Keys of a manifest that decide which tasks a run has, and how they read."""
 _MAX_VALUE_CHARS = 60
-
-Pair = tuple[Answer, Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,27 +302,26 @@ def compare(first: RunLike, second: RunLike) -> SevaComparison:
             f"{folders} are runs of different tasks and cannot be compared: {'; '.join(differences)}. "
             "Make both with the same environment, data, -n, -k and --seed"
         )
-    pairs, unpaired = _paired_answers(runs, folders)
+    rows, others = (read_answers(run.episodes(), partial(read_answer, source=str(run.folder))).rows for run in runs)
+    pairs = pair_answers(rows, others, folders, lambda answer: (answer.gold, answer.claim))
     notes = [
         f"The runs differ in {difference}."
         for key in ("factgym", "prompts")
         for difference in _manifest_differences(runs, (key,))[:5]
     ]
-    if unpaired:
+    if unpaired := len(rows) + len(others) - 2 * len(pairs):
         notes.append(f"{count(unpaired, 'episode')} that only one of the runs has scored left out.")
     golds, labels = [a.gold for a, _ in pairs], [[pair[i].label for pair in pairs] for i in (0, 1)]
-    tasks = [a.task for a, _ in pairs]
-    clusters = tasks if len(set(tasks)) < len(tasks) else None
+    clusters = clusters_of([a for a, _ in pairs])
     if clusters is not None:
         notes.append("Tasks were sampled several times: intervals are over tasks, and there is no McNemar test.")
     f1, share = (
         paired_bca(golds, labels[0], labels[1], name, labels=LABELS, clusters=clusters)
         for name in ("macro_f1", "accuracy")
     )
-    test = None if clusters else mcnemar([a.correct for a, _ in pairs], [b.correct for _, b in pairs])
-    names = [manifest_text(run, "agent") or run.folder.name for run in runs]
-    env = manifest_text(runs[0], "env")
-    return SevaComparison(env, names[0], names[1], len(pairs), f1, share, test, tuple(notes))
+    test = paired_mcnemar(pairs, lambda answer: answer.correct)
+    a, b = (manifest_text(run, "agent") or run.folder.name for run in runs)
+    return SevaComparison(manifest_text(runs[0], "env"), a, b, len(pairs), f1, share, test, tuple(notes))
 
 
 def _manifest_differences(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
@@ -339,19 +338,3 @@ def _differences(key: str, first: Any, second: Any) -> list[str]:
     texts = ["nothing" if value is None else str(value) for value in (first, second)]
     short = [text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…" for text in texts]
     return [f"{key} {short[0]} against {short[1]}"]
-
-
-def _paired_answers(runs: Sequence[Run], folders: str) -> tuple[list[Pair], int]:
-    """Return the answers to the same task and sample, and how many answers have no partner."""
-    by_key = []
-    for run in runs:
-        answers = read_answers(run.episodes(), partial(read_answer, source=str(run.folder)))
-        by_key.append({(answer.task, answer.sample): answer for answer in answers.rows})
-    first, second = by_key
-    pairs = [(answer, second[key]) for key, answer in first.items() if key in second]
-    if not pairs:
-        raise ConfigError(f"{folders} share no scored episode")
-    for a, b in pairs:
-        if (a.gold, a.claim) != (b.gold, b.claim):
-            raise ConfigError(f"{folders} disagree on the claim or gold label of task {a.task!r:.80}")
-    return pairs, len(first) + len(second) - 2 * len(pairs)
