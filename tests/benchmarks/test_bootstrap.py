@@ -21,7 +21,7 @@ from factgym.benchmarks.statistics.bootstrap import (
     paired_bca,
     sample_of,
 )
-from factgym.benchmarks.statistics.classification import confusion, macro_f1
+from factgym.benchmarks.statistics.classification import confusion, table_score
 from factgym.benchmarks.statistics.intervals import LEVEL, NO_DATA, Estimate
 from factgym.core.errors import ConfigError
 
@@ -135,7 +135,7 @@ def test_macro_f1_agrees_with_scipy_within_monte_carlo_error() -> None:
         batch=1000,
         rng=3,
     )
-    assert computed.value == pytest.approx(macro_f1(confusion(golds, predictions)))
+    assert computed.value == pytest.approx(table_score(confusion(golds, predictions), "macro_f1"))
     assert computed.low is not None and computed.high is not None
     within = 0.1 * float(expected.standard_error)
     assert computed.low == pytest.approx(expected.confidence_interval.low, abs=within)
@@ -157,7 +157,9 @@ def test_paired_difference_agrees_with_scipy_within_monte_carlo_error() -> None:
         rng=3,
     )
     gain = computed.difference
-    assert gain.value == pytest.approx(macro_f1(confusion(golds, second)) - macro_f1(confusion(golds, first)))
+    assert gain.value == pytest.approx(
+        table_score(confusion(golds, second), "macro_f1") - table_score(confusion(golds, first), "macro_f1")
+    )
     assert computed.first is not None and computed.second is not None
     assert gain.value == pytest.approx(computed.second - computed.first)
     assert gain.low is not None and gain.high is not None
@@ -209,16 +211,13 @@ def by_hand(units: Sequence[Sequence[int]], statistic: Callable[[Sequence[int]],
 
 @pytest.mark.parametrize("metric", ["macro_f1", "accuracy", "balanced_accuracy", "matthews"])
 def test_every_metric_against_a_bootstrap_by_hand(metric: str) -> None:
-    from factgym.benchmarks.statistics.classification import counts_of, find_metric
-
     golds, predictions = verifier(60, 0.36, 0.25, 4, missing=0.05)
 
-    def score(items: Sequence[int]) -> float:
-        table = confusion([golds[i] for i in items], [predictions[i] for i in items], LABELS)
-        return float(find_metric(metric)(counts_of(table)))
+    def measure(items: Sequence[int]) -> float:
+        return table_score(confusion([golds[i] for i in items], [predictions[i] for i in items], LABELS), metric)
 
-    drawn, remaining = by_hand([[i] for i in range(60)], score, 3000)
-    twin = Bootstrap(score(range(60)), drawn, remaining, np.ones(60, np.int64)).interval()
+    drawn, remaining = by_hand([[i] for i in range(60)], measure, 3000)
+    twin = Bootstrap(measure(range(60)), drawn, remaining, np.ones(60, np.int64)).interval()
     computed = bca_score(golds, predictions, metric, labels=LABELS)
     assert computed.value == pytest.approx(twin.value)
     assert computed.low == pytest.approx(twin.low, abs=0.2 * drawn.std())
@@ -289,7 +288,8 @@ def test_coverage_of_macro_f1_and_of_a_paired_difference() -> None:
     assert chance.sum() == pytest.approx(1)
     exact = np.repeat(np.arange(12), (chance * 100).round().astype(int))
     truth = [
-        macro_f1(confusion([cells[i][0] for i in exact], [cells[i][item] for i in exact], LABELS)) for item in (1, 2)
+        table_score(confusion([cells[i][0] for i in exact], [cells[i][item] for i in exact], LABELS), "macro_f1")
+        for item in (1, 2)
     ]
     single, paired = [], []
     for seed in range(300):

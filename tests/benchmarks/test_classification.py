@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +22,25 @@ from factgym.benchmarks.statistics.classification import (
     METRICS,
     Confusion,
     accuracy,
-    balanced_accuracy,
     confusion,
     counts_of,
     distribution,
     false_positive_rates,
     label_scores,
-    macro_f1,
-    matthews,
     mcnemar,
     negative_bias,
     seed_variance,
     share_difference,
     stratified_slices,
+    table_score,
     total_variation,
 )
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, wilson
 from factgym.benchmarks.statistics.style import STYLES, style_groups, style_of
+
+macro_f1, balanced_accuracy, matthews = (
+    partial(table_score, metric=name) for name in ("macro_f1", "balanced_accuracy", "matthews")
+)
 
 LABELS = ["false", "mixed", "true"]
 GOLDS = [LABELS[i * i % 7 % 3] for i in range(60)]

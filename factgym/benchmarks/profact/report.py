@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from factgym.benchmarks.answers import (
     Answers,
@@ -38,7 +37,14 @@ from factgym.benchmarks.formats import count
 from factgym.benchmarks.profact.predictions import Prediction, is_answer, read_predictions
 from factgym.benchmarks.records import gold_of, items, members, number, numbers, text_of, verdict_of
 from factgym.benchmarks.statistics.bootstrap import bca, bca_score, sample_of
-from factgym.benchmarks.statistics.classification import Confusion, LabelScores, accuracy, confusion, label_scores
+from factgym.benchmarks.statistics.classification import (
+    Confusion,
+    LabelScores,
+    accuracy,
+    confusion,
+    label_scores,
+    ratio,
+)
 from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.core.errors import DataError
 from factgym.datasets.averitec import LABELS, FactCheck, Label, evidence_strings
@@ -289,7 +295,8 @@ def _report(
 ) -> ProFactReport:
     rows, clusters = answers.rows, clusters_of(answers.rows)
     golds, labels = [row.gold for row in rows], [row.label for row in rows]
-    table = confusion(golds, labels, LABELS)
+    table, pairs = confusion(golds, labels, LABELS), list(zip(golds, labels, strict=True))
+    posed = [row for row in rows if row.questions]  # A claim without a question has no weight.
     stores = {kind: note for row in rows for kind, note in row.store.items()}
     notes = list(notes)
     if clusters is not None:
@@ -320,35 +327,26 @@ def _report(
         accuracy=accuracy(table) if clusters is None else mean(lambda row: float(row.right)),
         averitec={cutoff: mean(counts_at(cutoff)) for cutoff in CUTOFFS},
         macro_f1=bca_score(golds, labels, "macro_f1", labels=LABELS, clusters=clusters),
-        f1={label: _label_f1(answers, label) for label in LABELS},
+        f1={
+            # 2 TP over gold and predicted items of the label: a function of sums.
+            label: _share([(2 * (a == label == b), (a == label) + (b == label)) for a, b in pairs], clusters)
+            for label in LABELS
+        },
         labels=dict(label_scores(table)),
         confusion=table,
         no_label=mean(lambda row: row.label is None),
         questions=mean(lambda row: float(row.questions)),
-        unanswered=_unanswered(answers),
+        unanswered=_share(
+            [(max(0, row.questions - row.answered), row.questions) for row in posed],
+            None if clusters is None else [row.task for row in posed],
+        ),
         searches=mean(lambda row: None if row.searches is None else float(row.searches)),
         seconds=mean(lambda row: row.seconds),
         usage=usage,
     )
 
 
-def _ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the ratio of two sums, 0 where there is nothing to divide by."""
-    return np.divide(sums[..., 0], sums[..., 1], out=np.zeros(np.shape(sums[..., 0])), where=sums[..., 1] > 0)
-
-
-def _unanswered(answers: Answers[ClaimAnswer]) -> Estimate:
-    """Return the share of all questions, its interval over claims."""
-    # A ratio of two sums over claims: claims without a question have no weight.
-    posed = [row for row in answers.rows if row.questions]
-    sums = np.array([(max(0, row.questions - row.answered), row.questions) for row in posed], np.float64).reshape(
-        -1, 2
-    )
-    clusters = [row.task for row in posed] if clusters_of(answers.rows) is not None else None
-    return bca(sample_of(sums, clusters), _ratio)
-
-
-def _label_f1(answers: Answers[ClaimAnswer], label: str) -> Estimate:
-    """Return F1 of a label against the rest, 0 where it never occurs, with its BCa interval."""
-    sums = [(2 * (row.gold == label == row.label), (row.gold == label) + (row.label == label)) for row in answers.rows]
-    return bca(sample_of(sums, clusters_of(answers.rows)), _ratio)
+def _share(sums: Sequence[tuple[int, int]], clusters: Sequence[str] | None) -> Estimate:
+    """Return the ratio of two sums over claims, 0 where there is nothing to divide by, with its BCa interval."""
+    rows = np.array(sums, np.float64).reshape(-1, 2)
+    return bca(sample_of(rows, clusters), lambda totals: ratio(totals[..., 0], totals[..., 1]))

@@ -47,11 +47,11 @@ from factgym.benchmarks.statistics.classification import (
     distribution,
     false_positive_rates,
     label_scores,
-    macro_f1,
     negative_bias,
     reliability,
     seed_variance,
     stratified_slices,
+    table_score,
 )
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, wilson
 from factgym.benchmarks.statistics.style import STYLES, style_groups
@@ -203,7 +203,7 @@ def evaluate_run(run: RunLike) -> SevaReport:
             by_style[name] = false_positive_rates(golds, labels, NEGATIVE, groups)
 
     def slice_f1(indices: Sequence[int]) -> float:
-        return macro_f1(confusion([golds[i] for i in indices], [labels[i] for i in indices], LABELS))
+        return table_score(confusion([golds[i] for i in indices], [labels[i] for i in indices], LABELS), "macro_f1")
 
     return SevaReport(
         env=manifest_text(run, "env"),

@@ -1,22 +1,15 @@
 """Bias-corrected and accelerated (BCa) bootstrap intervals (Efron 1987), for statistics that are functions of sums.
 
-Means, shares, macro-F1 and their differences all depend on the items through sums alone. So equal items are kept once
-with their count, a resample is a draw of new counts (multinomial, which is exact), and ten thousand resamples are one
-matrix product. Items that are not independent (samples of one task) are resampled as whole clusters. The result depends
-on the multiset of items and on the seed, not on the order of the items; the same seed gives the same interval under
-one version of NumPy.
-
-Differences of two classifiers are taken on the same resampled items. Labels are fixed before resampling: one that a
-resample loses counts as 0 in its macro-F1 (scikit-learn's `zero_division=0` with `labels=`). A bootstrap knows only the
-sample: where every item agrees the interval has no length. For a single proportion near 0 or 1 use Wilson's.
-
-`scipy.stats.bootstrap` gives the same intervals within resampling error in 3 to 30 times the time, and has no clusters.
+Items that are not independent (samples of one task) are resampled as whole clusters. The result depends on the multiset
+of items and on the seed, not on the order of the items. A bootstrap knows only the sample: where every item agrees the
+interval has no length. `scipy.stats.bootstrap` gives the same intervals within resampling error in 3 to 30 times the time,
+and has no clusters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -57,10 +50,10 @@ class Sample:
         return np.asarray(self.counts @ self.rows, np.float64)
 
     def resampled(self, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
-        """Yield the sums of samples of the same size drawn with replacement: arrays of shape (…, d), `resamples` rows in all.
-
-        Of few distinct rows the counts are drawn, which is a multinomial. Else units are drawn, and added up column by column.
-        """
+        """Yield the sums of samples of the same size drawn with replacement: arrays of shape (…, d), `resamples` rows in all."""
+        # Means, shares, F1 and their differences depend on the items through sums alone. So equal items are kept once with
+        # their count: a resample draws new counts (a multinomial, which is exact), and all resamples are one matrix
+        # product. Where most rows differ, units are drawn and added up column by column.
         n, (kinds, width) = self.n, self.rows.shape
         by_counts = _FEW_CELLS * kinds <= n
         step = max(1, _AT_ONCE // max(kinds if by_counts else n, width))
@@ -285,24 +278,24 @@ def paired_bca(
     if sample.n == 0:
         return Comparison(None, None, NO_DATA, None)
     scores_of = _on_tables(score, len(names), 2)
-    scores = [float(value) for value in scores_of(sample.sums())]
+    a, b = (float(value) for value in scores_of(sample.sums()))
     if sample.n == 1:
-        return Comparison(scores[0], scores[1], Estimate(scores[1] - scores[0], None, None, 1), None)
-
-    def difference(sums: Floats) -> Floats:
-        values = scores_of(sums)
-        return np.asarray(values[..., 1] - values[..., 0], np.float64)
+        return Comparison(a, b, Estimate(b - a, None, None, 1), None)
 
     # Of a sample and its mirror image always the same one is resampled, so that exchanging the classifiers is exact.
     key, mirror_key = (units.rows.tobytes() + units.counts.tobytes() for units in (sample, mirror))
-    resampled = bootstrap(sample if key <= mirror_key else mirror, difference, resamples=resamples, seed=seed)
-    replicates = resampled.replicates
-    if key == mirror_key:
-        resampled = replace(resampled, replicates=np.concatenate([replicates, -replicates]))
-    elif key > mirror_key:
-        left_out = -resampled.left_out
-        resampled = replace(resampled, observed=-resampled.observed, replicates=-replicates, left_out=left_out)
-    return Comparison(scores[0], scores[1], resampled.interval(level), resampled.p_value())
+    sign = 1.0 if key <= mirror_key else -1.0
+    resampled = bootstrap(
+        sample if sign > 0 else mirror, lambda sums: np.diff(scores_of(sums))[..., 0], resamples=resamples, seed=seed
+    )
+    replicates = sign * resampled.replicates
+    resampled = Bootstrap(
+        sign * resampled.observed,
+        np.concatenate([replicates, -replicates]) if key == mirror_key else replicates,
+        sign * resampled.left_out,
+        resampled.counts,
+    )
+    return Comparison(a, b, resampled.interval(level), resampled.p_value())
 
 
 def _codes(golds: Sequence[str], predictions: Sequence[str | None], labels: Sequence[str]) -> NDArray[np.int64]:

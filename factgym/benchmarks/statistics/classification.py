@@ -96,8 +96,7 @@ def counts_of(table: Confusion) -> Counts:
 
 
 def _table_labels(table: Confusion) -> list[str]:
-    labels = [label for label in table.predictions if label != NO_VERDICT]
-    return labels + [label for label in table.golds if label not in labels]
+    return list(dict.fromkeys(label for label in (*table.predictions, *table.golds) if label != NO_VERDICT))
 
 
 def accuracy(table: Confusion) -> Estimate:
@@ -110,66 +109,68 @@ def label_scores(table: Confusion) -> Mapping[str, LabelScores]:
     """Precision, recall and F1 of every label of the table, in the order of its columns."""
     counts = counts_of(table)
     right, gold, predicted = _margins(counts)
-    scores = np.stack([_ratio(right, predicted), _ratio(right, gold), f1_counts(counts)], -1).tolist()
+    scores = np.stack([ratio(right, predicted), ratio(right, gold), _f1(counts)], -1).tolist()
     sizes = np.stack([gold, predicted, right], -1).astype(int).tolist()
     rows = zip(_table_labels(table), scores, sizes, strict=True)
     return {label: LabelScores(*label_scores, *label_sizes) for label, label_scores, label_sizes in rows}
 
 
-def macro_f1(table: Confusion) -> float:
-    """Return the unweighted mean of the labels' F1 scores, in [0, 1]."""
-    return float(macro_f1_counts(counts_of(table)))
+def table_score(table: Confusion, metric: str) -> float:
+    """Return a score of `METRICS`. Raises ConfigError for an unknown one."""
+    return float(find_metric(metric)(counts_of(table)))
 
 
-def balanced_accuracy(table: Confusion) -> float:
-    """Return the unweighted mean recall of the labels that occur as gold, in [0, 1]; 0 for an empty table."""
-    return float(balanced_accuracy_counts(counts_of(table)))
+def _margins(counts: Counts) -> tuple[Counts, Counts, Counts]:
+    """Return right, gold and predicted counts of each label, shape (..., K)."""
+    return np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(-1), counts[..., :-1].sum(-2)
 
 
-def matthews(table: Confusion) -> float:
-    """Return Matthews' correlation for any number of labels (Gorodkin 2004), in [-1, 1]; 0 where a side does not vary."""
-    return float(matthews_counts(counts_of(table)))
+def ratio(top: Counts, bottom: Counts) -> Counts:
+    """Return `top / bottom`, 0 where there is nothing to divide by."""
+    return np.divide(top, bottom, out=np.zeros(np.broadcast_shapes(top.shape, bottom.shape)), where=bottom > 0)
 
 
-def accuracy_counts(counts: Counts) -> Counts:
-    """Accuracy of each of a stack of tables."""
-    return _ratio(np.trace(counts, axis1=-2, axis2=-1), counts.sum((-2, -1)))
+def _accuracy(counts: Counts) -> Counts:
+    return ratio(np.trace(counts, axis1=-2, axis2=-1), counts.sum((-2, -1)))
 
 
-def f1_counts(counts: Counts) -> Counts:
-    """F1 of each label of each table, shape (..., K)."""
+def _f1(counts: Counts) -> Counts:
+    """Return F1 of each label of each table, shape (..., K)."""
     right, gold, predicted = _margins(counts)
-    return _ratio(2 * right, gold + predicted)
+    return ratio(2 * right, gold + predicted)
 
 
-def macro_f1_counts(counts: Counts) -> Counts:
-    """Macro-F1 of each of a stack of tables; a label that a resample lost counts as 0 there."""
-    return np.asarray(f1_counts(counts).sum(-1) / max(1, counts.shape[-2]), np.float64)
+def _macro_f1(counts: Counts) -> Counts:
+    return np.asarray(_f1(counts).sum(-1) / max(1, counts.shape[-2]), np.float64)
 
 
-def balanced_accuracy_counts(counts: Counts) -> Counts:
-    """Balanced accuracy of each of a stack of tables."""
+def _balanced_accuracy(counts: Counts) -> Counts:
     right, gold, _ = _margins(counts)
-    return _ratio(_ratio(right, gold).sum(-1), (gold > 0).sum(-1))
+    return ratio(ratio(right, gold).sum(-1), (gold > 0).sum(-1))
 
 
-def matthews_counts(counts: Counts) -> Counts:
-    """Matthews' correlation of each of a stack of tables; missing predictions are one more predicted label."""
+def _matthews(counts: Counts) -> Counts:
+    # Gorodkin 2004: the covariance of gold and predicted indicators, over the geometric mean of their variances.
+    # Missing predictions are one more predicted label.
     right, gold, _ = _margins(counts)
     predicted, n = counts.sum(-2), counts.sum((-2, -1))
-    # Gorodkin 2004: the covariance of gold and predicted indicators, over the geometric mean of their variances.
     shared = right.sum(-1) * n - (predicted[..., :-1] * gold).sum(-1)
     spread = (n**2 - (predicted**2).sum(-1)) * (n**2 - (gold**2).sum(-1))
-    return _ratio(shared, np.sqrt(spread))
+    return ratio(shared, np.sqrt(spread))
 
 
 METRICS: Mapping[str, Callable[[Counts], Counts]] = {
-    "accuracy": accuracy_counts,
-    "macro_f1": macro_f1_counts,
-    "balanced_accuracy": balanced_accuracy_counts,
-    "matthews": matthews_counts,
+    "accuracy": _accuracy,
+    "macro_f1": _macro_f1,
+    "balanced_accuracy": _balanced_accuracy,
+    "matthews": _matthews,
 }
-"""Scores that can be resampled, by name."""
+"""Scores of each of a stack of tables, by name; they can be resampled.
+
+macro_f1: the unweighted mean of the labels' F1; a label that a resample lost counts as 0. balanced_accuracy: the
+unweighted mean recall of the labels that occur as gold. matthews: in [-1, 1], 0 where a side does not vary; the others
+are in [0, 1].
+"""
 
 
 def find_metric(name: str) -> Callable[[Counts], Counts]:
@@ -177,16 +178,6 @@ def find_metric(name: str) -> Callable[[Counts], Counts]:
     if name not in METRICS:
         raise ConfigError(f"no metric {name!r}; there are {', '.join(METRICS)}.{did_you_mean(name, METRICS)}")
     return METRICS[name]
-
-
-def _margins(counts: Counts) -> tuple[Counts, Counts, Counts]:
-    """Right, gold and predicted counts of each label, shape (..., K)."""
-    return np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(-1), counts[..., :-1].sum(-2)
-
-
-def _ratio(top: Counts, bottom: Counts) -> Counts:
-    """`top / bottom`, 0 where there is nothing to divide by."""
-    return np.divide(top, bottom, out=np.zeros(np.broadcast_shapes(top.shape, bottom.shape)), where=bottom > 0)
 
 
 EXACT_BELOW = 25
@@ -353,10 +344,10 @@ def reliability(confidences: Sequence[float], correct: Sequence[bool], bins: int
         raise ValueError(f"{len(confidences)} confidences for {len(correct)} items")
     if bins < 1:
         raise ValueError(f"{bins} bins: at least one is needed")
-    stated, right = np.asarray(confidences, np.float64), np.asarray(correct, bool)
-    for i in np.flatnonzero(~np.isfinite(stated)):
-        raise ValueError(f"confidence {stated[i]} of item {i}: leave the item out, or set its confidence")
-    stated = np.clip(stated, 0.0, 1.0)
+    stated, right = np.clip(np.asarray(confidences, np.float64), 0.0, 1.0), np.asarray(correct, bool)
+    for i, confidence in enumerate(confidences):
+        if not math.isfinite(confidence):
+            raise ValueError(f"confidence {confidence} of item {i}: leave the item out, or set its confidence")
     even = _bins(np.arange(bins + 1) / bins, stated, right)
     mass: tuple[Bin, ...] = ()
     if len(stated):
@@ -386,12 +377,11 @@ def _calibration_error(bins: Sequence[Bin]) -> float | None:
 
 def _bins(edges: NDArray[np.float64], stated: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[Bin, ...]:
     index = np.searchsorted(edges[1:-1], stated, side="left")
-    bins = []
-    for i in range(len(edges) - 1):
-        members = index == i
-        accuracy = wilson(int(right[members].sum()), int(members.sum()))
-        bins.append(Bin(float(edges[i]), float(edges[i + 1]), _mean(stated[members]), accuracy))
-    return tuple(bins)
+    members = [index == i for i in range(len(edges) - 1)]
+    return tuple(
+        Bin(float(low), float(high), _mean(stated[inside]), wilson(int(right[inside].sum()), int(inside.sum())))
+        for low, high, inside in zip(edges, edges[1:], members, strict=False)
+    )
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:
@@ -418,26 +408,20 @@ def stratified_slices(labels: Sequence[str], n: int, seeds: Sequence[int]) -> tu
     """
     if not 0 <= n <= len(labels):
         raise ValueError(f"{n} of {len(labels)} items")
-    by_label: dict[str, list[int]] = {}
-    for i, label in enumerate(labels):
-        by_label.setdefault(label, []).append(i)
     sizes = allocation(Counter(labels), n)
-    slices = []
-    for seed in seeds:
-        drawn: list[int] = []
-        for label, indices in by_label.items():
-            rng = np.random.default_rng([seed, *label.encode("utf-8", "surrogatepass")])
-            drawn += rng.choice(indices, sizes[label], replace=False).tolist()
-        slices.append(tuple(sorted(drawn)))
-    return tuple(slices)
+    indices = {label: [i for i, other in enumerate(labels) if other == label] for label in sizes}
+
+    def drawn(label: str, seed: int) -> list[int]:
+        rng = np.random.default_rng([seed, *label.encode("utf-8", "surrogatepass")])
+        return list(rng.choice(indices[label], sizes[label], replace=False).tolist())
+
+    return tuple(tuple(sorted(i for label in sizes for i in drawn(label, seed))) for seed in seeds)
 
 
 def allocation(counts: Counter[str], n: int) -> dict[str, int]:
     """`n` divided in proportion to `counts` by largest remainders; equal ones go to the larger label, then by name."""
+    # Largest remainders (Hamilton's method), in whole numbers: a remainder must not depend on rounding.
     total = counts.total()
-    if not total:
-        return {}
-    # Whole numbers: a remainder must not depend on rounding.
     sizes = {label: count * n // total for label, count in counts.items()}
     order = sorted(counts, key=lambda label: (-(counts[label] * n % total), -counts[label], label))
     for label in order[: n - sum(sizes.values())]:

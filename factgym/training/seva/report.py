@@ -17,7 +17,7 @@ from factgym.benchmarks.charts import COLOURS, MUTED, label_text, panel_chart
 from factgym.benchmarks.formats import ABSENT, printable
 from factgym.benchmarks.report import Column, Note, Part, Row, Section, make_table
 from factgym.benchmarks.statistics.bootstrap import paired_bca
-from factgym.benchmarks.statistics.classification import confusion, macro_f1
+from factgym.benchmarks.statistics.classification import confusion, table_score
 from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.benchmarks.terminal import render_section
 from factgym.core.errors import DataError
@@ -181,7 +181,7 @@ def _round_result(metrics: Mapping[str, Any], seed: Mapping[str, Any], resamples
         before = seed["benchmarks"][name]
         if measured["tasks"] != before["tasks"]:
             raise DataError(f"round {metrics['round']} of {metrics['arm']!r} was measured on other claims of {name}")
-        f1 = macro_f1(confusion(measured["gold"], measured["said"], LABELS))
+        f1 = table_score(confusion(measured["gold"], measured["said"], LABELS), "macro_f1")
         change = None
         if metrics is not seed:
             change = paired_bca(
