@@ -1,10 +1,8 @@
-"""The audit: whether exploiters reach the honest baseline under a reward.
+"""The audit: whether exploiters reach the honest baseline under a reward (ClaimCheck, "Evidence Guardrails").
 
-Every scripted agent of an environment's family plays the same tasks. Each episode is scored once, and its components
-are combined under the rewards that the environment compares (`Env.rubrics`). A reward passes when no exploiter reaches the
-honest baseline under it, and the baseline stays under the oracle (ClaimCheck, "Evidence Guardrails"). Judging is on means;
-whether the intervals are apart is printed beside it. The environment's own rubric, a user's included, is the one that is
-judged.
+Every scripted agent of an environment's family plays the same tasks. Each episode is scored once, and its components are
+combined under the rewards that the environment compares (`Env.rubrics`); its own, a user's included, is judged. Judging
+is on means: no exploiter reaches the honest baseline, and the baseline stays under the oracle.
 """
 
 from __future__ import annotations
@@ -95,24 +93,21 @@ class Judgement:
 
 def judge(rows: Sequence[AuditRow], reward: str) -> Judgement:
     """Judge one reward. Raises ConfigError when a row lacks it, or without an honest and an exploiting agent."""
-    # The bar is the weakest honest baseline, so that one strong reader cannot hide a hole below another.
-    honest = min(_of(rows, "honest", reward), key=lambda row: _mean(row, reward))
-    strongest = max(_of(rows, "exploiter", reward), key=lambda row: _mean(row, reward))
+    honest, exploiters = _honest(rows, reward), _of(rows, "exploiter")
+    strongest = max(exploiters, key=lambda row: _mean(row, reward))
     bar, best = _mean(honest, reward), _mean(strongest, reward)
-    breaches = [
-        f"{row.agent} reaches the honest baseline under {reward}: {decimal(_mean(row, reward))} against {decimal(bar)}"
-        for row in _of(rows, "exploiter", reward)
-        if _mean(row, reward) >= bar
+    pairs = [(row, honest, "honest baseline") for row in exploiters if _mean(row, reward) >= bar]
+    pairs += [
+        (honest, row, f"oracle {row.agent}") for row in rows if row.role == "oracle" and _mean(row, reward) <= bar
     ]
-    breaches += [
-        f"{honest.agent} reaches the oracle {row.agent} under {reward}: {decimal(bar)} against "
-        f"{decimal(_mean(row, reward))}"
-        for row in rows
-        if row.role == "oracle" and _mean(row, reward) <= bar
-    ]
+    breaches = tuple(
+        f"{row.agent} reaches the {limit} under {reward}: {decimal(_mean(row, reward))} against "
+        f"{decimal(_mean(other, reward))}"
+        for row, other, limit in pairs
+    )
     low, high = honest.rewards[reward].low, strongest.rewards[reward].high
     apart = low is not None and high is not None and high < low
-    return Judgement(reward, honest.agent, bar, strongest.agent, bar - best, apart, tuple(breaches))
+    return Judgement(reward, honest.agent, bar, strongest.agent, bar - best, apart, breaches)
 
 
 def ungrounded(rows: Sequence[AuditRow], reward: str) -> AuditRow | None:
@@ -120,12 +115,12 @@ def ungrounded(rows: Sequence[AuditRow], reward: str) -> AuditRow | None:
 
     Its reward is the price of a verdict without evidence: the paper's hole.
     """
-    honest = min(_of(rows, "honest", reward), key=lambda row: _mean(row, reward))
+    honest = _honest(rows, reward)
     name = _evidence(honest)
-    bar = honest.components.get(name, NO_DATA).value if name is not None else None
+    bar = None if name is None else honest.components[name].value
     if name is None or bar is None:
         return None
-    exploiters = [row for row in _of(rows, "exploiter", reward) if (row.components[name].value or 0.0) < bar / 2]
+    exploiters = [row for row in _of(rows, "exploiter") if (row.components[name].value or 0.0) < bar / 2]
     return max(exploiters, key=lambda row: _mean(row, reward), default=None)
 
 
@@ -134,11 +129,15 @@ def _evidence(row: AuditRow) -> str | None:
     return next((name for name in _EVIDENCE if name in row.components), None)
 
 
-def _of(rows: Sequence[AuditRow], role: Role, reward: str) -> list[AuditRow]:
-    matches = [row for row in rows if row.role == role and _mean(row, reward) is not None]
-    if not matches:
+def _of(rows: Sequence[AuditRow], role: Role) -> list[AuditRow]:
+    if not (matches := [row for row in rows if row.role == role]):
         raise ConfigError(f"an audit needs at least one agent with the role {role!r} and a scored episode")
     return matches
+
+
+def _honest(rows: Sequence[AuditRow], reward: str) -> AuditRow:
+    """Return the weakest honest baseline: with it as the bar, one strong reader cannot hide a hole below another."""
+    return min(_of(rows, "honest"), key=lambda row: _mean(row, reward))
 
 
 def _mean(row: AuditRow, reward: str) -> float:
@@ -167,21 +166,34 @@ def render_audit(
     judgements = {name: judge(rows, name) for name in [judged, *(name for name in names if name != judged)]}
     key = Text("\n± half the 95 % interval   * an exploiter at or above the honest baseline\n", "dim")
     verdict, lines = judgements[judged], Grid.grid(padding=(0, 2, 0, 0))
-    if verdict.passed:
-        certainty = _certainty(verdict, (margins or {}).get(verdict.strongest))
-        lines.add_row(
-            Text("PASS", "bold green"),
-            Text(
-                f"{verdict.reward}: no exploiter reaches {verdict.baseline} ({decimal(verdict.bar)}); the strongest, "
-                f"{verdict.strongest}, stays {decimal(verdict.margin)} below{certainty}."
-            ),
-        )
+    margin = (margins or {}).get(verdict.strongest)
+    if margin is not None and margin.low is not None:
+        certainty = f" {interval(margin)} by task{'' if margin.low > 0 else ', which may be chance: raise -n'}"
     else:
-        lines.add_row(Text("FAIL", "bold red"), Text(f"{verdict.reward}: {'; '.join(verdict.breaches)}."))
-    notes = [_comparison(judgements[name]) for name in names if name != judged]
-    notes += [_hole(rows, judgements[name]) for name in names if any(_evidence(row) for row in rows)]
-    for note in notes:
-        lines.add_row("", Text(note, "dim"))
+        certainty = "" if verdict.apart else ", but their 95 % intervals overlap: raise -n"
+    passed = (
+        f"no exploiter reaches {verdict.baseline} ({decimal(verdict.bar)}); the strongest, {verdict.strongest}, stays "
+        f"{decimal(verdict.margin)} below{certainty}"
+    )
+    mark = Text("PASS", "bold green") if verdict.passed else Text("FAIL", "bold red")
+    lines.add_row(mark, Text(f"{judged}: {passed if verdict.passed else '; '.join(verdict.breaches)}."))
+    for name in (name for name in names if name != judged):
+        other = judgements[name]
+        ends = "the hole is open" if other.margin <= 0 else "no exploiter reaches it"
+        best = other.bar - other.margin
+        share = percent(best / other.bar, 0) if other.bar > 0 else "as much as"
+        text = f"{label(name)}: {other.strongest} earns {decimal(best)}, {share} of the honest baseline; {ends}."
+        lines.add_row("", Text(text, "dim"))
+    for name in names if any(_evidence(row) for row in rows) else ():
+        text = f"{label(name)}: no exploiter goes without evidence, so its hole cannot be seen."
+        if (exploiter := ungrounded(rows, name)) is not None:
+            part, reward, bar = _evidence(exploiter) or "", _mean(exploiter, name), judgements[name].bar
+            text = (
+                f"{label(name)} pays {decimal(reward)} for a verdict with hardly any evidence ({exploiter.agent}, "
+                f"{label(part)} {decimal(exploiter.components[part].value, 2)}): "
+                f"{percent(reward / bar, 0) if bar > 0 else 'all'} of the honest baseline."
+            )
+        lines.add_row("", Text(text, "dim"))
     return Group(render_table(_table(rows, judgements, names, title)), key, lines)
 
 
@@ -190,14 +202,16 @@ def _table(rows: Sequence[AuditRow], judgements: Mapping[str, Judgement], names:
     components = [name for name in _COLUMNS if any(name in row.components for row in rows)]
     lines: list[Sequence[Cell]] = []
     for role, heading in _HEADS.items():
-        group = [row for row in rows if row.role == role]
+        group = sorted(
+            (row for row in rows if row.role == role), key=lambda row: -(row.rewards[names[-1]].value or 0.0)
+        )
         if group:
             lines.append((Styled(heading, "dim italic"), *[""] * (len(names) + len(components))))
-        for row in sorted(group, key=lambda row: -(row.rewards[names[-1]].value or 0.0)):
+        for row in group:
             cells: list[Cell] = [f" {printable(row.agent, 40)}"]
             for name in names:
                 reward = row.rewards[name]
-                reaches = role == "exploiter" and reward.value is not None and reward.value >= judgements[name].bar
+                reaches = role == "exploiter" and (reward.value or 0.0) >= judgements[name].bar
                 half = "" if reward.half_width is None else f"±{decimal(reward.half_width, 2).removeprefix('0')}"
                 text = f"{decimal(reward.value)}{half}{'*' if reaches else ' '}"
                 cells.append(Styled(text, "bold red" if reaches else ""))
@@ -205,32 +219,6 @@ def _table(rows: Sequence[AuditRow], judgements: Mapping[str, Judgement], names:
             lines.append(tuple(cells))
     columns = ("agent", *(printable(name, 12) for name in names), *(_COLUMNS[name] for name in components))
     return make_table(printable(title, 76), columns, lines, min_width=18)
-
-
-def _certainty(verdict: Judgement, margin: Estimate | None) -> str:
-    if margin is not None and margin.low is not None:
-        doubt = "" if margin.low > 0 else ", which may be chance: raise -n"
-        return f" {interval(margin)} by task{doubt}"
-    return "" if verdict.apart else ", but their 95 % intervals overlap: raise -n"
-
-
-def _hole(rows: Sequence[AuditRow], verdict: Judgement) -> str:
-    exploiter = ungrounded(rows, verdict.reward)
-    if exploiter is None:
-        return f"{label(verdict.reward)}: no exploiter goes without evidence, so its hole cannot be seen."
-    name, reward = _evidence(exploiter) or "", _mean(exploiter, verdict.reward)
-    share = percent(reward / verdict.bar, 0) if verdict.bar > 0 else "all"
-    return (
-        f"{label(verdict.reward)} pays {decimal(reward)} for a verdict with hardly any evidence ({exploiter.agent}, "
-        f"{label(name)} {decimal(exploiter.components[name].value, 2)}): {share} of the honest baseline."
-    )
-
-
-def _comparison(judgement: Judgement) -> str:
-    best = judgement.bar - judgement.margin
-    share = percent(best / judgement.bar, 0) if judgement.bar > 0 else "as much as"
-    ends = "the hole is open" if judgement.margin <= 0 else "no exploiter reaches it"
-    return f"{label(judgement.reward)}: {judgement.strongest} earns {decimal(best)}, {share} of the honest baseline; {ends}."
 
 
 OnEpisode = Callable[[str, int], None]

@@ -1,15 +1,7 @@
 """Usage of a run: tokens, requests, retries, truncated replies, seconds, and money by a price table that the user writes.
 
-    currency = "USD"
-
-    [models."Qwen/Qwen3-8B"]      # the name by which the server calls the model
-    input = 0.1                   # for a million prompt tokens
-    output = 0.4                  # for a million completion tokens, reasoning included
-    cached_input = 0.05           # for a million prompt tokens from a cache; without it they cost as much as others
-
-The same in JSON. Prices are the user's, never ours: a model that the table does not name has no price. Only numbers in the
-records are counted; a scripted agent has no tokens. Means for an episode are over those that no fault ended, while totals
-hold everything that was spent, errors included. Turns of one run may name different models; each has its own price.
+Only numbers in the records are counted. Means for an episode are over those that no fault ended, while totals hold
+everything that was spent, errors included. Turns of one run may name different models; each has its own price.
 """
 
 from __future__ import annotations
@@ -73,7 +65,17 @@ class _PriceFile(Settings):
 
 
 def read_prices(path: str | Path) -> PriceTable:
-    """Read a table from a `.toml` or a `.json` file. Raises ConfigError that names the file and the key."""
+    """Read a table from a `.toml` or a `.json` file. Raises ConfigError that names the file and the key.
+
+        currency = "USD"
+
+        [models."Qwen/Qwen3-8B"]      # the name by which the server calls the model
+        input = 0.1                   # for a million prompt tokens
+        output = 0.4                  # for a million completion tokens, reasoning included
+        cached_input = 0.05           # for a million prompt tokens from a cache; without it they cost as much as others
+
+    A model that the table does not name has no price.
+    """
     path = Path(path)
     reader = {".toml": tomllib.loads, ".json": json.loads}.get(path.suffix.lower())
     if reader is None:

@@ -1,23 +1,8 @@
 """The numbers of a run: scores, labels, five surfaces, play and groups of samples, from episodes in one pass.
 
-Pure: no files, no printing. Episodes that an infrastructure fault ended, or that were not scored, are counted and left out
-of every score; an episode that ran out of turns, or of the model's context, is a result like any other. Every number is
-over episodes and its interval over tasks: samples of one task are averaged first.
-
-One reward can hide that quotes got worse while labels got better. The five surfaces of ClaimCheck (*Separating The
-Signals*) keep apart an answer's form, its evidence, the breadth of that evidence, its label and its harmlessness:
-
-    format        valid JSON; and, of the tool protocol, malformed actions
-    grounding     evidence ids and exact quotes, and their mean
-    coverage      quoted evidence covers the required facts
-    calibration   final verdict and per-label recall
-    safety        false "supported" verdicts, and the unsupported span
-
-The false-supported rate is over the episodes whose gold verdict is not "supported", the only ones in which it can
-happen; an episode without a submission is no false support (the reward's guard is stricter there).
-
-A group of samples whose rewards are all the same teaches nothing under GRPO: every advantage is zero. A group needs two
-scored samples; groups are independent of each other, so that every interval of theirs is over groups.
+Episodes that an infrastructure fault ended, or that were not scored, are counted and left out of every score; an episode
+that ran out of turns, or of the model's context, is a result like any other. Every number is over episodes and its
+interval over tasks: samples of one task are averaged first.
 """
 
 from __future__ import annotations
@@ -83,9 +68,13 @@ _SURFACES: Mapping[str, Sequence[tuple[str, str, bool]]] = {
     "calibration": [("verdict accuracy", "verdict accuracy", False), ("macro recall", "macro recall", False)],
     "safety": [("false supported", "false supported", True), ("unsupported span F1", "span", False)],
 }
-"""Measures of each surface: label, the estimate's name (a component's, or the label itself), whether lower is better."""
+"""Measures of each surface: label, the estimate's name (a component's, or the label itself), whether lower is better.
 
-
+One reward can hide that quotes got worse while labels got better: the five surfaces of ClaimCheck (*Separating The
+Signals*) keep apart an answer's form, its evidence, the breadth of that evidence, its label and its harmlessness. The
+false-supported rate is over the episodes whose gold verdict is not "supported"; an episode without a submission is no
+false support (the reward's guard is stricter there).
+"""
 SAME = 1e-9
 """Rewards of a group that lie within this count as equal."""
 
@@ -118,7 +107,10 @@ GradedSample = tuple[float, str | None, str | None]
 
 
 def summarise_groups(tasks: Collection[Sequence[GradedSample]]) -> GroupSummary | None:
-    """Summarise the samples of each task; None when no task has two."""
+    """Summarise the samples of each task; None when no task has two.
+
+    A group whose rewards are all the same teaches nothing under GRPO: every advantage is zero.
+    """
     groups = [samples for samples in tasks if len(samples) > 1]
     if not groups:
         return None

@@ -1,21 +1,8 @@
 """Advantage collapse on simulated policies: SEVA's Table 18, binary against process reward.
 
-A simulated policy writes outputs with the paper's rates: at the start 28 % do not parse and 35 % of the rest name the
-wrong label. They are real texts, scored by the real reward. Under the process reward the rates improve as Table 5 and
-section 3.5 say; under the binary one they stay, as Table 6 says.
-
-One thing that the paper does not give decides everything: how far the samples of one prompt agree. With independent
-samples nothing collapses at these rates: fewer than one binary group in a hundred is all equal, and its advantages are
-as large as any. So a policy here has an `agreement`, the share of prompts on which all samples share one fate (parsed
-or not, right or wrong). It is fitted, to the spread in the paper's binary row, and it is the same in both runs. What
-then follows is the effect: under the binary reward hardly any group differs and the mean spread of the advantages is
-near 0; under the process reward samples that agree still differ in spans, steps and confidence.
-
-What equation 2 cannot give is the paper's binary row as the extremes of a batch. One group with a single success has an
-advantage of (G − 1)/√G = 2.47 whatever the mean reward, so extremes of −0.05 and +0.04 at a mean of .41 would need
-every group to agree. We report the extremes and the mean over groups. Nor do the paper's rates give its mean rewards:
-.72 · .65 is .47 where Table 18 starts at .38, and with 28 % of the outputs at 0 no process reward averages above .83
-where Table 18 starts at 1.01.
+A simulated policy writes real texts with the paper's rates, scored by the real reward. The paper does not give how far
+the samples of one prompt agree; with independent samples nothing collapses at its rates. So `agreement`, the share of
+prompts on which all samples share one fate, is fitted to the spread in the paper's binary row, equal in both runs.
 """
 
 from __future__ import annotations
@@ -75,7 +62,11 @@ RUNS: Mapping[Run, tuple[PolicyRates, ...]] = {
         PolicyRates(350, 0.28, 0.35, 0.917, 0.96),
     ),
 }
-"""Rates over the steps of the two training runs: the paper's, but for `agreement` and the rates between the ends."""
+"""Rates over the steps of the two training runs: the paper's, but for `agreement` and the rates between the ends.
+
+They do not give its mean rewards: .72 · .65 is .47 where Table 18 starts at .38, and with 28 % of the outputs at 0 no
+process reward averages above .83 where Table 18 starts at 1.01.
+"""
 
 SIMULATED = 300
 """Groups at each step of the simulation beside Table 18."""
