@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.formats import count
-from factgym.benchmarks.records import has_fault, is_scored, members
+from factgym.benchmarks.records import has_fault, is_scored
 from factgym.benchmarks.statistics.bootstrap import bca_mean
 from factgym.benchmarks.statistics.classification import McNemar, mcnemar
 from factgym.benchmarks.statistics.intervals import UNIT, Estimate, Series, macro_interval, mean_of, wilson
@@ -121,12 +121,6 @@ def read_agent_answers(
     if repeated:
         raise DataError(f"{repeated} answers are there twice: give runs of different benchmarks, or one at a time")
     return opened, Answers(rows, errors, sum(part.unscored for part in parts))
-
-
-def parts_of(episode: Episode) -> tuple[Episode, Episode, Episode]:
-    """Return an episode's reward report, the report's metrics, and the view of the task."""
-    reward = members(episode.get("reward"))
-    return reward, members(reward.get("metrics")), members(episode.get("task_view"))
 
 
 def sample_number(episode: Episode) -> int:

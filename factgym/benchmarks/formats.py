@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from factgym.benchmarks.statistics.intervals import Estimate
 
@@ -17,11 +18,11 @@ def decimal(value: float | None, places: int = 3) -> str:
     return f"{round(value, places) + 0.0:.{places}f}"
 
 
-def interval(estimate: Estimate, places: int = 3) -> str:
-    """`[0.823, 0.861]`; a dash where there is none."""
+def interval(estimate: Estimate, places: int = 3, write: Callable[[float, int], str] = decimal) -> str:
+    """`[0.823, 0.861]`; a dash where there is none. write: writes an end."""
     if estimate.low is None or estimate.high is None:
         return ABSENT
-    return f"[{decimal(estimate.low, places)}, {decimal(estimate.high, places)}]"
+    return f"[{write(estimate.low, places)}, {write(estimate.high, places)}]"
 
 
 def percent(value: float | None, places: int = 1) -> str:
@@ -61,9 +62,7 @@ def hundred(estimate: Estimate | float | None, places: int = 1) -> str:
 
 def hundred_interval(estimate: Estimate) -> str:
     """The interval of a share in percent; a dash where there is none."""
-    if estimate.low is None or estimate.high is None:
-        return ABSENT
-    return f"[{hundred(estimate.low)}, {hundred(estimate.high)}]"
+    return interval(estimate, 1, hundred)
 
 
 def signed(value: float, places: int = 1) -> str:
@@ -88,9 +87,7 @@ def whole(value: float | None) -> str:
 
 def whole_interval(estimate: Estimate) -> str:
     """`[4,100, 4,326]`; a dash where there is none."""
-    if estimate.low is None or estimate.high is None:
-        return ABSENT
-    return f"[{whole(estimate.low)}, {whole(estimate.high)}]"
+    return interval(estimate, 0, lambda end, _: whole(end))
 
 
 def duration(seconds: float | None) -> str:

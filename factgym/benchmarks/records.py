@@ -38,6 +38,12 @@ def items(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
+def parts_of(episode: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
+    """Return an episode's reward report, the report's metrics, and the view of the task."""
+    reward = members(episode.get("reward"))
+    return reward, members(reward.get("metrics")), members(episode.get("task_view"))
+
+
 def is_scored(episode: Mapping[str, Any]) -> bool:
     """Return whether an episode counts: a report with a total, and no fault of the infrastructure.
 
@@ -63,12 +69,12 @@ def fault_of(episode: Mapping[str, Any]) -> tuple[str, str]:
 
 def verdict_of(episode: Mapping[str, Any]) -> str | None:
     """Return the submitted label, or None."""
-    return text_of(members(members(episode.get("reward")).get("metrics")).get("verdict")) or None
+    return text_of(parts_of(episode)[1].get("verdict")) or None
 
 
 def gold_of(episode: Mapping[str, Any]) -> str | None:
     """Return the gold label, or None where tasks have none."""
-    gold = members(members(episode.get("reward")).get("metrics")).get("gold_verdict")
+    gold = parts_of(episode)[1].get("gold_verdict")
     return gold if isinstance(gold, str) else None
 
 
@@ -76,7 +82,7 @@ def has_verdict(episode: Mapping[str, Any]) -> bool:
     """Return whether something was submitted: a verdict where the environment asks for one, else the stop reason says it."""
     if has_fault(episode):
         return False
-    if "verdict" in members(members(episode.get("reward")).get("metrics")):
+    if "verdict" in parts_of(episode)[1]:
         return verdict_of(episode) is not None
     return episode.get("stop") == _SUBMITTED
 

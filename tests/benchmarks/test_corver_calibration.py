@@ -54,7 +54,6 @@ def test_the_jumps_are_those_of_the_text_and_two_of_them_are_within_chance():
         (20, 8.0),
     ]
     assert result.monotone
-    assert not result.sure
     assert [jump.rise.low > 0 for jump in result.jumps] == [True, True, False, False]
 
 

@@ -28,13 +28,12 @@ from factgym.benchmarks.answers import (
     RunLike,
     benchmark_average,
     group_by,
-    parts_of,
     read_agent_answers,
     resampling_note,
     sample_number,
 )
 from factgym.benchmarks.corver.calibration import CountCalibration, calibrate, with_bounds
-from factgym.benchmarks.records import items, members, number, numbers, text_of
+from factgym.benchmarks.records import items, members, number, numbers, parts_of, text_of
 from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate
 from factgym.core.errors import DataError
 from factgym.datasets.questions import popularity_quartiles

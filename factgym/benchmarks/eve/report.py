@@ -34,13 +34,12 @@ from factgym.benchmarks.answers import (
     benchmark_average,
     group_by,
     manifest_text,
-    parts_of,
     read_agent_answers,
     resampling_note,
     sample_number,
 )
 from factgym.benchmarks.formats import count
-from factgym.benchmarks.records import items, members, number, text_of
+from factgym.benchmarks.records import items, members, number, parts_of, text_of
 from factgym.benchmarks.statistics.intervals import POSITIVE
 from factgym.core.errors import ConfigError, DataError
 

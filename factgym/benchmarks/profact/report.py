@@ -29,13 +29,12 @@ from factgym.benchmarks.answers import (
     clusters_of,
     manifest_text,
     open_run,
-    parts_of,
     read_run_answers,
 )
 from factgym.benchmarks.costs import UsageSummary, UsageTally, model_of
 from factgym.benchmarks.formats import count
 from factgym.benchmarks.profact.predictions import Prediction, is_answer, read_predictions
-from factgym.benchmarks.records import gold_of, items, members, number, numbers, text_of, verdict_of
+from factgym.benchmarks.records import gold_of, items, members, number, numbers, parts_of, text_of, verdict_of
 from factgym.benchmarks.statistics.bootstrap import bca, bca_score, sample_of
 from factgym.benchmarks.statistics.classification import (
     Confusion,

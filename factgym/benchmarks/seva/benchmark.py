@@ -59,22 +59,15 @@ GENERATED = "generated"
 GENERATED_TASKS = 200
 _REFERENCE = ("lexical", "nli")
 _NAME, _AGENT = 20, 19
-SCORES: Mapping[str, str] = MappingProxyType(
-    {"macro_f1": "macro-F1", "accuracy": "accuracy", "balanced_accuracy": "balanced acc.", "matthews": "Matthews"}
-)
-STRUCTURE: Mapping[str, str] = MappingProxyType(
-    {
-        "parsed": "parsed",
-        "format": "format",
-        "alignment": "alignment",
-        "chain": "chain",
-        "alignment_all": "alignment, all",
-        "chain_all": "chain, all",
-        "grounded_alignment": "grounded align.",
-        "grounded_chain": "grounded chain",
-        "consistent": "consistent",
-    }
-)
+_TITLES = {
+    "macro_f1": "macro-F1",
+    "balanced_accuracy": "balanced acc.",
+    "matthews": "Matthews",
+    "alignment_all": "alignment, all",
+    "chain_all": "chain, all",
+    "grounded_alignment": "grounded align.",
+    "grounded_chain": "grounded chain",
+}
 _GENERATED_NOTE = (
     f"Played on generated claims alone. Give --data, or set {DATA_VARIABLE}, for FEVER, TruthfulQA, HaluEval, ClearFacts "
     "and ANLI."
@@ -196,8 +189,10 @@ def _details(result: AgentResult[SevaReport], *, detailed: bool) -> Section:
     heading = f"{report.env}, agent {report.agent}: {count(report.n, 'episode')} of {count(report.tasks, 'claim')}"
     parts: list[Part] = [Note(heading, fine=True)]
     parts += [Note(note) for note in (*exclusion_notes(report.errors, report.unscored), *report.notes)]
-    scores = {SCORES[name]: score for name, score in report.scores.items()}
-    structure = {STRUCTURE[name]: score for name, score in report.structure.items()}
+    scores, structure = (
+        {_TITLES.get(name, name): score for name, score in scores.items()}
+        for scores in (report.scores, report.structure)
+    )
     parts += [
         estimate_table("", "score", scores, _NAME),
         estimate_table("Structure", "structure", structure, _NAME),

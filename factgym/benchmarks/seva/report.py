@@ -27,13 +27,12 @@ from factgym.benchmarks.answers import (
     open_run,
     pair_answers,
     paired_mcnemar,
-    parts_of,
     read_answers,
     read_run_answers,
     sample_number,
 )
 from factgym.benchmarks.formats import count
-from factgym.benchmarks.records import gold_of, items, members, number, numbers, text_of, verdict_of
+from factgym.benchmarks.records import gold_of, items, members, number, numbers, parts_of, text_of, verdict_of
 from factgym.benchmarks.statistics.bootstrap import Comparison, bca_score, paired_bca
 from factgym.benchmarks.statistics.classification import (
     Confusion,

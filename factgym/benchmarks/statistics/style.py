@@ -9,8 +9,11 @@ Use them as the `groups` of `biases.false_positive_rates`, one dimension at a ti
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from types import MappingProxyType
 
 from factgym.corpora.text import fold, terms
@@ -25,30 +28,14 @@ LONG = 20
 """From this many words up a claim is long."""
 
 
-def _word_set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_HEDGES = _word_set(
-    "allegedly almost apparently approximately arguably could estimated generally likely mainly may maybe"
-    " might mostly nearly often partly perhaps possible possibly potentially presumably probable probably purportedly"
-    " relatively reportedly roughly seem seemed seemingly seems sometimes somewhat suggest suggested suggests supposedly"
-    " tend tends typically unlikely usually"
-)
-_NUMBER_WORDS = _word_set(
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
-    " nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million millions"
-    " billion billions trillion dozen half twice"
-)
-_BE = _word_set("am are be been being is was were isn't aren't wasn't weren't")
-_BETWEEN = _word_set("also always already first later never not often only originally recently subsequently then")
-_IRREGULAR = _word_set(
-    "begun born bought brought built broken cast caught chosen cut done drawn driven felt found forgotten given held"
-    " hidden hit kept known laid led left lost made meant met paid put read run seen sent set shot shown shut sold sought"
-    " spent spoken sung sworn taken taught thought thrown told torn understood won worn woven written"
-)
-_NO_PARTICIPLES = _word_set("need indeed seed speed breed feed red bed hundred exceed united sacred wicked naked")
+
+
+@cache
+def _words(kind: str) -> frozenset[str]:
+    """Return the words of a kind in `style.toml`."""
+    text = resources.files("factgym.benchmarks.statistics").joinpath("style.toml").read_text("utf-8")
+    return frozenset(tomllib.loads(text)[kind].split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +62,20 @@ def style_of(claim: str, source: str) -> Style:
     return Style(
         copied=shared / len(content) if content else 1.0,
         words=len(words),
-        hedged=any(word.lower() in _HEDGES and word != "May" for word in written),
-        numbers=any(word in _NUMBER_WORDS or any(char.isdigit() for char in word) for word in words),
-        passive=any(_is_passive(words, i) for i, word in enumerate(words) if word in _BE),
+        hedged=any(word.lower() in _words("hedges") and word != "May" for word in written),
+        numbers=any(word in _words("numbers") or any(char.isdigit() for char in word) for word in words),
+        passive=any(_is_passive(words, i) for i, word in enumerate(words) if word in _words("be")),
     )
 
 
 def _is_passive(words: list[str], index: int) -> bool:
     """Return whether a participle follows the form of "be" at `index`, with at most two adverbs between."""
     for word in words[index + 1 : index + 4]:
-        if word in _IRREGULAR or (word.endswith("ed") and len(word) > 3 and word not in _NO_PARTICIPLES):
+        if word in _words("participles") or (
+            word.endswith("ed") and len(word) > 3 and word not in _words("no_participles")
+        ):
             return True
-        if word not in _BETWEEN and not word.endswith("ly") and word not in _BE:
+        if word not in _words("between") and not word.endswith("ly") and word not in _words("be"):
             return False
     return False
 

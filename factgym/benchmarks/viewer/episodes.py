@@ -13,6 +13,7 @@ from factgym.benchmarks.records import (
     members,
     number,
     numbers,
+    parts_of,
     shares,
     text_form,
     texts_of,
@@ -37,8 +38,7 @@ _MAX_CHARS = 300
 
 def row_of(episode: Mapping[str, Any]) -> list[Any]:
     """Return one row of the list, in the order of `COLUMNS`; long texts are cut, because all rows are in memory."""
-    reward, view = members(episode.get("reward")), members(episode.get("task_view"))
-    metrics = members(reward.get("metrics"))
+    reward, metrics, view = parts_of(episode)
     gold, verdict = text_form(metrics.get("gold_verdict")), text_form(metrics.get("verdict"))
     topic = " · ".join(filter(None, (text_form(metrics.get(name)) for name in ("domain", "corruption"))))
     question, answer = text_form(view.get("question")), text_form(view.get("answer"))
@@ -74,8 +74,7 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
 
 def detail_of(episode: Mapping[str, Any]) -> dict[str, Any]:
     """Return the detail of one episode for the page, as JSON data."""
-    view, reward = members(episode.get("task_view")), members(episode.get("reward"))
-    metrics = members(reward.get("metrics"))
+    reward, metrics, view = parts_of(episode)
     submission = _submission(episode)
     claims = [members(claim) for claim in items(members(view.get("gold")).get("claims"))]
     triple = triple_of(episode)

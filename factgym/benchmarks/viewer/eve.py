@@ -34,7 +34,7 @@ from factgym.benchmarks.eve.evolution import (
     summary_of,
 )
 from factgym.benchmarks.formats import count
-from factgym.benchmarks.records import items, members, text_form, texts_of
+from factgym.benchmarks.records import items, members, parts_of, text_form, texts_of
 from factgym.benchmarks.viewer.transcript import Mark, marked_pieces, quote_span
 from factgym.datasets.multihop import Triple, read_triples
 from factgym.envs.eve.reading import parse_solver_prompt
@@ -63,14 +63,9 @@ def is_solution(facts: Facts) -> bool:
     return "em" in facts and "evidence_f1" in facts
 
 
-def metrics_and_view(episode: Mapping[str, Any]) -> tuple[Facts, Facts]:
-    """Return the metrics of an episode's reward, and the view of its task."""
-    return members(members(episode.get("reward")).get("metrics")), members(episode.get("task_view"))
-
-
 def triple_row(episode: Mapping[str, Any]) -> tuple[str, str, str, str] | None:
     """Return gold answer, answer, state and question of an episode's row in the list; None where it is none of these."""
-    facts, view = metrics_and_view(episode)
+    _, facts, view = parts_of(episode)
     answer = text_form(facts.get("answer"))
     if is_proposal(facts):
         return "", answer, "played" if facts.get("valid") else "invalid", text_form(facts.get("question"))
@@ -85,7 +80,7 @@ def triple_of(episode: Mapping[str, Any]) -> dict[str, Any] | None:
 
     answers: `[role, text]`. evidence: `[role, text, location, fault]`; the last two may be empty.
     """
-    facts, view = metrics_and_view(episode)
+    _, facts, view = parts_of(episode)
     evidence = text_form(facts.get("evidence"))
     if is_proposal(facts):
         span = members(facts.get("evidence_span"))
@@ -133,7 +128,7 @@ def _named_facts(facts: Facts, names: Iterable[str]) -> list[list[str]]:
 
 def documents_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the documents of such an episode with their marks: `g` gold evidence, `q` evidence that was submitted."""
-    facts, view = metrics_and_view(episode)
+    _, facts, view = parts_of(episode)
     messages = [
         {"role": text_form(message.get("role")), "content": text_form(message.get("content"))}
         for message in map(members, items(episode.get("messages")))
@@ -227,27 +222,20 @@ class DatasetRows:
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         """Yield each row as a record that the page can show."""
-        for index, triple in enumerate(self.triples):
+        for triple in self.triples:
             meta = dict(triple.meta)
             names = dict.fromkeys(span.document for span in triple.evidence)
             spans = [{"document": span.document, "start": span.start, "end": span.end} for span in triple.evidence]
             reward = meta.get("reward", meta.get("V"))
             yield {
                 "env": "data set",
-                "version": None,
                 "agent": f"{count(len(self.triples), 'row')} for the solver",
                 "task": triple.id,
-                "index": index,
-                "sample": 0,
-                "split": None,
-                "messages": [],
                 "turns": [],
                 "reward": {
                     "total": reward,
                     "status": "unscored" if reward is None else "scored",
                     "components": {} if meta.get("V") is None else {"V": meta["V"]},
-                    "weights": {},
-                    "gates": {},
                     "metrics": {
                         **meta,
                         "valid": True,
@@ -259,7 +247,6 @@ class DatasetRows:
                     },
                 },
                 "stop": "submitted",
-                "error": None,
                 "task_view": {
                     "document": self.documents.get(meta.get("source") or next(iter(names), ""), {}),
                     "passages": [self.documents[name] for name in names if name in self.documents],
