@@ -34,9 +34,9 @@ _STYLE: Mapping[str, Any] = {
 }
 
 
-def label_text(text: str, limit: int = 60) -> str:
+def label_text(text: str) -> str:
     """Return foreign text as a label: visible and short."""
-    return visible(cut(text, limit))
+    return visible(cut(text, 60))
 
 
 def _whiskers(axes: Axes, xs: Sequence[float], shares: Sequence[Estimate], colour: str, name: str | None) -> None:
@@ -48,12 +48,9 @@ def _whiskers(axes: Axes, xs: Sequence[float], shares: Sequence[Estimate], colou
     axes.errorbar(xs, values, yerr=reach, fmt="o", color=colour, capsize=3, label=name, linewidth=1.2, markersize=4)
 
 
-def reliability_chart(curve: Reliability, title: str = "Calibration", *, mass: bool = False) -> str:
-    """Accuracy with its interval against mean confidence, bin by bin, over a histogram of the items.
-
-    mass: the bins of equal mass instead of those of equal width. Empty bins are left out.
-    """
-    bins = [bin_ for bin_ in (curve.mass_bins if mass else curve.bins) if bin_.n]
+def reliability_chart(curve: Reliability, title: str = "Calibration") -> str:
+    """Accuracy with its interval against mean confidence by bin, without empty ones, beside a histogram of the items."""
+    bins = [bin_ for bin_ in curve.bins if bin_.n]
     confidences, accuracies = [bin_.confidence or 0.0 for bin_ in bins], [bin_.accuracy for bin_ in bins]
 
     def points(axes: Axes) -> None:
@@ -66,8 +63,7 @@ def reliability_chart(curve: Reliability, title: str = "Calibration", *, mass: b
         axes.bar([bin_.low for bin_ in bins], [bin_.n for bin_ in bins], widths, align="edge", color=COLOURS[0])
         axes.set(xlim=(0, 1), xlabel="confidence", ylabel="items")
 
-    error = curve.adaptive_ece if mass else curve.ece
-    names = f"ECE {decimal(error)}, Brier {decimal(curve.brier)}", count(curve.n, "item")
+    names = f"ECE {decimal(curve.ece)}, Brier {decimal(curve.brier)}", count(curve.n, "item")
     return panel_chart(title, dict(zip(names, (points, items), strict=True)), (8.4, 3.8))
 
 
@@ -75,7 +71,6 @@ def share_curves(
     curves: Sequence[tuple[str, Sequence[str], Sequence[Estimate]]],
     title: str,
     boundaries: Sequence[float] = (),
-    axis: str = "count",
 ) -> str:
     """Shares with their intervals by bucket. curves: name, names of the buckets, shares; boundaries: dashed lines."""
 
@@ -89,7 +84,7 @@ def share_curves(
             axes.axvline(boundary, linestyle="--", color=MUTED, linewidth=1)
         names = curves[0][1] if curves else ()
         axes.set_xticks(range(len(names)), list(names))
-        axes.set(ylim=(0, 1), xlabel=axis, ylabel="share")
+        axes.set(ylim=(0, 1), xlabel="count", ylabel="share")
         if curves:
             axes.legend(loc="lower right")
 

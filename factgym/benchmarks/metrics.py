@@ -376,13 +376,13 @@ class _Tally:
         )
 
 
-def histogram(values: Sequence[float], bins: int = HISTOGRAM_BINS) -> Histogram:
-    """Counts in `bins` equal bins over [0, 1], or over a wider range where values leave it."""
+def histogram(values: Sequence[float]) -> Histogram:
+    """Counts in `HISTOGRAM_BINS` equal bins over [0, 1], or over a wider range where values leave it."""
     low, high = min([0.0, *values]), max([1.0, *values])
-    counts = [0] * bins
+    counts = [0] * HISTOGRAM_BINS
     for value in values:
         # A total such as 0.55 may lie a rounding error below its edge.
-        counts[min(bins - 1, int((value - low) / (high - low) * bins + 1e-9))] += 1
+        counts[min(HISTOGRAM_BINS - 1, int((value - low) / (high - low) * HISTOGRAM_BINS + 1e-9))] += 1
     return Histogram(low, high, tuple(counts))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,13 +38,6 @@ _IN_SCRIPT = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"))
 def visible(text: str) -> str:
     """Return the text with characters that hide or reorder others written as `[U+202E]`."""
     return _INVISIBLE.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
-
-
-def escape(value: object, limit: int = 400) -> str:
-    """Return a value as HTML text or attribute value, in ASCII; cut after `limit` characters."""
-    return (
-        html.escape(visible(cut(str(value), limit)), quote=True).encode("ascii", "xmlcharrefreplace").decode("ascii")
-    )
 
 
 def cut(text: str, limit: int) -> str:

@@ -116,7 +116,6 @@ def make_table(
     columns: Sequence[str | Column],
     rows: Iterable[Sequence[Cell] | Row],
     *,
-    notes: Iterable[str] = (),
     name_limit: int = 40,
     min_width: int = 0,
     header: bool = True,
@@ -131,7 +130,7 @@ def make_table(
         for i, column in enumerate(columns)
     ]
     lines = [row if isinstance(row, Row) else Row(tuple(row)) for row in rows]
-    return Table(title, tuple(heads), tuple(lines), tuple(notes), header=header)
+    return Table(title, tuple(heads), tuple(lines), header=header)
 
 
 def estimate_table(title: str, head: str, estimates: Mapping[str, Estimate], min_width: int) -> Table:

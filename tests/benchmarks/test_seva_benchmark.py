@@ -241,7 +241,7 @@ def test_hostile_names_are_shown_and_never_run(small, tmp_path):
     report = renamed(outcome.results[1].report, agent=HOSTILE, env=HOSTILE, notes=(HOSTILE,))
     results = [AgentResult(name, HOSTILE, report, 1.0) for name in (HOSTILE, "second")]
     comparison = renamed(outcome.comparisons[0], first=HOSTILE, second=HOSTILE, notes=(HOSTILE,))
-    page = report_page(seva_page(results, [comparison], (), [HOSTILE], title=HOSTILE))
+    page = report_page(renamed(seva_page(results, [comparison], (), [HOSTILE]), title=HOSTILE))
     checker = checked(page)
     assert "[U+202E]" in page
     assert any("onerror" in words for words in checker.words)

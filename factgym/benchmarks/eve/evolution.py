@@ -40,42 +40,46 @@ def summary_of(out: str | Path) -> dict[str, Any]:
     }
 
 
-PROPOSER = {"reward": 3, "format": 3, "difficulty": 3, "V": 3, "valid": 2, "placed": 2, "solved": 2, "flat": 2}
-"""Decimal places by the measures of an iteration of the proposer; `format` and `difficulty` are components."""
-SOLVER = {"reward": 3, "em": 3, "f1": 3, "evidence_f1": 3, "verbatim": 2, "searches": 2, "flat": 2}
-"""Decimal places by the measures of an iteration of the solver."""
-_HEADS = {"em": "EM", "f1": "F1", "evidence_f1": "evidence F1"}
 LEGEND = (
     "V: gain in accuracy by the evidence, over the valid. placed: evidence verbatim in the text. solved: searching "
     "answers that were right. flat: share without an advantage."
 )
+_PHASES: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
+    "proposer": (
+        "Phase A: the proposer",
+        LEGEND,
+        {"reward": 3, "format": 3, "difficulty": 3, "V": 3, "valid": 2, "placed": 2, "solved": 2, "flat": 2},
+    ),
+    "solver": (
+        "Phase B: the solver",
+        "",
+        {"reward": 3, "em": 3, "f1": 3, "evidence_f1": 3, "verbatim": 2, "searches": 2, "flat": 2},
+    ),
+}
+"""Title, legend, and decimal places by the measures of an iteration; `format` and `difficulty` are components."""
+_HEADS = {"em": "EM", "f1": "F1", "evidence_f1": "evidence F1"}
 
 
-def iteration_cells(metrics: Mapping[str, Any], measures: Mapping[str, int]) -> list[str]:
-    """Return the cells of an iteration below `iteration_heads`. measures: decimal places by name."""
-    values = metrics.get("components", {}) | metrics
-    return [f"{metrics['episodes']:,}", *(decimal(values.get(name), places) for name, places in measures.items())]
-
-
-def iteration_heads(measures: Mapping[str, int]) -> list[str]:
-    """Return the heads of a table of iterations."""
-    return ["episodes", *(_HEADS.get(name, name) for name in measures)]
+def phase_table(summary: Mapping[str, Any], phase: str) -> tuple[str, str, list[str], list[list[str]]]:
+    """Return title, legend, heads and a line of cells for each iteration of a phase of `summary_of`."""
+    title, legend, measures = _PHASES[phase]
+    rows = []
+    for metrics in summary[phase]:
+        values = metrics.get("components", {}) | metrics
+        cells = (decimal(values.get(name), places) for name, places in measures.items())
+        rows.append([f"{metrics['episodes']:,}", *cells])
+    return title, legend, ["episodes", *(_HEADS.get(name, name) for name in measures)], rows
 
 
 def phase_sections(summary: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield both phases and the data set of `summary_of`, for a terminal and a page."""
-
-    def iterations(title: str, phase: str, measures: Mapping[str, int]) -> Table:
-        rows = [(str(i), *iteration_cells(metrics, measures)) for i, metrics in enumerate(summary[phase], 1)]
-        return make_table(title, ("", *iteration_heads(measures)), rows)
-
-    table = iterations("Phase A: the proposer", "proposer", PROPOSER)
-    yield Section(table.title, (table, Note(LEGEND, fine=True)))
-    if summary["data"] is not None:
-        yield Section("Data set", tuple(Note(line, fine=True) for line in data_lines(summary["data"])))
-    if summary["solver"]:
-        table = iterations("Phase B: the solver", "solver", SOLVER)
-        yield Section(table.title, (table,))
+    """Yield both phases and the data set of `summary_of`, for a terminal."""
+    for phase in _PHASES:
+        title, legend, heads, rows = phase_table(summary, phase)
+        if phase == "solver" and summary["data"] is not None:
+            yield Section("Data set", tuple(Note(line, fine=True) for line in data_lines(summary["data"])))
+        if rows or phase == "proposer":
+            table = make_table(title, ("", *heads), [(str(i), *cells) for i, cells in enumerate(rows, 1)])
+            yield Section(title, (table, *([Note(legend, fine=True)] if legend else [])))
 
 
 def render_phases(summary: Mapping[str, Any]) -> Group:

@@ -128,9 +128,7 @@ def named_judge(text: str, settings: Mapping[str, Any] | None = None, cache: Pat
     return judge_from(AgentModel(find_agent(text, ENV, settings)), RUBRIC, cache, name=text)
 
 
-def judge_evidence(
-    rows: Sequence[SolverAnswer], judge: Judge | None = None, *, concurrency: int = CONCURRENCY
-) -> tuple[list[SolverAnswer], str]:
+def judge_evidence(rows: Sequence[SolverAnswer], judge: Judge | None = None) -> tuple[list[SolverAnswer], str]:
     """Return answers with the judge's scores of their evidence, and a note on the judge.
 
     judge: for the rubric "evidence-support"; the containment fallback by default. It is left open: its creator closes it.
@@ -149,7 +147,7 @@ def judge_evidence(
         for answer in golds if stand_in else (joined,):
             indices.append(index)
             cases.append({"question": row.question, "answer": answer, "evidence": row.evidence})
-    judgements: Sequence[Judgement | JudgeError] = asyncio.run(chosen.judge_many(cases, concurrency)) if cases else []
+    judgements: Sequence[Judgement | JudgeError] = asyncio.run(chosen.judge_many(cases, CONCURRENCY)) if cases else []
     scores: dict[int, list[float]] = {}
     for index, judgement in zip(indices, judgements, strict=True):
         scores.setdefault(index, []).extend([judgement.score] if isinstance(judgement, Judgement) else [])

@@ -250,14 +250,13 @@ def evaluate_predictions(
     path: str | Path,
     checks: Sequence[FactCheck],
     *,
-    name: str = "",
     split: str = "",
     limit: int = MAX_PREDICTIONS,
     tokenize: Tokenize = word_tokens,
 ) -> ProFactReport:
     """Evaluate a file of predictions for all of `checks`, in AVeriTeC's submission layout.
 
-    name: of the system, by default the file's name. limit: how many questions of a claim count; ten for the official
+    limit: how many questions of a claim count; ten for the official
     scorer, five in the paper. tokenize: `nltk_tokens()` cuts words as the official scorer does; the default needs
     nothing installed. Raises DataError for an unusable file and for predictions of other claims.
     """
@@ -277,8 +276,7 @@ def evaluate_predictions(
     invalid = sum(prediction.label is None and bool(prediction.label_text) for prediction in by_id.values())
     if invalid:
         notes.append(f"{count(invalid, 'prediction')} with a label that is none of the four: they are wrong.")
-    agent = name or Path(path).stem
-    return _report(answers, agent=agent, split=split, source=str(path), notes=notes, missing=missing)
+    return _report(answers, agent=Path(path).stem, split=split, source=str(path), notes=notes, missing=missing)
 
 
 def _report(

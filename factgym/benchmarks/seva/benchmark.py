@@ -130,7 +130,6 @@ def seva_page(
     tables: Sequence[Table] = (),
     notes: Sequence[str] = (),
     *,
-    title: str = "SEVA benchmark",
     detailed: bool = False,
 ) -> Report:
     """Return the report. detailed: a terminal shows every agent's details, not one line for each."""
@@ -154,7 +153,7 @@ def seva_page(
         parts = [part for comparison in comparisons for part in _comparison(comparison)]
         sections.append(Section("Comparisons", tuple(parts), "Paired BCa bootstrap over the same claims."))
     charts = {"Table 18": Chart("Advantages by training step, binary against process reward", collapse_chart)}
-    return Report(title, tuple(sections), tuple(tables), tuple(notes), MappingProxyType(charts))
+    return Report("SEVA benchmark", tuple(sections), tuple(tables), tuple(notes), MappingProxyType(charts))
 
 
 def _overview(name: str, results: Sequence[AgentResult[SevaReport]]) -> Table:

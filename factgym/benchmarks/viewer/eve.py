@@ -24,15 +24,7 @@ from factgym.agents.runs.files import (
     read_json,
     read_lines,
 )
-from factgym.benchmarks.eve.evolution import (
-    LEGEND,
-    PROPOSER,
-    SOLVER,
-    data_lines,
-    iteration_cells,
-    iteration_heads,
-    summary_of,
-)
+from factgym.benchmarks.eve.evolution import data_lines, phase_table, summary_of
 from factgym.benchmarks.formats import count
 from factgym.benchmarks.records import items, members, parts_of, text_form, texts_of
 from factgym.benchmarks.viewer.transcript import Mark, marked_pieces, quote_span
@@ -300,13 +292,7 @@ def evolution_values(out: Path) -> dict[str, Any]:
         "who": " and ".join(str(manifest.get(role, {}).get("agent", "")) for role in ("proposer", "solver")),
         "facts": [*facts, f"seed {manifest['settings']['seed']}", f"factgym {manifest['factgym']}"],
         "notes": summary["caveats"],
-        "phases": [
-            (title, phase, iteration_heads(names), [iteration_cells(row, names) for row in summary[phase]], legend)
-            for title, phase, names, legend in (
-                ("Phase A: the proposer", "proposer", PROPOSER, LEGEND),
-                ("Phase B: the solver", "solver", SOLVER, ""),
-            )
-        ],
+        "phases": [(phase, *phase_table(summary, phase)) for phase in ("proposer", "solver")],
         "data_lines": data_lines(summary["data"]) if summary["data"] is not None else None,
         "data_folder": EVOLUTION_DATA,
         "rollouts": ROLLOUTS,
