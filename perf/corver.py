@@ -1,6 +1,6 @@
 """CorVer's sentence reward a second: split, extract by rule, count, align to tokens; and the whole that it is part of.
 
-A batch is a training step's: 24 questions with 16 completions each, three sentences of thought and one of answer, which
+A batch is a training step's: by default 24 questions with 16 completions each, three sentences of thought and one of answer, which
 are drawn from a text; tokens are of four characters. "sentences, new" is those four stages together. The rows "whole"
 are all that a completion is scored by, as `score_many` does it: the judge of its answer, its format, refusals and the
 strict rubric as well. Every sentence is drawn for itself; in "whole, groups" the completions of a question share a pool
@@ -48,7 +48,7 @@ from factgym.rewards.corver.tokens import token_returns_many
 from factgym.rewards.corver.triplets import Query, Triplet, build_query
 from perf.cooccurrence_text import read_text
 
-_QUESTIONS, _GROUP, _SENTENCES = 24, 16, 4
+_GROUP, _SENTENCES = 16, 4
 _POOL = 16
 _TOKEN_CHARS = 4
 _OTHER_SEEDS = 1_000_000
@@ -69,12 +69,16 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured. index: file of an index, else one in memory. text: a file or folder, else generated facts."""
+    """What is measured. index: file of an index, else one in memory. text: a file or folder, else generated facts.
+
+    questions: of a batch, each with a group of completions.
+    """
 
     index: Path | None = None
     text: Path | None = None
     batches: int = 15
     processes: int = 2
+    questions: int = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
     parser.add_argument(
         "--text", type=Path, help="file or folder of the text to draw sentences from; default: generated"
     )
-    parser.add_argument("--batches", type=int, default=15, help="of 384 completions each")
+    parser.add_argument("--batches", type=int, default=15)
+    parser.add_argument("--questions", type=int, default=24, help="of a batch, with 16 completions each")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args(arguments)
     return measure_corver(Plan(**vars(options)))
@@ -112,17 +117,18 @@ def measure_corver(plan: Plan) -> Iterator[str]:
         raise ConfigError("--index needs --text: the text that the index was made of, for sentences that it can know")
     sentences = _sentences(plan.text)
     counter = _counter(plan.index, sentences)
-    batches = [_batch(sentences, seed) for seed in range(plan.batches + 1)]
+    batches = [_batch(sentences, seed, plan.questions) for seed in range(plan.batches + 1)]
     sizes = [batch.sentences for batch in batches]
     yield (
-        f"CorVer's sentence reward: {plan.batches} batches of {_QUESTIONS * _GROUP} completions, "
+        f"CorVer's sentence reward: {plan.batches} batches of {plan.questions * _GROUP} completions, "
         f"{statistics.mean(sizes):,.0f} sentences each; {_describe(counter)}"
     )
     measured_rates: dict[str, list[Rate]] = {}
     with _single_core():
         for number, batch in enumerate(batches):
             fresh = counter if plan.index is None else _counter(plan.index, sentences)
-            grouped, second_batch = _batch(sentences, -1 - number, _POOL), _batch(sentences, _OTHER_SEEDS + number)
+            grouped = _batch(sentences, -1 - number, plan.questions, _POOL)
+            second_batch = _batch(sentences, _OTHER_SEEDS + number, plan.questions)
             rates = _rates(batch, grouped, second_batch, counter, fresh)
             for name, rate in (
                 rates.items() if number else ()
@@ -188,11 +194,11 @@ def _describe(counter: Counter) -> str:
     return f"an index of {description['tokens']:,} tokens, {description['words']:,} words, counted with {_engine()}"
 
 
-def _batch(sentences: Sequence[str], seed: int, pool: int | None = None) -> Batch:
+def _batch(sentences: Sequence[str], seed: int, questions: int, pool: int | None = None) -> Batch:
     """pool: how many sentences the completions of a question share; all of them by default."""
     rng = random.Random(seed)
     texts = []
-    for number in range(_QUESTIONS * _GROUP):
+    for number in range(questions * _GROUP):
         if number % _GROUP == 0:
             shared = sentences if pool is None else rng.choices(sentences, k=pool)
         *thought, answer = (rng.choice(shared) for _ in range(_SENTENCES))
@@ -304,7 +310,7 @@ def _measure_processes(plan: Plan, size: float) -> str:
 def _work(plan: Plan, seed: int, barrier: Any, results: Any) -> None:
     sentences = _sentences(plan.text)
     counter = _counter(plan.index, sentences)
-    batches = [_batch(sentences, 1_000 * (seed + 1) + number) for number in range(plan.batches + 1)]
+    batches = [_batch(sentences, 1_000 * (seed + 1) + number, plan.questions) for number in range(plan.batches + 1)]
     _reward(batches[0], counter)
     barrier.wait(_TIMEOUT_SECONDS)
     start = time.time()

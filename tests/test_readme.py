@@ -105,7 +105,7 @@ def test_the_benchmarks_run(tmp_path):
         "statistics": ["--repeats", "1"],
         "meteor": ["--repeats", "1"],
         "cooccurrence": ["--tokens", "100k", "--queries", "3"],
-        "corver": ["--batches", "1", "--processes", "1"],
+        "corver": ["--batches", "1", "--questions", "2", "--processes", "1"],
     }
     for line in session.strip().splitlines():
         words = shlex.split(line)
