@@ -2,10 +2,6 @@
 
 The paper's five buckets: 0, 1-4, 5-9, 10-19, 20 and more. A threshold of the reward belongs where the share jumps, and
 the jump of a boundary has an interval too: Newcombe's hybrid of the two Wilson intervals (1998, method 10).
-
-Annotated sentences come from a user's file, one JSON object a line. `correct` is true or false, 1 or 0, or one of the
-words "correct", "incorrect", "supported", "unsupported", "right", "wrong". `count` is the number of co-occurrences, null
-where there was no query. A line without `count` has a `sentence`, and is counted when a counter is given.
 """
 
 from __future__ import annotations
@@ -143,9 +139,10 @@ _WORDS: Mapping[str, bool] = MappingProxyType(
 
 
 def read_annotations(path: str | Path, count: CountSentences | None = None) -> list[tuple[int | None, bool]]:
-    """Return the pairs of a file, sentences without a count counted by `count`.
+    """Return the pairs of a file of JSON lines, sentences without a count counted by `count`.
 
-    Raises DataError that names file, line and fault; also for a sentence without a count where `count` is None.
+    A line has `correct` (true or false, 1 or 0, or a word of `_WORDS`) and `count` (of co-occurrences, null where there
+    was no query) or `sentence`. Raises DataError that names file, line and fault; also for a sentence without a count where `count` is None.
     """
     rows = [(row.values, _correctness(row)) for row in read_rows(Path(path), suffixes=None)]
     if not rows:

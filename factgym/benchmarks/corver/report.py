@@ -1,9 +1,7 @@
 """CorVer's evaluation of runs: accuracy, refusals, format, length and counts, by benchmark and on average.
 
-A run holds the answers of one agent; several runs of one agent on different benchmarks are one report, which is a row
-of the paper's Table 1. The average is that of benchmarks, not of questions, as the paper's is. Intervals are over
-questions: samples of one question are not independent. Nothing in a record is trusted: values that are not numbers are left out, and
-only a label that is none of good, bad and na is an error.
+Several runs of one agent on different benchmarks are one report, a row of the paper's Table 1. Nothing in a record is
+trusted: values that are not numbers are left out, and only a label that is none of good, bad and na is an error.
 """
 
 from __future__ import annotations

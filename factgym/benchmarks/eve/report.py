@@ -1,13 +1,8 @@
 """EVE's evaluation of runs: exact match, judged evidence, the joint rate and evidence presence, by benchmark.
 
-A run holds the answers of one agent; several runs of one agent on different benchmarks are one report, which is a row
-of the paper's tables. The average is the unweighted mean over the benchmarks, as the paper's is. Intervals are over
-questions: samples of one question are not independent. Nothing in a record is trusted: values that are not numbers are left out, and
-only a record without the correctness of its answer is an error.
-
 The evidence score is appendix C's: a judge sees the question, the gold answer and the emitted span, and decides whether
-the question with the span is sufficient to recover the gold answer. An episode without a span scores 0 unasked. Where
-there is no model, the containment fallback judges, and every table says so.
+the question with the span is sufficient to recover the gold answer. Where there is no model, the containment fallback
+judges, and every table says so. In a record only a missing correctness of the answer is an error.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
     [{"claim_id": 0, "claim": …, "evidence": [{"question": …, "answer": …, "url": …}, …], "pred_label": "Refuted"}, …]
 
-Also read: JSON lines; `label` for `pred_label`; the older layout with `questions` and `answers`, as the gold files have;
-`string_evidence`, a list of texts without a question. The official scorer pairs predictions with claims by their
-position in the file; here the `claim_id` counts, and the position only where no prediction has one.
+Also read: JSON lines; `label` for `pred_label`; the older layout with `questions` and `answers`; `string_evidence`. The
+official scorer pairs by position in the file; here the `claim_id` counts, the position only where no prediction has one.
 """
 
 from __future__ import annotations

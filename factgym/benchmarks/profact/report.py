@@ -1,13 +1,8 @@
-"""ProFact's evaluation of a run or of a file of predictions: one report with intervals.
+"""ProFact's evaluation of a run or of a file of predictions, with the scores of AVeriTeC's official scorer.
 
-The scores are those of AVeriTeC's official scorer: METEOR of the best one-to-one assignment over the number of gold
-items, the share of right labels, F1 by label, and the AVeriTeC score, the share of claims whose label is right and whose
-question-answer score lies above a cutoff. Above, not at: so the scorer has it, and so the paper says ("exceeds"). A
-claim without a label is wrong for every label; a claim without a prediction scores 0 everywhere.
-
-The scores of an episode are those of its record, or, with the gold records at hand, computed anew from its questions and
-answers. Nothing in a record is trusted: a label that is none of the four counts as none, values that are not numbers are left out;
-only an unreadable gold label is an error.
+METEOR of the best one-to-one assignment over the number of gold items, the share of right labels, F1 by label, and the
+AVeriTeC score: the share of claims whose label is right and whose question-answer score lies above (not at) a cutoff. A
+claim without a prediction scores 0 everywhere. Nothing in a record is trusted; only an unreadable gold label is an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """SEVA's evaluation of a run, and of two runs on the same claims (sections 3 and 4, appendices D and O).
 
-"Positive" is the class that a verifier detects: a false positive is a supported claim that is called Not Attributable, as in the
-paper. Alignment and chain quality are means over the outputs that parse: the paper's .917 beside a format rate of 72 %
-is hardly a mean over all outputs. The means over all outputs, where what does not parse counts as 0, are beside it. An
+"Positive" is the class that a verifier detects: a supported claim that is called Not Attributable is a false positive. An
 answer without a label is wrong for every label. Nothing in a record is trusted: an unknown label or error type counts as
 none, and only an unreadable gold label is an error.
 """
@@ -235,6 +233,7 @@ def evaluate_run(run: RunLike) -> SevaReport:
 
 
 def _structure(answers: Answers[Answer]) -> dict[str, Estimate]:
+    # Over the outputs that parse, as in the paper: .917 beside a format rate of 72 % is hardly a mean over all outputs.
     outputs, parsed = answers.rows, [row for row in answers.rows if row.parsed]
     mean = partial(bootstrap_mean, clustered=clusters_of(outputs) is not None)
     return {

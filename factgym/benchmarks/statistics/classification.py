@@ -1,10 +1,7 @@
-"""From gold and predicted labels to the numbers of a classifier, all with intervals where there is one.
+"""From gold and predicted labels to the numbers of a classifier: scores of tables, McNemar's test, biases, calibration.
 
-Accuracy, F1, balanced accuracy and correlation are functions of the table of counts, so that one array function serves
-a single table and ten thousand resampled ones (see `bootstrap`). A missing prediction is wrong for every label: it has a
-column of its own, counts in accuracy and in the recall of its gold label, and in nobody's precision. Where a ratio has
-nothing to divide by it is 0, as with scikit-learn's `zero_division=0`: a label that is asked for but never occurs pulls
-macro-F1 down. Then McNemar's test, biases, calibration, and the spread of a score over stratified slices.
+A missing prediction is wrong for every label: it has a column of its own, counts in accuracy and in the recall of its gold
+label, and in nobody's precision. Where a ratio has nothing to divide by it is 0, as with scikit-learn's `zero_division=0`.
 """
 
 from __future__ import annotations

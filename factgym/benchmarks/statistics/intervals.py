@@ -1,10 +1,8 @@
 """Estimates with 95 % intervals: every number in a table carries one.
 
-A proportion gets Wilson's interval, which stays inside [0, 1] and does not collapse when all episodes agree. A mean gets
-Student's t interval: on bimodal rewards it covers as well as the percentile bootstrap and better below fifty episodes,
-and it needs no random numbers. Where a score is almost constant (one failure in fifty) both are too narrow. Episodes are
-the unit: turns of one episode are not independent, so a rate over turns is a ratio of two sums over episodes. Samples of
-one task are not independent either: `Series` averages them by task first.
+A proportion gets Wilson's interval, a mean Student's t: on bimodal rewards it covers as well as the percentile bootstrap,
+better below fifty episodes, and needs no random numbers. Turns of one episode and samples of one task are not independent:
+a rate over turns is a ratio of two sums over episodes, and `Series` averages samples by task first.
 """
 
 from __future__ import annotations

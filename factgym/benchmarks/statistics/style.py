@@ -1,9 +1,7 @@
 """Wording of a claim beside its source, to audit whether a verifier mistakes another wording for another meaning.
 
-A verifier that rejects whatever it cannot find word for word punishes those who paraphrase (SEVA, section 4.2 and its
-ethics statement ask for such an audit). Five dimensions, each with a few groups, from the text alone: English word
-lists and counts, no model. They describe wording, not truth; the passive is found by pattern and is sometimes missed.
-Use them as the `groups` of `biases.false_positive_rates`, one dimension at a time.
+SEVA (section 4.2 and its ethics statement) asks for such an audit. Five dimensions, each with a few groups, from the text
+alone: English word lists and counts. They describe wording, not truth; the passive is found by pattern and sometimes missed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """EVE's parts as the viewer shows them: proposers' and solvers' episodes, a solver's data set, and a whole evolution.
 
-Each span is highlighted in its document. A proposer's episode holds its source document; where its span is in a search
-result instead, that text is taken from the transcript. A solver's holds the documents of the gold evidence; its
-search results are in its transcript too. A data set is a file of triples; the passages are in `documents.jsonl`
-beside it. The page of an evolution needs no script and links to the pages of its runs.
+Each span is highlighted in its document: the task's, else a search result of the transcript. A data set is a file of
+triples; the passages are in `documents.jsonl` beside it. The page of an evolution links to the pages of its runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Writing the page: overview first, then the script and its index, then the episodes one data block each.
 
-The order makes a large run open at once: the overview is drawn before the episodes have been read from disk, and an
-episode is parsed when it is opened. Only the overview is a template; episodes are streamed. EVE's data sets and evolutions
-have readers of their own.
+The overview is drawn before the episodes have been read from disk, and an episode is parsed when it is opened, so that a
+large run opens at once. Only the overview is a template; episodes are streamed.
 """
 
 from __future__ import annotations
