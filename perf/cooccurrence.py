@@ -32,7 +32,7 @@ from typing import NamedTuple
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import CooccurrenceIndex, build_index, open_index
 from factgym.corpora.cooccurrence.infinigram import MAX_SHORT, InfinigramCounter
-from factgym.corpora.cooccurrence.sources import open_source
+from factgym.corpora.cooccurrence.sources import Source
 from perf.cooccurrence_peer import write_infinigram
 from perf.cooccurrence_text import Draw, Text, read_text
 
@@ -138,7 +138,7 @@ def _build_ours(plan: Plan, draw: Draw, folder: Path, path: Path) -> float | Non
     lines = folder / "corpus.jsonl"
     draw.write(lines)
     started = time.perf_counter()
-    build_index(open_source(lines), path, memory_mb=plan.memory_mb, workers=plan.workers)
+    build_index(Source(lines), path, memory_mb=plan.memory_mb, workers=plan.workers)
     seconds = time.perf_counter() - started
     lines.unlink()
     return seconds

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import tokenize
-from factgym.corpora.cooccurrence.sources import open_source
+from factgym.corpora.cooccurrence.sources import Source
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
 _LENGTHS = (5, 60)
@@ -52,7 +52,7 @@ def read_text(path: Path | None, vocabulary: int, seed: int = 0) -> Text:
     if path is None:
         return _generate(seed)
     sentences: dict[str, list[str]] = {}
-    for _, text in open_source(path, unit="paragraph"):
+    for _, text in Source(path, unit="paragraph"):
         for sentence in _SENTENCE.split(text):
             plain = " ".join(sentence.split())
             if plain not in sentences and _LENGTHS[0] <= len(words := tokenize(plain)) <= _LENGTHS[1]:

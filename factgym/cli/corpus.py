@@ -65,12 +65,12 @@ def index(
 
     from factgym.corpora.cooccurrence import build_index
     from factgym.corpora.cooccurrence.engine import loader
-    from factgym.corpora.cooccurrence.sources import open_source
+    from factgym.corpora.cooccurrence.sources import Source
 
     if out.exists() and not force:
         raise ConfigError(f"{out} exists: name another file, or replace it with --force")
     console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
-    corpus = open_source(source, form=form, text_key=text_key, unit=unit, skip_bad=skip_bad)
+    corpus = Source(source, form=form, text_key=text_key, unit=unit, skip_bad=skip_bad)
     files, parts = len({part.file for part in corpus.parts}), len(corpus.parts)
     size = f"{corpus.bytes / 1e6:,.1f} MB"
     console.print(f"{files:,} file{'s' * (files != 1)}, {size}, in {parts:,} part{'s' * (parts != 1)}")

@@ -17,7 +17,7 @@ import pytest
 from factgym.cli.corpus import format_progress
 from factgym.cli.main import main
 from factgym.corpora.cooccurrence import Progress, build_index, open_index
-from factgym.corpora.cooccurrence.sources import open_source
+from factgym.corpora.cooccurrence.sources import Source
 
 TEXTS = [
     "Messi was born in Rosario. Messi left Rosario for Barcelona.",
@@ -47,7 +47,7 @@ def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def index_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("index")
     (folder / "c.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), "utf-8")
-    return build_index(open_source(folder / "c.jsonl"), folder / "c.cooc", workers=1).path
+    return build_index(Source(folder / "c.jsonl"), folder / "c.cooc", workers=1).path
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from factgym.corpora.cooccurrence import (
     segments,
 )
 from factgym.corpora.cooccurrence import build as building
-from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source, open_source
+from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source
 
 Documents = list[tuple[str, str]]
 
@@ -80,7 +80,7 @@ def test_many_runs_and_slices_make_the_same_file(tmp_path: Path) -> None:
     """Also where one word alone is more than a slice holds, and where a part of the source is several runs."""
     documents = [*documents_of(2), ("long", "w1 " * 9000)]
     steps: list[Progress] = []
-    source = open_source(write_jsonl(tmp_path / "c.jsonl", documents), part_bytes=150_000)
+    source = Source(write_jsonl(tmp_path / "c.jsonl", documents), part_bytes=150_000)
     build_index(source, tmp_path / "x.cooc", memory_mb=16, workers=1, progress=steps.append)
     assert sum(step.stage == "read" for step in steps) > 1
     assert sum(step.stage == "merge" for step in steps) > 10
@@ -155,7 +155,7 @@ def test_other_settings_start_anew(tmp_path: Path) -> None:
 
 def build_in_small_parts(corpus: Path, target: Path, workers: int) -> None:
     building.TOKEN_BYTES = building.POSTING_BYTES = 1 << 12
-    build_index(open_source(corpus, part_bytes=200_000), target, memory_mb=32, workers=workers)
+    build_index(Source(corpus, part_bytes=200_000), target, memory_mb=32, workers=workers)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -286,8 +286,8 @@ def test_what_a_source_leaves_out_is_counted(tmp_path: Path) -> None:
     corpus = write_jsonl(tmp_path / "c.jsonl", documents_of(7, 20))
     corpus.write_text(corpus.read_text() + "{broken\n")
     with pytest.raises(DataError, match=r"c\.jsonl"):
-        build_index(open_source(corpus), tmp_path / "x.cooc", workers=1)
-    built = build_index(open_source(corpus, skip_bad=True), tmp_path / "x.cooc", workers=2)
+        build_index(Source(corpus), tmp_path / "x.cooc", workers=1)
+    built = build_index(Source(corpus, skip_bad=True), tmp_path / "x.cooc", workers=2)
     assert (built.documents, built.bad, len(built.messages)) == (20, 1, 1)
 
 

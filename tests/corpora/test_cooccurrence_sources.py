@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.byte_ranges import CHUNK
 from factgym.corpora.cooccurrence import sources
-from factgym.corpora.cooccurrence.sources import BadRecords, open_source
+from factgym.corpora.cooccurrence.sources import BadRecords, Source
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 WORDS = ["Paris", "Rome", "été", "東京", "a", "the", "\u2028", "naïve"]
@@ -41,7 +41,7 @@ def test_json_lines_packed_and_plain(tmp_path, suffix):
     plain = write_jsonl(tmp_path / "plain.jsonl", made).read_bytes()
     (tmp_path / "plain.jsonl").unlink()
     (tmp_path / f"c.jsonl{suffix}").write_bytes(PACKERS[suffix](plain))
-    source = open_source(tmp_path)
+    source = Source(tmp_path)
     assert list(source) == made
     assert list(source) == made  # and again
 
@@ -50,7 +50,7 @@ def test_how_a_file_is_packed_is_seen_in_its_bytes_and_not_in_its_name(tmp_path)
     made = documents(3)
     plain = write_jsonl(tmp_path / "plain.jsonl", made).read_bytes()
     (tmp_path / "other.jsonl").write_bytes(gzip.compress(plain))
-    assert list(open_source(tmp_path / "other.jsonl")) == made
+    assert list(Source(tmp_path / "other.jsonl")) == made
 
 
 @settings(deadline=None, max_examples=60)
@@ -62,14 +62,14 @@ def test_parts_are_the_whole(tmp_path_factory, lengths, part_bytes, ended):
     write_jsonl(path, made)
     if not ended:
         path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    source = open_source(path, part_bytes=part_bytes)
+    source = Source(path, part_bytes=part_bytes)
     assert [document for part in source.parts for document in source.read(part)] == made
-    assert list(open_source(path)) == made
+    assert list(Source(path)) == made
     assert source.parts[0].range.end <= part_bytes
 
 
 def test_a_source_reads_the_same_in_another_process(tmp_path):
-    source = open_source(write_jsonl(tmp_path / "c.jsonl", documents(40)), part_bytes=500)
+    source = Source(write_jsonl(tmp_path / "c.jsonl", documents(40)), part_bytes=500)
     again = pickle.loads(pickle.dumps(source))
     assert again.parts == source.parts
     assert len(source.parts) > 3
@@ -79,23 +79,23 @@ def test_a_source_reads_the_same_in_another_process(tmp_path):
 
 def test_the_fingerprint_sees_bytes_names_and_settings(tmp_path):
     path = write_jsonl(tmp_path / "c.jsonl", documents(5))
-    first = open_source(path).fingerprint()
-    assert open_source(path, text_key="text").fingerprint() != first
-    assert open_source(path, skip_bad=True).fingerprint() != first
+    first = Source(path).fingerprint()
+    assert Source(path, text_key="text").fingerprint() != first
+    assert Source(path, skip_bad=True).fingerprint() != first
     content = path.read_bytes()
     path.write_bytes(content.replace(b"d4", b"d5"))
-    assert open_source(path).fingerprint() != first
+    assert Source(path).fingerprint() != first
     path.write_bytes(content)
-    assert open_source(path).fingerprint() == first
-    assert open_source(path.rename(tmp_path / "other.jsonl")).fingerprint() != first
+    assert Source(path).fingerprint() == first
+    assert Source(path.rename(tmp_path / "other.jsonl")).fingerprint() != first
 
 
 def test_the_text_may_stand_under_another_key(tmp_path):
     made = documents(4)
-    assert list(open_source(write_jsonl(tmp_path / "a.jsonl", made, "contents"))) == made
-    assert list(open_source(write_jsonl(tmp_path / "b.jsonl", made, "body"), text_key="body")) == made
+    assert list(Source(write_jsonl(tmp_path / "a.jsonl", made, "contents"))) == made
+    assert list(Source(write_jsonl(tmp_path / "b.jsonl", made, "body"), text_key="body")) == made
     with pytest.raises(DataError, match=r"b\.jsonl line 1: no text under 'text' \(found: body, id\)"):
-        list(open_source(tmp_path / "b.jsonl"))
+        list(Source(tmp_path / "b.jsonl"))
 
 
 BROKEN = {
@@ -113,11 +113,11 @@ BROKEN = {
 def test_a_broken_line_is_named(tmp_path, line, part_bytes):
     path = write_jsonl(tmp_path / "c.jsonl", [("x", "a b"), ("y", "c")])
     path.write_bytes(path.read_bytes() + b"\n" + line.encode() + b"\n" + b'{"text": "after"}\n')
-    source = open_source(path, part_bytes=part_bytes)
+    source = Source(path, part_bytes=part_bytes)
     with pytest.raises(DataError, match="line 4") as caught:
         list(source)
     assert BROKEN[line] in str(caught.value)
-    skipping = open_source(path, part_bytes=part_bytes, skip_bad=True)
+    skipping = Source(path, part_bytes=part_bytes, skip_bad=True)
     assert [text for _, text in skipping] == ["a b", "c", "after"]
     assert skipping.bad.count == 1
     assert "line 4" in skipping.bad.messages[0]
@@ -126,14 +126,14 @@ def test_a_broken_line_is_named(tmp_path, line, part_bytes):
 def test_bytes_that_are_no_utf8_are_a_broken_line(tmp_path):
     (tmp_path / "c.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "a"}\r\n{"text": "\xff"}\n')
     with pytest.raises(DataError, match=r"line 2: not UTF-8 at byte 11"):
-        list(open_source(tmp_path / "c.jsonl"))
-    assert [text for _, text in open_source(tmp_path / "c.jsonl", skip_bad=True)] == ["a"]
+        list(Source(tmp_path / "c.jsonl"))
+    assert [text for _, text in Source(tmp_path / "c.jsonl", skip_bad=True)] == ["a"]
 
 
 def test_counts_of_what_is_left_out_can_be_gathered_per_part(tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_text('{"text": "a"}\nbroken\n' * 60)
-    source = open_source(path, part_bytes=200, skip_bad=True)
+    source = Source(path, part_bytes=200, skip_bad=True)
     bad = BadRecords()
     for part in source.parts:
         list(source.read(part, bad))
@@ -147,13 +147,13 @@ def test_a_cut_off_file_is_an_error_that_cannot_be_skipped(tmp_path, suffix):
     packed = PACKERS[suffix](plain)
     (tmp_path / f"c.jsonl{suffix}").write_bytes(packed[: len(packed) * 2 // 3])
     with pytest.raises(DataError, match="cannot be read to its end"):
-        list(open_source(tmp_path / f"c.jsonl{suffix}", skip_bad=True))
+        list(Source(tmp_path / f"c.jsonl{suffix}", skip_bad=True))
 
 
 def test_bytes_after_a_bzip2_stream_are_an_error(tmp_path):
     (tmp_path / "c.jsonl.bz2").write_bytes(bz2.compress(b'{"text": "a"}\n') + b"garbage")
     with pytest.raises(DataError, match="cannot be read to its end"):
-        list(open_source(tmp_path))
+        list(Source(tmp_path))
 
 
 def test_a_packed_bomb_is_stopped_at_its_first_line(tmp_path, monkeypatch):
@@ -162,7 +162,7 @@ def test_a_packed_bomb_is_stopped_at_its_first_line(tmp_path, monkeypatch):
     for suffix, pack in PACKERS.items():
         (tmp_path / f"c.jsonl{suffix}").write_bytes(pack(bytes(8 * CHUNK)))
         with pytest.raises(DataError, match="a line has more than"):
-            list(open_source(tmp_path / f"c.jsonl{suffix}"))
+            list(Source(tmp_path / f"c.jsonl{suffix}"))
 
 
 TEXT = "first line\nsecond  line\n\n\nanother paragraph\r\n\n  last"
@@ -178,23 +178,23 @@ TEXT = "first line\nsecond  line\n\n\nanother paragraph\r\n\n  last"
 )
 def test_text_by_file_paragraph_and_line(tmp_path, unit, expected):
     (tmp_path / "t.txt").write_bytes(TEXT.encode())
-    assert [text for _, text in open_source(tmp_path / "t.txt", unit=unit)] == expected
+    assert [text for _, text in Source(tmp_path / "t.txt", unit=unit)] == expected
 
 
 def test_a_file_without_a_known_ending_is_text(tmp_path):
     (tmp_path / "README").write_text("hello")
-    assert list(open_source(tmp_path / "README")) == [("README", "hello")]
-    assert open_source(tmp_path / "README", form="jsonl").parts[0].form == "jsonl"
+    assert list(Source(tmp_path / "README")) == [("README", "hello")]
+    assert Source(tmp_path / "README", form="jsonl").parts[0].form == "jsonl"
 
 
 def test_a_folder_is_read_in_the_order_of_its_paths_and_says_what_it_ignored(tmp_path):
     for name in ("b/two.txt", "a/one.txt", "z.jsonl", "picture.png", ".hidden.txt", ".git/x.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"id": "z", "text": "z"}' if name == "z.jsonl" else name)
-    source = open_source(tmp_path)
+    source = Source(tmp_path)
     assert [id_ for id_, _ in source] == ["a/one.txt", "b/two.txt", "z"]
     assert source.ignored == ("picture.png",)
-    assert [part.form for part in open_source(tmp_path, form="text").parts] == ["text", "text"]
+    assert [part.form for part in Source(tmp_path, form="text").parts] == ["text", "text"]
 
 
 DOCS = """<doc id="12" url="https://en.wikipedia.org/wiki?curid=12" title="Anarchism">
@@ -217,7 +217,7 @@ def test_wikiextractor_in_both_of_its_forms(tmp_path):
     packed = bz2.compress("".join(f"{json.dumps(line)}\n" for line in lines).encode())
     (tmp_path / "AA" / "wiki_01.bz2").write_bytes(packed)
     (tmp_path / "log.txt").write_text("done")
-    source = open_source(tmp_path)
+    source = Source(tmp_path)
     assert [id_ for id_, _ in source] == ["12", "25", "39"]
     assert next(iter(source))[1] == "Anarchism\n\nAnarchism is a political philosophy."
     assert source.ignored == ("log.txt",)
@@ -230,7 +230,7 @@ def test_wikiextractor_in_both_of_its_forms(tmp_path):
 def test_broken_wikiextractor_output(tmp_path, content, message):
     (tmp_path / "wiki_00").write_text(content)
     with pytest.raises(DataError, match=message):
-        list(open_source(tmp_path))
+        list(Source(tmp_path))
 
 
 def dump(pages: list[tuple[int, str, str]], redirects: tuple[int, ...] = ()) -> tuple[str, list[str], str]:
@@ -274,7 +274,7 @@ def test_a_wikipedia_dump(tmp_path, suffix):
     content = "".join([head, *pages, foot]).encode()
     (tmp_path / f"enwiki-20231101-pages-articles.xml{suffix}").write_bytes(PACKERS[suffix](content))
     (tmp_path / "enwiki-20231101-pages-articles-multistream-index.txt.bz2").write_bytes(bz2.compress(b"1:2:x"))
-    assert dict(open_source(tmp_path)) == PROSE
+    assert dict(Source(tmp_path)) == PROSE
 
 
 @pytest.mark.usefixtures("_library")
@@ -296,9 +296,9 @@ def test_parts_of_a_dump_in_several_bzip2_streams(tmp_path, streams):
     file.write_bytes(packed)
     expected = [(str(n + 10), text.strip()) for n, (_, _, text) in enumerate(made)]
     for part_bytes in (97, 1_000, 5_000, 1 << 30):
-        source = open_source(file, part_bytes=part_bytes)
+        source = Source(file, part_bytes=part_bytes)
         assert [document for part in source.parts for document in source.read(part)] == expected
-    assert len(open_source(file, part_bytes=97).parts) == -(-len(packed) // 97)
+    assert len(Source(file, part_bytes=97).parts) == -(-len(packed) // 97)
 
 
 @pytest.mark.usefixtures("_library")
@@ -307,7 +307,7 @@ def test_parts_of_a_dump_that_is_not_packed(tmp_path, part_bytes):
     made = [(0, f"P{n}", f"text {n}") for n in range(40)]
     head, pages, foot = dump(made)
     (tmp_path / "x.xml").write_text("".join([head, *pages, foot]))
-    source = open_source(tmp_path / "x.xml", part_bytes=part_bytes)
+    source = Source(tmp_path / "x.xml", part_bytes=part_bytes)
     assert [text for _, text in source] == [text for _, _, text in made]
 
 
@@ -318,11 +318,11 @@ def test_entities_of_a_dump_are_never_expanded(tmp_path):
     bomb = f'<!DOCTYPE mediawiki [<!ENTITY l0 "lol">{lol}]>' + head + pages[0].replace("text</", "&l9;</") + foot
     (tmp_path / "bomb.xml").write_text(bomb)
     with pytest.raises(DataError, match="'A' is not well-formed XML"):
-        list(open_source(tmp_path))
+        list(Source(tmp_path))
     inside = head + pages[0].replace("<page>", '<page><!DOCTYPE x [<!ENTITY a "b">]>') + foot
     (tmp_path / "bomb.xml").write_text(inside)
     with pytest.raises(DataError, match="not well-formed"):
-        list(open_source(tmp_path))
+        list(Source(tmp_path))
 
 
 @pytest.mark.usefixtures("_library")
@@ -331,8 +331,8 @@ def test_a_broken_page_is_named_and_can_be_left_out(tmp_path):
     broken = pages[1].replace("</revision>", "")
     (tmp_path / "x.xml").write_text(head + pages[0] + broken + pages[2] + foot)
     with pytest.raises(DataError, match="the page 'B' is not well-formed"):
-        list(open_source(tmp_path))
-    source = open_source(tmp_path, skip_bad=True)
+        list(Source(tmp_path))
+    source = Source(tmp_path, skip_bad=True)
     assert [text for _, text in source] == ["one", "three"]
     assert source.bad.count == 1
 
@@ -343,19 +343,19 @@ def test_a_dump_that_is_cut_off(tmp_path, cut):
     head, pages, foot = dump([(0, "A", "one"), (0, "B", "two")])
     (tmp_path / "x.xml").write_text("".join([head, *pages, foot])[:-cut])
     with pytest.raises(DataError, match="cut off"):
-        list(open_source(tmp_path, skip_bad=True))
+        list(Source(tmp_path, skip_bad=True))
 
 
 def test_a_dump_that_is_there_twice_is_not_read_twice(tmp_path):
     for name in ("enwiki-pages-articles.xml.bz2", "enwiki-pages-articles-multistream.xml.bz2"):
         (tmp_path / name).write_bytes(bz2.compress(b"x"))
     with pytest.raises(ConfigError, match="more than once"):
-        open_source(tmp_path)
+        Source(tmp_path)
     (tmp_path / name).unlink()
     for n in (1, 2):
         (tmp_path / f"enwiki-pages-articles{n}.xml-p{n}p9.bz2").write_bytes(b"x")
     (tmp_path / "enwiki-pages-articles.xml.bz2").unlink()
-    assert len(open_source(tmp_path).parts) == 2
+    assert len(Source(tmp_path).parts) == 2
 
 
 def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
@@ -363,7 +363,7 @@ def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
     head, pages, foot = dump([(0, "A", "one")])
     (tmp_path / "x.xml").write_text("".join([head, *pages, foot]))
     with pytest.raises(MissingExtraError, match="wikipedia"):
-        list(open_source(tmp_path))
+        list(Source(tmp_path))
 
 
 WIKITEXT = {
@@ -391,13 +391,13 @@ def test_settings_and_places_that_do_not_fit(tmp_path):
     (tmp_path / "a.png").write_text("")
     for path, message in ((tmp_path / "none", "no such file or folder"), (tmp_path, "no file that can be read")):
         with pytest.raises(ConfigError, match=message):
-            open_source(path)
+            Source(path)
     (tmp_path / "a.txt").write_text("")
     with pytest.raises(ConfigError, match="Did you mean 'jsonl'"):
-        open_source(tmp_path, form="json")
+        Source(tmp_path, form="json")
     with pytest.raises(ConfigError, match="unit"):
-        open_source(tmp_path, unit="page")
-    assert list(open_source(tmp_path)) == [("a.txt", "")]
+        Source(tmp_path, unit="page")
+    assert list(Source(tmp_path)) == [("a.txt", "")]
 
 
 def test_memory_is_bounded_by_the_largest_document(tmp_path):
@@ -409,7 +409,7 @@ def test_memory_is_bounded_by_the_largest_document(tmp_path):
         for n in range(30_000):
             file.write(b'{"id": "%d", "text": "%s"}\n' % (n, b"some words " * 90))
     tracemalloc.start()
-    assert sum(1 for _ in open_source(path)) == 30_000
+    assert sum(1 for _ in Source(path)) == 30_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 12 << 20

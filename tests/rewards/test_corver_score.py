@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.cooccurrence import build_index, memory_index
-from factgym.corpora.cooccurrence.sources import open_source
+from factgym.corpora.cooccurrence.sources import Source
 from factgym.rewards.corver.extraction import RuleExtractor
 from factgym.rewards.corver.rubrics import COMPONENTS, GATES, REFERENCE, RUBRICS, STRICT, CorverRules, find_rubric
 from factgym.rewards.corver.score import CorverScore, reward_report, score_completion, score_many
@@ -424,7 +424,7 @@ def test_a_repetition_never_raises_the_total(thought: list[str], count: int) -> 
 def test_every_stage_has_its_row(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(sentence.text for case in CASES for sentence in case.sentences) * 3, "utf-8")
-    build_index(open_source(text), tmp_path / "corpus.cooc", memory_mb=64, workers=1)
+    build_index(Source(text), tmp_path / "corpus.cooc", memory_mb=64, workers=1)
     for index in (None, tmp_path / "corpus.cooc"):
         lines = list(measure_corver(Plan(index, text, batches=1, processes=1)))
         assert re.search(r"384 completions, 1,[0-9]{3} sentences each; an index of [0-9]+ tokens", lines[0])

@@ -1,6 +1,6 @@
 """Building an index: documents of any number, in bounded memory, on several cores, resumable.
 
-    build_index(open_source("wiki.jsonl"), "wiki.cooc", memory_mb=2048, workers=4)
+    build_index(Source("wiki.jsonl"), "wiki.cooc", memory_mb=2048, workers=4)
 
 Segments and slices (`segments`) lie in a folder beside the destination until the index is complete; only then does the
 destination appear. A build that was killed is started again with the same arguments: it reuses the folder if the source
@@ -106,7 +106,7 @@ def build_index(
 ) -> Built:
     """Write an index of (id, text) documents, in their order, to `destination`.
 
-    documents: a source (see `sources.open_source`), whose parts workers read on their own, or any iterable; an
+    documents: a `Source`, whose parts workers read on their own, or any iterable; an
     iterable is read here and only its words are counted in parallel. memory_mb: for all workers together, besides the
     interpreters (some 60 MB each). workers: processes; all cores by default. resume: reuse the results of an
     interrupted build of the same documents and settings; False starts anew.

@@ -1,6 +1,6 @@
 """Corpora as streams of documents: JSON lines, text, WikiExtractor's output and Wikipedia's XML dumps.
 
-    source = open_source("wiki/")          # a file or a folder; formats follow from names and first bytes
+    source = Source("wiki/")         # a file or a folder; formats follow from names and first bytes
     for id, text in source: ...
 
 A source has a stable order (files by path, documents in file order), a fingerprint (so that an interrupted build can
@@ -16,18 +16,20 @@ ever parsed, so no entity can be declared, let alone expanded.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
+import string
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError, did_you_mean
 from factgym.corpora.byte_ranges import (
-    CHUNK,
     ByteRange,
     detect_compression,
     read_bytes,
@@ -74,15 +76,6 @@ _EXPECTED = (
 _TEXT_KEYS = ("text", "contents")
 _DOC_TAG = re.compile(r"<doc\b([^>]*)>")
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
-_PAGE_FIELDS = ("title", "ns", "id", "text")
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """Mapping from records to documents."""
-
-    text_key: str | None = None
-    unit: Unit = "file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +132,7 @@ class Source:
         if part_bytes is not None and part_bytes < 1:
             raise ConfigError(f"part_bytes is {part_bytes}; it must be at least 1")
         self.path = Path(path)
-        self.options = ReadOptions(text_key, unit)
+        self.text_key, self.unit = text_key, unit
         self.skip_bad, self.bad = skip_bad, BadRecords()
         self._root, files, self.ignored = _choose_files(self.path, form)
         if not files:
@@ -155,7 +148,7 @@ class Source:
             file_form = form or _form_by_name(file) or "text"
             compression = detect_compression(self._root / file)
             is_unsplit = compression not in _SPLITTABLE[file_form]
-            is_unsplit = is_unsplit or (file_form == "text" and self.options.unit != "line")
+            is_unsplit = is_unsplit or (file_form == "text" and self.unit != "line")
             file_step = max(size, 1) if is_unsplit else step
             for start in range(0, max(size, 1), file_step):
                 byte_range = ByteRange(start, min(start + file_step, size), compression)
@@ -177,7 +170,7 @@ class Source:
         Raises DataError for a broken record (without `skip_bad`), and always for a file that cannot be read to its end.
         """
         bad = self.bad if bad is None else bad
-        for record in READERS[part.form](self._root / part.file, part.file, part.range, self.options):
+        for record in _READERS[part.form](_FileRange(self._root / part.file, part.file, part.range), self):
             if not isinstance(record, BadRecordError):
                 yield record
             elif self.skip_bad:
@@ -188,7 +181,7 @@ class Source:
     def fingerprint(self) -> str:
         """Return SHA-256 in hex over names, sizes, first and last 64 KiB of the files, and how they are read."""
         parts = [[part.form, part.range.start] for part in self.parts]
-        settings = [self.options.text_key, self.options.unit, self.skip_bad, parts]
+        settings = [self.text_key, self.unit, self.skip_bad, parts]
         digest = hashlib.sha256(json.dumps(["factgym source", 1, settings]).encode())
         for file, size in self._sizes.items():
             path = self._root / file
@@ -196,11 +189,6 @@ class Source:
             ends += read_bytes(path, max(0, size - _HASHED_BYTES), _HASHED_BYTES)
             digest.update(f"{file}\0{size}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(ends).digest())
         return digest.hexdigest()
-
-
-def open_source(path: str | Path, **options: object) -> Source:
-    """Open a file or folder; options as for `Source`."""
-    return Source(path, **options)  # type: ignore[arg-type]  # Source checks them
 
 
 def _choose_files(path: Path, form: Form | None) -> tuple[Path, list[str], tuple[str, ...]]:
@@ -251,47 +239,51 @@ def _form_by_name(name: str) -> Form | None:
 
 Document = tuple[str, str]
 Records = Iterator[Document | BadRecordError]
-Reader = Callable[[Path, str, ByteRange, ReadOptions], Records]
-"""From file, name for errors and ids, range and options to documents and bad records."""
 
 
-class _LineNumbers:
-    """Line numbers in the file, of lines numbered from 1 in a byte range; counts the lines before it when needed."""
+class _FileRange:
+    """Part of a file: its decoded lines with their numbers in the range, from 1, and ids and faults of its records."""
 
-    def __init__(self, file: Path, byte_range: ByteRange) -> None:
-        self._file, self._before = file, ByteRange(0, byte_range.start, "")
-        self._offset = 0 if byte_range.at_start else -1
+    def __init__(self, file: Path, name: str, byte_range: ByteRange) -> None:
+        self.file, self.name, self.range = file, name, byte_range
+        self._lines_before = 0 if byte_range.at_start else -1
 
-    def absolute(self, number: int) -> int:
-        if self._offset < 0:
-            self._offset = sum(1 for _ in read_lines(self._file, "", self._before, 1 << 62))
-        return self._offset + number
+    def __iter__(self) -> Iterator[tuple[int, str | BadRecordError]]:
+        for number, line in enumerate(read_lines(self.file, self.name, self.range, MAX_RECORD_BYTES), start=1):
+            try:
+                yield number, line.decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                yield number, self.fault(number, f"not UTF-8 at byte {error.start + 1} of the line")
+
+    def default_id(self, number: int) -> str:
+        return f"{self.name}:{number}" if self.range.at_start else f"{self.name}@{self.range.start}:{number}"
+
+    def fault(self, number: int, problem: str) -> BadRecordError:
+        """Return a fault with the line's number in the file; the lines before the range are counted once."""
+        if self._lines_before < 0:
+            before = ByteRange(0, self.range.start, "")
+            self._lines_before = sum(1 for _ in read_lines(self.file, "", before, 1 << 62))
+        return BadRecordError(f"{self.name} line {self._lines_before + number}: {problem}")
 
 
-def _default_id(name: str, byte_range: ByteRange, number: int) -> str:
-    return f"{name}:{number}" if byte_range.at_start else f"{name}@{byte_range.start}:{number}"
-
-
-def read_json_lines(file: Path, name: str, byte_range: ByteRange, options: ReadOptions) -> Records:
+def _read_json_lines(lines: _FileRange, source: Source) -> Records:
     """Read one document a line: an object with a text, and perhaps an id."""
-    numbers = _LineNumbers(file, byte_range)
-    for number, line in enumerate(read_lines(file, name, byte_range, MAX_RECORD_BYTES), start=1):
-        if not line.strip():
-            continue
-        try:
-            document_id, text = _parse_json(line, options.text_key)
-        except BadRecordError as fault:
-            yield BadRecordError(f"{name} line {numbers.absolute(number)}: {fault}")
-        else:
-            yield document_id or _default_id(name, byte_range, number), text
+    for number, line in lines:
+        if isinstance(line, BadRecordError):
+            yield line
+        elif line.strip(string.whitespace):
+            try:
+                document_id, text = _parse_json(line, source.text_key)
+            except BadRecordError as fault:
+                yield lines.fault(number, str(fault))
+            else:
+                yield document_id or lines.default_id(number), text
 
 
-def _parse_json(line: bytes, text_key: str | None) -> Document:
+def _parse_json(line: str, text_key: str | None) -> Document:
     """Return the id (or "") and the text of a line. Raises BadRecordError."""
     try:
-        value = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise BadRecordError(f"not UTF-8 at byte {error.start + 1} of the line") from None
+        value = json.loads(line)
     except json.JSONDecodeError as error:
         raise BadRecordError(f"not valid JSON at column {error.colno} ({error.msg})") from None
     except (ValueError, RecursionError) as error:
@@ -307,136 +299,99 @@ def _parse_json(line: bytes, text_key: str | None) -> Document:
     return (str(document_id) if has_id else ""), text
 
 
-def read_text(file: Path, name: str, byte_range: ByteRange, options: ReadOptions) -> Records:
+def _read_text(lines: _FileRange, source: Source) -> Records:
     """Read documents of a whole file, of a paragraph between blank lines, or of a line."""
-    if options.unit == "file":
-        yield _read_whole_file(file, name, byte_range)
+    if source.unit == "file":
+        yield _read_whole_file(lines)
         return
-    numbers = _LineNumbers(file, byte_range)
     first_line, size = 0, 0
-    lines: list[str] = []
-    for number, raw in enumerate(read_lines(file, name, byte_range, MAX_RECORD_BYTES), start=1):
-        try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-        except UnicodeDecodeError as error:
-            line_number = numbers.absolute(number)
-            yield BadRecordError(f"{name} line {line_number}: not UTF-8 at byte {error.start + 1} of the line")
+    paragraph: list[str] = []
+    for number, line in lines:
+        if isinstance(line, BadRecordError):
+            yield line
             continue
-        if line and options.unit == "line":
-            yield _default_id(name, byte_range, number), line
+        if (text := line.strip()) and source.unit == "line":
+            yield lines.default_id(number), text
             continue
-        first_line = first_line if lines else number
-        if line:
-            lines.append(line)
-            size += len(line)
-        if lines and (not line or size > MAX_RECORD_BYTES):
-            yield _default_id(name, byte_range, first_line), "\n".join(lines)
-            lines, size = [], 0
-    if lines:
-        yield _default_id(name, byte_range, first_line), "\n".join(lines)
+        first_line = first_line if paragraph else number
+        if text:
+            paragraph.append(text)
+            size += len(text)
+        if paragraph and (not text or size > MAX_RECORD_BYTES):
+            yield lines.default_id(first_line), "\n".join(paragraph)
+            paragraph, size = [], 0
+    if paragraph:
+        yield lines.default_id(first_line), "\n".join(paragraph)
 
 
-def _read_whole_file(file: Path, name: str, byte_range: ByteRange) -> Document | BadRecordError:
+def _read_whole_file(file: _FileRange) -> Document | BadRecordError:
     content = bytearray()
-    for chunk, _ in read_chunks(file, byte_range):
+    for chunk, _ in read_chunks(file.file, file.range):
         content += chunk
         if len(content) > MAX_RECORD_BYTES:
             limit = f"{MAX_RECORD_BYTES:,}"
             return BadRecordError(
-                f"{name}: more than {limit} bytes are too long for one document; read it by paragraph (unit, --unit)"
+                f"{file.name}: more than {limit} bytes are too long for one document; read it by paragraph (unit, --unit)"
             )
     try:
-        return name, content.decode("utf-8-sig")
+        return file.name, content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return BadRecordError(f"{name}: not UTF-8 at byte {error.start + 1}")
+        return BadRecordError(f"{file.name}: not UTF-8 at byte {error.start + 1}")
 
 
-def read_wikiextractor(file: Path, name: str, byte_range: ByteRange, options: ReadOptions) -> Records:
+def _read_wikiextractor(lines: _FileRange, source: Source) -> Records:
     """Read WikiExtractor's output: JSON lines, or articles between `<doc id="…" …>` and `</doc>`."""
-    lines = read_lines(file, name, byte_range, MAX_RECORD_BYTES)
-    first_line = next((line.strip() for line in lines if line.strip()), b"")
-    if first_line.startswith((b"{", b"\xef\xbb\xbf{")):
-        records = read_json_lines(file, name, byte_range, options)
-    else:
-        records = _read_doc_tags(file, name, byte_range)
-    for record in records:
+    first = next((line for _, line in lines if isinstance(line, BadRecordError) or line.strip()), "")
+    is_json = isinstance(first, str) and first.lstrip().startswith("{")
+    for record in _read_json_lines(lines, source) if is_json else _read_doc_tags(lines):
         if isinstance(record, BadRecordError) or record[1].strip():  # a redirect is an article without text
             yield record
 
 
-def _read_doc_tags(file: Path, name: str, byte_range: ByteRange) -> Records:
+def _read_doc_tags(lines: _FileRange) -> Records:
     document_id, first_line = "", 0
-    lines: list[str] = []
-    for number, raw in enumerate(read_lines(file, name, byte_range, MAX_RECORD_BYTES), start=1):
-        try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            yield BadRecordError(f"{name} line {number}: not UTF-8 at byte {error.start + 1} of the line")
+    article: list[str] = []
+    for number, line in lines:
+        if isinstance(line, BadRecordError):
+            yield line
             continue
         tag = _DOC_TAG.match(line)
         if tag and not first_line:
-            document_id, first_line, lines = dict(_ATTRIBUTE.findall(tag[1])).get("id", ""), number, []
+            document_id, first_line, article = dict(_ATTRIBUTE.findall(tag[1])).get("id", ""), number, []
         elif line.strip() == "</doc>" and first_line:
-            yield document_id or f"{name}:{first_line}", "\n".join(lines)
+            yield document_id or lines.default_id(first_line), "\n".join(article)
             first_line = 0
         elif first_line and not tag:
-            lines.append(line)
+            article.append(line)
         elif line.strip():
-            yield BadRecordError(f"{name} line {number}: an article begins with <doc …> and ends with </doc>")
+            yield lines.fault(number, "an article begins with <doc …> and ends with </doc>")
             first_line = 0
     if first_line:
-        yield BadRecordError(f"{name} line {first_line}: this article has no </doc>; the file is cut off")
+        yield lines.fault(first_line, "this article has no </doc>; the file is cut off")
 
 
-def read_mediawiki(file: Path, name: str, byte_range: ByteRange, options: ReadOptions) -> Records:
+def _read_mediawiki(dump: _FileRange, source: Source) -> Records:
     """Read the articles of a Wikipedia dump (namespace 0, no redirects) as plain text."""
-    for raw in read_pages(file, name, byte_range, MAX_RECORD_BYTES):
-        page = _parse_page(raw)
-        if page.fault:
-            yield BadRecordError(f"{name}: the page {page.fields.get('title', '')[:80]!r} {page.fault}")
-        elif page.fields.get("ns", "0").strip() == "0" and not page.is_redirect:
-            document_id = page.fields.get("id", "").strip() or page.fields.get("title", "")
-            yield document_id, strip_wikitext(page.fields["text"])
+    for page in read_pages(dump.file, dump.name, dump.range, MAX_RECORD_BYTES):
+        fields, fault = _parse_page(page)
+        if fault:
+            yield BadRecordError(f"{dump.name}: the page {fields.get('title', '')[:80]!r} {fault}")
+        elif fields.get("ns", "0").strip() == "0" and "redirect" not in fields:
+            yield fields.get("id", "").strip() or fields.get("title", ""), strip_wikitext(fields["text"])
 
 
-@dataclass(slots=True)
-class _Page:
-    """Fields of a `<page>` (the first of a name: a revision's id comes after the page's), or why it is unusable."""
+def _parse_page(page: bytes) -> tuple[dict[str, str], str]:
+    """Return the texts of a `<page>` by their tags, and the fault that makes it unusable, or "".
 
-    fields: dict[str, str]
-    is_redirect: bool = False
-    fault: str = ""
-
-
-def _parse_page(raw: bytes) -> _Page:
-    page = _Page({})
-    parts: list[str] | None = None
-    parser = expat.ParserCreate("UTF-8")
-    parser.buffer_text, parser.buffer_size = True, CHUNK
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal parts
-        page.is_redirect |= tag == "redirect"
-        parts = [] if tag in _PAGE_FIELDS and tag not in page.fields else None
-
-    def add(text: str) -> None:
-        if parts is not None:
-            parts.append(text)
-
-    def end(tag: str) -> None:
-        nonlocal parts
-        if parts is not None:
-            page.fields[tag] = "".join(parts)
-        parts = None
-
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, add
+    Of several elements of a tag the first counts: a revision's id comes after the page's.
+    """
+    fields: dict[str, str] = {}
     try:
-        parser.Parse(raw, True)
-    except expat.ExpatError as error:
-        page.fault = f"is not well-formed XML ({expat.errors.messages[error.code]})"
-    if not page.fault and "text" not in page.fields:
-        page.fault = "has no text"
-    return page
+        for _, element in ElementTree.iterparse(io.BytesIO(page)):
+            fields.setdefault(element.tag, element.text or "")
+    except ElementTree.ParseError as error:
+        return fields, f"is not well-formed XML ({expat.errors.messages[error.code]})"
+    return fields, "" if "text" in fields else "has no text"
 
 
 # Wikitext. Templates, tables, references, mathematics, comments and files are dropped; of links and formatting the text
@@ -498,9 +453,9 @@ def _tag_texts(node: Any) -> Iterator[str]:
         yield from _node_texts(node.contents.nodes)
 
 
-READERS: dict[str, Reader] = {
-    "jsonl": read_json_lines,
-    "text": read_text,
-    "wikiextractor": read_wikiextractor,
-    "mediawiki": read_mediawiki,
+_READERS: dict[Form, Callable[[_FileRange, Source], Records]] = {
+    "jsonl": _read_json_lines,
+    "text": _read_text,
+    "wikiextractor": _read_wikiextractor,
+    "mediawiki": _read_mediawiki,
 }
