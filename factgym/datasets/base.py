@@ -47,24 +47,6 @@ class DataSet:
         """The files of all splits."""
         return tuple(file for files in self.splits.values() for file in files)
 
-    def find_file(self, folder: str | Path, splits: Sequence[str], label: str) -> Path:
-        """Return the first file of these splits in a folder.
-
-        Raises ConfigError for a split that the data set lacks, DataError that lists the files it looked for.
-        """
-        for split in splits:
-            if split not in self.splits:
-                hint = did_you_mean(split, self.splits)
-                raise ConfigError(f"{self.name} has no split {split!r:.80}.{hint} It has: {', '.join(self.splits)}.")
-        files = [file for split in splits for file in self.splits[split]]
-        candidates = (Path(folder) / name for file in files for name in (file, Path(file).name))
-        path = next((candidate for candidate in candidates if candidate.is_file()), None)
-        if path is None:
-            raise DataError(
-                f"{folder}: holds no {label}: looked for {', '.join(files)}. Give the file itself as path."
-            )
-        return path
-
 
 @cache
 def load_data_sets(family: str) -> Mapping[str, DataSet]:
@@ -93,7 +75,8 @@ def locate_file(
     """Return the file at `path`: the file itself, or that of the data set in a folder.
 
     records: their name in errors. data_set: None for files of the user's own, which are named themselves. splits: those
-    that are searched without `split`.
+    that are searched without `split`. Raises ConfigError for a path or split that does not exist, DataError that lists
+    the files it looked for.
     """
     path = Path(path)
     if path.is_file():
@@ -102,10 +85,20 @@ def locate_file(
         raise ConfigError(f"{path} does not exist: give a file or folder of {records}")
     if data_set is None:
         raise ConfigError(f"{path} is a folder: name the file of {records} itself, or a benchmark")
-    if split is None and len(splits) > 1:
-        return data_set.find_file(path, splits, data_set.name)
-    name = split if split is not None else splits[0]
-    return data_set.find_file(path, [name], f"{data_set.name} {name}")
+    if split is not None:
+        if split not in data_set.splits:
+            hint = did_you_mean(split, data_set.splits)
+            raise ConfigError(
+                f"{data_set.name} has no split {split!r:.80}.{hint} It has: {', '.join(data_set.splits)}."
+            )
+        splits = [split]
+    files = [file for name in splits for file in data_set.splits[name]]
+    candidates = (path / name for file in files for name in (file, Path(file).name))
+    located = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if located is None:
+        label = data_set.name if len(splits) > 1 else f"{data_set.name} {splits[0]}"
+        raise DataError(f"{path}: holds no {label}: looked for {', '.join(files)}. Give the file itself as path.")
+    return located
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,10 +214,11 @@ def test_long_texts_long_lines_and_lone_surrogates(tmp_path: Path, monkeypatch: 
 
 
 def test_a_packed_file_that_grows_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.corpora.rows.MAX_BYTES", 3_000_000)
+    monkeypatch.setattr("factgym.corpora.rows.MAX_BYTES", 300_000)
+    monkeypatch.setattr("factgym.corpora.byte_ranges.CHUNK", 1 << 16)
     file = tmp_path / "a.jsonl.gz"
-    file.write_bytes(gzip.compress(b"\n" * 50_000_000))
-    with pytest.raises(DataError, match="more than 3,000,000 bytes unpacked"):
+    file.write_bytes(gzip.compress(b"\n" * 5_000_000))
+    with pytest.raises(DataError, match="more than 300,000 bytes unpacked"):
         read_passages(file)
 
 
@@ -271,20 +272,21 @@ def test_every_byte_is_reported_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.jsonl.gz"])
-def test_memory_does_not_grow_with_the_file(tmp_path: Path, name: str) -> None:
-    """Twelve megabytes pass through less than eight, most of which are two chunks and their text."""
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three megabytes pass through less than two, most of which are two chunks and their text."""
+    monkeypatch.setattr("factgym.corpora.byte_ranges.CHUNK", 1 << 18)
     entry = json.dumps({"id": 0, "contents": "T\n" + "word " * 200})
-    entries = (entry.replace('"id": 0', f'"id": {number}') for number in range(12_000))
+    entries = (entry.replace('"id": 0', f'"id": {number}') for number in range(3_000))
     content = ("[" + ",".join(entries) + "]" if name == "a.json" else "\n".join(entries)).encode()
-    assert len(content) > 12_000_000
+    assert len(content) > 3_000_000
     (tmp_path / name).write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
     del content
     tracemalloc.start()
     count = sum(1 for _ in read_rows(tmp_path / name))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 12_000
-    assert peak < 8_000_000
+    assert count == 3_000
+    assert peak < 2_000_000
 
 
 def corpus_of(size: int) -> Corpus:
@@ -331,7 +333,7 @@ def file(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
     rows = json.loads((data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json").read_text("utf-8"))
     lines = [
         json.dumps({"id": f"w{at}", "contents": f'"{row["title"]}"\n{row["text"]}'}, ensure_ascii=False)
-        for at, row in enumerate(rows)
+        for at, row in enumerate(rows[:1500])
     ]
     path = tmp_path_factory.mktemp("stored") / "wiki.jsonl"
     path.write_text("\ufeff" + "\n".join(lines[:100]) + "\n\n  \n" + "\n".join(lines[100:]), "utf-8")
@@ -341,11 +343,11 @@ def file(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
 def test_a_stored_corpus_equals_the_file_in_memory(file: Path) -> None:
     stored, held_out = read_passages(file, on_disk=True), read_passages(file)
     assert isinstance(stored, StoredCorpus) and not isinstance(held_out, StoredCorpus)
-    assert len(stored) == len(held_out) == 6119
+    assert len(stored) == len(held_out) == 1500
     assert list(stored) == list(held_out) == list(stored.passages)
     assert stored.ids == held_out.ids
     assert stored.fingerprint() == held_out.fingerprint()
-    for index in (0, 99, 100, 101, 6118, -1):
+    for index in (0, 99, 100, 101, 1499, -1):
         assert stored.passages[index] == held_out.passages[index]
     assert stored.passages[98:103] == held_out.passages[98:103]
     assert all(stored.get(passage.id) == passage and passage.id in stored for passage in held_out.passages[::97])
@@ -354,11 +356,11 @@ def test_a_stored_corpus_equals_the_file_in_memory(file: Path) -> None:
 
 def test_unknown_passages_are_refused(file: Path) -> None:
     stored = read_passages(file, on_disk=True)
-    assert "w6119" not in stored and 5 not in stored
-    with pytest.raises(UnknownPassageError, match="no passage 'w6119' in this corpus of 6,119"):
-        stored.get("w6119")
+    assert "w1500" not in stored and 5 not in stored
+    with pytest.raises(UnknownPassageError, match="no passage 'w1500' in this corpus of 1,500"):
+        stored.get("w1500")
     with pytest.raises(IndexError):
-        stored.passages[6119]
+        stored.passages[1500]
 
 
 def test_an_index_ranks_both_alike(file: Path) -> None:
@@ -378,7 +380,7 @@ def test_it_pickles_as_its_path_copies_as_itself_and_is_safe_under_threads(file:
 
     def read(shift: int) -> None:
         for at in range(300):
-            id_ = f"w{(at * 17 + shift) % 6119}"
+            id_ = f"w{(at * 17 + shift) % 1500}"
             if stored.get(id_).id != id_:
                 failures.append(id_)
 

@@ -114,8 +114,8 @@ def test_every_combining_mark_is_seen_in_a_long_run() -> None:
 def test_marks_in_bad_order_fold_in_linear_time_to_the_same_text(pair: str) -> None:
     medium = "x" * 600 + "a" + pair * 250 + "b"
     assert fold(medium) == plain_fold(medium)
-    # The standard library alone takes minutes for this one.
-    assert len(fold("a" + pair * 200_000)) > 200_000
+    # The standard library alone takes a quarter of a minute for this one.
+    assert len(fold("a" + pair * 60_000)) > 60_000
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_marks_in_bad_order_fold_in_linear_time_to_the_same_text(pair: str) -> N
     [".", ". ", "a. ", "(", "((", ". (", "1. ", "- ", "A\n", ".)", '." "', "1,", "a1.2", "#", "\u1100\u1161", "<"],
 )
 def test_hostile_repetition_is_answered(unit: str) -> None:
-    text = unit * 20_000
+    text = unit * 6_000
     assert fold(text) == plain_fold(text)
     assert sentences(text) == sorted(sentences(text))
     assert isinstance(terms(text), list)

@@ -30,10 +30,17 @@ from factgym.datasets.evidence import (
 from factgym.datasets.evidence_search import CachedBm25, EvidenceSearch, cached_vectors, dense_index
 
 
-def test_gold_questions_find_their_own_evidence_more_often_than_not_but_not_always(data_dir: Path) -> None:
+@pytest.fixture(scope="module")
+def dev_search(data_dir: Path) -> EvidenceSearch:
+    """Search in the gold haystack of dev, whose index is built once for all tests."""
+    return EvidenceSearch(open_store(read_fact_checks(data_dir, "dev")))
+
+
+def test_gold_questions_find_their_own_evidence_more_often_than_not_but_not_always(
+    data_dir: Path, dev_search: EvidenceSearch
+) -> None:
     """A haystack in which BM25 found everything, or nothing, would be no task."""
-    checks = read_fact_checks(data_dir, "dev")
-    search = EvidenceSearch(GoldStore(checks))
+    checks, search = read_fact_checks(data_dir, "dev"), dev_search
     total = answered = 0
     for check in checks:
         hits = search.search(check, [question.question for question in check.questions])
@@ -93,8 +100,8 @@ def test_a_search_continues_behind_evidence_that_is_too_late(tmp_path: Path) -> 
     assert [[hit.evidence.title for hit in row] for row in hits] == [["e0.org", "e1.org", "e2.org"]] * 2 + [[]]
 
 
-def test_dates_of_real_gold_pages(data_dir: Path) -> None:
-    checks = read_fact_checks(data_dir, "dev")
+def test_dates_of_real_gold_pages(data_dir: Path, dev_search: EvidenceSearch) -> None:
+    checks, search = read_fact_checks(data_dir, "dev"), dev_search
     days = [
         (check.claim_date, url_date(answer.source_url))
         for check in checks
@@ -103,7 +110,6 @@ def test_dates_of_real_gold_pages(data_dir: Path) -> None:
     ]
     dated = [(claim, day) for claim, day in days if day and claim]
     assert (len(days), len(dated), sum(day > claim for claim, day in dated)) == (1399, 222, 20)
-    search = EvidenceSearch(GoldStore(checks))
     for check in checks[:100]:
         questions = [question.question for question in check.questions]
         all_evidence = search.search(check, questions, len(search.corpus(check)))
@@ -181,20 +187,24 @@ def test_the_cache_keeps_the_values_used_last_and_no_failures() -> None:
     assert calls == [1]
 
 
-def test_a_bm25_index_from_disk_gives_the_same_hits(data_dir: Path, tmp_path: Path) -> None:
+def test_a_bm25_index_from_disk_gives_the_same_hits(
+    data_dir: Path, tmp_path: Path, dev_search: EvidenceSearch
+) -> None:
     checks = read_fact_checks(data_dir, "dev")
-    store = GoldStore(checks)
+    store = dev_search.store
     cache = tmp_path / "index"
-    expected = Bm25sIndex(store.for_claim(0)).search([check.claim for check in checks], 3)
+    plain = Bm25sIndex(store.for_claim(0))
+    queries = [check.claim for check in checks[::3]]
+    expected = plain.search(queries, 3)
     loads = []
     for _ in range(2):
         index = CachedBm25(store.for_claim(0), cache)
-        assert index.search([check.claim for check in checks], 3) == expected
-        assert index.idf("president") == Bm25sIndex(store.for_claim(0)).idf("president")
+        assert index.search(queries, 3) == expected
+        assert index.idf("president") == plain.idf("president")
         loads.append((index.loaded, index.fingerprint()))
     assert loads == [(False, loads[0][1]), (True, loads[0][1])]
     search = EvidenceSearch(store, cache_dir=cache)
-    assert search.search(0, [checks[0].claim]) == EvidenceSearch(store).search(0, [checks[0].claim])
+    assert search.search(0, [checks[0].claim]) == dev_search.search(0, [checks[0].claim])
     assert len(list(cache.iterdir())) == 1
     assert not CachedBm25(store.for_claim(0), cache, k1=1.2).loaded and len(list(cache.iterdir())) == 2
 
