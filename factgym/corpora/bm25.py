@@ -12,7 +12,7 @@ A passage that shares no term with the query is never a hit. All engines are imm
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -76,16 +76,13 @@ class SmallBM25(_Bm25Base):
 
     def __init__(self, passages: Iterable[Passage], *, k1: float = K1, b: float = B) -> None:
         super().__init__(passages, k1, b)
-        postings: dict[str, list[tuple[int, int]]] = {}
+        postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
         lengths = []
         for i, passage in enumerate(self._corpus.passages):
             words = passage_terms(passage)
             lengths.append(len(words))
             for word, count in Counter(words).items():
-                if word in postings:
-                    postings[word].append((i, count))
-                else:
-                    postings[word] = [(i, count)]
+                postings[word].append((i, count))
         self._postings = postings
         self._lengths = lengths
         self._average = sum(lengths) / len(lengths) if lengths else 0.0

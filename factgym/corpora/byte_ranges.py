@@ -101,6 +101,7 @@ def _bzip2_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bo
     start = 0 if byte_range.at_start else _next_bzip2_stream(file, byte_range)
     if start is None:
         return
+    # Invariant: `data` begins a stream at the file's offset `start`. A stream's unused bytes begin the next one.
     with file.open("rb") as source:
         source.seek(start)
         data = source.read(CHUNK)
@@ -137,6 +138,8 @@ def _next_bzip2_stream(file: Path, byte_range: ByteRange) -> int | None:
 
 def read_lines(file: Path, name: str, byte_range: ByteRange, limit: int) -> Iterator[bytes]:
     """Yield the lines that begin in a range, without their ends. DataError for one of more than `limit` bytes."""
+    # `incomplete` is the beginning of a line whose end was not read yet; None while the line that began before the range
+    # is skipped. A line that begins in the range is read to its end in the chunks behind it.
     if not byte_range.at_start:  # the previous byte shows whether a line begins at the range's start
         byte_range = replace(byte_range, start=byte_range.start - 1)
         incomplete: bytes | None = None

@@ -281,6 +281,7 @@ def cut(paragraph: str, limit: int) -> Iterator[str]:
 
 def pack(paragraphs: Iterable[str], limit: int) -> Iterator[str]:
     """Join paragraphs by line breaks into texts of at most `limit` characters."""
+    # Next-fit packing: order is kept, so a text is closed as soon as the next part does not fit.
     lines: list[str] = []
     length = 0
     for paragraph in paragraphs:

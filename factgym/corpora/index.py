@@ -104,7 +104,7 @@ def check_index(index: IndexChoice, **options: Any) -> None:
             raise ConfigError(
                 f"no index {index[:80]!r} (known: {', '.join(_KINDS)}).{did_you_mean(index[:80], _KINDS)}"
             )
-        accepted = index_options(index)
+        accepted = _KINDS[index].options
         for option in options:
             if option not in accepted:
                 raise ConfigError(
@@ -115,11 +115,6 @@ def check_index(index: IndexChoice, **options: Any) -> None:
         raise ConfigError(f"options {sorted(options)} go with an index named as a string; configure your own object")
     elif not callable(index) and not isinstance(index, Index):
         raise ConfigError(_expected(index))
-
-
-def index_options(name: str) -> frozenset[str]:
-    """Return the options that a named index takes; none for an unknown name."""
-    return _KINDS[name].options if name in _KINDS else frozenset()
 
 
 def _expected(value: object) -> str:
@@ -258,7 +253,8 @@ def build_hybrid(corpus: Corpus, indexes: Sequence[IndexChoice] = ("bm25", "dens
     parts = []
     used: set[str] = set()
     for part in indexes:
-        accepted = index_options(part) if isinstance(part, str) and part != "hybrid" else frozenset[str]()
+        is_named = isinstance(part, str) and part in _KINDS and part != "hybrid"
+        accepted = _KINDS[str(part)].options if is_named else frozenset[str]()
         used |= accepted
         parts.append(build_index(corpus, part, **{key: value for key, value in options.items() if key in accepted}))
     if unused := sorted(set(options) - used):

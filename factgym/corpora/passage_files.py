@@ -108,7 +108,7 @@ def _passages_of(files: list[Path], layout_name: str) -> Iterator[Passage]:
     lines: dict[str, str] = {}
     is_empty = True
     for file in files:
-        layout: PassageLayout | None = None
+        layout: PassageLayout | None = None  # of a file: that of its first row
         for row in read_rows(file):
             layout = layout or choose_layout(layout_name, row)
             for draft in layout.drafts(row):

@@ -43,6 +43,7 @@ class Block:
 
 def _without_furniture(lines: list[str]) -> list[str]:
     """Blank page headers and footers: page numbers, and short lines that repeat, numbers aside."""
+    # A line's shape is the line with every number as 0, so that "Page 3 of 9" and "Page 4 of 9" are one.
     shapes = (_DIGITS.sub("0", line.strip()) for line in lines if not _DIVISION.match(line.strip()))
     counts = Counter(shape for shape in shapes if 0 < len(shape) <= _MAX_HEADING_CHARS and not shape.endswith("."))
     furniture = {shape for shape, count in counts.items() if count >= _FURNITURE_REPEATS}
@@ -63,6 +64,7 @@ def _join(lines: list[str]) -> str:
 
 def _reflow(lines: list[str]) -> list[str]:
     """Join lines broken at a fixed width; a blank line, a list mark or a short complete line ends a paragraph."""
+    # `joining`: whether the previous line may continue, as it was neither blank, nor complete and short, nor a heading.
     width = max((len(line) for line in lines), default=0)
     paragraphs: list[list[str]] = []
     joining = False
@@ -130,21 +132,14 @@ def _split_at_gaps(lines: list[str]) -> list[str]:
 
 def read_plain(text: str) -> tuple[str, list[Block]]:
     """Return a title (the first paragraph where it looks like one, else empty) and the blocks of a plain text."""
-    blocks: list[Block] = []
-    path: tuple[str, ...] = ()
-    current: list[str] = []
+    sections: list[tuple[tuple[str, ...], list[str]]] = [((), [])]
     paragraphs = plain_paragraphs(text)
     for paragraph in paragraphs:
-        name = heading_of(paragraph)
-        if name:
-            if current:
-                blocks.append(Block(path, tuple(current)))
-            path, current = (name,), []
+        if name := heading_of(paragraph):
+            sections.append(((name,), []))
         else:
-            current.append(paragraph)
-    if current:
-        blocks.append(Block(path, tuple(current)))
-    return title_line(paragraphs), blocks
+            sections[-1][1].append(paragraph)
+    return title_line(paragraphs), [Block(path, tuple(texts)) for path, texts in sections if texts]
 
 
 def title_line(paragraphs: list[str]) -> str:

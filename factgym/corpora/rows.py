@@ -248,6 +248,8 @@ def _first_object(
 class _JsonArray:
     """The entries of a JSON array, decoded as they are read; no more text is held than the current entry needs."""
 
+    # Invariant: `_buffer[_position:]` is the text that is read but not yet decoded, and it begins on line `_line`.
+
     _decode = json.JSONDecoder().raw_decode
 
     def __init__(self, file: Path, chunks: Iterator[str]) -> None:

@@ -56,6 +56,8 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
     The list has one entry more than the folded text: the end of the last character that counts. Characters that
     normalise together (a letter and its accent, a ligature) share the offset of the first.
     """
+    # Invariant: offsets[i] is the source of folded[i]. `gap` is the offset at which white space began, -1 where none is
+    # pending: it becomes one space before the next character, and none at the ends.
     folded: list[str] = []
     offsets: list[int] = []
     gap = end = 0

@@ -51,8 +51,10 @@ _VERSION = 1
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
 _FOLDERS = ("", "averitec", "data")
 _EXPECTED = "Give a JSON array or JSON lines of objects with a claim, a label and questions, as AVeriTeC's dev.json."
-_DAY_FIRST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})")
-_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ].{0,40})?")
+_DATES = (
+    re.compile(r"(?P<day>\d{1,2})[-/.](?P<month>\d{1,2})[-/.](?P<year>\d{4})"),
+    re.compile(r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?:[T ].{0,40})?"),
+)
 _LABEL_OF = label_lookup(
     {
         SUPPORTED: "supported|supports|support",
@@ -74,16 +76,9 @@ def fact_check_label(value: object) -> Label | None:
 
 def parse_claim_date(value: object) -> dt.date | None:
     """Return a date written day-month-year or year-month-day with `-`, `/` or `.`, any time after it ignored; else None."""
-    if not isinstance(value, str):
-        return None
-    text = value.strip()[:64]
-    if match := _DAY_FIRST.fullmatch(text):
-        day, month, year = map(int, match.groups())
-    elif match := _YEAR_FIRST.fullmatch(text):
-        year, month, day = map(int, match.groups())
-    else:
-        return None
-    return calendar_date(year, month, day)
+    text = value.strip()[:64] if isinstance(value, str) else ""
+    match = next(filter(None, (form.fullmatch(text) for form in _DATES)), None)
+    return calendar_date(**{part: int(number) for part, number in match.groupdict().items()}) if match else None
 
 
 def calendar_date(year: int, month: int, day: int) -> dt.date | None:

@@ -142,6 +142,7 @@ def windows(texts: Iterable[str], max_chars: int = MAX_PASSAGE_CHARS) -> Iterato
     max_chars: of a window, at least `MIN_PASSAGE_CHARS`. A word that is longer still is split.
     """
     check_window(max_chars)
+    # Next-fit packing in the order of the texts; a longer text is first split at the last space that fits.
     window = ""
     for text in texts:
         remaining = " ".join(clean_text(text).split())
@@ -381,6 +382,7 @@ class FolderStore(KnowledgeStore):
 
     def _passages(self, file: Path, counts: Counter[str]) -> Iterator[Evidence]:
         """Yield the passages of a file; sentences and passages that occur again are counted and left out."""
+        # Sentences are compared by 96-bit digests of their folded text: a store's claim may have a million of them.
         used_sentences: set[bytes] = set()
         used_ids: set[str] = set()
         for url, texts, date in _pages(file, counts):

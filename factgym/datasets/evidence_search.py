@@ -60,11 +60,6 @@ class EvidenceHit(NamedTuple):
     score: float
 
 
-class _Searchable(NamedTuple):
-    corpus: EvidenceCorpus
-    engine: Index
-
-
 class EvidenceSearch(Immutable):
     """Search in a store by claim.
 
@@ -98,7 +93,7 @@ class EvidenceSearch(Immutable):
         self._cache_dir = None if cache_dir is None else Path(cache_dir)
         # A store in which all claims share their evidence has one index.
         self.scope: Scope = scope if store.per_claim else "global"
-        self._indexes: ClaimCache[_Searchable] = ClaimCache(keep if self.scope == "claim" else 1)
+        self._indexes: ClaimCache[tuple[EvidenceCorpus, Index]] = ClaimCache(keep if self.scope == "claim" else 1)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(EvidenceSearch, **self._settings, **self._options), (self.store,)
@@ -112,7 +107,8 @@ class EvidenceSearch(Immutable):
         """
         check_request(queries, k)
         corpus, engine = self._searchable(claim)
-        # Hits are filtered by date after the search: search deeper, four times as deep each round, until enough are left.
+        # Iterative deepening: hits are filtered by date after the search, so the search goes four times as deep each
+        # round until enough remain. The depth grows geometrically, and so the last search dominates the cost.
         depth = k
         while True:
             rows = [
@@ -130,7 +126,7 @@ class EvidenceSearch(Immutable):
 
     def corpus(self, claim: ClaimKey) -> EvidenceCorpus:
         """Return the evidence that is searched for this claim, whatever the dates."""
-        return self._searchable(claim).corpus
+        return self._searchable(claim)[0]
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over the store's fingerprint, scope, index and options; builds nothing."""
@@ -152,17 +148,17 @@ class EvidenceSearch(Immutable):
             "fingerprint": self.fingerprint(),
         }
 
-    def _searchable(self, claim: ClaimKey) -> _Searchable:
+    def _searchable(self, claim: ClaimKey) -> tuple[EvidenceCorpus, Index]:
         if self.scope == "global":
             return self._indexes.get("", lambda: self._build(self._all_evidence()))
         return self._indexes.get(claim_name(claim), lambda: self._build(self.store.for_claim(claim)))
 
-    def _build(self, corpus: EvidenceCorpus) -> _Searchable:
+    def _build(self, corpus: EvidenceCorpus) -> tuple[EvidenceCorpus, Index]:
         if self.index == "dense":
-            return _Searchable(corpus, dense_index(corpus, self._cache_dir, **self._options))
+            return corpus, dense_index(corpus, self._cache_dir, **self._options)
         if self._cache_dir is not None and len(corpus) > (SMALL if self.index == "bm25" else 0):
-            return _Searchable(corpus, CachedBm25(corpus, self._cache_dir, **self._options))
-        return _Searchable(corpus, build_index(corpus, self.index, **self._options))
+            return corpus, CachedBm25(corpus, self._cache_dir, **self._options)
+        return corpus, build_index(corpus, self.index, **self._options)
 
     def _all_evidence(self) -> EvidenceCorpus:
         if not self.store.per_claim:

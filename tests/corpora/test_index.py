@@ -29,7 +29,7 @@ PASSAGES = [Passage("E1", "Vacation", "Two days of leave."), Passage("E2", "Refu
 
 
 class Mine:
-    """A user's index that answers what it is told to."""
+    """A user's index with a fixed answer."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer

@@ -62,7 +62,7 @@ def test_find_quote_agrees_with_folded_search(text: str, start: int, length: int
     assert span is not None
     covered = text[span[0] : span[1]]
     assert fold(quote) in fold(covered)
-    # What normalises with the character that it stands on belongs to it, be that white space.
+    # A mark belongs to the character before it that it normalises with, even to white space.
     assert not covered[0].isspace() or not text_module._starts_unit(fold(quote)[0])
     assert not covered[-1].isspace()
 

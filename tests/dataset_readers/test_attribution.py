@@ -196,7 +196,7 @@ def test_a_bad_row_is_refused_with_its_file_and_line(tmp_path: Path, line: str, 
         read_benchmark("fever", file)
 
 
-def test_bytes_that_are_no_text_are_refused_with_their_place(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_refused_with_their_position(tmp_path: Path) -> None:
     (tmp_path / "latin.jsonl").write_bytes(GOOD.encode() + b'\n{"claim": "caf\xe9"}')
     with pytest.raises(DataError, match=r"latin\.jsonl line 2: not UTF-8 \(byte 0xe9 at column 15\)"):
         read_benchmark("fever", tmp_path / "latin.jsonl")

@@ -1,4 +1,4 @@
-"""ContractNLI: the published counts, human spans at their exact offsets, and errors that name the place.
+"""ContractNLI: the published counts, human spans at their exact offsets, and errors that name the location.
 
 The known-good numbers (519 / 95 / 423, 1,228 spans) are the data set's own; spans are checked against the raw file.
 """
@@ -104,7 +104,7 @@ def _annotate(**edits: Any) -> dict[str, Any]:
         ({**small(), "documents": small()["documents"] * 2}, "two documents share an id"),
     ],
 )
-def test_malformed_files_name_the_place(tmp_path: Path, value: object, message: str) -> None:
+def test_malformed_files_name_the_location(tmp_path: Path, value: object, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         ContractNliClaims(write(tmp_path, value))
     assert "dev.json" in str(caught.value)
