@@ -106,11 +106,9 @@ def shards(corpus: Corpus, held_out: float, seed: int = 0) -> tuple[tuple[str, .
     # The first 8 bytes of a SHA-256 are a uniform number below 2^64.
     bound = int(held_out * 2**64)
     texts = {id_: f"factgym shard {seed} {id_}".encode("utf-8", "replace") for id_ in corpus.ids}
-    held_out_ids = tuple(
-        id_ for id_, text in texts.items() if int.from_bytes(hashlib.sha256(text).digest()[:8], "big") < bound
-    )
-    excluded = frozenset(held_out_ids)
-    training_ids = tuple(id_ for id_ in corpus.ids if id_ not in excluded)
+    numbers = {id_: int.from_bytes(hashlib.sha256(text).digest()[:8], "big") for id_, text in texts.items()}
+    held_out_ids = tuple(id_ for id_, number in numbers.items() if number < bound)
+    training_ids = tuple(id_ for id_, number in numbers.items() if number >= bound)
     if not held_out_ids or not training_ids:
         raise ConfigError(
             f"held_out={held_out!r} of {len(corpus):,} documents leaves {len(training_ids):,} to train on and"

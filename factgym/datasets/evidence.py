@@ -290,7 +290,7 @@ class FolderStore(KnowledgeStore):
     path: the folder of the claims' files, or one with a folder for each split (`dev`, `output_dev`, also inside
     `knowledge_store`); files may be one folder deeper, as the parts of the published train store are. The file's name is
     the claim's position in the split. max_chars: of a passage, which is some sentences of one page. keep: claims held in
-    memory. Pages are scraped and some lines are broken: these are counted and skipped; a claim without a file is an
+    memory. claims: those that have a file, numbers in their order first. Pages are scraped and some lines are broken: these are counted and skipped; a claim without a file is an
     error. Of sentences that occur twice among a claim's pages (ignoring case) the first is used. An own key `date` on a
     line (day-month-year or year-month-day) is the day of its page. Safe under threads. Raises ConfigError where there is
     no such folder.
@@ -310,7 +310,8 @@ class FolderStore(KnowledgeStore):
         self.path, self.split = Path(path), split
         self.max_chars = check_window(max_chars)
         self.folder, self._files = _claim_files(self.path, split)
-        claims = len(self._files)
+        self.claims = tuple(self._files)
+        claims = len(self.claims)
         self.note = (
             f"Evidence: the knowledge store {self.folder.name!r}, the pages of {claims:,} claims, each by itself."
         )
@@ -321,14 +322,6 @@ class FolderStore(KnowledgeStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(FolderStore, max_chars=self.max_chars, keep=self._cache.size), (str(self.path), self.split)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """The claims that have a file, by name, numbers in their order first."""
-        return tuple(self._files)
 
     def for_claim(self, claim: ClaimKey) -> EvidenceCorpus:
         """Return the evidence of one claim, its `counts` under pages, broken_lines and so on.
@@ -368,10 +361,10 @@ class FolderStore(KnowledgeStore):
     def _read(self, name: str) -> EvidenceCorpus:
         file = self._files.get(name)
         if file is None:
-            hint = did_you_mean(name, list(self._files)[:2_000]) if not name.isdigit() else ""
+            hint = did_you_mean(name, self.claims[:2_000]) if not name.isdigit() else ""
             raise DataError(
-                f"{self.folder}: no file {name}.json for claim {name!r}; there are {len(self):,} files, "
-                f"{next(iter(self._files))} to {next(reversed(self._files))}.{hint} Is this the store of the split in use?"
+                f"{self.folder}: no file {name}.json for claim {name!r}; there are {len(self.claims):,} files, "
+                f"{self.claims[0]} to {self.claims[-1]}.{hint} Is this the store of the split in use?"
             )
         counts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
         corpus = list(self._passages(file, counts))
@@ -495,6 +488,3 @@ class ClaimCache(Generic[T]):
             if not values:
                 values.append(build())
             return values[0]
-
-    def __len__(self) -> int:
-        return self._slot.cache_info().currsize

@@ -113,7 +113,7 @@ def test_unanswerable_and_bare_boolean_answers_are_no_evidence() -> None:
 
 def test_the_published_layout_is_read_claim_by_claim(data_dir: Path, tmp_path: Path) -> None:
     store = FolderStore(hero_store(data_dir, tmp_path, claims=40), "dev")
-    assert (len(store), store.claims[:3], store.kind) == (40, ("0", "1", "2"), "knowledge store")
+    assert (len(store.claims), store.claims[:3], store.kind) == (40, ("0", "1", "2"), "knowledge store")
     check = read_fact_checks(data_dir, "dev")[0]
     corpus = store.for_claim(check)
     assert corpus is store.for_claim(0) is store.for_claim("0")
