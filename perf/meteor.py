@@ -22,7 +22,8 @@ import numpy as np
 
 from factgym.benchmarks.profact.predictions import read_predictions
 from factgym.datasets.averitec import evidence_strings, read_fact_checks
-from factgym.rewards.profact.meteor import best_matching, clear_caches, match_texts, meteor_prepared, prepare_tokens
+from factgym.rewards.profact import meteor as own
+from factgym.rewards.profact.meteor import best_matching, match_texts, meteor_prepared, prepare_tokens
 from factgym.rewards.profact.tokens import treebank_tokens
 
 _PAIRS, _SETS, _SET_SIZE = 500, 20, 5
@@ -156,7 +157,9 @@ def _measure_job(name: str, own_job: Job, peer_job: Job | None, count: int, repe
 
     own_job()
     for _ in range(repeats):
-        clear_caches()
+        own._prepare_cached.cache_clear()
+        own._STEMS.clear()
+        own._SYNONYMS.clear()
         measure("ours, cold", own_job)
         measure("ours, warm", own_job)
         if peer_job:

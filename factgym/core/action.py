@@ -21,6 +21,7 @@ from typing import Any
 
 from factgym.core.calls import (
     CallError,
+    ErrorCode,
     Item,
     ToolCall,
     arguments_from_text,
@@ -30,6 +31,7 @@ from factgym.core.calls import (
     json_error,
     kind_of,
     parse_text,
+    too_many_calls,
     visible_text,
 )
 from factgym.core.messages import Message, ToolCallMessage
@@ -84,8 +86,12 @@ def parse_action(
     return _ActionParser(limits, tags, implicit).parse(action)
 
 
-def _refused(error: CallError, content: str = "") -> ParsedAction:
-    return ParsedAction((error,), "", False, {"role": "assistant", "content": content})
+def _refused(code: ErrorCode, message: str, content: str = "") -> ParsedAction:
+    return _single(call_error(code, message), content)
+
+
+def _single(item: Item, content: str = "") -> ParsedAction:
+    return ParsedAction((item,), "", False, {"role": "assistant", "content": content})
 
 
 class _ActionParser:
@@ -104,15 +110,13 @@ class _ActionParser:
                 f"An action is a string, an assistant message (a dict with role and content or tool_calls) or a dict "
                 f"with tool and arguments, not {type_name(action)}. Client objects have .model_dump()."
             )
-            return _refused(call_error("unsupported_action", message))
+            return _refused("unsupported_action", message)
         if dict.__len__(action) > self.limits.max_chars:
-            message = f"The action is a dict of more than {self.limits.max_chars} entries."
-            return _refused(call_error("too_long", message))
+            return _refused("too_long", f"The action is a dict of more than {self.limits.max_chars} entries.")
         fields: dict[str, Any] = {}
         for key, value in dict.items(action):
             if type(key) is not str:
-                message = f"An action has a key of type {type_name(key)}; keys must be strings."
-                return _refused(call_error("bad_shape", message))
+                return _refused("bad_shape", f"An action has a key of type {type_name(key)}; keys must be strings.")
             fields[key] = value
         if (
             "role" in fields
@@ -126,7 +130,7 @@ class _ActionParser:
         message = (
             f"The message has more than {self.limits.max_chars} characters; it was not read. Write a shorter one."
         )
-        return _refused(call_error("too_long", message), clean_text(text[: min(HEAD_CHARS, self.limits.max_chars)]))
+        return _refused("too_long", message, clean_text(text[: min(HEAD_CHARS, self.limits.max_chars)]))
 
     def parse_completion(self, text: str, reasoning: str = "") -> ParsedAction:
         if len(text) > self.limits.max_chars:
@@ -146,25 +150,21 @@ class _ActionParser:
         try:
             plain = plain_json(fields, self.limits)
         except StrictJsonError as error:
-            return _refused(json_error("The action is not plain JSON data", error))
+            return _single(json_error("The action is not plain JSON data", error))
         item = call_from_object(plain, self.limits, self.implicit)
         call = plain if isinstance(item, CallError) else {"name": item.name, "arguments": item.arguments}
         content = f"<tool_call>\n{encode_json(call)}\n</tool_call>"
         if len(content) > self.limits.max_chars:  # escapes make the text longer than the counted value
             return self.too_long(content)
-        if isinstance(item, CallError):
-            return _refused(item, content)
-        item = ToolCall(item.name, item.arguments, None, 0, len(content))
-        return ParsedAction((item,), "", False, {"role": "assistant", "content": content})
+        return _single(item if isinstance(item, CallError) else replace(item, end=len(content)), content)
 
     def parse_message(self, fields: dict[str, Any]) -> ParsedAction:
         role = fields.get("role", "assistant")
         if not issubclass(type(role), str) or str.__str__(role) != "assistant":
-            message = 'An action that is a message has the role "assistant".'
-            return _refused(call_error("unsupported_action", message))
+            return _refused("unsupported_action", 'An action that is a message has the role "assistant".')
         content = _content_text(fields.get("content"), self.limits)
         if isinstance(content, CallError):
-            return _refused(content)
+            return _single(content)
         if content is not None and len(content) > self.limits.max_chars:
             return self.too_long(content)
         # The reasoning that a server keeps apart.
@@ -176,8 +176,7 @@ class _ActionParser:
             return self.parse_completion(content or "", reasoning)
         cleaned = None if content is None else clean_text(content)
         if not issubclass(type(calls), (list, tuple)):
-            message = f"tool_calls must be a list, not {kind_of(calls)}."
-            return _refused(call_error("bad_shape", message), cleaned or "")
+            return _refused("bad_shape", f"tool_calls must be a list, not {kind_of(calls)}.", cleaned or "")
         reader = _NativeCalls(cleaned or "", self.limits)
         # The first call above the limit is kept, to be answered with an error; those after it are dropped.
         for entry in islice(_entries(calls), self.limits.max_calls + 1):
@@ -257,8 +256,7 @@ class _NativeCalls:
         self, entry: Any, name: object, text: str, arguments: dict[str, Any] | StrictJsonError | None
     ) -> ToolCall | CallError:
         if len(self.items) >= self.limits.max_calls:
-            message = f"Too many calls in one message: {self.limits.max_calls} are allowed; the rest were dropped."
-            return call_error("too_many_calls", message, self.offset)
+            return too_many_calls(self.limits, self.offset)
         if not issubclass(type(entry), dict):
             message = f"An entry of tool_calls is a dict with id, type and function, not {kind_of(entry)}."
             return call_error("bad_shape", message)

@@ -102,6 +102,12 @@ def json_error(subject: str, error: StrictJsonError, *, offset: int | None = 0, 
     return call_error(error.code, f"{subject}: {error.message}.", position, name=name)
 
 
+def too_many_calls(limits: Limits, position: int) -> CallError:
+    """Return the error that answers all calls above the limit."""
+    message = f"Too many calls in one message: {limits.max_calls} are allowed; the rest were dropped."
+    return call_error("too_many_calls", message, position)
+
+
 def kind_of(value: object) -> str:
     """Return the kind of a value, in JSON's words where JSON has it."""
     if value is None:
@@ -282,8 +288,7 @@ class _TextScan:
             position = self._read_opening(match)
         self._add_range(position, len(self.text))
         if self.overflow is not None:
-            message = f"Too many calls in one message: {self.limits.max_calls} are allowed; the rest were dropped."
-            self.items.append(call_error("too_many_calls", message, self.overflow))
+            self.items.append(too_many_calls(self.limits, self.overflow))
 
     def _add_range(self, start: int, end: int) -> None:
         """Count a range as free text."""

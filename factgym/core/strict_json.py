@@ -387,10 +387,8 @@ def _locate_fault(code: JsonErrorCode, text: str, start: int, limits: Limits) ->
 
 
 def _is_infinite(token: str) -> bool:
-    if token[-1].isalpha():
-        return True
     try:
-        return math.isinf(float(token))
+        return not math.isfinite(float(token))
     except ValueError:
         return False
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -93,8 +93,8 @@ def token_returns_many(
         return []
     arrays = [_offset_array(array) for array in offsets]
     sizes = np.fromiter(map(len, arrays), np.int64, len(arrays))
-    tokens, ends = np.concatenate(arrays), np.cumsum(sizes)
-    text_lengths = np.repeat([len(score.text) for score in scores], sizes)
+    tokens, rows = np.concatenate(arrays), np.repeat(np.arange(len(scores)), sizes)
+    text_lengths = np.array([len(score.text) for score in scores])[rows]
     wrong = (tokens[:, 0] < 0) | (tokens[:, 1] > text_lengths) | (tokens[:, 0] > tokens[:, 1])
     if wrong.any():
         raise ConfigError(
@@ -102,18 +102,17 @@ def token_returns_many(
             "they are taken from the completion alone, without its prompt"
         )
     owners = _token_owners(tokens, sizes, scores)
-    aligned, inside = _segment_sums(owners >= 0, ends), _segment_sums(owners != _OUTSIDE, ends)
+    aligned, inside = (np.bincount(rows[marks], minlength=len(scores)) for marks in (owners >= 0, owners != _OUTSIDE))
     alignment = np.divide(aligned, inside, out=np.zeros(len(scores)), where=inside > 0)
     fallback = (aligned == 0) | (alignment < np.array([score.rules.min_alignment for score in scores]))
     # Tokens of no sentence index the zeros at the end: their owners are -1 and -2.
     terms = np.append(sentence_returns([s for score in scores for s in score.sentences], rubric), (0.0, 0.0))
-    returns = np.where(np.repeat(fallback, sizes), 0.0, terms[owners])
-    returns += np.repeat([response_return(score, rubric) for score in scores], sizes)
-    first_sentences = list(accumulate((len(score.sentences) for score in scores), initial=0))[:-1]
-    sentences = np.where(owners < 0, -1, owners - np.repeat(first_sentences, sizes))
-    bounds = pairwise([0, *ends.tolist()])
-    rows = zip(bounds, alignment.tolist(), fallback.tolist(), strict=True)
-    return [TokenReturns(returns[a:b], sentences[a:b], share, dropped) for (a, b), share, dropped in rows]
+    returns = np.where(fallback[rows], 0.0, terms[owners])
+    returns += np.array([response_return(score, rubric) for score in scores])[rows]
+    first_sentences = np.array(list(accumulate((len(score.sentences) for score in scores), initial=0)))
+    sentences = np.where(owners < 0, -1, owners - first_sentences[rows])
+    parts = (np.split(values, np.cumsum(sizes)[:-1]) for values in (returns, sentences))
+    return [TokenReturns(*fields) for fields in zip(*parts, alignment.tolist(), fallback.tolist(), strict=True)]
 
 
 def group_returns(
@@ -163,12 +162,6 @@ def _offset_array(offsets: Offsets) -> Ints:
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise ConfigError(f"offsets must be whole numbers of shape (T, 2), not {array.dtype} of shape {array.shape}")
     return array.astype(np.int64, copy=False)
-
-
-def _segment_sums(marks: Bools, ends: Ints) -> Ints:
-    """Return the number of marks in each of the consecutive segments with these ends."""
-    # Differences of a prefix sum; segments may be empty, which `np.add.reduceat` does not allow.
-    return np.diff(np.append(0, np.cumsum(marks))[ends], prepend=0)
 
 
 def _token_owners(tokens: Ints, sizes: Ints, scores: Sequence[CorverScore]) -> Ints:

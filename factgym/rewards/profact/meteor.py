@@ -127,13 +127,6 @@ _STEMS = WordCache(porter_stem)
 _SYNONYMS = WordCache(synonyms)
 
 
-def clear_caches() -> None:
-    """Forget every text, stem and set of synonyms, as in a fresh process; the WordNet table stays."""
-    _prepare_cached.cache_clear()
-    _STEMS.clear()
-    _SYNONYMS.clear()
-
-
 def meteor_prepared(hypothesis: MeteorText, reference: MeteorText, settings: MeteorSettings = DEFAULT_METEOR) -> float:
     """Return METEOR of two prepared texts, 0 to 1."""
     alignment = align(hypothesis, reference)
