@@ -108,7 +108,8 @@ def _action_space(
 
 
 def sample_schema(schema: dict[str, Any], rng: np.random.Generator) -> Any:
-    """Return a random value that fits a schema of the subset which `factgym.tools.schema` writes."""
+    """Return a random value that fits a schema of the subset that `factgym.tools.schema` writes."""
+    # Descent along the schema: every branch that is drawn fits, so nothing is rejected.
     if "enum" in schema:
         return schema["enum"][int(rng.integers(len(schema["enum"])))]
     if "anyOf" in schema:

@@ -44,6 +44,7 @@ def token_f1(text: str, golds: str | Sequence[str]) -> float:
     golds = (golds,) if isinstance(golds, str) else golds
     tokens = Counter(normalise_answer(text).split())
     best = 0.0
+    # Overlap of bags of words: the intersection of two multisets counts a word as often as both have it.
     for gold in golds:
         gold_tokens = Counter(normalise_answer(gold).split())
         overlap = (tokens & gold_tokens).total()

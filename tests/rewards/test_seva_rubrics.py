@@ -59,13 +59,13 @@ def test_other_splits_and_options_by_name():
     grounded = find_rubric("grounded-50/50")
     assert grounded.weights["grounded_chain"] == pytest.approx(0.5 * 3 / 7)
     assert set(grounded.gated.values()) == {"consistent"}
-    by_label = find_rubric("process", per_label=True)
+    by_label = find_rubric("process-by-label")
     assert by_label.name == "process-by-label"
     assert by_label.weights["diagnosis_by_label"] == 0.15
     assert "diagnosis" not in by_label.weights
-    assert find_rubric("grounded", per_label=True).gated["diagnosis_by_label"] == "consistent"
-    assert find_rubric("binary", per_label=True) == RUBRICS["binary"]
-    for rubric in (*RUBRICS.values(), by_label, grounded, find_rubric("process", floor=False, per_label=True)):
+    assert find_rubric("grounded-by-label").gated["diagnosis_by_label"] == "consistent"
+    assert find_rubric("binary-by-label") == RUBRICS["binary"]
+    for rubric in (*RUBRICS.values(), by_label, grounded, find_rubric("process-by-label-unfloored")):
         assert find_rubric(rubric.name) == rubric
         rubric.check((*COMPONENTS, *GROUNDED_COMPONENTS), GATES)
 
@@ -87,7 +87,7 @@ def test_the_message_helps():
 def test_the_floor_and_the_value_below_it():
     scored = score_output(output_of(WRONG), NEGATIVE)
     assert find_rubric("process").total(scored.components, scored.gates) == 0.0
-    below = find_rubric("process", floor=False)
+    below = find_rubric("process-unfloored")
     assert below.name == "process-unfloored"
     assert below.total(scored.components, scored.gates) == pytest.approx(-0.05)
     # The lowest value there is: the paper says -0.10, but any JSON object earns .02 for its format.
@@ -101,7 +101,7 @@ def test_the_floor_and_the_value_below_it():
 def test_rubrics_survive_copying_and_pickling():
     import pickle
 
-    for rubric in (*RUBRICS.values(), find_rubric("process", floor=False)):
+    for rubric in (*RUBRICS.values(), find_rubric("process-unfloored")):
         assert copy.deepcopy(rubric) == rubric == pickle.loads(pickle.dumps(rubric))
 
 

@@ -74,9 +74,9 @@ def test_a_text_that_does_not_parse_earns_nothing_whatever_the_gold_label():
     """Without care the omission of an error type would earn R_d = 1 on a supported claim."""
     for gold in (POSITIVE, NEGATIVE):
         for name in ("process", "binary", "90/10", "30/70"):
-            rubric = find_rubric(name, floor=False)
+            rubric = find_rubric(f"{name}-unfloored")
             assert reward_of("nothing", gold, rubric) == 0.0
-            assert reward_of("nothing", gold, find_rubric(name, per_label=True)) == 0.0
+            assert reward_of("nothing", gold, find_rubric(f"{name}-by-label")) == 0.0
 
 
 # Table 14, each row as far as the formula reaches it.
@@ -90,7 +90,7 @@ def test_range_json_without_fields():
     """.02 is the format's part alone: calibration takes it below 0, and a gold Attributable adds R_d."""
     assert components({})["format"] * 0.10 == pytest.approx(0.02)
     assert process({"x": 1}) == 0.0
-    assert reward_of("{}", NEGATIVE, find_rubric("process", floor=False)) == pytest.approx(0.02 - 0.10 * 0.5)
+    assert reward_of("{}", NEGATIVE, find_rubric("process-unfloored")) == pytest.approx(0.02 - 0.10 * 0.5)
     assert process({}, POSITIVE) == pytest.approx(0.02 + 0.15 - 0.05)
     # With a stated confidence of 0, calibration adds nothing and the row's value is reached.
     assert process({"confidence": 0}) == pytest.approx(0.02)

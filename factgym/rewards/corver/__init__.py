@@ -1,6 +1,5 @@
 """CorVer's reward: sentences earn by how often a corpus contains their entities together, besides response rewards.
 
 Source: "Verifiable Rewards Beyond Math and Code: Lightweight Corpus-Grounded Process Supervision for Factual Question
-Answering", sections 3 and 4, appendices A.2 and B. `score_completion` scores every component once, a rubric combines
-them, `reward_report` records them, `token_returns` and `group_returns` distribute them over tokens.
+Answering", sections 3 and 4, appendices A.2 and B.
 """

@@ -82,19 +82,13 @@ class _WordTags(dict[str, int]):
 
 
 def _guess_tag(word: str) -> int:
-    first, size = word[0], len(word)
-    if first.isupper():
+    if word[0].isupper():
         return ENT
-    if first.isdigit():
+    if word[0].isdigit():
         return NUM
-    if size < 5:
-        return NOUN
-    ending = word[-2:]
-    if ending == "ed":
-        return VERB
-    if ending == "ly":
-        return ADV
-    return GERUND if size > 5 and word.endswith("ing") else NOUN
+    if len(word) >= 5 and word.endswith(("ed", "ly")):
+        return VERB if word.endswith("ed") else ADV
+    return GERUND if len(word) > 5 and word.endswith("ing") else NOUN
 
 
 _WORD_TAGS = _WordTags(LEXICON)
@@ -131,11 +125,7 @@ def chunk(words: Sequence[str]) -> list[Chunk]:
                 i = _name_end(words, tags, start)
         elif tag == NUM:
             i, tag = _number_end(words, tags, start)
-        elif (
-            tag == VERB
-            and start
-            and (tags[start - 1] == DET or (tags[start - 1] == PREP and words[start - 1] != "as"))
-        ):
+        elif tag == VERB and start and tags[start - 1] in (DET, PREP) and words[start - 1] != "as":
             tag = NOUN  # "the march", "in march"
         chunks.append((tag, start, i))
     return _join_places(words, chunks) if "," in words else chunks
@@ -190,15 +180,11 @@ def _date_end(words: Sequence[str], tags: Sequence[int], i: int) -> int:
 
 def _join_places(words: Sequence[str], chunks: list[Chunk]) -> list[Chunk]:
     """Join "Seattle, Washington" after a preposition of place into one name."""
+    # The last three chunks of `joined` are the context: a reduction of a shift-reduce parser, tried at every name.
     joined: list[Chunk] = []
     for i, current in enumerate(chunks):
         if (
-            current[0] == ENT
-            and i > 2
-            and joined[-1][0] == COMMA
-            and len(joined) >= 3
-            and joined[-2][0] == ENT
-            and joined[-3][0] == PREP
+            [tag for tag, _, _ in (*joined[-3:], current)] == [PREP, ENT, COMMA, ENT]
             and words[joined[-3][1]].lower() in PLACE_PREPOSITIONS
             and not _is_subject_or_list(chunks, i)
         ):

@@ -1,6 +1,4 @@
 """EVE: a proposer rewarded for evidence that makes its answer findable, and a solver rewarded for recovering both.
 
-Source: "EVE-Agent: Evidence-Verifiable Self-Evolving Agents", sections 2 and 3, appendices B and D. `proposal` and
-`solution` score, `rubrics` combines the components and builds the report. Advantages are in
-`factgym.rewards.advantages`; asking the solver is the environment's.
+Source: "EVE-Agent: Evidence-Verifiable Self-Evolving Agents", sections 2 and 3, appendices B and D.
 """

@@ -40,11 +40,8 @@ PROCESS = Rubric("process", {"question": 1.0, "qa": 1.0, "verdict": 1.0})
 """The paper's sum of the three stages: 0 to 3."""
 NOPROCESS = Rubric("noprocess", {"verdict": 1.0})
 """The verdict alone, 0 or 1: the paper's "w/o PR"."""
-GUARDED = Rubric(
-    "guarded",
-    {"question": 1.0, "grounded_qa": 1.0, "verdict": 1.0},
-    {"question": "evidence", "verdict": "evidence"},
-)
+_GUARDED_WEIGHTS = {"question": 1.0, "grounded_qa": 1.0, "verdict": 1.0}
+GUARDED = Rubric("guarded", _GUARDED_WEIGHTS, dict.fromkeys(("question", "verdict"), "evidence"))
 """`PROCESS` with grounded pairs only, and questions and verdict gated by the evidence."""
 RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (PROCESS, NOPROCESS, GUARDED)}
 

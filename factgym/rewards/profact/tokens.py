@@ -19,6 +19,7 @@ from factgym.core.errors import ConfigError, MissingExtraError
 
 Tokenize = Callable[[str], list[str]]
 
+# The substitutions of `treebank.sed` in NLTK's order, which matters: a later rule sees the spaces of an earlier one.
 _BEFORE_PERIOD: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"([«“‘„]|`+)"), r" \1 "),
     (re.compile(r'^"'), "``"),

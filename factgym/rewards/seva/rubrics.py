@@ -109,19 +109,15 @@ RUBRICS: Mapping[str, SevaRubric] = {
 """The presets by name: process, binary, grounded, and the splits from 90/10 to 0/100 in steps of ten."""
 
 
-def find_rubric(name: str, *, floor: bool = True, per_label: bool = False) -> SevaRubric:
-    """Return a preset, or any other split ("65/35", "grounded-50/50"), with its options.
+def find_rubric(name: str) -> SevaRubric:
+    """Return a preset, or any other split ("65/35", "grounded-50/50"), with the options that end its name.
 
-    floor: floor the total at 0, as the published reward does. per_label: weigh the diagnosis normalised by the gold
-    label (`scoring.diagnosis_by_label`) in place of R_d. An option that is not the default shows in the rubric's name
-    and may be given in it: "process-by-label", "process-unfloored", "process-by-label-unfloored". Raises ConfigError
-    for an unknown name.
+    "-unfloored" does not floor the total at 0, as the published reward does; "-by-label", before it, weighs the
+    diagnosis normalised by the gold label (`scoring.diagnosis_by_label`) in place of R_d. Raises ConfigError for an
+    unknown name.
     """
-    base = name
-    if base.endswith(_UNFLOORED):
-        base, floor = base.removesuffix(_UNFLOORED), False
-    if base.endswith(_BY_LABEL):
-        base, per_label = base.removesuffix(_BY_LABEL), True
+    by_label = name.removesuffix(_UNFLOORED)
+    base = by_label.removesuffix(_BY_LABEL)
     rubric = RUBRICS.get(base)
     split = _SPLIT.fullmatch(base)
     if rubric is None and split is not None and int(split[2]) + int(split[3]) == 100:
@@ -131,12 +127,16 @@ def find_rubric(name: str, *, floor: bool = True, per_label: bool = False) -> Se
             f"there is no SEVA rubric {name!r:.80}.{did_you_mean(name, RUBRICS)} "
             f"Use {', '.join(RUBRICS)}, or a split such as '65/35'."
         )
-    if per_label and "diagnosis" in rubric.weights:
-        new_names = {"diagnosis": "diagnosis_by_label"}
-        weights = {new_names.get(component, component): weight for component, weight in rubric.weights.items()}
-        gated = {new_names.get(component, component): gate for component, gate in rubric.gated.items()}
-        rubric = replace(rubric, name=rubric.name + _BY_LABEL, weights=weights, gated=gated)
-    return rubric if floor else replace(rubric, name=rubric.name + _UNFLOORED, floor=False)
+    if base != by_label and "diagnosis" in rubric.weights:
+        weights, gated = (
+            {
+                "diagnosis_by_label" if component == "diagnosis" else component: value
+                for component, value in part.items()
+            }
+            for part in (rubric.weights, rubric.gated)
+        )
+        rubric = replace(rubric, name=rubric.name + _BY_LABEL, weights=weights, gated=gated)  # type: ignore[arg-type]
+    return rubric if by_label == name else replace(rubric, name=rubric.name + _UNFLOORED, floor=False)
 
 
 def reward_of(
@@ -201,7 +201,8 @@ def span_credits(text: str, score: SevaScore, rubric: Rubric) -> tuple[tuple[int
 
 
 def _locate_fields(text: str, start: int) -> tuple[dict[str, Range], int]:
-    """Scan the JSON object that begins at `start`: the ranges of its fields' values, and its end."""
+    """Return the ranges of the values of the JSON object that begins at `start`, by field, and its end."""
+    # Only the outermost object is scanned here: the standard decoder consumes each key and value whole.
     ranges: dict[str, Range] = {}
     position = skip_space(text, start + 1)
     while text[position] != "}":
