@@ -38,15 +38,13 @@ async def gather_bounded(
     """Return `function` of every item in order, at most `concurrency` at a time; else like `gather_all`."""
     if concurrency < 1:
         raise ConfigError(f"concurrency must be at least 1, not {concurrency}")
-    results: dict[int, ResultT] = {}
-    waiting = iter(enumerate(items))
+    limit = asyncio.Semaphore(concurrency)
 
-    async def work() -> None:
-        for index, item in waiting:
-            results[index] = await function(item)
+    async def work(item: ItemT) -> ResultT:
+        async with limit:
+            return await function(item)
 
-    await gather_all(work() for _ in range(min(concurrency, len(items))))
-    return [results[index] for index in range(len(items))]
+    return await gather_all(map(work, items))
 
 
 @dataclass(slots=True)

@@ -45,9 +45,8 @@ _SHARED = frozenset({"config", "env_spec", "spec", "tasks"})
 class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """Base of all environments; `make` builds them.
 
-    Observations are text; actions are a completion string, an assistant message or a tool-call dict. The reward is 0
-    until the episode ends and then the report's total, or 0 with `info["reward"].status` not "scored" when an
-    infrastructure fault ended it.
+    The reward is 0 until the episode ends and then the report's total, or 0 with `info["reward"].status` not "scored"
+    when an infrastructure fault ended it.
     """
 
     Config: ClassVar[type[EnvConfig]] = EnvConfig
@@ -410,10 +409,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
 
 def _truncate(results: Sequence[ToolResult], limit: int) -> list[ToolResult]:
-    """Cut the texts to `limit` characters together.
-
-    Each keeps its equal share; characters that short texts leave over go to the long ones, first come first served.
-    """
+    """Cut the texts to `limit` characters together: equal shares, and the spare characters of short texts in order."""
     fair = limit // len(results)
     spare = limit - sum(min(len(result.text), fair) for result in results)
     truncated = []

@@ -91,10 +91,9 @@ def stepwise_advantages(
     Baseline and scale come from the masked means of the completions, the numerator from the single token: two
     sentences of one completion can have advantages of opposite sign.
 
-    returns: the return of each token, finite where `mask` is true; values on padding are ignored. mask: same shape,
-    true (or 1) on tokens. NaN on a token marks a completion without a score (an infrastructure fault): it is left out
-    of mean and deviation and its advantages are 0, as are those of a completion without tokens. Padding has 0. A group
-    with fewer than two scored completions has 0 throughout.
+    returns: finite on tokens; values on padding are ignored. mask: same shape, true (or 1) on tokens. NaN on a token
+    marks a completion without a score: it is left out of mean and deviation. Its advantages are 0, as are those of a
+    completion without tokens, of padding, and of a group with fewer than two scored completions.
 
     eps, ddof, scale: as in `group_advantages`. equal: the result for a group whose completions all have the same
     mean, though their tokens differ: "formula" divides by eps alone, as the published code does, which makes a

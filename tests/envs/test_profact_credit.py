@@ -134,14 +134,14 @@ def test_the_guard_scores_grounded_pairs_alone_and_gates_the_rest() -> None:
     assert full.components["grounded_qa"] == pytest.approx(full.components["qa"])
     assert half.components["grounded_qa"] == pytest.approx(0.5, abs=0.02)
     assert [score.prediction for score in half.grounded.matches] == [1]
-    assert [score.evidence for score in (full, half, none)] == [1.0, 0.5, 0.0]
+    assert [score.gates["evidence"] for score in (full, half, none)] == [1.0, 0.5, 0.0]
     totals = [GUARDED.total(score.components, score.gates) for score in (full, half, none)]
     assert totals[0] == pytest.approx(3.0, abs=0.03) and totals[1] == pytest.approx(1.5, abs=0.03) and totals[2] == 0.0
 
 
 def test_nothing_asked_is_no_evidence() -> None:
     score = score_stages([], [], "Refuted", GOLD, grounded=[])
-    assert score.evidence == 0.0 and GUARDED.total(score.components, score.gates) == 0.0
+    assert score.gates["evidence"] == 0.0 and GUARDED.total(score.components, score.gates) == 0.0
     assert RUBRICS["process"].total(score.components, score.gates) == 1.0
 
 

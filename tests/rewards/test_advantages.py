@@ -36,7 +36,7 @@ def brute(group: list[float], eps: float, ddof: int, scale: bool) -> list[float]
     return [0.0 if math.isnan(reward) else (reward - mean) / (std + eps if scale else 1.0) for reward in group]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(REWARDS, st.sampled_from([0, 1]), st.booleans(), st.sampled_from([1e-4, 1e-6, 1.0]))
 def test_agrees_with_brute_force(rewards, ddof, scale, eps):
     advantages = group_advantages(rewards, eps=eps, ddof=ddof, scale=scale)
@@ -188,7 +188,7 @@ def brute_hops(rewards: list[float], hops: list[int], eps: float, ddof: int, sca
     return advantages
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(BATCHES, st.sampled_from([0, 1]), st.booleans(), st.sampled_from([1e-6, 1e-4, 1.0]))
 def test_hop_advantages_agree_with_brute_force(batch, ddof, scale, eps):
     rewards, hops = [r for r, _ in batch], [h for _, h in batch]
@@ -262,7 +262,7 @@ token_return = st.floats(-5, 5, allow_nan=False).map(lambda x: round(x, 3))
 token_groups = st.lists(st.lists(token_return, min_size=1, max_size=9), min_size=2, max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(token_groups, st.sampled_from([0.0, 99.0, float("nan"), float("inf")]))
 def test_stepwise_formula(rows: list[list[float]], fill: float) -> None:
     values, mask = padded(rows, fill)

@@ -364,7 +364,7 @@ def score_keys(submission: dict[str, Any], read: set[str]) -> ClaimScore:
     return score_submission(submission, KEYS_GOLD, KEY_TEXTS.get, read)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(submissions, reads)
 def test_components_gates_and_totals_stay_in_the_unit_interval(submission, read):
     scored = score_keys(submission, read)
@@ -373,7 +373,7 @@ def test_components_gates_and_totals_stay_in_the_unit_interval(submission, read)
         assert 0.0 <= rubric.total(scored.components, scored.gates) <= 1.0 + 1e-12
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(submissions, reads)
 def test_agrees_with_character_sets(submission, read):
     """A second implementation with passages and answer as sets of character positions."""

@@ -125,7 +125,7 @@ def test_a_pronoun_as_subject_makes_every_triplet_invalid(sentence: str) -> None
     assert first_query(sentence) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("Aa1 ,.'’–-&()of the was in Édß汉\n\u0301\ud800")), max_size=200))
 def test_any_text_is_read_and_its_triplets_occur_in_it(text: str) -> None:
     for triplet in extract(text):
@@ -320,13 +320,13 @@ def test_outputs_are_read_with_their_faults(text: str, triplets: list[Triplet]) 
 part = st.text(alphabet="ab, 'é.[](’", min_size=1, max_size=12).map(str.strip).filter(bool)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(part, part, part).map(lambda parts: Triplet(*parts)), max_size=4))
 def test_well_formed_lists_come_back(triplets: list[Triplet]) -> None:
     assert read_triplets(json.dumps([list(triplet) for triplet in triplets], ensure_ascii=False)) == triplets
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("[]\",“”‘’'\\ ab\n")), max_size=80))
 def test_any_output_is_read(text: str) -> None:
     for triplet in read_triplets(text):

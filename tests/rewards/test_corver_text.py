@@ -74,7 +74,7 @@ def test_unclosed_nested_and_missing_blocks(text: str, expected: list[str]) -> N
     assert texts(text) == expected
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(completions)
 def test_sentences_lie_in_the_blocks_in_order_and_miss_only_white_space(text: str) -> None:
     sentences, sections = split_sentences(text), find_sections(text)
@@ -90,7 +90,7 @@ def test_sentences_lie_in_the_blocks_in_order_and_miss_only_white_space(text: st
     assert included <= {i for span in covered for i in span}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(completions)
 def test_a_block_is_split_as_the_published_expression_splits_it(text: str) -> None:
     # The expression is a fact of the published code; the places are ours.
@@ -309,7 +309,7 @@ words = st.lists(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(words.map(" ".join), st.lists(words.map(" ".join), max_size=3))
 def test_the_boundary_judge_accepts_a_subset_of_the_published_one(answer: str, golds: list[str]) -> None:
     # On plain letters; marks are where the published rule refuses what it should not.
@@ -318,7 +318,7 @@ def test_the_boundary_judge_accepts_a_subset_of_the_published_one(answer: str, g
         assert judge(answer, visible) == "good" or not normalise_answer(answer)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=60), st.lists(st.text(max_size=20), max_size=3))
 def test_any_texts_are_judged_and_a_gold_answer_is_good(answer: str, golds: list[str]) -> None:
     for rule in ("reference", "boundary"):

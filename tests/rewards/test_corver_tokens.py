@@ -74,7 +74,7 @@ def check(text: str, offsets: Offsets) -> None:
         assert result.alignment == pytest.approx(rate)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(texts, st.data())
 def test_any_offsets_give_the_sum_of_equation_4(text: str, data: st.DataObject) -> None:
     position = st.integers(0, len(text))

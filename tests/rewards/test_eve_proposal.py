@@ -517,7 +517,7 @@ PIECES = [*TAGS, " ", "\n", "Ada", "<", "x>y"]
 BLOCK_TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(BLOCK_TEXTS)
 def test_the_last_block_is_the_one_that_a_lazy_pattern_finds(text: str) -> None:
     for name in ("question", "answer", "evidence"):
@@ -526,7 +526,7 @@ def test_the_last_block_is_the_one_that_a_lazy_pattern_finds(text: str) -> None:
         assert (None if span is None else text[slice(*span)]) == (blocks[-1].strip() if blocks else None)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(BLOCK_TEXTS)
 def test_a_solvers_answer_is_its_last_block_or_the_whole_text(text: str) -> None:
     blocks = re.findall("<answer>(.*?)</answer>", text, re.DOTALL)
@@ -599,7 +599,7 @@ RANDOM_ROLLOUTS = st.builds(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(WORDS, WORDS, RANDOM_ROLLOUTS)
 def test_format_is_appendix_d(question: str, answer: str, rollout: Rollout) -> None:
     proposal = parse_proposal(f"<question>{question}</question><answer>{answer}</answer>")

@@ -15,6 +15,7 @@ All functions are linear in the length of the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from factgym.rewards.corver.judge import is_refusal
@@ -76,22 +77,17 @@ def find_sections(text: str) -> tuple[Section, ...]:
     return tuple(section for section in sections if section.start < section.end)
 
 
-def split_sentences(text: str) -> tuple[Sentence, ...]:
-    """Return the sentences of both blocks, in order."""
-    return tuple(sentence for section in find_sections(text) for sentence in section_sentences(text, section))
-
-
-def section_sentences(text: str, section: Section) -> list[Sentence]:
-    """Return the sentences of one block, in order."""
-    block, start, end = section
+def split_sentences(text: str, sections: Sequence[Section] | None = None) -> tuple[Sentence, ...]:
+    """Return the sentences of the blocks, by default of both, in order."""
     sentences = []
-    for match in _SENTENCE_BREAK.finditer(text, start, end):
-        stop = match.start()
-        sentences.append(Sentence(start, stop, text[start:stop], block))
-        start = match.end()
-    if start < end:
-        sentences.append(Sentence(start, end, text[start:end], block))
-    return sentences
+    for block, start, end in find_sections(text) if sections is None else sections:
+        for match in _SENTENCE_BREAK.finditer(text, start, end):
+            stop = match.start()
+            sentences.append(Sentence(start, stop, text[start:stop], block))
+            start = match.end()
+        if start < end:
+            sentences.append(Sentence(start, end, text[start:end], block))
+    return tuple(sentences)
 
 
 def extract_answer(text: str) -> str | None:

@@ -85,8 +85,7 @@ def judge_completion(
 ) -> dict[JudgeRule, Label]:
     """Label a completion by both judges. answer: from `extract_answer`. aliases: a list, or one text separated by `;`.
 
-    The published training judge takes the whole text in the absence of an answer block; the boundary judge does not. A
-    question without any gold answer makes every attempt "bad".
+    A question without any gold answer makes every attempt "bad".
     """
     golds = gold_answers(aliases)
     return {

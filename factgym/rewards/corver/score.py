@@ -1,8 +1,6 @@
 """Scores of completions: label, format, and the reward of each sentence with its reason.
 
 `score_many` takes the completions of a step together: each new sentence is extracted once, each new query counted once.
-Where the counts themselves are not needed, as in training, `CorverRules(exact_counts=False)` bounds them by the highest
-tier.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from factgym.rewards.corver.format import (
     extract_answer,
     find_sections,
     format_faults,
-    section_sentences,
+    split_sentences,
 )
 from factgym.rewards.corver.judge import Label, judge_completion
 from factgym.rewards.corver.rubrics import DEFAULT_RULES, SENTENCE_COMPONENTS, STRICT, CorverRules, JudgeRule
@@ -72,9 +70,9 @@ class ScoredSentence(NamedTuple):
     query: Query | None
     count: int | None  # type: ignore[assignment]  # hides a tuple's method of this name, which nobody needs here
     reward: float
+    relation_count: int | None
     strict_reward: float
-    relation_count: int | None = None
-    note: str = ""
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +151,7 @@ def score_many(
 ) -> list[CorverScore]:
     """Score completions together, with `aliases` (and `questions`) for each; equal to `score_completion` on each."""
     sections = [find_sections(text) for text in texts]
-    sentences = [
-        [sentence for section in group for sentence in section_sentences(text, section)]
-        for text, group in zip(texts, sections, strict=True)
-    ]
+    sentences = [split_sentences(text, group) for text, group in zip(texts, sections, strict=True)]
     # The completions of a group repeat sentences and queries: each distinct one is extracted and counted once.
     distinct = list(dict.fromkeys([sentence.text for group in sentences for sentence in group]))
     evidence = dict.fromkeys(distinct, _NO_EVIDENCE)
@@ -209,11 +204,11 @@ def _count(queries: Iterable[Query], counter: Counter, limit: int | None) -> dic
         return {}
     count_up_to = getattr(counter, "count_up_to", None)
     if limit is not None and count_up_to is not None:
-        return dict(zip(distinct, count_up_to(distinct, limit).tolist(), strict=True))
-    counts = counter.count_many(distinct).tolist()
-    return {
-        query: count if limit is None else min(count, limit) for query, count in zip(distinct, counts, strict=True)
-    }
+        counts = count_up_to(distinct, limit)
+    else:
+        counts = counter.count_many(distinct)
+        counts = counts if limit is None else np.minimum(counts, limit)
+    return dict(zip(distinct, counts.tolist(), strict=True))
 
 
 def _score(
@@ -233,10 +228,8 @@ def _score(
     if counted:
         strict = _strict_rewards(sentences, evidence, question, answer or "", labels["boundary"] == "na", rules)
     scored = tuple(
-        ScoredSentence(sentence, triplet, query, hits, reward, strict_reward, relation_count, note)
-        for sentence, (triplet, query, hits, reward, relation_count), (strict_reward, note) in zip(
-            sentences, evidence, strict, strict=True
-        )
+        ScoredSentence(sentence, *item, *rewards)
+        for sentence, item, rewards in zip(sentences, evidence, strict, strict=True)
     )
     label_rewards = {"good": rules.good_reward, "bad": rules.bad_reward, "na": rules.na_reward}
     components = {
@@ -260,7 +253,7 @@ def _mean_rewards(sentences: Sequence[ScoredSentence], chars: int, min_alignment
     """
     by_chars = strict_by_chars = total = strict_total = 0.0
     aligned = 0
-    for (start, end, _, _), _, _, _, reward, strict_reward, _, _ in sentences:
+    for (start, end, _, _), _, _, _, reward, _, strict_reward, _ in sentences:
         size = end - start
         aligned += size
         by_chars += reward * size

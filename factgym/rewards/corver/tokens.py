@@ -6,9 +6,8 @@
 less than `min_alignment` of the tokens inside the blocks fall into a sentence, the offsets and the text do not match,
 and the completion keeps its response return alone.
 
-`group_returns` is the interface for trainers: a group's scores and offsets in, padded returns, mask and advantages out.
-The scores come from `score_many` over all completions of a step, with `CorverRules(exact_counts=False)`, which bounds
-counts by the highest tier and changes no reward.
+`group_returns` is the interface for trainers. The scores come from `score_many` over all completions of a step, with
+`CorverRules(exact_counts=False)`.
 """
 
 from __future__ import annotations

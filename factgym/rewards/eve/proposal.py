@@ -78,7 +78,7 @@ class Rollout:
 
 
 class FormatParts(NamedTuple):
-    """The four parts, each in [0, 1]."""
+    """The four parts of the format, each in [0, 1]."""
 
     integrity: float
     think: float
@@ -253,11 +253,7 @@ def log_prob_value(plus: float, minus: float) -> float:
 
 
 def count_tokens(text: str) -> int:
-    """Return the number of tokens by rule (`TOKEN`).
-
-    The paper counts with the proposer's tokenizer; this count needs no model. Subword tokenizers split rare words and
-    give a little more on English prose.
-    """
+    """Return the number of tokens by rule (`TOKEN`), a little below that of the paper's, the proposer's tokenizer."""
     return len(TOKEN.findall(text))
 
 
@@ -276,8 +272,7 @@ def is_valid(question: str, answer: str) -> bool:
 def is_leak(question: str, answer: str) -> bool:
     """Return whether every content word of the answer occurs in the question, in whatever order. Ours.
 
-    Accents and invisible characters (zero-width spaces, soft hyphens) make no difference, and an answer of at least six
-    letters is also found where it is written without gaps or with other ones.
+    An answer of at least six letters is also found where it is written without gaps or with other ones.
     """
     answer, question = _plain(answer), _plain(question)
     words = frozenset(terms(answer))

@@ -92,9 +92,8 @@ def _strip(text: str, start: int, end: int) -> Range:
 def find_span(evidence: str, texts: Texts) -> tuple[Evidence, str] | None:
     """Return the first verbatim occurrence of the evidence and the text that holds it; None without one.
 
-    texts: the source document, then the passages that the searches of this episode returned. Give passages, not
-    rendered tool results: a result may echo the query, and a policy's own words are no evidence. Of a passage that was
-    cut for display give the displayed part; offsets count in the given text.
+    texts: the source document, then the passages that this episode's searches returned, cut as they were displayed;
+    not the rendered tool results, which may echo the query: a policy's own words are no evidence.
     """
     for document, text in texts:
         span = find_quote(evidence, text)

@@ -65,33 +65,16 @@ class ProFactGold:
 
 @dataclass(frozen=True, slots=True)
 class ProFactScore:
-    """Scores of the stages, and the assignments behind them.
+    """Components and gates by name, and the assignments behind them: of questions, of pairs, of grounded pairs alone.
 
-    question, qa: assignments of questions and of pairs. verdict: 1 for the gold label, else 0. grounded: assignment of
-    the grounded pairs alone; its `prediction` counts among all pairs. evidence: share of the questions that were
-    answered from evidence.
+    The `prediction` of a grounded match counts among all pairs.
     """
 
+    components: Mapping[str, float]
+    gates: Mapping[str, float]
     question: Matching
     qa: Matching
-    verdict: float
     grounded: Matching
-    evidence: float
-
-    @property
-    def components(self) -> dict[str, float]:
-        """Name -> value, in the order of `COMPONENTS`."""
-        return {
-            "question": self.question.score,
-            "qa": self.qa.score,
-            "verdict": self.verdict,
-            "grounded_qa": self.grounded.score,
-        }
-
-    @property
-    def gates(self) -> dict[str, float]:
-        """Name -> factor."""
-        return {"evidence": self.evidence}
 
 
 def score_stages(
@@ -114,13 +97,13 @@ def score_stages(
         [texts[index] for index in indices], gold.pairs, tokenize=tokenize, settings=BALANCED_METEOR
     )
     matches = (Match(indices[match.prediction], match.gold, match.similarity) for match in matching.matches)
-    return ProFactScore(
-        question=match_texts(questions, gold.questions, tokenize=tokenize),
-        qa=match_texts(texts, gold.pairs, tokenize=tokenize),
-        verdict=1.0 if verdict == gold.verdict else 0.0,
-        grounded=Matching(matching.score, tuple(matches)),
-        evidence=len(indices) / len(questions) if questions else 0.0,
-    )
+    grounded_pairs = Matching(matching.score, tuple(matches))
+    question = match_texts(questions, gold.questions, tokenize=tokenize)
+    qa = match_texts(texts, gold.pairs, tokenize=tokenize)
+    right = 1.0 if verdict == gold.verdict else 0.0
+    components = dict(zip(COMPONENTS, (question.score, qa.score, right, grounded_pairs.score), strict=True))
+    gates = {"evidence": len(indices) / len(questions) if questions else 0.0}
+    return ProFactScore(components, gates, question, qa, grounded_pairs)
 
 
 def is_grounded(question: str, answer: str, evidence: Iterable[str] | None) -> bool:
