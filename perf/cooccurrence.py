@@ -1,4 +1,4 @@
-"""Counting words that stand together: our index and infini-gram's, over the same corpus and in the same run.
+"""Co-occurrence counts: our index and infini-gram's, over the same corpus in the same run.
 
 Both are built from the same documents. Ours starts from text, infini-gram's from tokens that are cut already, as its own
 tokenizer would take much longer than ours. Then queries of two to five words are asked, whose words all have a frequency
@@ -44,14 +44,14 @@ CAP = 500_000
 _PEER_BATCH = 48
 _WARM_UP_QUERIES = 4
 _MAX_SECONDS = 15.0
-"""Seconds of infini-gram's after which a row has queries enough, when it has `_MIN_QUERIES` of them."""
+"""Seconds of infini-gram's after which a row stops, once it has `_MIN_QUERIES` queries."""
 _MIN_QUERIES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured. queries: for each band and number of words. keep: a folder for the files, else a temporary one.
-    mapped: neither index is brought into memory."""
+    """Options of the measurement. queries: per band and number of words. keep: a folder for the files, else a temporary
+    one. mapped: leave both indexes memory-mapped."""
 
     tokens: int
     text: Path | None = None
@@ -65,7 +65,7 @@ class Plan:
 
 
 def parse_tokens(text: str) -> int:
-    """`50M` as 50,000,000. ConfigError for what is no number."""
+    """Return `50M` as 50,000,000. Raises ConfigError for a text that is no number."""
     factor = {"k": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:], 1)
     digits = text[:-1] if factor > 1 else text
     if not digits.isdecimal() or not int(digits):
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
 
 
 def measure_cooccurrence(plan: Plan) -> Iterator[str]:
-    """Lines of a report, as they are found: sizes, builds, latencies by band, batches, the first query."""
+    """Yield the lines of the report: sizes, builds, latencies by band, batches, the first query."""
     text = read_text(plan.text, MAX_SHORT)
     if plan.keep is not None:
         plan.keep.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def _measure(plan: Plan, text: Text, folder: Path) -> Iterator[str]:
 
 
 def _build_ours(plan: Plan, draw: Draw, folder: Path, path: Path) -> float | None:
-    """Seconds from JSON lines to the index; None for one that was there."""
+    """Return the seconds from JSON lines to the index; None where it exists already."""
     if path.exists():
         return None
     lines = folder / "corpus.jsonl"
@@ -145,7 +145,7 @@ def _build_ours(plan: Plan, draw: Draw, folder: Path, path: Path) -> float | Non
 
 
 def _build_theirs(plan: Plan, draw: Draw, path: Path) -> float | None:
-    """Seconds of sorting suffixes; None for an index that was there."""
+    """Return the seconds of sorting suffixes; None where the index exists already."""
     if (path / "table.0").exists():
         return None
     began: list[float] = []
@@ -232,7 +232,7 @@ def _latencies(
 
 
 class Measurement(NamedTuple):
-    """A query: milliseconds, and its count."""
+    """Run a query; return milliseconds and its count."""
 
     milliseconds: float
     result: int
@@ -245,7 +245,7 @@ def _ask(
     clock: Clock,
     max_seconds: float,
 ) -> list[Measurement]:
-    """Each query once, after some others; it ends before the last when `max_seconds` seconds are over."""
+    """Run each query once, after a warm-up; stop after `max_seconds` seconds."""
     for query in warm[:_WARM_UP_QUERIES]:
         counter.count(query)
     rows: list[Measurement] = []
@@ -283,7 +283,7 @@ def _percentile(values: Sequence[float], percent: int) -> float:
 def _batches(
     path: Path, single: CooccurrenceIndex, peer_index: InfinigramCounter | None, queries: Queries
 ) -> Iterator[str]:
-    """Queries a second of `count_many`, over every band and number of words, on one thread and on double."""
+    """Queries per second of `count_many`, over every band and number of words, on one thread and on two."""
     rng = random.Random(1)
     batch = [query for _, measured in queries.values() for query in measured]
     rng.shuffle(batch)
@@ -327,7 +327,7 @@ print(t1 - t0, t2 - t1, t3 - t2, before, held())
 
 
 def _first_query(path: Path, queries: Queries) -> Iterator[str]:
-    """In a fresh process with the default engine: import, open and the first query, milliseconds; memory of its own."""
+    """Milliseconds of import, open and the first query in a fresh process with the default engine; its own memory."""
     queries_json = json.dumps([next(iter(queries.values()))[0][0], [measured[0] for _, measured in queries.values()]])
     rows = []
     for _ in range(3):

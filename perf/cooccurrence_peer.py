@@ -1,4 +1,4 @@
-"""An infini-gram index over words, written by the package's own indexer: what ours is measured and tested against.
+"""An infini-gram index over words, written by the package's own indexer: the peer of our measurements and tests.
 
 The indexer is a program, so this lives above the layers that start none.
 """
@@ -36,7 +36,7 @@ def write_infinigram(
     threads: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> Path:
-    """An infini-gram index over words, from documents that are cut into tokens already; the folder comes back.
+    """Build an infini-gram index over words from tokenized documents; return its folder.
 
     folder: must not exist, or be empty. case: "fold" when the tokens are folded, which is then done to queries too.
     memory_gb, threads: what the package's indexer may use, at least 1. progress: gets a line when a stage begins.
@@ -65,7 +65,7 @@ def write_infinigram(
 
 
 def _write_tokens(documents: Iterable[Sequence[str]], target: Path) -> list[str]:
-    """Writes 4-byte tokens and where each document begins, in tokens for now; the words in order of their numbers."""
+    """Write 4-byte tokens and each document's first token; return the words in the order of their numbers."""
     ids: dict[str, int] = {}
     separator = np.iinfo("<u4").max
     position = 0
@@ -93,7 +93,7 @@ def _write_tokens(documents: Iterable[Sequence[str]], target: Path) -> list[str]
 
 
 def _narrow(target: Path, words: int) -> int:
-    """Makes tokens of 2 bytes where the words are few enough, and offsets of tokens into offsets of bytes."""
+    """Narrow tokens to 2 bytes where the vocabulary allows it, and turn offsets in tokens into offsets in bytes."""
     width = 2 if words <= MAX_SHORT else 4
     if width == 2:
         _convert(target / "tokenized.0", "<u4", "<u2", 1)
@@ -102,7 +102,7 @@ def _narrow(target: Path, words: int) -> int:
 
 
 def _convert(file: Path, old: str, new: str, factor: int) -> None:
-    """Rewrites a file of numbers block by block; a separator stays all ones, since what is cut off is ones too."""
+    """Rewrite a file of numbers block by block. A separator stays all ones: its removed bytes are ones too."""
     beside = file.with_name(file.name + ".new")
     with file.open("rb") as source, beside.open("wb") as target:
         while block := source.read(8 << 20):
@@ -129,7 +129,7 @@ def run_indexer(target: Path, width: int, memory_gb: int, threads: int) -> None:
 
 
 def _open_files() -> int:
-    """How many files this process may open; the indexer asks for a million, which few machines grant."""
+    """Return how many files this process may open; the indexer asks for a million, which few machines grant."""
     if os.name != "posix":
         return 1024
     import resource

@@ -40,12 +40,12 @@ class Text:
 
     @property
     def vocabulary(self) -> int:
-        """Different words."""
+        """Return the number of different words."""
         return len({word for sentence in self.tokens for word in sentence})
 
 
 def read_text(path: Path | None, vocabulary: int, seed: int = 0) -> Text:
-    """The sentences of a corpus of at most this many different words, or generated ones without a path.
+    """Return the sentences of a corpus of at most this many different words, or generated ones without a path.
 
     Sentences with a word that is not among the most frequent are left out; each sentence is there once.
     """
@@ -87,19 +87,19 @@ class Draw:
         self.documents = max(1, round(tokens / mean / _DOCUMENT_SENTENCES))
 
     def rows(self) -> Iterator[NDArray[np.int64]]:
-        """Numbers of the sentences of each document, shape (sentences of a document,)."""
+        """Yield the sentence numbers of each document, shape (sentences of the document,)."""
         rng = np.random.default_rng(self.seed)
         for first in range(0, self.documents, _BATCH):
             count = min(_BATCH, self.documents - first)
             yield from np.searchsorted(self._chances, rng.random((count, _DOCUMENT_SENTENCES)))
 
     def write(self, file: Path) -> None:
-        """The documents as JSON lines."""
+        """Yield the documents as JSON lines."""
         spelled = [json.dumps(sentence, ensure_ascii=False)[1:-1] for sentence in self.text.sentences]
         with file.open("w", encoding="utf-8", newline="\n") as lines:
             lines.writelines(f'{{"text": "{" ".join([spelled[n] for n in row.tolist()])}"}}\n' for row in self.rows())
 
     def token_lists(self) -> Iterator[list[str]]:
-        """The tokens of each document."""
+        """Yield the tokens of each document."""
         for row in self.rows():
             yield [word for n in row.tolist() for word in self.text.tokens[n]]

@@ -1,4 +1,4 @@
-"""CorVer's sentence reward a second: split, extract by rule, count, align to tokens; and the whole that it is part of.
+"""CorVer's sentence rewards per second: split, extract by rule, count, align to tokens; and the whole reward.
 
 A batch is a training step's: by default 24 questions with 16 completions each, three sentences of thought and one of answer, which
 are drawn from a text; tokens are of four characters. "sentences, new" is those four stages together. The rows "whole"
@@ -52,7 +52,7 @@ _GROUP, _SENTENCES = 16, 4
 _POOL = 16
 _TOKEN_CHARS = 4
 _OTHER_SEEDS = 1_000_000
-"""Seeds of further batches begin here."""
+"""First seed of further batches."""
 _PER_DOCUMENT = 25
 _TARGET = 20_000
 _TIMEOUT_SECONDS = 600.0
@@ -69,7 +69,7 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured. index: file of an index, else one in memory. text: a file or folder, else generated facts.
+    """Options of the measurement. index: file of an index, else one in memory. text: a file or folder, else generated facts.
 
     questions: of a batch, each with a group of completions.
     """
@@ -83,7 +83,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step's completions and where their tokens stand."""
+    """One step's completions with the offsets of their tokens."""
 
     texts: Sequence[str]
     aliases: Sequence[Sequence[str]]
@@ -91,7 +91,7 @@ class Batch:
 
     @property
     def sentences(self) -> int:
-        """How many sentences the completions have."""
+        """Number of sentences in the completions."""
         return sum(len(split_sentences(text)) for text in self.texts)
 
 
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
 
 
 def measure_corver(plan: Plan) -> Iterator[str]:
-    """Lines of a report: sentences a second, stage by stage and together, median and range over the batches."""
+    """Lines of a report: sentences per second, stage by stage and together, median and range over the batches."""
     if plan.index is not None and plan.text is None:
         raise ConfigError("--index needs --text: the text that the index was made of, for sentences that it can know")
     sentences = _sentences(plan.text)
@@ -132,7 +132,7 @@ def measure_corver(plan: Plan) -> Iterator[str]:
             rates = _rates(batch, grouped, second_batch, counter, fresh)
             for name, rate in (
                 rates.items() if number else ()
-            ):  # the first one warms up what is mapped at its first use
+            ):  # the first batch warms up memory that is mapped at its first use
                 measured_rates.setdefault(name, []).append(rate)
     for name, measured in measured_rates.items():
         yield _line(name, measured)
@@ -142,7 +142,7 @@ def measure_corver(plan: Plan) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _single_core() -> Iterator[None]:
-    """The thread on one core, where the system can do that, and what is there left out of garbage collection."""
+    """Pin the thread to one core where the system can, and freeze existing objects for the garbage collector."""
     pins = hasattr(os, "sched_setaffinity")
     allowed = os.sched_getaffinity(0) if pins else set()
     gc.collect()
@@ -195,7 +195,7 @@ def _describe(counter: Counter) -> str:
 
 
 def _batch(sentences: Sequence[str], seed: int, questions: int, pool: int | None = None) -> Batch:
-    """pool: how many sentences the completions of a question share; all of them by default."""
+    """pool: number of sentences that the completions of a question share; all by default."""
     rng = random.Random(seed)
     texts = []
     for number in range(questions * _GROUP):
@@ -216,14 +216,14 @@ def _reward(batch: Batch, counter: Counter, rules: CorverRules = _TRAINING) -> N
 
 
 class Rate(NamedTuple):
-    """Sentences a second, of processor time and of the wall's; made of seconds first."""
+    """Sentences per second, of processor time and of wall time; holds seconds first."""
 
     cpu: float
     wall: float
 
 
 def _sentence_part(batch: Batch, counter: CooccurrenceIndex) -> Rate:
-    """Seconds of a batch that is new: split, extract, count; and align, for which it is scored in between."""
+    """Seconds of a new batch: split, extract, count; and align, for which it is scored in between."""
     counted = _seconds(lambda: _count_sentences(batch, counter))
     scores = score_many(batch.texts, batch.aliases, counter, RuleExtractor(), _TRAINING)
     aligned = _seconds(lambda: token_returns_many(scores, batch.offsets))
@@ -243,7 +243,7 @@ def _first_queries(triplets: list[list[Triplet]]) -> list[Query]:
 
 
 def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) -> dict[str, Rate]:
-    """Seconds of each stage by itself, and of the whole. fresh: a counter that knows no word yet."""
+    """Seconds of each stage by itself, and of the whole. fresh: a counter with an empty cache."""
     first = _seconds(lambda: _reward(batch, fresh))
     reward_seconds = _seconds(lambda: _reward(batch, counter))
     extractor = RuleExtractor()
@@ -266,7 +266,7 @@ def _stages(batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex) 
 def _rates(
     batch: Batch, grouped: Batch, second_batch: Batch, counter: CooccurrenceIndex, fresh: CooccurrenceIndex
 ) -> dict[str, Rate]:
-    """Sentences a second of each row. other: a batch for the row of the sentences alone."""
+    """Sentences per second of each row. other: a batch for the row of the sentences alone."""
     seconds = {"sentences, new": (second_batch.sentences, _sentence_part(second_batch, counter))}
     seconds |= {name: (batch.sentences, spent) for name, spent in _stages(batch, counter, fresh).items()}
     seconds["whole, groups"] = grouped.sentences, _seconds(lambda: _reward(grouped, counter))
@@ -293,7 +293,7 @@ def _line(name: str, rates: Sequence[Rate]) -> str:
 
 
 def _measure_processes(plan: Plan, size: float) -> str:
-    """The wall's time of the same batches in several processes, which start together once all have read their text."""
+    """Wall time of the same batches in several processes, which start together once all have read their text."""
     context = get_context("spawn")
     barrier, results = context.Barrier(plan.processes), context.Queue()
     workers = [context.Process(target=_work, args=(plan, seed, barrier, results)) for seed in range(plan.processes)]

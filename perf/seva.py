@@ -1,4 +1,4 @@
-"""SEVA's process reward a second on one core, with `json.loads` of the same texts beside it.
+"""SEVA's process rewards per second on one core, with `json.loads` of the same texts beside it.
 
 The texts are complete outputs of about 700 characters, all different, about real-looking claims; half of them carry
 prose and code fences around the object. A reward computation is everything from the text to the number: finding and
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
 
 
 def measure_seva_reward(repeats: int) -> list[str]:
-    """Lines of a report: calls a second by what is called, median and range over the repeats."""
+    """Lines of a report: calls per second of each function, median and range over the repeats."""
     items = make_items(_TEXTS)
     bare = [item[0][item[0].index("{") : item[0].rindex("}") + 1] for item in items]
     rows: dict[str, Callable[[], object]] = {
@@ -66,7 +66,7 @@ def measure_seva_reward(repeats: int) -> list[str]:
 
 
 def make_items(n: int, seed: int = 0) -> list[Item]:
-    """`n` different outputs with what they are scored against; the same for the same arguments."""
+    """Return `n` different outputs with gold, claim and source; the same for the same arguments."""
     rng = random.Random(seed)
     return [_item(rng, fenced=i % 2 == 1) for i in range(n)]
 

@@ -1,4 +1,4 @@
-"""Seconds of a fresh process until the import is done and the first episode has begun, beside `import gymnasium`."""
+"""Seconds of a fresh process until the first `reset` has returned, beside `import gymnasium`."""
 
 from __future__ import annotations
 

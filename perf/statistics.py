@@ -88,7 +88,7 @@ def _items() -> tuple[list[str], list[str], list[str]]:
 
 
 def _macro_f1(gold: Any, predicted: Any, axis: int = -1) -> Any:
-    """The mean of the two labels' F1, along `axis`."""
+    """Return the mean of the two labels' F1 along `axis`."""
     scores = []
     for label in (0, 1):
         right = ((gold == label) & (predicted == label)).sum(axis)

@@ -46,7 +46,7 @@ FAMILY_OF_WORD: Mapping[str, str] = {
     **{"multihop": "eve", "selector": "eve"},
     **{"synthetic": "claimcheck", "corruption": "claimcheck", "documents": "claimcheck", "readers": "claimcheck"},
 }
-"""Words of a path that mean a family where the path does not name one; the first such word counts."""
+"""Words of a path that mean a family where the path names none; the first such word counts."""
 
 VAGUE_NAMES = (
     *("one", "found", "said", "place", "known", "kept", "left", "most", "told", "asked", "begin"),
@@ -122,7 +122,7 @@ class Module:
 
     @property
     def family(self) -> str | None:
-        """The family that the path names, else the one that its first telling word means."""
+        """The family that the path names, else the one that its first word in `FAMILY_OF_WORD` means."""
         words = re.split(r"[/_.]", self.path)
         named = [word for word in words if word in FAMILIES]
         meant = [FAMILY_OF_WORD[word] for word in words if word in FAMILY_OF_WORD]
@@ -137,7 +137,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Checkout:
-    """A folder that holds the package and its tests; `working` where it is nobody's temporary copy."""
+    """A folder that holds the package and its tests; `working` where it is no temporary copy."""
 
     label: str
     folder: Path
@@ -177,7 +177,7 @@ def _reads(tree: ast.AST) -> Counter[str]:
 
 
 def bindings(tree: ast.AST) -> Counter[str]:
-    """How often each name is bound."""
+    """Count the bindings of each name."""
     counts: Counter[str] = Counter()
     for node in ast.walk(tree):
         match node:
@@ -343,7 +343,7 @@ def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def rows_of(checkout: Checkout, *, collect: bool) -> dict[str, str]:
-    """One column of the table. A label that comes again gets the row's text above it in front."""
+    """One column of the table. A repeated label gets the label above it as a prefix."""
     rows: dict[str, str] = {}
     heading = ""
     for label, value in static_rows(checkout):
@@ -358,7 +358,7 @@ def rows_of(checkout: Checkout, *, collect: bool) -> dict[str, str]:
 def table(columns: Mapping[str, Mapping[str, str]]) -> str:
     """Aligned text: a line for each row, a column for each checkout."""
     labels: list[str] = []
-    for rows in columns.values():  # a row that only a later column has goes behind the row that it follows there
+    for rows in columns.values():  # a row that only a later column has goes after its predecessor there
         position = 0
         for label in rows:
             if label not in labels:

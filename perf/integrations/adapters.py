@@ -12,7 +12,7 @@ from perf.integrations.compare import Integration, Recorded, awaited_sequentiall
 
 
 def session(env_id: str) -> Integration:
-    """Messages in, messages out, the report at the end."""
+    """The session itself: messages in, messages out, the report at the end."""
     session = Session(env_id)
 
     def play(recorded: Recorded) -> float:
@@ -29,7 +29,7 @@ def session(env_id: str) -> Integration:
 
 
 class _Replies:
-    """In the place of the model's client: a server's answers, one by one."""
+    """A stand-in for the model's client: recorded answers, one by one."""
 
     def __init__(self) -> None:
         self.remaining: Iterator[Any] = iter(())
@@ -41,12 +41,12 @@ class _Replies:
         return None
 
     async def post(self, path: str, *, cast_to: Any, body: dict[str, Any]) -> Any:
-        """The next answer."""
+        """Return the next answer."""
         return next(self.remaining)
 
 
 class _State:
-    """What the integration touches of a trace's state."""
+    """The part of a trace's state that the integration uses."""
 
     __slots__ = ("actions", "key", "result", "task")
 
@@ -55,7 +55,7 @@ class _State:
 
 
 class _Trace:
-    """What the integration touches of a trace."""
+    """The part of a trace that the integration uses."""
 
     __slots__ = ("id", "info", "state", "stop_condition")
 
@@ -64,7 +64,7 @@ class _Trace:
         self.info: dict[str, Any] = {}
 
     def stop(self, condition: str) -> None:
-        """Keep why the episode ended."""
+        """Store the reason for the end."""
         self.stop_condition = condition
 
 
@@ -80,7 +80,7 @@ def verifiers(env_id: str) -> Integration:
     ctx: Any = SimpleNamespace(model="recorded")
 
     async def episode(recorded: Recorded) -> float:
-        if recorded.task not in made:  # a task is the framework's to make, and an answer the server's
+        if recorded.task not in made:  # the framework makes tasks and the server answers: neither is timed
             answers = [{"choices": [{"message": message}]} for message in recorded.messages]
             made[recorded.task] = FactTask(FactData(env=env_id, task=recorded.task, max_turns=0)), answers
         task, answers = made[recorded.task]
@@ -97,12 +97,12 @@ def verifiers(env_id: str) -> Integration:
 
 
 class _Decoder:
-    """In the place of a tokenizer: the turns' texts, which are the tokenizer's own work."""
+    """A stand-in for the tokenizer, whose work is not timed: returns the turns' texts."""
 
     text = ""
 
     def decode(self, ids: Sequence[int], **_: Any) -> str:
-        """The text of the turn at hand."""
+        """Return the text of the current turn."""
         return self.text
 
 
@@ -116,7 +116,7 @@ def trl(env_id: str) -> Integration:
 
     def play(recorded: Recorded) -> float:
         turns = sampled.get(id(recorded))
-        if turns is None:  # what the framework has parsed before it asks the integration
+        if turns is None:  # parsed by the framework before it calls the integration
             turns = sampled[id(recorded)] = [_sampled(message) for message in recorded.messages]
         env.reset(task=recorded.task, prompt=True)
         for parsed, decoded.text in turns:
@@ -179,7 +179,7 @@ def skyrl(env_id: str) -> Integration:
 
     def play(recorded: Recorded) -> float:
         texts = written.get(id(recorded))
-        if texts is None:  # what a policy of SkyRL's writes, from the recorded calls
+        if texts is None:  # the texts that a policy writes under SkyRL, from the recorded calls
             texts = written[id(recorded)] = [hermes(message) for message in recorded.messages]
         env = FactTextEnv({}, {"task": recorded.task}, env_id=session.env.env_spec.id)
         env.init([])
@@ -210,7 +210,7 @@ def verl(env_id: str) -> Integration:
 
     async def episode(recorded: Recorded) -> float:
         texts = sampled.get(id(recorded))
-        if texts is None:  # the model's and the tokenizer's work, before the integration's
+        if texts is None:  # the model's and the tokenizer's work, not timed
             texts = sampled[id(recorded)] = [hermes(message) for message in recorded.messages]
         task = RowTask.of({"env": env, "task": recorded.task, "settings": "{}"})
         session = task.pool.acquire()

@@ -1,4 +1,4 @@
-"""The frame: the same recorded episodes through `reset` and `step` alone and through an integration, interleaved.
+"""The common measurement: the same recorded episodes through `reset` and `step` alone and through an integration, interleaved.
 
 An episode's own cost is what the environment spends on it: reset, every step, the score. An integration's overhead is what it
 spends on top: from the framework's hands to the environment and back, without the model, the network and the
@@ -32,7 +32,7 @@ from factgym.core.registry import make
 
 ENV = "claimcheck-multihop"
 GOAL = 0.05
-"""The share of an episode's own cost that an in-process integration may add."""
+"""Share of an episode's own cost that an in-process integration may add."""
 
 
 _FEW = 10
@@ -52,7 +52,7 @@ Play = Callable[[Sequence[Recorded]], list[float] | Awaitable[list[float]]]
 
 @dataclass(frozen=True, slots=True)
 class Integration:
-    """play(recorded): whole episodes through the integration, one after the other; their rewards. close(): free what it holds.
+    """play(recorded): whole episodes through the integration, one after the other; their rewards. close(): free its resources.
 
     ready(recorded): what the framework does before it asks anybody, done before each way and not measured.
 
@@ -74,11 +74,11 @@ class Integration:
 
 
 class UnequalError(FactgymError):
-    """An integration paid another reward than `reset` and `step`, or made other tokens: its speed means nothing."""
+    """An integration returned another reward than `reset` and `step`, or other tokens: its speed is meaningless."""
 
 
 def record(env: Env[Any], episodes: int) -> list[Recorded]:
-    """The oracle's episodes of the first tasks, which are made here once and for all.
+    """Record the oracle's episodes of the first tasks.
 
     Raises ConfigError where it says texts: integrations are measured on calls, which all of them hand on.
     """
@@ -107,7 +107,7 @@ def _calls(env: Env[Any], action: Any) -> Iterator[Message]:
 
 
 def called(name: str, arguments: Mapping[str, Any]) -> Message:
-    """A message that is one native call and nothing else."""
+    """Return the message reduced to one native call."""
     function: Any = {"name": name, "arguments": encode_json(arguments)}
     return {
         "role": "assistant",
@@ -117,7 +117,7 @@ def called(name: str, arguments: Mapping[str, Any]) -> Message:
 
 
 def hermes(message: Message | Mapping[str, Any]) -> str:
-    """A message's calls as models write them in Hermes' form."""
+    """Return the message's calls as text in Hermes' format."""
     return "\n".join(
         f'<tool_call>\n{{"name": "{call["name"]}", "arguments": {call["arguments"]}}}\n</tool_call>'
         for call in (call["function"] for call in message.get("tool_calls") or [])
@@ -125,12 +125,12 @@ def hermes(message: Message | Mapping[str, Any]) -> str:
 
 
 def sequentially(play: Callable[[Recorded], float]) -> Play:
-    """What plays many, from what plays one."""
+    """Turn a function that plays one episode into one that plays many."""
     return lambda recorded: [play(episode) for episode in recorded]
 
 
 def awaited_sequentially(play: Callable[[Recorded], Awaitable[float]]) -> Play:
-    """What plays many, from a coroutine function that plays one."""
+    """Turn a coroutine function that plays one episode into a function that plays many."""
 
     async def all_of_them(recorded: Sequence[Recorded]) -> list[float]:
         return [await play(episode) for episode in recorded]
@@ -139,7 +139,7 @@ def awaited_sequentially(play: Callable[[Recorded], Awaitable[float]]) -> Play:
 
 
 def play_alone(env: Env[Any], recorded: Recorded, actions: Sequence[Any] | None = None) -> float:
-    """The episode through `reset` and `step`; its reward. actions: in the place of the recorded messages."""
+    """Play the episode through `reset` and `step`; return its reward. actions: instead of the recorded messages."""
     env.reset(options={"task": recorded.task})
     for action in recorded.messages if actions is None else actions:
         reward, over, cut = env.step(action)[1:4]
@@ -151,7 +151,7 @@ def play_alone(env: Env[Any], recorded: Recorded, actions: Sequence[Any] | None 
 def measure_integration(
     name: str, open_integration: Callable[[str], Integration], episodes: int, repeats: int, env_id: str = ENV
 ) -> Iterator[str]:
-    """Lines of a report. Raises UnequalError when the integration pays other rewards than the environment alone."""
+    """Lines of a report. Raises UnequalError when the integration returns other rewards than the environment alone."""
     env = make(env_id)
     recorded = record(env, episodes)
     integration = open_integration(env_id)
@@ -163,7 +163,7 @@ def measure_integration(
     )
     framework = 0.0
     gc.collect()
-    gc.freeze()  # else a big framework's modules are searched for garbage whenever an episode happens to set it off
+    gc.freeze()  # else garbage collections during an episode scan the framework's modules
     try:
         alone, through, *by_hand = asyncio.run(_measured(ways, recorded, repeats))
         if integration.run is not None:
@@ -182,7 +182,7 @@ def _report(
     spent: Sequence[float],
     framework: float,
 ) -> Iterator[str]:
-    """spent: seconds of an episode, alone, through the integration and by hand. framework: in the whole of it, 0 without."""
+    """spent: seconds of an episode alone, through the integration and by hand. framework: of a whole rollout, or 0."""
     alone, through, *by_hand = spent
     base = by_hand[0] if by_hand else alone
     turns = sum(len(episode.messages) for episode in recorded) / len(recorded)
@@ -190,7 +190,7 @@ def _report(
     if by_hand:
         parts.append(f"{integration.hand} {_ms(base)}")
     parts.append(f"through the integration {_ms(through)} of CPU an episode")
-    above = "what is done by hand" if by_hand else "the environment alone"
+    above = "the loop by hand" if by_hand else "the environment alone"
     goal = "beside its protocol, which is not measured" if integration.served else f"goal under {GOAL:.0%}"
     yield (
         f"{name:>14}  {len(recorded)} episodes of {turns:.1f} calls: {', '.join(parts)}, overhead above {above} "
@@ -198,14 +198,13 @@ def _report(
     )
     if by_hand:
         yield (
-            f"{'':>14}  what is done by hand is more than the environment's cost by {base / alone - 1:+.1%}, the integration "
-            f"and that together by {through / alone - 1:+.1%}; the integration beside all that is done by hand "
-            f"{through / base - 1:+.1%}"
+            f"{'':>14}  the loop by hand costs {base / alone - 1:+.1%} above the environment, the integration and the loop "
+            f"together {through / alone - 1:+.1%}; the integration beside the loop by hand {through / base - 1:+.1%}"
         )
     if framework:
         yield (
             f"{'':>14}  an episode in the whole framework, its model answering at once: {_ms(framework)} of CPU, of "
-            f"which the integration is {(through - base) / framework:.1%}, with what is done by hand "
+            f"which the integration is {(through - base) / framework:.1%}, with the loop by hand "
             f"{(through - alone) / framework:.1%}"
         )
 
@@ -215,7 +214,7 @@ def _ms(seconds: float) -> str:
 
 
 class _Ways(NamedTuple):
-    """Whose they are; the environment alone first; and what is done before each."""
+    """Ways to play by name, the environment alone first, and the preparation of each."""
 
     name: str
     plays: Sequence[Play]
@@ -223,7 +222,7 @@ class _Ways(NamedTuple):
 
 
 async def _measured(ways: _Ways, recorded: Sequence[Recorded], repeats: int) -> list[float]:
-    """Seconds of an episode, each way; the first is the environment alone.
+    """Return the seconds of an episode each way; the first is the environment alone.
 
     One event loop runs for all: to start one takes longer than an integration does. The first round counts for nothing.
     """
@@ -237,12 +236,12 @@ async def _measured(ways: _Ways, recorded: Sequence[Recorded], repeats: int) -> 
 
 
 def _medians(rounds: Sequence[Sequence[float]]) -> float:
-    """The sum over the few of the medians over the rounds."""
+    """Sum over the episodes of the medians over the rounds."""
     return float(sum(statistics.median(times) for times in zip(*rounds, strict=True)))
 
 
 async def _round(ways: _Ways, some: Sequence[Recorded], repeat: int) -> list[float]:
-    """Seconds of a few episodes each way, in an order of the repeat's: no way always finds the tasks in the caches."""
+    """Seconds of a few episodes each way, in an order that changes with the repeat: no way always has warm caches."""
     size = len(ways.plays)
     turned = repeat % size
     order = [*range(turned, size), *range(turned)]
@@ -252,7 +251,9 @@ async def _round(ways: _Ways, some: Sequence[Recorded], repeat: int) -> list[flo
         spent[way], paid[way] = await _timed(ways.plays[way], some)
     for rewards in paid:
         if rewards != paid[0]:
-            raise UnequalError(f"{ways.name} pays other rewards than reset and step do: {rewards[:3]} {paid[0][:3]}")
+            raise UnequalError(
+                f"{ways.name} returns other rewards than reset and step do: {rewards[:3]} {paid[0][:3]}"
+            )
     return spent
 
 

@@ -1,4 +1,4 @@
-"""What the Inspect integration adds: each turn, the store and the score, above a solver written by hand; without the model's API."""
+"""Overhead of the Inspect integration (turns, store, score) above a solver written by hand, without the model's API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Episode = Callable[[Recorded], Awaitable[float]]
 
 def integration(env_id: str) -> Integration:
     """The solver's episode and the scorer. Raises MissingExtraError where Inspect is not installed."""
-    import factgym.integrations.inspect  # noqa: F401 - says what is missing
+    import factgym.integrations.inspect  # noqa: F401 - names the missing package
 
     samples = _Samples(env_id)
 
@@ -36,7 +36,7 @@ def integration(env_id: str) -> Integration:
 
 
 class _Samples:
-    """What Inspect makes, whatever plays: a sample's messages and state, and the model's replies, parsed once for all."""
+    """Objects that Inspect makes for every solver: a sample's messages and state, and the model's replies, parsed once."""
 
     def __init__(self, env_id: str) -> None:
         from inspect_ai.model import ModelName
@@ -48,18 +48,18 @@ class _Samples:
         self._ready: dict[str, tuple[Any, Any]] = {}
 
     def to(self, recorded: Recorded) -> tuple[list[Any], list[Any]]:
-        """The first messages and the replies."""
+        """Return the first messages and the replies."""
         from factgym.integrations.inspect import chat_message
 
         first = [chat_message(message, {}, token_hex(11)) for message in self.session.start(recorded.task)]
         return first, [_output(message) for message in recorded.messages]
 
     def ready(self, recorded: Sequence[Recorded]) -> None:
-        """Make the state of a sample of its own for each, as Inspect does before it calls a solver."""
+        """Make a sample's state for each episode, as Inspect does before it calls a solver."""
         self._ready = {episode.task: self._sample(episode) for episode in recorded}
 
     def sample(self, recorded: Recorded) -> tuple[Any, Any]:
-        """The state of the sample, and the model."""
+        """Return the sample's state and the model."""
         return self._ready[recorded.task]
 
     def _sample(self, recorded: Recorded) -> tuple[Any, Any]:
@@ -85,7 +85,7 @@ def _output(message: Message) -> Any:
         for function in functions
     ]
     reply = ChatMessageAssistant(content=message["content"] or "", tool_calls=calls or None)
-    # Usage is said, else Inspect counts tokens with a tokenizer that it downloads.
+    # Usage is given, else Inspect counts tokens with a tokenizer that it downloads.
     usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
     choice = ChatCompletionChoice(message=reply, stop_reason="tool_calls")
     return ModelOutput(model="recorded", usage=usage, choices=[choice])
@@ -107,7 +107,7 @@ def _through(samples: _Samples) -> Episode:
 
 
 def _by_hand(samples: _Samples, env_id: str) -> Episode:
-    """The least of a solver and a scorer in Inspect's types that work: no line of the integration's.
+    """The smallest working solver and scorer in Inspect's types, without the integration's code.
 
     No settings, limits or faults, no stages, texts, several calls or malformed ones; nothing in the log but the score.
     """

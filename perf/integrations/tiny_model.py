@@ -1,4 +1,4 @@
-"""For whole rollouts: a tokenizer trained on the spot, what a model would sample under it, and a model to be held.
+"""For whole rollouts: a tokenizer trained on the spot, the tokens a model would sample, and a small model.
 
 Needs `transformers`, which the frameworks that want tokens bring along.
 """
@@ -62,7 +62,7 @@ def tokenizer(texts: Sequence[str], template: str, vocabulary: int = _VOCABULARY
 
 
 def texts_of(env: Env[Any]) -> list[str]:
-    """All that is said in the first episodes, as the oracle plays them."""
+    """Return the texts of the oracle's first episodes."""
     texts = []
     for episode in record(env, _READ):
         env.reset(options={"task": episode.task})

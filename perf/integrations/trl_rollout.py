@@ -32,7 +32,7 @@ def integration(env_id: str) -> Integration:
 
 
 class _Batches:
-    """The two trainers, which say and are asked the same."""
+    """The two trainers, with the same prompts and completions."""
 
     def __init__(self, env_id: str, factory: type[Any]) -> None:
         import trl
@@ -50,11 +50,11 @@ class _Batches:
         self._ours = self._trainer(type("Ours", (_Scripted, DenseCredit, GRPOTrainer), {}), factory)
         by_hand = type("ByHand", (_Scripted, GRPOTrainer), {})
         self._by_hand = self._trainer(by_hand, _environment(env_id))
-        # Signatures say less than schemas: with them, prompts would be others than ours.
+        # Signatures hold less than schemas: the prompts would differ.
         self._by_hand._env_tools = dict(self._ours._env_tools)
 
     def integration(self) -> Integration:
-        """Both ways."""
+        """Play both ways."""
         return Integration(
             lambda some: self._played(self._ours, some, []),
             by_hand=lambda some: self._played(self._by_hand, some, [[]]),
@@ -76,7 +76,7 @@ class _Batches:
             )
 
     def _played(self, trainer: Any, some: Sequence[Recorded], more: list[list[int]]) -> list[float]:
-        """more: what is said after the end of an episode, for which TRL's own loop has no signal: an empty message."""
+        """more: a message after the end of an episode, for which TRL's own loop has no signal: an empty one."""
         prepared = [
             self._rows.get(episode.task) or self._rows.setdefault(episode.task, self._row(episode)) for episode in some
         ]
@@ -90,7 +90,7 @@ class _Batches:
         return [environment.get_reward() for environment in trainer.environments]
 
     def _compare(self, task: str, ids: list[int]) -> None:
-        """Raises UnequalError where the two make other tokens; TRL's own loop appends the last answer, too."""
+        """Raises UnequalError where the tokens differ; TRL's own loop appends the last answer too."""
         previous = self._made.setdefault(task, ids)
         length = min(len(previous), len(ids))
         if previous[:length] != ids[:length]:
@@ -104,7 +104,7 @@ class _Batches:
 
 
 class _Scripted:
-    """In the place of the model: says what is left of each rollout's script. Asked for those that go on, in order."""
+    """A stand-in for the model: the next completion of each running rollout's script, in order."""
 
     scripts: list[list[list[int]]]
 
@@ -115,7 +115,7 @@ class _Scripted:
 
 
 def _environment(env_id: str) -> type[Any]:
-    """The least that TRL wants of an environment: a call is one step."""
+    """The smallest environment that TRL accepts: a call is one step."""
 
     class ByHand:
         def __init__(self) -> None:

@@ -25,7 +25,7 @@ _LONG = ("data.max_prompt_length=100000", "data.max_response_length=500000")
 def integration(env_id: str) -> Integration:
     """Whole rollouts. Raises MissingExtraError where verl is not installed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what verl and Ray say of each other while they are imported
+        warnings.simplefilter("ignore")  # warnings of verl and Ray during their import
         from factgym.integrations import verl
 
         verl.register()
@@ -39,7 +39,7 @@ def integration(env_id: str) -> Integration:
     async def by_hand(episode: Recorded) -> float:
         env.reset(options={"task": episode.task})
         loop = rollouts.loop("tool_agent", rollouts.tools)
-        loop.tool_schemas = rollouts.schemas  # verl's type for schemas keeps less, and prompts would be shorter
+        loop.tool_schemas = rollouts.schemas  # verl's type for schemas has fewer fields: prompts would be shorter
         # Its loop has no signal for an episode's end: it stops before the last call, which then costs it no tokens.
         loop.max_assistant_turns = len(episode.messages)
         await rollouts.run(episode, loop)
@@ -53,7 +53,7 @@ def integration(env_id: str) -> Integration:
 
 
 class _Client:
-    """In the place of verl's client: says what was recorded, message by message."""
+    """A stand-in for verl's client: the recorded messages, one by one."""
 
     def __init__(self) -> None:
         from verl.workers.rollout.replica import TokenOutput
@@ -68,7 +68,7 @@ class _Client:
 
 
 class _Rollouts:
-    """What both loops are given, and what they made."""
+    """Inputs of both loops, and their outputs."""
 
     def __init__(self, env_id: str) -> None:
         from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
@@ -93,14 +93,14 @@ class _Rollouts:
         }
 
     def loop(self, name: str, tools: Any = None) -> Any:
-        """An agent loop, made as verl's worker makes one for each rollout."""
+        """Return an agent loop, made as verl's worker makes one for each rollout."""
         import hydra
         from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 
         return hydra.utils.instantiate(config=_agent_loop_registry[name], tools=tools, **self._given)
 
     async def run(self, episode: Recorded, loop: Any) -> Any:
-        """What a loop makes of an episode. Raises UnequalError where the other loop made other tokens."""
+        """Play an episode with a loop; return its output. Raises UnequalError where the other loop made other tokens."""
         sampled_ids, row = self._rows.get(episode.task) or self._rows.setdefault(episode.task, self._row(episode))
         self._client.remaining = iter(sampled_ids)
         output = await loop.run({"temperature": 1.0}, **row)

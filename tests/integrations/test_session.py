@@ -201,6 +201,6 @@ def test_the_measurement_of_integrations_runs_and_refuses_other_rewards() -> Non
         open_integration("claimcheck-multihop").play, by_hand=open_integration("claimcheck-multihop").play
     )
     lines = list(measure_integration("session", lambda env_id: three, episodes=3, repeats=1))
-    assert "overhead above what is done by hand" in lines[0] and "together" in lines[1]
+    assert "overhead above the loop by hand" in lines[0] and "together" in lines[1]
     with pytest.raises(UnequalError):
         list(measure_integration("wrong", lambda env_id: Integration(lambda recorded: [2.0] * len(recorded)), 2, 1))
