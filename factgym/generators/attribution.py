@@ -23,26 +23,19 @@ _ATTEMPTS = 64
 """Numbers of documents reserved for an item: of some errors, only one document in ten has one."""
 
 _BALANCED: tuple[str | None, ...] = (*ERROR_TYPES, *[None] * len(ERROR_TYPES))
-_ERROR_OF_CORRUPTION: Mapping[str, str] = {
-    corruption: error
-    for error, corruptions in {
-        "numerical_exaggeration": ("number",),
-        "negation_flip": ("polarity",),
-        "scope_inflation": ("scope", "modality", "condition_dropped", "exception_dropped", "exception_generalised"),
-        "temporal_shift": ("date", "version", "trigger"),
-        "entity_substitution": ("party", "entity", "channel"),
-        "fabrication": ("cause", "detail", "invented", "irrelevant"),
-    }.items()
-    for corruption in corruptions
+_ERRORS: Mapping[str, tuple[tuple[Verdict, ...], tuple[str, ...]]] = {
+    "numerical_exaggeration": (("contradicted",), ("number",)),
+    "negation_flip": (("contradicted",), ("polarity",)),
+    "scope_inflation": (
+        ("overclaim",),
+        ("scope", "modality", "condition_dropped", "exception_dropped", "exception_generalised"),
+    ),
+    "temporal_shift": (("contradicted",), ("date", "version", "trigger")),
+    "entity_substitution": (("contradicted", "unsupported"), ("party", "entity", "channel")),
+    "fabrication": (("unsupported",), ("cause", "detail", "invented", "irrelevant")),
 }
-_VERDICTS: Mapping[str, tuple[Verdict, ...]] = {
-    "numerical_exaggeration": ("contradicted",),
-    "negation_flip": ("contradicted",),
-    "scope_inflation": ("overclaim",),
-    "temporal_shift": ("contradicted",),
-    "entity_substitution": ("contradicted", "unsupported"),
-    "fabrication": ("unsupported",),
-}
+"""Error -> verdicts of its claims, and the corruptions that belong to it."""
+_ERROR_OF_CORRUPTION = {name: error for error, (_, corruptions) in _ERRORS.items() for name in corruptions}
 _FREQUENCY = re.compile(r"daily|weekly|monthly|quarterly|yearly|annual|\b(?:once|twice|each|every|per)\b", re.I)
 _QUANTITY = re.compile(r"\d|\b(?:hours?|days?|weeks?|months?|years?|percent)\b", re.I)
 
@@ -101,7 +94,7 @@ class SyntheticAttribution(GeneratedSplit[AttributionClaim]):
         kind = "ood" if self.split == "ood" else f"attribution {self.split}"
         number = index * _ATTEMPTS
         while True:
-            verdict: Verdict = rng.choice(_VERDICTS[error]) if error else "supported"
+            verdict: Verdict = rng.choice(_ERRORS[error][0]) if error else "supported"
             example = build(kind, self.seed, number, verdict).example
             number += 1
             claims = [

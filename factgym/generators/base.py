@@ -7,6 +7,7 @@ import operator
 import random
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any, ClassVar, TypeVar, overload
@@ -111,3 +112,53 @@ def _freeze(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _freeze(item) for key, item in value.items()}
     return tuple(map(_freeze, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Kind of fact of a generated world. Of questions and statements, the usual form comes first.
+
+    target: the kind of the object. statements: for the subject's document; inverse: for the object's. phrase: names the
+    object in a question of several hops. bounds: smallest and greatest number. after: relation to an older person.
+    """
+
+    name: str
+    target: str
+    questions: tuple[str, ...]
+    statements: tuple[str, ...]
+    phrase: str = ""
+    inverse: tuple[str, ...] = ()
+    bounds: tuple[int, int] = (0, 0)
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Kind of subject of a generated world. leads: templates of first sentences. stub: a template that states no fact.
+
+    count: subjects in a block of questions. phrase: names a subject in a question.
+    """
+
+    name: str
+    leads: tuple[str, ...]
+    fillers: tuple[str, ...]
+    relations: tuple[Relation, ...]
+    stub: str = ""
+    count: int = 0
+    phrase: str = ""
+
+
+@cache
+def world_kinds(table: str) -> Mapping[str, Kind]:
+    """Return the kinds of subjects of a world's table by name."""
+    rows = word_table(table)["kinds"]
+    return {
+        row["name"]: Kind(**row | {"relations": tuple(Relation(**item) for item in row["relations"])}) for row in rows
+    }
+
+
+def world_aliases(table: str, kind: str, value: str) -> tuple[str, ...]:
+    """Return the names of an object of a kind, the usual one first; the world's table has templates of the others."""
+    first, _, last = value.partition(" ")
+    forms: tuple[str, ...] = word_table(table)["aliases"].get(kind, ())
+    return (value, *(form.format(value, first=first, last=last) for form in forms))

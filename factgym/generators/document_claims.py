@@ -17,7 +17,7 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -412,21 +412,6 @@ class _ExampleBuilder:
 # The sequence of examples.
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """The examples that a folder can give.
-
-    documents and sentences: how many are usable. unusable: ids of documents without a usable sentence. claims:
-    operator -> number of sentences it applies to. missing: verdicts that no sentence allows.
-    """
-
-    documents: int
-    sentences: int
-    unusable: tuple[str, ...]
-    claims: Mapping[str, int]
-    missing: tuple[Verdict, ...]
-
-
 class DocumentClaims(GeneratedSequence[ClaimExample]):
     """Examples over documents: an immutable sequence whose item *i* is made when it is requested.
 
@@ -438,7 +423,7 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
     searched.
 
     Verdicts take turns in shuffled rounds, so every prefix is balanced; within a verdict the operators take turns as
-    far as the documents carry them (see `inventory`). Item *i* depends on (split, seed, i), the window settings and
+    far as the documents carry them. Item *i* depends on (split, seed, i), the window settings and
     the documents alone. Raises DataError where no sentence is usable.
     """
 
@@ -509,16 +494,6 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
         """Every passage of the folder, under its folder id."""
         return tuple(passage for document in self._index.documents for passage in document.passages)
 
-    @property
-    def inventory(self) -> Inventory:
-        """The examples that the documents can give; tries every operator on every sentence (about 0.3 s per MB)."""
-        by_document = zip(self._index.documents, self._index.by_document, strict=True)
-        unusable = tuple(document.id for document, numbers in by_document if not numbers)
-        claims = {name: len(self._index.pool(name)) for name in OPERATORS}
-        missing = tuple(verdict for verdict in VERDICTS if verdict not in self._verdicts)
-        documents = len(self._index.documents) - len(unusable)
-        return Inventory(documents, len(self._index.sources), unusable, claims, missing)
-
     def _operators(self, verdict: Verdict) -> list[str]:
         """Operators that can make this verdict; an addition needs a true claim beside it."""
         if verdict == "partially_supported":
@@ -528,9 +503,10 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
     def _plan(self, verdict: Verdict) -> tuple[tuple[str, int], ...]:
         """Operator and sentence of every item with this verdict, in order; used again from the start when exhausted.
 
-        The pools are mixed evenly: about equal shares in the first few hundred items, the rest of the larger ones
-        after. Every pool gives up to `level` items to the first part, in which item k of n sorts at (k + 0.5) / n.
+        The pools are mixed evenly: about equal shares in the first few hundred items, the rest of the larger ones after.
         """
+        # Water-filling: every pool gives up to `level` items to the first part. Within a part, stratified interleaving:
+        # item k of a pool of n sorts at (k + 0.5) / n.
         if verdict in self._plans:
             return self._plans[verdict]
         rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{verdict}")

@@ -149,6 +149,7 @@ class _Statement:
         return capitalise(template.format(s=self.subject, v=value, y=self.year if year is None else year, a=agency))
 
 
+@lru_cache(maxsize=4096)
 def generate_check(split: str, seed: int, index: int) -> CheckWithEvidence:
     """Generate the check at an index with its reports."""
     rng = random.Random(f"fact check {seed} {split} {index}")
@@ -275,16 +276,11 @@ class GeneratedFactChecks(GeneratedSplit[FactCheck]):
 
     def generate(self, index: int) -> FactCheck:
         """Generate a fact check."""
-        return _cached_check(self.split, self.seed, index).check
+        return generate_check(self.split, self.seed, index).check
 
     def with_evidence(self, index: int) -> CheckWithEvidence:
         """Return the check at an index with the reports around it."""
-        return _cached_check(self.split, self.seed, self._position(index))
-
-
-@lru_cache(maxsize=4096)
-def _cached_check(split: str, seed: int, index: int) -> CheckWithEvidence:
-    return generate_check(split, seed, index)
+        return generate_check(self.split, self.seed, self._position(index))
 
 
 class GeneratedEvidenceStore(Haystack):

@@ -50,10 +50,9 @@ class Names:
                 self._used.add(word)
                 return word.capitalize()
 
-    def person(self) -> str:
-        """Return a given name, which others may share, and a new family name."""
-        return f"{self._rng.choice(_WORDS['given_names'])} {self.word('person')}"
+    def __getitem__(self, part: str) -> str:
+        return self._rng.choice(_WORDS[part]) if part in ("given_names", "epithets") else self.word(part)
 
-    def title(self) -> str:
-        """Return the title of a book or an opera."""
-        return f"{self._rng.choice(_WORDS['epithets'])} {self.word('thing')}"
+    def fill(self, form: str) -> str:
+        """Fill a form such as "{given_names} {person}": given names and epithets can repeat, words are new."""
+        return form.format_map(self)

@@ -19,13 +19,12 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.multihop import Evidence, Triple
-from factgym.generators.base import GeneratedSplit, word_table
+from factgym.generators.base import GeneratedSplit, Kind, Relation, word_table, world_aliases, world_kinds
 from factgym.generators.invented_names import Names
 from factgym.generators.synthetic.grammar import MONTHS, capitalise
 
@@ -39,6 +38,7 @@ HOPS = (1, 1, 1, 1, 2, 2, 2, 3, 3, 4)
 """Hops of the questions of a block: the paper's proportion of 4:3:2:1."""
 
 _VERSION = 1
+_TABLE = "multihop_world"
 _FIRST_YEAR, _LAST_YEAR = 1702, 1925
 _EARLIER_RATE = 0.25
 """Share of the facts whose object is an entity of an earlier block."""
@@ -52,55 +52,6 @@ _MAX_SAME_ANSWER = 2
 """Questions of a world with the same answer: a frequent one could be guessed."""
 
 _MAX_ATTEMPTS = 5_000
-_NAME_FORMS = {
-    "company": ("{} House", "thing"),
-    "town": ("{}", "place"),
-    "university": ("{} University", "place"),
-    "river": ("River {}", "river"),
-    "lake": ("Lake {}", "river"),
-    "province": ("{}", "thing"),
-    "prize": ("{} Prize", "person"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """Kind of fact. target: the kind of the object, or "date", "year" or "number". after: relation to a person.
-
-    phrase: names the object in questions of several hops. statements: for the subject's document. inverse: for the
-    object's document, empty where there is none. bounds: smallest and greatest number.
-    """
-
-    name: str
-    target: str
-    questions: tuple[str, ...]
-    phrase: str
-    statements: tuple[str, ...]
-    inverse: tuple[str, ...] = ()
-    bounds: tuple[int, int] = (0, 0)
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Kind of entity. count: entities in a block. phrase: names one in a question. leads: first sentences."""
-
-    name: str
-    count: int
-    phrase: str
-    leads: tuple[str, ...]
-    fillers: tuple[str, ...]
-    relations: tuple[Relation, ...]
-
-
-@cache
-def kinds() -> Mapping[str, Kind]:
-    """Return all kinds of entities by name."""
-    tables = word_table("multihop_world")["kinds"]
-    return {
-        table["name"]: Kind(**table | {"relations": tuple(Relation(**row) for row in table["relations"])})
-        for table in tables
-    }
 
 
 @dataclass(eq=False, slots=True)
@@ -170,7 +121,7 @@ class _Graph:
     def __init__(self, seed: int, split: str) -> None:
         self._rng = random.Random(f"factgym multihop world {seed} {split}")
         self._names = _SplitNames(self._rng, tuple(SPLITS).index(split))
-        self._earlier: dict[str, list[Entity]] = {name: [] for name in kinds()}
+        self._earlier: dict[str, list[Entity]] = {name: [] for name in world_kinds(_TABLE)}
         self._questions: set[tuple[str, ...]] = set()
         self._answers: Counter[str] = Counter()
 
@@ -178,11 +129,11 @@ class _Graph:
         """Return the entities and the questions of the next block."""
         rng = self._rng
         block: dict[str, list[Entity]] = {}
-        for kind in kinds().values():
+        for kind in world_kinds(_TABLE).values():
             block[kind.name] = []
             for _ in range(kind.count):
                 born = rng.randint(_FIRST_YEAR, _LAST_YEAR) if kind.name == "person" else 0
-                block[kind.name].append(Entity(self._names.of(kind.name), kind, born))
+                block[kind.name].append(Entity(self._names.fill(word_table(_TABLE)["names"][kind.name]), kind, born))
         entities = [entity for same_kind in block.values() for entity in same_kind]
         for entity in entities:
             for relation in entity.kind.relations:
@@ -256,15 +207,6 @@ class _SplitNames(Names):
             word = super().word(kind)
             if zlib.crc32(word.encode()) % len(SPLITS) == self._remainder:
                 return word
-
-    def of(self, kind: str) -> str:
-        """Return a name for an entity of this kind."""
-        if kind == "person":
-            return self.person()
-        if kind == "novel":
-            return self.title()
-        form, sound = _NAME_FORMS[kind]
-        return form.format(self.word(sound))
 
 
 class GeneratedTriples(GeneratedSplit[Triple]):
@@ -351,6 +293,4 @@ def _answers(fact: Fact) -> tuple[str, ...]:
         return (value, f"{month} {day}, {year}")
     if fact.relation.target == "number":
         return (value, value.replace(",", "")) if "," in value else (value,)
-    first, _, last = value.partition(" ")
-    aliases = {"person": (last,), "river": (last, f"{last} River"), "prize": (first,), "lake": (last,)}
-    return (value, *aliases.get(fact.relation.target, ()))
+    return world_aliases(_TABLE, fact.relation.target, value)

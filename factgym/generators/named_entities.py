@@ -15,14 +15,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from factgym.generators.perturbations.grammar import CALENDAR, FUNCTION_WORDS, Cues
-from factgym.generators.synthetic.grammar import MONTHS, listed
+from factgym.generators.synthetic.grammar import listed
 
 _CUES = Cues("named_entities")
 
 Entity = tuple[int, int, str]
 """Start and end of the span, and "name", "date" or "number"."""
 
-_MONTH = "|".join(MONTHS)
 _WORD = re.compile(r"(?:[^\W\d_]\.){1,8}(?![^\W\d_])|[^\W_][\w]*(?:['’&-]\w+)*")
 _PARENTHESIS = re.compile(r" \([^()]*\)$")
 _BEFORE_NAMES = frozenset(listed("Dr Mr Mrs Ms St Mt Ft Lt Col Gen Sgt Capt Rev Hon Prof"))
@@ -94,7 +93,6 @@ class _NameFinder:
         return last < 0 or self._text[last] in _SENTENCE_ENDS
 
     def find(self) -> Iterator[tuple[int, int]]:
-        """Iterate over the spans of the names, in order."""
         index = 0
         while index < len(self._words):
             stop = self._end_of_run(index)

@@ -11,15 +11,23 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from factgym.core.tasks import Immutable, shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.questions import Question
-from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
+from factgym.generators.base import (
+    GeneratedSplit,
+    Kind,
+    Relation,
+    balanced_choice,
+    word_table,
+    world_aliases,
+    world_kinds,
+)
 from factgym.generators.invented_names import Names
 from factgym.generators.synthetic.grammar import capitalise
 
@@ -33,6 +41,7 @@ OOD_KINDS = ("opera", "company")
 """Kinds of subjects in the split "ood" alone."""
 
 _VERSION = 1
+_TABLE = "question_world"
 _SUBJECTS, _OOD_SUBJECTS = 60, 13
 """Subjects of a kind and tier."""
 
@@ -44,37 +53,6 @@ _MAX_LEADS = 3
 
 _ZIPF = 0.55
 _POOLS = {"press": 24, "university": 24, "award": 16, "province": 12, "river": 40, "musician": 60, "brand": 104}
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """Kind of fact. value: the kind of its object. questions, statements: the usual form first."""
-
-    name: str
-    value: str
-    questions: tuple[str, ...]
-    statements: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Kind of subject. leads: templates that state every relation. stub: a template that states none."""
-
-    name: str
-    relations: tuple[Relation, ...]
-    leads: tuple[str, ...]
-    fillers: tuple[str, ...]
-    stub: str
-
-
-@cache
-def kinds() -> Mapping[str, Kind]:
-    """Return all kinds of subjects by name."""
-    tables = word_table("question_world")["kinds"]
-    return {
-        table["name"]: Kind(**table | {"relations": tuple(Relation(**row) for row in table["relations"])})
-        for table in tables
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +97,7 @@ class World(Immutable):
         self.subjects = tuple(self._draw_subjects(rng))
 
     def _draw_subjects(self, rng: random.Random) -> Iterator[Subject]:
-        for kind in kinds().values():
+        for kind in world_kinds(_TABLE).values():
             names = iter(self._names[kind.name])
             size = _subjects_per_tier(kind)
             for tier, (low, high) in TIERS.items():
@@ -138,10 +116,10 @@ class World(Immutable):
         """Draw an object for each relation; no two objects of a subject are equal, and none is the subject."""
         facts: list[Fact] = []
         for relation in kind.relations:
-            value = str(rng.randint(1702, 1989)) if relation.value == "year" else name
+            value = str(rng.randint(1702, 1989)) if relation.target == "year" else name
             while value == name or any(fact.object == value for fact in facts):
-                value = rng.choice(self._names[relation.value])
-            facts.append(Fact(name, relation, value, _aliases(relation.value, value), popularity))
+                value = rng.choice(self._names[relation.target])
+            facts.append(Fact(name, relation, value, world_aliases(_TABLE, relation.target, value), popularity))
         return tuple(facts)
 
     def facts_of(self, split: str, tier: str) -> list[Fact]:
@@ -231,37 +209,10 @@ def _subjects_per_tier(kind: Kind) -> int:
 
 def _draw_names(rng: random.Random) -> dict[str, list[str]]:
     """Return names by kind of subject or object. The order of the kinds is the order of the draws."""
-    new = Names(rng)
-    sizes = {name: _subjects_per_tier(kind) * len(TIERS) for name, kind in kinds().items()} | _POOLS
-    forms: dict[str, Callable[[], str]] = {
-        "book": new.title,
-        "person": new.person,
-        "town": lambda: new.word("place"),
-        "opera": new.title,
-        "company": lambda: f"{new.word('thing')} Works",
-        "musician": new.person,
-        "press": lambda: f"{new.word('thing')} Press",
-        "university": lambda: f"{new.word('place')} University",
-        "award": lambda: f"{new.word('person')} Prize",
-        "province": lambda: new.word("thing"),
-        "river": lambda: f"River {new.word('river')}",
-        "brand": lambda: new.word("thing"),
-    }
-    return {kind: [form() for _ in range(sizes[kind])] for kind, form in forms.items()}
-
-
-def _aliases(kind: str, value: str) -> tuple[str, ...]:
-    """Return the names of an object, the usual one first."""
-    first, _, last = value.partition(" ")
-    if kind in ("person", "musician"):
-        return (value, f"{last}, {first}", last)
-    if kind == "river":
-        return (value, f"{last} River", last)
-    if kind == "university":
-        return (value, f"University of {first}")
-    if kind in ("press", "award"):
-        return (value, f"the {value}")
-    return (value, f"the town of {value}") if kind == "town" else (value,)
+    names = Names(rng)
+    sizes = {name: _subjects_per_tier(kind) * len(TIERS) for name, kind in world_kinds(_TABLE).items()} | _POOLS
+    forms: Mapping[str, str] = word_table(_TABLE)["names"]
+    return {kind: [names.fill(form) for _ in range(sizes[kind])] for kind, form in forms.items()}
 
 
 def _articles(subject: Subject, rng: random.Random) -> Iterator[str]:

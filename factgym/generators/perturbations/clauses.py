@@ -19,7 +19,7 @@ from factgym.corpora.markdown import LOST_TEXT
 from factgym.corpora.sentences import sentences
 from factgym.generators.perturbations.grammar import Cues, strip_full_stop
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.grammar import capitalise, word_list
+from factgym.generators.synthetic.grammar import capitalise
 
 _CUES = Cues("clauses")
 
@@ -27,16 +27,6 @@ _CUES = Cues("clauses")
 _ITEM = re.compile(r"- |\d{1,3}[.)] |\(?[a-zA-Z]{1,4}[.)] |[•*·–] ")
 # A run-in heading: "Log data: We collect …".
 _RUN_IN = re.compile(r"[A-Z][^.:;!?]{1,60}[:.] (?=[A-Z])")
-# Openings that make a sentence depend on the one before, and imperatives.
-_DEPENDENT = re.compile(
-    rf"(?:{'|'.join(word_list('dependent_openings'))}|For (?:example|instance)|In (?:this|that|these|such|WITNESS)|IN WITNESS"
-    rf"|Some of"
-    r"|As (?:such|used|noted|described)|To do|By doing|Once done|After that|No,|Don['’]t|Let['’]s|That['’]s"
-    r"|Failure to do so|The (?:following|above|foregoing|former|latter|same|other)|A(?:ny|ll) (?:such|other)|All of"
-    r"|In addition to this|(?:If|When) (?:so|not|this|that|they|it|such)|(?:If|When) (?:we|you) do so|(?:Per|Under"
-    r"|With) this)\b"
-)
-_IMPERATIVE = re.compile(rf"(?:{'|'.join(word_list('imperatives'))})\b(?! [a-z]+ (?:is|are|must|may|will|can)\b)")
 _POINTING_CHARS = 24
 """Only a pronoun this early can point out of the sentence; a later one mostly finds its noun inside."""
 _MIN_WORDS, _MAX_WORDS = 7, 55
@@ -88,7 +78,9 @@ def is_usable(sentence: str) -> bool:
         return False
     connective = _CUES.connective.match(sentence)
     body = sentence[connective.end() :] if connective else sentence
-    dependent = _DEPENDENT.match(body) or _IMPERATIVE.match(body) or _CUES.pointing.search(body[:_POINTING_CHARS])
+    dependent = (
+        _CUES.dependent.match(body) or _CUES.imperative.match(body) or _CUES.pointing.search(body[:_POINTING_CHARS])
+    )
     return (
         not dependent
         and not _CUES.outward.search(body)
@@ -115,28 +107,6 @@ def _is_well_formed(sentence: str) -> bool:
     return balanced and sentence.count('"') % 2 == 0 and not shouted and ";" not in sentence[-40:]
 
 
-# The clause words. Each pattern has the groups "word" and "clause"; a trailing one runs to the end.
-_TRAILING = re.compile(
-    r"(?P<lead>[,;]? )(?P<word>only if|only when|if and only if|if|unless|provided,? however,? that|provided,? that"
-    r"|so long as|as long as|in the event that|in the event|on the condition that|on condition that|subject to|when"
-    r"|whenever|once) (?P<clause>[^;:]+)$"
-)
-_WITH_CONSENT = re.compile(
-    r"(?P<lead>,? )(?P<word>without|with|upon) (?P<clause>(?:[\w'’()-]+ ){0,6}?(?:consent|approval|permission"
-    r"|authorization|authorisation|notice)\b[^;:,]{0,60})$",
-    re.I,
-)
-_LEADING = re.compile(
-    r"(?P<word>If|Unless|When|Once|Provided that|So long as|As long as|In the event that"
-    r"|Whenever) (?P<clause>[^,;:]{8,160}), (?:then )?(?P<main>[^;:]+)$"
-)
-_EXCEPT_TRAILING = re.compile(
-    r"(?P<lead>[,;]? \(?)(?P<word>except(?:ing)?(?: for| that| as| when| if| in| to| where| with)?|other than"
-    r"|excluding|with the exceptions? of|with exceptions? for) (?P<clause>[^;:]+)$"
-)
-_EXCEPT_LEADING = re.compile(
-    r"(?P<word>Except|Other than|Excluding|With the exception of) (?P<clause>[^,;:]{4,140}), (?P<main>[^;:]+)$"
-)
 _TEMPORAL = frozenset({"when", "whenever", "once"})
 _PREDICATE = re.compile(rf"{_CUES.finite.pattern}|\b\w{{2,}}(?:ed|es|s|en|ing|ible|able)\b|\b(?:you|we|they)\b")
 _MIN_MAIN_WORDS = 5
@@ -158,13 +128,13 @@ class Clause:
 
 def find_condition(body: str) -> Clause | None:
     """The only condition of a sentence without its full stop: if, unless, provided that, without consent …"""
-    clauses = (_leading_clause(_LEADING, body), _consent_clause(body), _trailing_clause(_TRAILING, body))
+    clauses = (_leading_clause(_CUES.leading, body), _consent_clause(body), _trailing_clause(_CUES.trailing, body))
     return next((clause for clause in clauses if clause and _restricts(clause)), None)
 
 
 def find_exception(body: str) -> Clause | None:
     """The only exception of a sentence without its full stop: except …, other than …"""
-    clause = _leading_clause(_EXCEPT_LEADING, body) or _trailing_clause(_EXCEPT_TRAILING, body)
+    clause = _leading_clause(_CUES.except_leading, body) or _trailing_clause(_CUES.except_trailing, body)
     if clause is None or _CUES.boilerplate.search(clause.text) or ";" in clause.main:
         return None
     if clause.word == "other than":
@@ -174,7 +144,6 @@ def find_exception(body: str) -> Clause | None:
 
 
 def _is_balanced(text: str) -> bool:
-    """Whether brackets and quotation marks are balanced."""
     pairs = text.count("(") == text.count(")") and text.count("[") == text.count("]")
     return pairs and text.count('"') % 2 == 0 and text.count("“") == text.count("”")
 
@@ -241,7 +210,7 @@ def _restricts(clause: Clause) -> bool:
 
 def _consent_clause(body: str) -> Clause | None:
     """`… without the prior written consent of X` after a prohibition; `… with consent` after a permission."""
-    clause = _trailing_clause(_WITH_CONSENT, body)
+    clause = _trailing_clause(_CUES.with_consent, body)
     if clause is None:
         return None
     forbids = re.search(r"\b(?:not|no|cannot|neither|never|nor|can['’]t|won['’]t)\b", clause.main, re.I) is not None

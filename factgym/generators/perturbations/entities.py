@@ -21,16 +21,6 @@ from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Ope
 _CUES = Cues("entities")
 
 _NAME = r"[A-Z][A-Za-z’'&]*[A-Za-z](?: (?:[A-Z][A-Za-z&]*[A-Za-z]|of)){0,2}"
-# A named actor and a verb of duty; `_CUES.one_way` are duties that are not mutual by nature.
-_ACTS = re.compile(
-    rf"(?<![\w(“\"])(?:[Tt]he )?(?P<name>{_NAME})(?:,[^,.;]{{1,60}},)? (?:agrees?|acknowledges?|represents?|warrants?"
-    rf"|undertakes?"
-    r"|covenants?|reserves|grants|(?:shall|will|must|may)(?: not)?(?: (?:also|promptly|immediately|then"
-    r"|at its))? (?:pay|provide|notify|deliver|maintain|use|indemnify|reimburse|terminate|disclose|assign|sell"
-    r"|purchase|supply|keep|perform|submit|furnish|make|give|appoint|permit|retain|ensure|obtain|promote|return|report"
-    r"|bear|have the right|cooperate|assist|receive|own|determine|elect|take|comply|defend|request|refund|remove"
-    r"|suspend|share|remit|invoice))\b"
-)
 _MAX_PARTIES = 6
 _MIN_ACTS = 3
 _ROLE_GROUP = {
@@ -52,7 +42,7 @@ def find_parties(sentences: Sequence[str]) -> tuple[tuple[str, str], ...]:
     acts = Counter(
         match["name"]
         for sentence in sentences
-        for match in _ACTS.finditer(sentence)
+        for match in _CUES.acts.finditer(sentence)
         if not _CUES.not_actors.match(match["name"])
     )
     ranked = sorted(acts.items(), key=lambda item: (-item[1], item[0]))
@@ -69,7 +59,7 @@ def find_parties(sentences: Sequence[str]) -> tuple[tuple[str, str], ...]:
 def swap_named_party(statement: Statement) -> Edit | None:
     """Put another named party in the subject's position, where the document says nothing like it of that party."""
     sentence = statement.text
-    for match in _ACTS.finditer(sentence):
+    for match in _CUES.acts.finditer(sentence):
         old = match["name"]
         act = " ".join(sentence[match.end("name") :].split()[:4])
         rivals = [second if old == first else first for first, second in statement.parties if old in (first, second)]

@@ -33,8 +33,7 @@ CALENDAR = frozenset((*MONTHS, *listed("Monday Tuesday Wednesday Thursday Friday
 FUNCTION_WORDS = word_set("function_words")
 
 VERBS = word_list("verbs")
-PARTICIPLES = word_set("participles")
-AMBIGUOUS_VERBS = word_set("ambiguous_verbs")
+_AMBIGUOUS_VERBS = word_set("ambiguous_verbs")
 _IRREGULAR_PAST = word_map("irregular_past")
 PAST = {verb: _IRREGULAR_PAST.get(verb) or participle(verb) for verb in VERBS}
 THIRD = {verb: third_person(verb) for verb in VERBS}
@@ -42,25 +41,8 @@ BASE_OF_PAST = {past: verb for verb, past in sorted(PAST.items()) if past != ver
 """Past forms to base forms; a form that is its own base is indistinguishable from the present."""
 BASE_OF_THIRD = {third: verb for verb, third in sorted(THIRD.items())}
 
-ANTONYMS: dict[str, str] = {}
-for _first, _second in map(str.split, word_table("english")["antonyms"]):
-    ANTONYMS.setdefault(_first, _second)
-    ANTONYMS.setdefault(_second, _first)
-
-MALE, FEMALE = word_set("male"), word_set("female")
-MALE_WORDS, FEMALE_WORDS = word_set("male_words"), word_set("female_words")
-COUNTRIES, DEMONYMS = word_list("countries"), word_list("demonyms")
-STATES, CITIES = word_list("states"), word_list("cities")
 NO_ANCHOR = word_set("wide_names")
 """Names so wide that a source implies them without naming them."""
-
-SAFE_DEMONYM_DONORS = tuple(name for name in DEMONYMS if name not in listed("American British English Scottish Welsh"))
-GAZETTEER: dict[str, tuple[str, ...]] = {
-    "country": COUNTRIES,
-    "demonym": SAFE_DEMONYM_DONORS,
-    "state": STATES,
-    "city": CITIES,
-}
 
 
 # Text machinery.
@@ -82,7 +64,8 @@ class Cues:
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
         # Reached once for each name: the compiled pattern becomes an attribute of its own.
-        pattern = re.compile(self._table[name].replace("\n", "").replace("<month>", MONTH))
+        text = re.sub(r"%(\w+)%", lambda match: "|".join(word_list(match[1])), self._table[name].replace("\n", ""))
+        pattern = re.compile(text)
         setattr(self, name, pattern)
         return pattern
 
@@ -203,7 +186,7 @@ def main_verb(text: str) -> Verb | None:
     verbs: list[Verb] = []
     for before, match in itertools.pairwise(_WORD.finditer(text)):
         word, (start, end) = match[0], match.span()
-        if word[0].isupper() or before[0].lower() in _NOT_BEFORE_VERB or word in AMBIGUOUS_VERBS:
+        if word[0].isupper() or before[0].lower() in _NOT_BEFORE_VERB or word in _AMBIGUOUS_VERBS:
             continue
         if not _is_main(text, start):
             continue

@@ -16,17 +16,8 @@ from functools import cached_property, lru_cache
 from factgym.datasets.attribution import AttributionClaim
 from factgym.generators.perturbations.grammar import (
     CALENDAR,
-    CITIES,
-    COUNTRIES,
-    DEMONYMS,
-    FEMALE,
-    FEMALE_WORDS,
     FUNCTION_WORDS,
-    GAZETTEER,
-    MALE,
-    MALE_WORDS,
     NO_ANCHOR,
-    STATES,
     Cues,
     Span,
     main_verb,
@@ -34,6 +25,7 @@ from factgym.generators.perturbations.grammar import (
     split_final_stop,
     word_set,
 )
+from factgym.generators.synthetic.grammar import listed, word_list
 
 _CUES = Cues("names")
 
@@ -45,12 +37,16 @@ _RUN = re.compile(
 _OPENING_MARKS = "\"“'‘(["
 _ORG_LAST = word_set("organisations")
 _NOT_PERSONS = _ORG_LAST | word_set("things")
-_KIND_OF = (
-    dict.fromkeys(COUNTRIES, "country")
-    | dict.fromkeys(STATES, "state")
-    | dict.fromkeys(CITIES, "city")
-    | dict.fromkeys(DEMONYMS, "demonym")
-)
+_PLACES = {
+    kind: word_list(name)
+    for kind, name in (("country", "countries"), ("demonym", "demonyms"), ("state", "states"), ("city", "cities"))
+}
+_KIND_OF = {name: kind for kind, names in _PLACES.items() for name in names}
+_NO_DONORS = listed("American British English Scottish Welsh")
+_GAZETTEER = _PLACES | {"demonym": tuple(name for name in _PLACES["demonym"] if name not in _NO_DONORS)}
+"""Names that may replace another of their kind."""
+_MALE, _FEMALE = word_set("male"), word_set("female")
+_MALE_WORDS, _FEMALE_WORDS = word_set("male_words"), word_set("female_words")
 _MIN_WORDS, _MAX_WORDS = 3, 11
 
 
@@ -111,13 +107,13 @@ def _skip_opening_word(run: str, start: int, source: str) -> int:
 def gender_of(name: str) -> str:
     """ "m", "f" or "" by the first name."""
     first = name.split(" ")[0]
-    return "m" if first in MALE and first not in FEMALE else "f" if first in FEMALE and first not in MALE else ""
+    return "m" if first in _MALE and first not in _FEMALE else "f" if first in _FEMALE and first not in _MALE else ""
 
 
 def gender_in(text: str) -> str:
     """ "m", "f" or "" by the gendered words of a text; "x" where there are both."""
     words = set(re.findall(r"[a-z']+", text.lower()))
-    male, female = bool(words & MALE_WORDS), bool(words & FEMALE_WORDS)
+    male, female = bool(words & _MALE_WORDS), bool(words & _FEMALE_WORDS)
     return "x" if male and female else "m" if male else "f" if female else ""
 
 
@@ -194,9 +190,9 @@ class Pool:
             for name in find_names(item.claim, item.source):
                 kind = self.kind_of(name.text)
                 certain = kind != "person" or (gender_of(name.text) and name.text in self._persons)
-                if kind and certain and kind not in GAZETTEER and not _CUES.treebank_tags.search(name.text):
+                if kind and certain and kind not in _GAZETTEER and not _CUES.treebank_tags.search(name.text):
                     by_kind.setdefault(kind, set()).add(name.text)
-        return dict(GAZETTEER) | {kind: tuple(sorted(names)) for kind, names in by_kind.items()}
+        return dict(_GAZETTEER) | {kind: tuple(sorted(names)) for kind, names in by_kind.items()}
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from factgym.datasets.attribution import ATTRIBUTABLE
+from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import MONTH, Cues, Span, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 from factgym.generators.synthetic.grammar import MONTHS, capitalise, listed, number_words
@@ -44,16 +45,7 @@ def ordinal_suffix(rank: int) -> str:
 # Sentences of documents: quantities with a unit, and money. The evidence is a whole document.
 
 # Usual values of each unit; anything else gets values as round as the old one.
-_TIME_VALUES = {
-    "minute": (5, 10, 15, 20, 30, 45, 60, 90),
-    "hour": (2, 4, 6, 10, 12, 24, 36, 48, 72, 96),
-    "day": (2, 3, 5, 7, 10, 14, 15, 20, 21, 30, 45, 60, 75, 90, 120, 150),
-    "week": (2, 3, 4, 5, 6, 10, 12, 16),
-    "month": (2, 3, 4, 5, 6, 9, 12, 15, 24, 36),
-    "quarter": (2, 3, 4),
-    "year": (2, 3, 4, 5, 6, 7, 10, 12, 15, 20),
-    "pay period": (2, 3, 4, 5, 6, 10, 12, 13, 20, 26),
-}
+_TIME_VALUES: Mapping[str, tuple[int, ...]] = word_table("english")["usual_values"]
 _PERCENT_VALUES = (2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 60, 70, 75, 90)
 _ROUND_STEPS = tuple(head * 10**power for power in range(8) for head in (1, 5, 25))
 _FACTORS = (0.5, 0.75, 1.5, 2.0, 2.5, 3.0)
@@ -69,10 +61,6 @@ _QUANTITY = re.compile(
     rf"(?<![\w.,$€£/-])(?:(?P<word>{_WORDS})(?: \((?P<both>\d{{1,4}})\))?|(?P<digits>\d{{1,3}}(?:,\d{{3}})+"
     rf"|\d{{1,5}}))(?P<gap> ?|-)(?P<middle>{_MIDDLE})(?P<unit>{_UNIT}|{_COUNTED})(?![\w/])",
     re.I,
-)
-_MONEY = re.compile(
-    r"(?<![\w($€£.,])(?P<sign>US\$|[$€£]|USD |EUR |GBP )(?P<gap> ?)(?P<number>\d{1,3}(?:,\d{3})+|\d{1,9})"
-    r"(?P<cents>\.\d{2})?(?P<scale> (?:million|billion|thousand))?(?![\w%]|[.,-]\d| ?[-–] ?[$€£\d])"
 )
 _AWKWARD = frozenset({8, 11, 18})
 
@@ -177,7 +165,7 @@ def change_quantity(statement: Statement) -> Edit | NoEdit:
 def change_amount(statement: Statement) -> Edit | NoEdit:
     """Change one amount of money of a document's sentence."""
     sentence = statement.text
-    matches = _usable_matches(_MONEY, sentence, protected_spans(sentence))
+    matches = _usable_matches(_CUES.money, sentence, protected_spans(sentence))
     statement.rng.shuffle(matches)
     for match in matches:
         old = int(match["number"].replace(",", ""))
@@ -194,7 +182,7 @@ def change_amount(statement: Statement) -> Edit | NoEdit:
 
 
 NUMBER = Operator("number", ("contradicted",), change_quantity, _QUANTITY)
-AMOUNT = Operator("amount", ("contradicted",), change_amount, _MONEY)
+AMOUNT = Operator("amount", ("contradicted",), change_amount, _CUES.money)
 
 
 # Claims with a source: years, days and decades aim at a temporal shift; counts, amounts, shares and ranks at an
@@ -320,28 +308,26 @@ def _mentions(statement: Statement, new: str, number: _Number) -> bool:
     return any(statement.mentions(form) for form in forms)
 
 
-def word_choices(statement: Statement, number: _Number) -> list[str]:
-    """Numbers in words near the old one."""
+def _word_choices(statement: Statement, number: _Number) -> list[str]:
     value = parse_number(number.text)
     shifts = (-3, -2, -1, 1, 2, 3) if value < 20 else (-20, -10, 10, 20)
     words = [spell_number(value + shift) for shift in shifts if 1 < value + shift < 100]
     return [word.capitalize() if number.text[0].isupper() else word for word in words]
 
 
-def ordinal_word_choices(statement: Statement, number: _Number) -> list[str]:
-    """Ordinals in words near the old one."""
+def _ordinal_word_choices(statement: Statement, number: _Number) -> list[str]:
     index = _ORDINALS.index(number.text)
     return [_ORDINALS[near] for near in (index - 1, index + 1, index + 2) if 0 <= near < len(_ORDINALS)]
 
 
-def ordinal_choices(statement: Statement, number: _Number) -> list[str]:
+def _ordinal_choices(statement: Statement, number: _Number) -> list[str]:
     """Ranks near the old one with the same suffix, which is not part of the number's span."""
     rank = int(number.text)
     near = [rank + shift for shift in (-4, -3, -2, -1, 1, 2, 3, 4, 5, 10) if rank + shift > 1]
     return [str(new) for new in near if ordinal_suffix(new) == ordinal_suffix(rank)]
 
 
-def year_choices(statement: Statement, number: _Number) -> list[str]:
+def _year_choices(statement: Statement, number: _Number) -> list[str]:
     """Years near the old one that keep the order of the claim's years."""
     old = int(number.text)
     claim = statement.lead + statement.text
@@ -352,13 +338,12 @@ def year_choices(statement: Statement, number: _Number) -> list[str]:
     return [str(year) for year in near if low < year < high and year >= 1000]
 
 
-def decade_choices(statement: Statement, number: _Number) -> list[str]:
-    """Decades near the old one."""
+def _decade_choices(statement: Statement, number: _Number) -> list[str]:
     decade = int(number.text)
     return [str(decade + shift) for shift in (-30, -20, -10, 10, 20) if decade + shift <= 2010]
 
 
-def day_choices(statement: Statement, number: _Number) -> list[str]:
+def _day_choices(statement: Statement, number: _Number) -> list[str]:
     """Other days of the month; with a suffix in the text, days of the same suffix."""
     day = int(number.text)
     if statement.text[number.end : number.end + 2] not in ("st", "nd", "rd", "th"):
@@ -367,7 +352,7 @@ def day_choices(statement: Statement, number: _Number) -> list[str]:
     return [str(new) for new in days if new != day and ordinal_suffix(new) == ordinal_suffix(day)]
 
 
-def figure_choices(statement: Statement, number: _Number) -> list[str]:
+def _figure_choices(statement: Statement, number: _Number) -> list[str]:
     """Values as round as the old one, in its format, on the side that a bound ("at least") leaves open.
 
     A bounded number is left alone where the source has another number within a factor of ten on that side.
@@ -396,13 +381,13 @@ def figure_choices(statement: Statement, number: _Number) -> list[str]:
 
 
 _CHOICES: dict[str, Callable[[Statement, _Number], list[str]]] = {
-    "word": word_choices,
-    "ordinal_word": ordinal_word_choices,
-    "ordinal": ordinal_choices,
-    "year": year_choices,
-    "decade": decade_choices,
-    "day": day_choices,
-    "number": figure_choices,
+    "word": _word_choices,
+    "ordinal_word": _ordinal_word_choices,
+    "ordinal": _ordinal_choices,
+    "year": _year_choices,
+    "decade": _decade_choices,
+    "day": _day_choices,
+    "number": _figure_choices,
 }
 
 CLAIM_NUMBER = Operator("number", ("numerical_exaggeration", "temporal_shift"), change_number)
@@ -410,29 +395,8 @@ CLAIM_NUMBER = Operator("number", ("numerical_exaggeration", "temporal_shift"), 
 
 # Calendar dates, frequencies and version numbers of documents' sentences; decades of claims.
 
-_DATE = re.compile(
-    rf"\b(?<!day )(?<!day, )(?:(?P<month>{MONTH}) (?P<day>\d{{1,2}})(?P<nth>st|nd|rd"
-    rf"|th)?(?:(?P<comma>,? )(?P<year>(?:19|20)\d\d))?(?!\d)|(?P<day2>\d{{1,2}}) (?P<month2>{MONTH}) (?P<year2>(?:19"
-    rf"|20)\d\d)|(?P<month3>{MONTH}) (?P<year3>(?:19|20)\d\d)"
-    r"|(?<=\b(?:in|by) )(?P<year4>(?:19|20)\d\d)|(?<=\b(?:since|until|after) )(?P<year5>(?:19|20)\d\d))(?![\w/–-]"
-    r"| [A-Z(]| \w+s\b)"
-)
 _RATES = ("day", "week", "month", "quarter", "year")
 _ADVERBS = ("daily", "weekly", "monthly", "quarterly", "annually")
-_FREQUENCY = re.compile(
-    r"(?<!-)\b(?P<adverb>daily|weekly|monthly|quarterly|annually)\b|\b(?P<each>per|each) (?P<rate>day|week|month"
-    r"|quarter|year)\b"
-)
-_VERSION = re.compile(
-    r"\b(?P<name>[Vv]ersion|v\.?|TLS|SSL|HTTP|OAuth|WCAG|GPL|PCI DSS|Release"
-    r"|Revision) ?(?P<number>v?\d{1,2}(?:\.\d{1,2}){0,2})\b(?!\.\d)"
-)
-# The date of a claim, after a verb of an event; `_CUES.no_event` are words that make it more than one event.
-_CLAIM_DATE = re.compile(
-    rf"\b(?P<word>[Oo]n|[Ii]n) (?:(?:{MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)? ?,? "
-    rf"|\d{{1,2}} (?:{MONTH}) ?,? )?(?P<year>1[5-9]\d\d|20[01]\d)"
-    r"(?![\w%]|[-–/]|[.,]\d| [A-Z(]|,? ?(?:and|or) \d)"
-)
 
 
 def _shift_date(match: re.Match[str], rng: random.Random) -> str:
@@ -457,7 +421,7 @@ def _shift_date(match: re.Match[str], rng: random.Random) -> str:
 
 def change_date(statement: Statement) -> Edit | NoEdit:
     """Change the month, the day or (of a bare year) the year of one date."""
-    matches = [match for match in _DATE.finditer(statement.text) if statement.text.count(match[0]) == 1]
+    matches = [match for match in _CUES.date.finditer(statement.text) if statement.text.count(match[0]) == 1]
     statement.rng.shuffle(matches)
     for match in matches:
         date = _shift_date(match, statement.rng)
@@ -469,7 +433,7 @@ def change_date(statement: Statement) -> Edit | NoEdit:
 def change_frequency(statement: Statement) -> Edit | NoEdit:
     """Change how often something happens: "annually" to "monthly", "per month" to "per week"."""
     fixed = [match.span() for match in _CUES.rate_fixed.finditer(statement.text)]
-    matches = [match for match in _FREQUENCY.finditer(statement.text) if not overlaps(match.span(), fixed)]
+    matches = [match for match in _CUES.frequency.finditer(statement.text) if not overlaps(match.span(), fixed)]
     if len(matches) != 1:
         return NoEdit()
     match = matches[0]
@@ -487,8 +451,8 @@ def change_frequency(statement: Statement) -> Edit | NoEdit:
 def change_version(statement: Statement) -> Edit | NoEdit:
     """Name another version than the document's."""
     text = statement.text
-    protected = [span for span in protected_spans(text) if not _VERSION.search(text[slice(*span)])]
-    matches = [match for match in _VERSION.finditer(text) if not overlaps(match.span(), protected)]
+    protected = [span for span in protected_spans(text) if not _CUES.version.search(text[slice(*span)])]
+    matches = [match for match in _CUES.version.finditer(text) if not overlaps(match.span(), protected)]
     if len(matches) != 1:
         return NoEdit()
     match = matches[0]
@@ -502,7 +466,7 @@ def change_version(statement: Statement) -> Edit | NoEdit:
 def change_decade(statement: Statement) -> Edit | NoEdit:
     """Replace the date of a claim's only event by its decade, which keeps the label, or by another one."""
     text = statement.text
-    matches = [match for match in _CLAIM_DATE.finditer(text) if text[: match.start()].count('"') % 2 == 0]
+    matches = [match for match in _CUES.claim_date.finditer(text) if text[: match.start()].count('"') % 2 == 0]
     if len(matches) != 1 or len(re.findall(r"\d{4}", text)) != 1:
         return NoEdit("no_site", "no single date with a year")
     match = matches[0]
@@ -525,7 +489,7 @@ def change_decade(statement: Statement) -> Edit | NoEdit:
     return Edit(*match.span(), new, variant=variant, error_type=error_type)
 
 
-DATE = Operator("date", ("contradicted",), change_date, _DATE)
-FREQUENCY = Operator("frequency", ("contradicted",), change_frequency, _FREQUENCY)
-VERSION = Operator("version", ("contradicted",), change_version, _VERSION)
+DATE = Operator("date", ("contradicted",), change_date, _CUES.date)
+FREQUENCY = Operator("frequency", ("contradicted",), change_frequency, _CUES.frequency)
+VERSION = Operator("version", ("contradicted",), change_version, _CUES.version)
 DECADE = Operator("decade", ("temporal_shift", None), change_decade)

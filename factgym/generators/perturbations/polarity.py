@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import (
-    ANTONYMS,
     PAST,
     THIRD,
     Cues,
@@ -25,56 +25,38 @@ from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, St
 
 _CUES = Cues("polarity")
 
-# Negated and plain forms of duties, states and permissions.
-_BAN = re.compile(
-    r"\b(?P<modal>must not|shall not|cannot|can not|can['’]t|may not|won['’]t|will not) (?P<verb>(?:be )?[a-z]+)\b"
-)
 _PERMISSION = {"must not": "may", "shall not": "may", "may not": "may", "won't": "will", "will not": "will"}
-_NOT_BE = re.compile(
-    r"\b(?P<be>is|are) not (?P<word>required|permitted|allowed|responsible|liable|entitled|eligible|obligated|obliged"
-    r"|prohibited)\b"
-)
-_DO_NOT = re.compile(r"\b(?P<subject>We|we|You|you|They|they) (?:do not|don['’]t) (?P<verb>[a-z]+)\b")
-_DOES_NOT = re.compile(r"\b(?:does not|doesn['’]t) (?P<verb>[a-z]+)\b")
-_DUTY = re.compile(r"\b(?P<modal>must|shall|will) (?P<verb>(?:be )?[a-z]+)\b")
-_BE_BOUND = re.compile(
-    r"\b(?P<be>is|are) (?P<word>required to|responsible for|liable for|entitled to|eligible for|eligible to|allowed to"
-    r"|permitted to|prohibited|obligated to)\b"
-)
-_CAN = re.compile(r"\b(?:can|may) (?P<verb>[a-z]+)\b")
 _POSSIBLE = word_set("possible")
 _NOT_A_DUTY = word_set("no_duty")
 
 
 def _without_negation(sentence: str) -> Iterator[Edit]:
-    """Edits that remove a negation."""
     if _CUES.stays_negative.search(sentence):
         return
-    for match in _BAN.finditer(sentence):
+    for match in _CUES.ban.finditer(sentence):
         verb = match["verb"]
         if match["modal"] != "may not" or not (verb.startswith("be") or verb in _POSSIBLE):
             yield Edit(*match.span(), f"{_PERMISSION.get(match['modal'].replace('’', chr(39)), 'can')} {verb}")
-    for match in _NOT_BE.finditer(sentence):
+    for match in _CUES.not_be.finditer(sentence):
         yield Edit(*match.span(), f"{match['be']} {match['word']}")
-    for match in _DO_NOT.finditer(sentence):
+    for match in _CUES.do_not.finditer(sentence):
         if match["verb"] not in ("have", "need", "want"):
             yield Edit(match.end("subject") + 1, match.end(), match["verb"])
-    for match in _DOES_NOT.finditer(sentence):
+    for match in _CUES.does_not.finditer(sentence):
         yield Edit(*match.span(), f"does {match['verb']}")
 
 
 def _with_negation(sentence: str) -> Iterator[Edit]:
-    """Edits that add a negation."""
     if _CUES.not_negatable.search(sentence):
         return
-    for match in _DUTY.finditer(sentence):
+    for match in _CUES.duty.finditer(sentence):
         verb, modal = match["verb"], match["modal"]
         parenthesis = sentence[match.end() :].startswith(",")
         if verb not in _NOT_A_DUTY and not _CUES.not_passive.match(f"{verb} ") and not parenthesis:
             yield Edit(*match.span(), f"need not {verb}" if modal == "must" else f"{modal} not {verb}")
-    for match in _BE_BOUND.finditer(sentence):
+    for match in _CUES.be_bound.finditer(sentence):
         yield Edit(*match.span(), f"{match['be']} not {match['word']}")
-    for match in _CAN.finditer(sentence):
+    for match in _CUES.can.finditer(sentence):
         verb = match["verb"]
         if verb not in _POSSIBLE and verb not in _NOT_A_DUTY and not _CUES.choice.search(sentence[match.end() :]):
             yield Edit(*match.span(), f"{'cannot' if match[0].startswith('can') else 'may not'} {verb}")
@@ -104,15 +86,12 @@ POLARITY = Operator(
 NEGATIVE = _CUES.negative
 _AFTER_BE = frozenset({"likely", "unlikely", "legal", "illegal", "able", "unable", "possible", "impossible", "known"})
 """Words whose opposite only fits behind "is"."""
+_ANTONYMS: dict[str, str] = {}
+for _first, _second in map(str.split, word_table("english")["antonyms"]):
+    _ANTONYMS.setdefault(_first, _second)
+    _ANTONYMS.setdefault(_second, _first)
 _BE = frozenset({"is", "are", "was", "were"})
 _MODALS = frozenset({"will", "can", "must", "has", "have", "had"})
-# Negations that can be removed: after an auxiliary, contracted, and with do-support.
-_AUX_NOT = re.compile(
-    r"\b(?P<aux>is|are|was|were|has|have|had|will|can|could|would|should|must) not (?!(?:only|too|both|very|all"
-    r"|necessarily|always|just|even|every|that|so)\b)(?P<next>\w+)"
-)
-_AUX_NOT_SHORT = re.compile(r"\b(?P<aux>is|are|was|were|has|have|had|could|would|should)n['’]t (?P<next>\w+)")
-_DO_SUPPORT_NOT = re.compile(r"\b(?P<do>do|does|did)(?: not|n['’]t) (?P<verb>[a-z]+)\b")
 
 
 def negate(statement: Statement) -> Edit | NoEdit:
@@ -138,10 +117,10 @@ def remove_negation(statement: Statement) -> Edit | None:
     text = statement.text
     if len(NEGATIVE.findall(text)) != 1 or _CUES.polar_items.search(text):
         return None
-    match = _AUX_NOT.search(text) or _AUX_NOT_SHORT.search(text)
+    match = _CUES.aux_not.search(text) or _CUES.aux_not_short.search(text)
     if match:
         return _flip(*match.span(), f"{match['aux']} {match['next']}", "negation_removed")
-    match = _DO_SUPPORT_NOT.search(text)
+    match = _CUES.do_support_not.search(text)
     if match is None or match["verb"] not in PAST:
         return None
     verb = match["verb"]
@@ -178,9 +157,9 @@ def replace_antonym(statement: Statement) -> Edit | None:
     matches = [
         match
         for match in re.finditer(r"(?<![\w-])[a-z]+(?![\w-])", text)
-        if match[0] in ANTONYMS
+        if match[0] in _ANTONYMS
         and not any(start <= match.start() < end for start, end in statement.name_spans)
-        and not contains_words(statement.source, ANTONYMS[match[0]])
+        and not contains_words(statement.source, _ANTONYMS[match[0]])
         and _takes_opposite(text, match)
     ]
     if not matches or NEGATIVE.search(text) or _CUES.not_all.search(text):
@@ -188,7 +167,7 @@ def replace_antonym(statement: Statement) -> Edit | None:
     if re.search(r"\b(?:or|if|although|but|than)\b", text):
         return None
     match = statement.rng.choice(matches)
-    new = ANTONYMS[match[0]]
+    new = _ANTONYMS[match[0]]
     before = agree_article(text[: match.start()], new)
     return _flip(0, match.end(), before + new, "antonym")
 

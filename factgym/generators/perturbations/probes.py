@@ -11,7 +11,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
@@ -74,8 +74,7 @@ class Probe:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data, keys in a fixed order."""
-        names = ("id", "claim", "source", "original_claim", "gold_label", "error_type", "strategy", "seed", "by")
-        return {name: getattr(self, name) for name in names} | {"meta": dict(self.meta)}
+        return asdict(self) | {"meta": dict(self.meta)}
 
     def as_case(self) -> dict[str, str]:
         """The probe as a case of the rubric "probe-check"."""

@@ -13,8 +13,6 @@ from collections.abc import Callable
 
 from factgym.generators.perturbations.clauses import find_condition
 from factgym.generators.perturbations.grammar import (
-    MONTH,
-    PARTICIPLES,
     Cues,
     comma_of,
     lowercase_opening,
@@ -35,17 +33,9 @@ _LEAD_INS = (
 )
 _TAILS = ("according to {title}", "as stated in {title}")
 _LEAD_SHARE = 0.75
-_TITLE_NOUNS = word_set("title_nouns")
+_PARTICIPLES, _TITLE_NOUNS = word_set("participles"), word_set("title_nouns")
 _NOT_A_NAME = ("the ", "a ", "an ", "how ", "what ", "who", "why ", "requesting ", "your ", "our ")
 _REWRITE_COUNTS = (0, 1, 1, 2, 2, 3)
-# An opening phrase that can move to the end, where the main sentence has no clause of its own.
-_OPENING_PHRASE = re.compile(
-    r"(?P<phrase>(?:Before|After|During|Until|To|Upon) [^,;]{5,90}), (?P<main>(?:you|we|your|the|our|no"
-    r"|[A-Z]\w+)\b[^,;]{12,})\.$"
-)
-_END_TIME = re.compile(
-    rf" (?P<phrase>(?:in (?:(?:{MONTH}) )?(?:1\d{{3}}|20[0-2]\d)|on (?:{MONTH}) \d{{1,2}}, \d{{4}}))$"
-)
 
 
 def format_title(title: str) -> str:
@@ -88,7 +78,7 @@ def move_clause(sentence: str) -> str | None:
             return f"{clause.main} {clause.word} {clause.text}."
         if not clause.leading and _CUES.lowerable.match(clause.main):
             return f"{clause.word.capitalize()} {clause.text}, {clause.main[0].lower()}{clause.main[1:]}."
-    match = _OPENING_PHRASE.match(sentence)
+    match = _CUES.opening_phrase.match(sentence)
     if match is None or _CUES.has_clause.search(match["main"]):
         return None
     return f"{capitalise(match['main'])} {match['phrase'][0].lower()}{match['phrase'][1:]}."
@@ -124,7 +114,7 @@ def to_passive(statement: Statement) -> str | None:
     """ "Alan Metter directed Billboard Dad." as "Billboard Dad was directed by Alan Metter."."""
     verb, agent = statement.verb, statement.subject
     head, stop = split_final_stop(statement.text)
-    if verb is None or agent is None or verb.word not in PARTICIPLES or len(statement.names) != 2:
+    if verb is None or agent is None or verb.word not in _PARTICIPLES or len(statement.names) != 2:
         return None
     patient = statement.names[1]
     if patient.start != verb.end + 1 or patient.end != len(head):
@@ -135,7 +125,7 @@ def to_passive(statement: Statement) -> str | None:
 def front_time(statement: Statement) -> str | None:
     """ "X died in 1821." as "In 1821, X died."."""
     head, stop = split_final_stop(statement.text)
-    match, verb = _END_TIME.search(head), statement.verb
+    match, verb = _CUES.end_time.search(head), statement.verb
     if match is None or verb is None or not (verb.tense == "past" or verb.word in ("was", "were")):
         return None
     main = head[: match.start()]

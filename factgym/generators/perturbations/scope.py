@@ -16,15 +16,6 @@ from factgym.generators.synthetic.grammar import capitalise, listed
 
 _CUES = Cues("scope")
 
-_CASES = re.compile(
-    r"\b(?:in|under) (?:some|most|many|certain|limited|rare|several|exceptional) (?P<noun>cases|circumstances"
-    r"|situations|instances)\b"
-)
-_QUANTIFIER = re.compile(
-    r"\b(?P<word>some|certain|many|most|several) (?P<noun>[a-z]{3,}s|information|data|personal|people)\b"
-)
-# "may" of permission: not of possibility ("may vary"), and not where the sentence offers a choice.
-_MAY = re.compile(r"(?P<subject>[\w’'&.-]+(?:\))?) may (?P<also>also )?(?P<next>[a-z]+)\b(?P<then> [a-z]+)?")
 _TIME_NOUNS = frozenset(listed("cases circumstances situations instances times steps years days"))
 _NOT_AN_ACT = word_set("no_act")
 
@@ -36,18 +27,17 @@ def _edit(start: int, end: int, replacement: str) -> Edit:
 
 
 def _universal_edits(sentence: str) -> Iterator[Edit]:
-    """Edits that make a partial matter universal."""
     opening = _CUES.opening.match(sentence)
     if opening and not _CUES.possibly.search(sentence):
         yield _edit(0, opening.end(), "In all cases, ")
-    for match in _CASES.finditer(sentence):
+    for match in _CUES.cases.finditer(sentence):
         if not _CUES.narrowing.search(sentence[: match.start()]):
             preposition = "in" if match[0].startswith("in") else "under"
             yield _edit(*match.span(), f"{preposition} all {match['noun']}")
     for match in _CUES.part.finditer(sentence):
         if _is_unrestricted(sentence[: match.start()]):
             yield _edit(*match.span(), "all of ")
-    for match in _QUANTIFIER.finditer(sentence):
+    for match in _CUES.quantifier.finditer(sentence):
         before = sentence[: match.start()]
         vague = match["word"] in ("many", "several") and before and not before.endswith(("in ", "for "))
         if match["noun"] not in _TIME_NOUNS and not vague and _is_unrestricted(before):
@@ -59,7 +49,6 @@ def _is_unrestricted(before: str) -> bool:
 
 
 def _constant_edits(sentence: str) -> Iterator[Edit]:
-    """Edits that make a usual matter constant."""
     for match in _CUES.adverb.finditer(sentence):
         before, after = sentence[: match.start()].rstrip(), sentence[match.end() :]
         if (
@@ -79,7 +68,7 @@ def _obligation_edits(sentence: str) -> Iterator[Edit]:
     """ "we may suspend" to "we will always suspend", "Distributor may sell" to "Distributor must sell"."""
     if sentence.count(" may ") > 1 or _CUES.hedged.search(sentence):
         return
-    for match in _MAY.finditer(sentence):
+    for match in _CUES.may.finditer(sentence):
         subject, act, also = match["subject"], match["next"], match["also"] or ""
         if not _CUES.opens_a_clause.search(sentence[: match.start("subject")]) or act.endswith("ly"):
             continue
@@ -116,8 +105,6 @@ SCOPE = Operator("scope", ("overclaim",), widen_rule, _CUES.scope_site, _WEAKER)
 MODALITY = Operator("modality", ("overclaim",), strengthen_rule, re.compile(r"\bmay [a-z]"), _WEAKER)
 
 _INFLATION = "scope_inflation"
-# "is a …" and the nouns of which there is never only one.
-_KIND_OF_THING = re.compile(r"\b(?P<be>is|was) (?P<article>an?) (?P<next>[A-Za-z][\w'-]*)(?= )")
 _NOT_UNIQUE = word_set("not_unique")
 _UNIQUE = ("the only", "the first", "the most famous", "the best-known")
 
@@ -137,7 +124,7 @@ def widen_claim(statement: Statement) -> Edit | NoEdit:
 
 def single_out(statement: Statement) -> Edit | NoEdit:
     """Presuppose uniqueness: "a member" as "the only member"."""
-    for match in _KIND_OF_THING.finditer(statement.text):
+    for match in _CUES.kind_of_thing.finditer(statement.text):
         before = statement.text[: match.start()]
         if match["next"].lower() in _NOT_UNIQUE or before.count('"') % 2 or re.search(r"\b[Tt]here $", before):
             continue

@@ -114,15 +114,8 @@ def capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-_ONES = listed(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-    " seventeen eighteen nineteen"
-)
-_TENS = listed("zero ten twenty thirty forty fifty sixty seventy eighty ninety")
-MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
+_ONES, _TENS = word_list("ones"), word_list("tens")
+MONTHS = word_list("months")
 
 
 @cache

@@ -92,23 +92,18 @@ def load_domain(name: str) -> Domain:
 
 
 def _topic(name: str, row: Mapping[str, Any]) -> Topic:
+    def concepts(mark: str, key: str, plural: bool = True) -> tuple[Concept, ...]:
+        return _concepts(f"{name}.{mark}", row[key], plural)
+
+    entries: dict[str, tuple[Entry, ...]] = {
+        kind: tuple(_entry(f"{name}.{kind}.{at}", kind, line) for at, line in enumerate(row.get(kind, ())))
+        for kind in KINDS
+    }
     return Topic(
-        id=name,
-        headings=row["headings"],
-        subject=_concept(f"{name}.subject", row["subject"]),
-        everyone=_concept(f"{name}.everyone", row["everyone"]),
-        parties=_concepts(f"{name}.party", row["parties"]),
-        roles=_concepts(f"{name}.role", row["roles"], plural=False),
-        events=_concepts(f"{name}.event", row["events"], plural=False),
-        conditions=_concepts(f"{name}.if", row["if"]),
-        exceptions=_concepts(f"{name}.unless", row["unless"]),
-        reasons=_concepts(f"{name}.why", row["why"]),
-        channels=_concepts(f"{name}.via", row["via"]),
-        entries={
-            kind: tuple(_entry(f"{name}.{kind}.{at}", kind, line) for at, line in enumerate(row.get(kind, ())))
-            for kind in KINDS
-        },
-    )
+        name, row["headings"], _concept(f"{name}.subject", row["subject"]), _concept(f"{name}.everyone", row["everyone"]),
+        concepts("party", "parties"), concepts("role", "roles", plural=False), concepts("event", "events", plural=False),
+        concepts("if", "if"), concepts("unless", "unless"), concepts("why", "why"), concepts("via", "via"), entries,
+    )  # fmt: skip
 
 
 def _forms(text: str) -> tuple[str, ...]:

@@ -98,7 +98,6 @@ class _Puzzle:
             self.decoys.append(self._define(slot, value, other_than=definition.term))
 
     def _waive(self, exception: Concept) -> None:
-        """State an exception away from the rule."""
         self.true = replace(self.true, exception=exception)
         self.waived = Fact("waive", self.true.about, exception=exception)
 
@@ -197,13 +196,11 @@ class _Puzzle:
         return replace(self.true, quantity=wrong), "party", "quantity"
 
     def prohibit(self) -> Change | None:
-        """Turn a permission into a prohibition."""
         if self.true.kind != "may":
             return None
         return replace(self.true, modality="must_not", condition=None, only=False), "polarity", "modality"
 
     def extend_to_everyone(self) -> Change | None:
-        """State the rule of a party of everyone."""
         if self.true.party is None:
             return None
         return replace(self.true, party=self.topic.everyone), "scope", "party"
@@ -217,7 +214,6 @@ class _Puzzle:
         return claim, "exception_dropped", "universal" if universal else "whole"
 
     def drop_condition(self) -> Change | None:
-        """Leave out the condition."""
         if self.true.condition is None:
             return None
         return replace(self.true, condition=None, only=False), "condition_dropped", "whole"
@@ -236,7 +232,6 @@ class _Puzzle:
         return replace(self.true, party=self.rng.choice(free)), "party", "party"
 
     def add_reason(self) -> Change | None:
-        """Add a reason that the document does not give."""
         if self.true.kind in ("keep", "may"):
             return None
         return replace(self.true, reason=self.rng.choice(self.topic.reasons)), "cause", "reason"
