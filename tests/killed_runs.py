@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["factgym.cli.main", "factgym.cli.evaluate", "factgym.cli.filter", "killed_runs"])
+_IMPORTED = (
+    "cli.main cli.evaluate cli.filter training.difficulty_filter benchmarks.benchmark benchmarks.terminal "
+    "envs.claimcheck.env envs.corver.env generators.question_world generators.synthetic.scenario"
+)
+_CONTEXT.set_forkserver_preload([*(f"factgym.{module}" for module in _IMPORTED.split()), "killed_runs"])
 
 
 def size_of(path: Path) -> int:

@@ -56,14 +56,14 @@ def test_faults_that_pass_are_retried_and_64_episodes_at_once_are_scored():
     async def go():
         server = Answering(seed=3, rates=rates)
         async with server as url:
-            return await run(served(url), 64), server.counts
+            return await run(served(url, n=4, m=2), 64), server.counts
 
     result, counts = asyncio.run(go())
     assert [episode["error"] for episode in result] == [None] * 64
     assert all(episode["reward"]["status"] == "scored" for episode in result)
-    requests = sum(5 + 10 * (episode["reward"]["metrics"]["evidence_span"] is not None) for episode in result)
+    requests = sum(4 + 4 * (episode["reward"]["metrics"]["evidence_span"] is not None) for episode in result)
     assert counts["custom"] == requests, "every answer once, and none twice"
-    assert counts["rate_limit_seconds"] > 50
+    assert counts["rate_limit_seconds"] > 40
 
 
 def test_an_unreachable_server_is_an_error_and_not_a_score(caplog):

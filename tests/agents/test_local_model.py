@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import tiny_model
 import factgym
 from factgym.agents.agent import Model, agent_from_model
 from factgym.agents.local import LocalModel
+from factgym.agents.local.engine import LocalEngine, Row
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message
 from factgym.core.policy import ContextOverflowError, PolicyError
@@ -97,17 +98,34 @@ def by_hand(folder: Path, conversation: list[Message], tokens: int) -> list[int]
     return list(out[0, ids.shape[1] :].tolist())
 
 
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Of each batch that a local model runs the prompts' lengths."""
+    lengths: list[list[int]] = []
+    generate = LocalEngine.generate
+
+    def recorded(engine: LocalEngine, rows: Sequence[Row]) -> list[Message | PolicyError]:
+        lengths.append([len(row.prompt.ids) for row in rows])
+        return generate(engine, rows)
+
+    monkeypatch.setattr(LocalEngine, "generate", recorded)
+    return lengths
+
+
 @pytest.mark.parametrize("kind", ["qwen", "llama"])
-def test_greedy_replies_are_the_librarys_own_in_every_batch(kind: str, request: pytest.FixtureRequest) -> None:
+def test_greedy_replies_are_the_librarys_own_in_every_batch(
+    kind: str, request: pytest.FixtureRequest, batches: list[list[int]]
+) -> None:
     folder = request.getfixturevalue(kind)
     expected = [by_hand(folder, conversation, 24) for conversation in PROMPTS]
     assert len({tuple(ids) for ids in expected}) == len(PROMPTS)
-    for size, batches in ((1, 8), (3, 3), (8, 1)):
+    for size, count in ((1, 8), (3, 3), (8, 1)):
+        batches.clear()
         model = cpu(folder, temperature=0, batch_size=size, logprobs=True)
         replies = ask(model, *PROMPTS)
         assert [reply["completion"]["notes"]["token_ids"] for reply in replies] == expected
-        assert model.counters.batches >= batches
-        assert model.counters.largest_batch == size
+        assert len(batches) >= count
+        assert max(map(len, batches)) == size
 
 
 def test_logprobs_are_those_of_a_forward_pass_without_padding(qwen: Path) -> None:
@@ -158,7 +176,7 @@ def test_a_reply_is_a_message_with_its_record(scripted: Path) -> None:
     json.dumps([calls, thought, endless])
 
 
-def test_completion_tokens_count_the_end_token_and_no_padding(scripted: Path) -> None:
+def test_completion_tokens_count_the_end_token_and_no_padding(scripted: Path, batches: list[list[int]]) -> None:
     words = transformers.AutoTokenizer.from_pretrained(scripted)
     model = cpu(scripted)
     replies = ask(model, *[user(f"[[{n}]]" + " word" * n * 3) for n in range(len(REPLIES))])
@@ -166,7 +184,7 @@ def test_completion_tokens_count_the_end_token_and_no_padding(scripted: Path) ->
         expected = 24 if n == 2 else len(words(REPLIES[n], add_special_tokens=False)["input_ids"])
         assert reply["completion"]["usage"]["completion_tokens"] == min(expected, 24)
     assert replies[6]["content"] == ""
-    assert model.counters.prompt_tokens == sum(reply["completion"]["usage"]["prompt_tokens"] for reply in replies)
+    assert sum(map(sum, batches)) == sum(reply["completion"]["usage"]["prompt_tokens"] for reply in replies)
 
 
 def test_stop_strings_end_their_row_alone(scripted: Path) -> None:
@@ -278,7 +296,6 @@ def test_out_of_memory_halves_the_batch(scripted: Path, monkeypatch: pytest.Monk
     replies = ask(model, *[user(f"[[{n % 2}]]") for n in range(8)])
     assert [reply["completion"]["raw"] for reply in replies] == [REPLIES[n % 2] for n in range(8)]
     assert seen[:3] == [8, 4, 2]
-    assert model.counters.out_of_memory == 3
 
 
 @pytest.mark.parametrize(
@@ -324,7 +341,7 @@ def test_a_cancelled_reply_stops_its_row(scripted: Path, monkeypatch: pytest.Mon
     assert use(model, play)["completion"]["raw"] == REPLIES[0]
 
 
-def test_episodes_play_at_once_and_share_batches(folders: Path) -> None:
+def test_episodes_play_at_once_and_share_batches(folders: Path, batches: list[list[int]]) -> None:
     folder = tiny_model.build_random(folders / "long", context=16_384)
     model = cpu(folder, max_tokens=8, batch_size=12, batch_wait=1.0)
 
@@ -344,11 +361,11 @@ def test_episodes_play_at_once_and_share_batches(folders: Path) -> None:
     stops = use(model, play)
     assert len(stops) == 24
     assert set(stops) <= {"turn_limit", "submitted"}
-    done = model.counters
-    assert done.rows >= 24
-    assert done.largest_batch == 12
-    assert done.rows / done.batches > 4
-    assert done.padding_tokens < done.prompt_tokens
+    rows, tokens = sum(map(len, batches)), sum(map(sum, batches))
+    assert rows >= 24
+    assert max(map(len, batches)) == 12
+    assert rows / len(batches) > 4
+    assert sum(max(batch) * len(batch) for batch in batches) < 2 * tokens
 
 
 def test_it_is_a_model_that_describes_itself_without_loading(scripted: Path) -> None:
@@ -421,7 +438,7 @@ def library(folder, text_before, completion):
     return sum(float(logs[index - 1, ids[0, index]]) for index in range(start, ids.shape[1]))
 
 
-def test_scores_equal_a_forward_pass_in_every_batch(folder):
+def test_scores_equal_a_forward_pass_in_every_batch(folder, batches):
     long = [{"role": "user", "content": "The tenant pays the rent on the first day of each month. " * 3}]
     cases = [
         (ASKED, "Paris</answer>", "<answer>"),
@@ -433,13 +450,12 @@ def test_scores_equal_a_forward_pass_in_every_batch(folder):
         model = LocalModel(folder, max_tokens=4, temperature=1.0)
         try:
             scores = (model.score(case, completion, given=given) for case, completion, given in cases)
-            replies = await asyncio.gather(*scores, model.act(ASKED, []))
-            return replies, model.counters
+            return await asyncio.gather(*scores, model.act(ASKED, []))
         finally:
             await model.close()
 
-    replies, counters = asyncio.run(go())
-    assert counters.largest_batch == 4
+    replies = asyncio.run(go())
+    assert max(map(len, batches)) == 4
     assert replies[3]["content"] is not None
     for (case, completion, given), value in zip(cases, replies, strict=False):
         before = f"<|im_start|>user\n{case[0]['content']}<|im_end|>\n<|im_start|>assistant\n{given}"

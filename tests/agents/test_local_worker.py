@@ -116,9 +116,6 @@ def test_requests_that_queue_up_are_one_batch() -> None:
     assert [answer(item) for item in [first, *rest]] == ["SLOW", *"ABCDEF"]
     assert engine.batches == [["slow"], ["a", "b", "c", "d"], ["e", "f"]]
     worker.close()
-    assert worker.counters.rows == 7
-    assert worker.counters.batches == 3
-    assert worker.counters.largest_batch == 4
 
 
 def test_a_batch_that_is_not_full_waits_for_more() -> None:
@@ -214,7 +211,6 @@ def test_a_batch_that_exceeds_memory_is_halved_and_later_batches_are_smaller() -
     requests = [ask(worker, text) for text in "abcdefgh"]
     assert [answer(request) for request in requests] == list("ABCDEFGH")
     assert max(len(batch) for batch in engine.batches) <= 2
-    assert worker.counters.out_of_memory == 3
     worker.close()
 
 

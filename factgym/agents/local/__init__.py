@@ -7,6 +7,5 @@ would depend on its batch. A served model (vLLM, SGLang) has it, paged caches an
 
 from factgym.agents.local.loading import LocalSettings
 from factgym.agents.local.model import LocalModel, LocalPolicy
-from factgym.agents.local.worker import LocalCounters
 
-__all__ = ["LocalCounters", "LocalModel", "LocalPolicy", "LocalSettings"]
+__all__ = ["LocalModel", "LocalPolicy", "LocalSettings"]

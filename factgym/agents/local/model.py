@@ -16,7 +16,7 @@ from typing import Any
 
 from factgym.agents.local.engine import GivenReply, LocalEngine
 from factgym.agents.local.loading import LocalSettings
-from factgym.agents.local.worker import LocalCounters, Request, Worker
+from factgym.agents.local.worker import Request, Worker
 from factgym.core.errors import MissingExtraError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.seeds import derive
@@ -102,11 +102,6 @@ class LocalModel:
         installed = {name: version(name) for name in ("torch", "transformers")}
         unset = "the model's generation_config where it samples, else temperature 1 with nothing cut off"
         return {"kind": "local", "model": self.name, **values, "unset_sampling": unset, "libraries": installed}
-
-    @property
-    def counters(self) -> LocalCounters:
-        """Totals so far."""
-        return self._worker.counters
 
     async def close(self) -> None:
         """Stop the thread and give the memory back; replies that are still awaited raise PolicyError "closed"."""

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from factgym.agents.local.engine import BatchMemoryError, GivenReply, LocalEngine, Row
 from factgym.core.errors import FactgymError
@@ -29,24 +29,6 @@ _EXIT_WAIT = 10.0
 
 _LENGTH_RATIO, _LENGTH_SLACK = 2, 128
 """Prompts of one batch have at most twice the tokens of the shortest, and this many more."""
-
-
-@dataclass(slots=True)
-class LocalCounters:
-    """Totals since the model was made.
-
-    batches: batches that were answered. rows: their rows. largest_batch: rows of the largest. prompt_tokens and
-    completion_tokens: without padding. padding_tokens: padding of the prompts. out_of_memory: batches that did not fit
-    and were halved.
-    """
-
-    batches: int = 0
-    rows: int = 0
-    largest_batch: int = 0
-    prompt_tokens: int = 0
-    padding_tokens: int = 0
-    completion_tokens: int = 0
-    out_of_memory: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +86,6 @@ class Worker:
     ) -> None:
         self.loaded: Future[None] = Future()
         self.loaded.set_running_or_notify_cancel()  # whoever waits for it must not cancel it for the others
-        self._counters = LocalCounters()
         self._load = load
         self._batch_size, self._batch_wait, self._max_tokens = batch_size, batch_wait, max_batch_tokens
         self._expected = batch_size
@@ -114,11 +95,6 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._fault: FactgymError | None = None
         self._closing = False
-
-    @property
-    def counters(self) -> LocalCounters:
-        """A copy of the totals so far."""
-        return replace(self._counters)
 
     def wake(self) -> None:
         """Start loading, once; does not wait for it."""
@@ -224,15 +200,9 @@ class Worker:
                 request.fail(_typed(error, "the local model failed"))
             return
         else:
-            counters = self._counters
-            counters.batches += 1
-            counters.rows += len(jobs)
-            counters.largest_batch = max(counters.largest_batch, len(jobs))
-            counters.prompt_tokens += sum(lengths)
-            counters.padding_tokens += max(lengths) * len(jobs) - sum(lengths)
+            padding = max(lengths) * len(jobs) - sum(lengths)
+            _log.debug("a batch of %d rows, %d prompt tokens and %d of padding", len(jobs), sum(lengths), padding)
             for request, reply in zip(requests, replies, strict=True):
-                if not isinstance(reply, PolicyError):
-                    counters.completion_tokens += reply["completion"]["usage"]["completion_tokens"]
                 if self._closing or isinstance(reply, PolicyError):
                     request.fail(_CLOSED if self._closing else reply)
                 else:
@@ -243,7 +213,7 @@ class Worker:
             hint = f"the device has no room for one reply of up to {tokens} tokens: lower max_tokens or context_length"
             requests[0].fail(PolicyError("out_of_memory", f"{hint} ({reason})"))
             return
-        self._counters.out_of_memory += 1
+        _log.info("a batch of %d rows does not fit on the device and is halved", len(jobs))
         half = len(jobs) // 2
         self._max_tokens = min(self._max_tokens, tokens * (len(jobs) - half))
         self._answer(engine, jobs[:half])
