@@ -39,6 +39,7 @@ from factgym.corpora.sentences import passage_ranges, sentences
 from factgym.datasets.claims import STATUSES, VERDICTS, GoldClaim, Status, final_verdict
 from factgym.datasets.claims import Verdict as Label
 from factgym.envs.claimcheck.scripted import (
+    LIST_CALL,
     MAX_CALLS,
     CollectedEvidence,
     EpisodeBrief,
@@ -47,7 +48,6 @@ from factgym.envs.claimcheck.scripted import (
     Verdict,
     claim_entry,
     collect_evidence,
-    list_call,
     make_verdict,
     parse_evidence,
     parse_results,
@@ -227,7 +227,7 @@ def _play_at_random(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolL
     for _ in range(0 if brief.is_offline else rng.randint(0, min(_MAX_RANDOM_TURNS, brief.turns - 1))):
         tool = rng.choice(("list", "search", "read") if ids else ("list", "search"))
         if tool == "list":
-            call = list_call()
+            call = LIST_CALL
         elif tool == "read":
             call = read_call(rng.choice(ids))
         else:
@@ -294,7 +294,7 @@ def _any_quote(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[V
 def _guess_first(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     ids = [passage.id for passage in brief.passages[:1]]
     if not ids:
-        listed = parse_results((yield [list_call()])) if brief.turns > 1 else []
+        listed = parse_results((yield [LIST_CALL])) if brief.turns > 1 else []
         ids = [entry.id for entry in listed[:1]] or ["E1"]
     return _same_entries(brief, "supported", ids, without_full_stop(brief.answer.partition(". ")[0]))
 
@@ -324,7 +324,7 @@ def read_all(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
         return CollectedEvidence(list(brief.passages))
     if brief.turns < 3:
         return CollectedEvidence()
-    text = yield [*(search_call(statement, 10) for statement in split_statements(brief.answer)), list_call()]
+    text = yield [*(search_call(statement, 10) for statement in split_statements(brief.answer)), LIST_CALL]
     ids = list(dict.fromkeys(hit.id for hit in parse_results(text)))[: 3 * MAX_CALLS]
     opened: list[Passage] = []
     for start in range(0, len(ids), MAX_CALLS)[: brief.turns - 2]:

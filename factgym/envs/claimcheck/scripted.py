@@ -103,30 +103,25 @@ def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns:
     )
 
 
+_EVIDENCE = re.compile(
+    r'<evidence id="([^"]*)" title="([^"]*)">\n(.*?)(\n</evidence>|(?=<evidence id=")|\Z)', re.DOTALL
+)
+_RESULT = re.compile(r'<result id="([^"]*)"(?: title="([^"]*)")?>((?:(?!<result id=").)*?)</result>', re.DOTALL)
+
+
 def parse_evidence(observation: str) -> list[Passage]:
     """Return the passages that an observation opens; of one that was cut for its length, the part that is shown."""
     passages = []
-    for element in observation.split('<evidence id="')[1:]:
-        head, _, body = element.partition('">\n')
-        id_, _, title = head.partition('" title="')
-        text, closing, _ = body.partition("\n</evidence>")
-        if not closing:
-            text = text.partition("… [cut: ")[0]
-        if text.strip():
-            passages.append(Passage(id_, title, text))
+    for id_, title, text, closing in _EVIDENCE.findall(observation):
+        shown = text if closing else text.partition("… [cut: ")[0]
+        if shown.strip():
+            passages.append(Passage(id_, title, shown))
     return passages
 
 
 def parse_results(observation: str) -> list[Passage]:
     """Return the entries of search results, with condensed text, and of listings, with the title as text."""
-    results = []
-    for element in observation.split('<result id="')[1:]:
-        entry, closing, _ = element.partition("</result>")
-        head, _, text = entry.partition('">')
-        id_, _, title = head.partition('" title="')
-        if closing:
-            results.append(Passage(id_, title or text, text))
-    return results
+    return [Passage(id_, title or text, text) for id_, title, text in _RESULT.findall(observation)]
 
 
 def search_call(query: str, k: int = 3) -> Call:
@@ -139,9 +134,7 @@ def read_call(passage_id: str) -> Call:
     return {"name": "read", "arguments": {"id": passage_id}}
 
 
-def list_call(page: int = 1) -> Call:
-    """Return a call of `list`."""
-    return {"name": "list", "arguments": {"page": page}}
+LIST_CALL: Call = {"name": "list", "arguments": {"page": 1}}
 
 
 def claim_entry(
@@ -207,7 +200,7 @@ def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
         return CollectedEvidence()
     statements = split_statements(brief.answer)
     names = " ".join(names_in_question(brief.question))
-    text = yield [*(search_call(f"{statement} {names}", _RESULTS) for statement in statements), list_call()]
+    text = yield [*(search_call(f"{statement} {names}", _RESULTS) for statement in statements), LIST_CALL]
     *responses, listing = text.split("<tool_response>")[1:]
     results = [passages_of_document(brief.question, parse_results(response)) for response in responses]
     listed = parse_results(listing)

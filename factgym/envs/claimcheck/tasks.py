@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from factgym.core.config import DataConfig
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Passage
-from factgym.datasets.claims import ClaimExample, GoldFact
+from factgym.datasets.claims import ClaimExample
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
 from factgym.rewards.claimcheck import COMPONENTS, DEFAULT_RULES, GATES, RUBRICS, ClaimGold, QuoteRules, gold_of
 from factgym.rewards.rubric import Rubric
@@ -20,6 +19,9 @@ from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:
     from factgym.corpora.documents import Document
+
+HaystackIds = Mapping[tuple[str, str], str]
+"""Title and text of a passage -> its id in the haystack."""
 
 Source = Literal["mixed", "hard", "ood", "multihop", "docs", "contracts"]
 
@@ -113,7 +115,7 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
 
     def __init__(self, examples: Any, config: ClaimCheckConfig) -> None:
         super().__init__(examples, config)
-        self._haystack: Haystack | None = None
+        self._haystack: tuple[PassageLibrary, HaystackIds] | None = None
 
     @classmethod
     def of(cls, config: ClaimCheckConfig) -> ClaimTaskSet:
@@ -127,7 +129,8 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
     def make(self, index: int) -> ClaimTask:
         example = _neutralise_example(self.items[index])
         if self.config.haystack:
-            example, library = self.haystack.localise(example), self.haystack.library
+            library, ids = self.haystack
+            example = _localise(example, ids)
         else:
             library = self._library(index, example.passages)
         return ClaimTask(example.id, example, gold_of(example), library, origin=(self, index))
@@ -139,15 +142,23 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
 
     def library_at(self, index: int | None) -> PassageLibrary:
         """Return the library of a task, of the haystack for None."""
-        return self.haystack.library if index is None else self[index].library
+        return self.haystack[0] if index is None else self[index].library
 
     @property
-    def haystack(self) -> Haystack:
-        """The passages of all tasks in one library, built on first use."""
+    def haystack(self) -> tuple[PassageLibrary, HaystackIds]:
+        """The passages of all tasks in one library, and their ids in it; built on first use.
+
+        Passages count as one by title and text. Ids number them in the order of the split, so that they do not depend
+        on the examples that are played.
+        """
         with self._lock:
             if self._haystack is None:
-                examples = (_neutralise_example(self.items[index]) for index in range(len(self)))
-                self._haystack = Haystack(examples, partial(self._library, None))
+                ids: dict[tuple[str, str], str] = {}
+                for index in range(len(self)):
+                    for passage in _neutralise_example(self.items[index]).passages:
+                        ids.setdefault((passage.title, passage.text), f"P{len(ids) + 1:05d}")
+                passages = [Passage(id_, title, text) for (title, text), id_ in ids.items()]
+                self._haystack = self._library(None, passages), ids
             return self._haystack
 
     def __len__(self) -> int:
@@ -158,34 +169,16 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
         return text_hash(f"{self.items.fingerprint()}{size}:{'haystack' if self.config.haystack else 'own'}")
 
 
-class Haystack:
-    """All passages of a split under ids of their own; passages that several examples share are held once."""
-
-    def __init__(
-        self, examples: Iterable[ClaimExample], library: Callable[[Sequence[Passage]], PassageLibrary]
-    ) -> None:
-        # Passages count as one by title and text; ids number them in the order of the split, so that they do not
-        # depend on the examples that are played.
-        self._ids: dict[tuple[str, str], str] = {}
-        passages: list[Passage] = []
-        for example in examples:
-            for passage in example.passages:
-                key = (passage.title, passage.text)
-                if key not in self._ids:
-                    self._ids[key] = f"P{len(self._ids) + 1:05d}"
-                    passages.append(replace(passage, id=self._ids[key]))
-        self.library = library(passages)
-
-    def localise(self, example: ClaimExample) -> ClaimExample:
-        """Return the example with the ids of the haystack."""
-        new_ids = {passage.id: self._ids[passage.title, passage.text] for passage in example.passages}
-        claims = tuple(
-            replace(claim, facts=tuple(GoldFact(new_ids[fact.passage], fact.start, fact.end) for fact in claim.facts))
-            for claim in example.claims
-        )
-        passages = tuple(replace(passage, id=new_ids[passage.id]) for passage in example.passages)
-        nearest = tuple(new_ids[id_] for id_ in example.nearest)
-        return replace(example, passages=passages, claims=claims, nearest=nearest)
+def _localise(example: ClaimExample, ids: HaystackIds) -> ClaimExample:
+    """Return the example with the ids of the haystack."""
+    new_ids = {passage.id: ids[passage.title, passage.text] for passage in example.passages}
+    claims = tuple(
+        replace(claim, facts=tuple(replace(fact, passage=new_ids[fact.passage]) for fact in claim.facts))
+        for claim in example.claims
+    )
+    passages = tuple(replace(passage, id=new_ids[passage.id]) for passage in example.passages)
+    nearest = tuple(new_ids[id_] for id_ in example.nearest)
+    return replace(example, passages=passages, claims=claims, nearest=nearest)
 
 
 def _neutralise_example(example: ClaimExample) -> ClaimExample:

@@ -88,12 +88,10 @@ class ProFactState(EpisodeState):
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """Accepted questions, and the number of the others by reason."""
+    """Accepted questions, and reason -> number of the others."""
 
     accepted: tuple[str, ...]
-    repeated: int
-    blank: int
-    beyond: int
+    dropped: Mapping[str, int]
 
 
 def one_line(text: str) -> str:
@@ -102,8 +100,7 @@ def one_line(text: str) -> str:
 
 
 def _render_questions(result: AskResult) -> str:
-    counts = {"blank": result.blank, "repeated": result.repeated, "beyond the limit": result.beyond}
-    notes = [f"{count} {reason} and dropped" for reason, count in counts.items() if count]
+    notes = [f"{count} {reason} and dropped" for reason, count in result.dropped.items() if count]
     dropped = f" ({', '.join(notes)})" if notes else ""
     listed = "\n".join(f"{number}. {one_line(question)}" for number, question in enumerate(result.accepted, 1))
     first = one_line(result.accepted[0])
@@ -133,21 +130,20 @@ def ask(
     Args:
         questions: The questions, the most telling first.
     """
+    # Questions with the same words are the same, whatever case and punctuation.
+    keys = [" ".join(_WORD.findall(question.casefold())) for question in questions]
     distinct: dict[str, str] = {}
-    blank = repeated = 0
-    for question in questions:
-        # Questions with the same words are the same, whatever case and punctuation.
-        key = " ".join(_WORD.findall(question.casefold()))
-        blank += not key
-        repeated += bool(key) and key in distinct
-        if key:
-            distinct.setdefault(key, question.strip())
+    for key, question in zip(keys, questions, strict=True):
+        distinct.setdefault(key, question.strip())
+    distinct.pop("", None)
     if not distinct:
         raise ToolError("no_question", "None of these is a question: write at least one in words.")
     accepted = tuple(distinct.values())[: state.max_questions]
     state.questions = [QuestionState(text) for text in accepted]
     state.asked_turn = state.reset_turn = state.turn
-    return AskResult(accepted, repeated, blank, len(distinct) - len(accepted))
+    blank, beyond = keys.count(""), len(distinct) - len(accepted)
+    repeated = len(keys) - blank - len(distinct)
+    return AskResult(accepted, {"blank": blank, "repeated": repeated, "beyond the limit": beyond})
 
 
 @tool(render=_render_evidence, tags=("query",))
