@@ -106,15 +106,15 @@ def test_real_documents_need_a_path(id: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_many_threads_build_one_haystack_and_each_task_once(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
-    real = module.Haystack
+    real = module.TaskLibrary
     start = threading.Barrier(8)
 
-    def slow(*arguments: Any) -> module.Haystack:
+    def slow(*arguments: Any) -> module.TaskLibrary:
         built.append(1)
         threading.Event().wait(0.05)
         return real(*arguments)
 
-    monkeypatch.setattr(module, "Haystack", slow)
+    monkeypatch.setattr(module, "TaskLibrary", slow)
     tasks = claimcheck(haystack=True).tasks
 
     def read_tasks(thread: int) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, ClassVar
 
 from factgym.core.config import EnvConfig
@@ -173,6 +172,8 @@ class ClaimCheckEnv(Env[ClaimTask]):
         return {
             "question": example.question,
             "answer": example.answer,
-            "passages": [asdict(passage) for passage in example.passages],
+            "passages": [
+                {"id": passage.id, "title": passage.title, "text": passage.text} for passage in example.passages
+            ],
             "gold": {"verdict": example.verdict, "claims": claims, "nearest": list(example.nearest)},
         }
