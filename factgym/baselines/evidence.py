@@ -40,10 +40,7 @@ _SMALL_NUMBERS = {word: value for value, word in enumerate(PHRASES["words"]["sma
 _TENS = {word: value * 10 for value, word in enumerate(PHRASES["words"]["tens"].split(), 2)}
 _FUNCTION_WORDS = frozenset(PHRASES["words"]["function"].split())
 """Words of modality, polarity, quantity or relation; `semantics` compares these."""
-_SUFFIXES = (
-    "ations", "ation", "ating", "ated", "ates", "ate", "ments", "ment", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es",
-    "ly", "s",
-)  # fmt: skip
+_SUFFIXES: Sequence[str] = PHRASES["words"]["suffixes"].split()
 _MIN_STEM = 4
 
 

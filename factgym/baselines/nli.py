@@ -18,6 +18,7 @@ from factgym.baselines.evidence import (
     Evidence,
     Sentence,
     Statement,
+    alternatives,
     content_keys,
     heaviest_gap,
     keys_of,
@@ -237,16 +238,8 @@ _SPAN_FEATURES: Mapping[Status, tuple[str, ...]] = {
 """Features whose span is the unsupported part, by status, the most telling first."""
 _LOCAL_GAP = 0.5
 _LOOSE_MATCH, _MIN_COVERAGE = 0.6, 0.5
-_EXCLUSIVE = re.compile(
-    r"\b(?:only|solely|exclusively|nothing but)\b(?! (?:if|when|where|once|after|with|on)\b)", re.I
-)
-_OPEN_LIST = re.compile(
-    r"\b(?:without limitation|not limited to|including|such as|any other|and other|or other|whether or not)\b", re.I
-)
-_BOUND = re.compile(
-    r"(?:(?:no|not) (?:later|more|less|fewer|longer) than|at (?:least|most)|up to|a (?:minimum|maximum) of|more than|worth more than) $",
-    re.I,
-)
+_EXCLUSIVE, _OPEN_LIST = (re.compile(alternatives("judgements", name), re.I) for name in ("exclusive", "open_list"))
+_BOUND = re.compile(rf"(?:{alternatives('judgements', 'bound')}) $", re.I)
 _NEXT_WORDS = re.compile(r"(?: be)? \w+")
 
 

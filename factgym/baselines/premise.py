@@ -166,7 +166,6 @@ def _linked(rule: Sequence[Sentence], mentions: Mapping[str, Sequence[Sentence]]
 
     Breadth-first search over shared terms; terms in general use are not followed.
     """
-    # Breadth-first search, two levels; a sentence is visited once.
     linked: dict[str, Sentence] = {}
     visited = {sentence.text for sentence in rule}
     sections = [f"#{match['number']}" for match in _NUMBER_IN_TITLE.finditer(rule[0].title)]

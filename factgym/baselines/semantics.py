@@ -143,23 +143,14 @@ def is_superseded(text: str) -> bool:
 # Quantities: numbers with their units, dates and frequencies
 
 _MONTHS = {name: str(number) for number, name in enumerate(PHRASES["words"]["months"].split(), 1)}
-_PERIODS = {
-    "hour": (1, "h"), "day": (24, "h"), "week": (168, "h"), "fortnight": (336, "h"),
-    "month": (1, "m"), "quarter": (3, "m"), "year": (12, "m"), "decade": (120, "m"),
-}  # fmt: skip
+_PERIODS: Mapping[str, tuple[int, str]] = PHRASES["quantities"]["periods"]
 """Period -> length and unit: hours or months."""
-_RATES = {
-    "hourly": "hour", "daily": "day", "nightly": "day", "weekly": "week", "fortnightly": "fortnight", "biweekly": "fortnight",
-    "monthly": "month", "quarterly": "quarter", "annually": "year", "yearly": "year", "annual": "year",
-}  # fmt: skip
+_RATES: Mapping[str, str] = PHRASES["quantities"]["rates"]
 _DETERMINERS = frozenset({"every", "each", "per", "a", "an"})
-_FREQUENCY_ADVERBS = {"once": 1, "twice": 2, "thrice": 3}
-_ORDINAL = {"second": 2, "other": 2, "third": 3, "fourth": 4}
+_FREQUENCY_ADVERBS: Mapping[str, int] = PHRASES["quantities"]["adverbs"]
+_ORDINAL: Mapping[str, int] = PHRASES["quantities"]["ordinals"]
 _QUALIFIERS = frozenset(PHRASES["words"]["unit_qualifiers"].split())
-_CURRENCY = {
-    **{"$": "$", "€": "€", "£": "£"},
-    **{"dollar": "$", "euro": "€", "pound": "£", "usd": "$", "eur": "€", "gbp": "£"},
-}
+_CURRENCY: Mapping[str, str] = PHRASES["quantities"]["currencies"]
 _NUMBERED_UNITS = frozenset(PHRASES["words"]["numbered_units"].split())
 
 

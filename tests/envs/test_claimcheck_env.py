@@ -20,8 +20,14 @@ from factgym.core.messages import message_text
 from factgym.core.tasks import clear_shared
 from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.envs.claimcheck import tasks as module
-from factgym.envs.claimcheck.env import ClaimCheckEnv
-from factgym.envs.claimcheck.submission import SCHEMA_FILE, ClaimCheckState, submit, verdict_schema, write_schema
+from factgym.envs.claimcheck.env import (
+    SCHEMA_FILE,
+    ClaimCheckEnv,
+    ClaimCheckState,
+    submit,
+    verdict_schema,
+    write_schema,
+)
 from factgym.rewards.claimcheck import QuoteRules
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.toolbox import Toolbox
