@@ -113,9 +113,9 @@ def parse_evidence(observation: str) -> list[Passage]:
     """Return the passages that an observation opens; of one that was cut for its length, the part that is shown."""
     passages = []
     for id_, title, text, closing in _EVIDENCE.findall(observation):
-        shown = text if closing else text.partition("… [cut: ")[0]
-        if shown.strip():
-            passages.append(Passage(id_, title, shown))
+        visible = text if closing else text.partition("… [cut: ")[0]
+        if visible.strip():
+            passages.append(Passage(id_, title, visible))
     return passages
 
 
