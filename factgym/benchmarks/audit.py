@@ -254,7 +254,8 @@ class Audit:
     @property
     def title(self) -> str:
         """A heading for the table."""
-        return f"{self.env} ({self.split}): {self.n} tasks, seed {self.seed}"
+        split = f" ({self.split})" if self.split else ""
+        return f"{self.env}{split}: {self.n} tasks, seed {self.seed}"
 
 
 def rubrics_of(env: Env[Any]) -> tuple[dict[str, Rubric], str]:
