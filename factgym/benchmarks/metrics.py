@@ -39,7 +39,7 @@ from factgym.benchmarks.statistics.intervals import (
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class SurfaceMeasure:
     """One number of a surface, in [0, 1]."""
 
     label: str
@@ -52,7 +52,7 @@ class Surface:
     """One surface and its measures, the main one first."""
 
     name: str
-    measures: tuple[Measure, ...]
+    measures: tuple[SurfaceMeasure, ...]
 
 
 _SURFACES: Mapping[str, Sequence[tuple[str, str, bool]]] = {
@@ -339,7 +339,7 @@ class _Tally:
         surfaces = []
         for name, rows in _SURFACES.items():
             measures = [(text, estimates.get(key, NO_DATA), lower) for text, key, lower in rows]
-            present = tuple(Measure(*measure) for measure in measures if measure[1].value is not None)
+            present = tuple(SurfaceMeasure(*measure) for measure in measures if measure[1].value is not None)
             # Without gold verdicts there is no surface at all: the diagnostic is about verifying claims.
             if present and accuracy.value is not None:
                 surfaces.append(Surface(name, present))

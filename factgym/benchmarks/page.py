@@ -6,7 +6,7 @@ import base64
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -102,12 +102,9 @@ def templates() -> Environment:
         "sizes": group_sizes,
         "measures": group_measures,
         "effort": effort,
+        "image": chart_image,
+        "style": lambda names: Markup(asset(*names)),
     }
-
-    def style(names: Iterable[str]) -> Markup:
-        return Markup(asset(*names))
-
-    environment.filters |= {"image": chart_image, "style": style}
     environment.tests |= {
         kind.__name__.lower(): lambda value, kind=kind: isinstance(value, kind) for kind in (Bar, Styled, Table, Chart)
     }

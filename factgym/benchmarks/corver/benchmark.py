@@ -124,7 +124,7 @@ def evaluate(evaluation: Evaluation) -> Outcome:
             try:  # As the paper judges, where the runs hold those labels.
                 judged.append(evaluate_runs(group, report.name, judge=_PAPER_JUDGE))
             except DataError:
-                judged.append(evaluate_runs(group, report.name))
+                judged.append(report)
         paper_comparisons, paper_refusals = _compared(judged, indices)
         filters = []
         for run in (run for group in groups for run in group):

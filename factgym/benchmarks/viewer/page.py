@@ -81,7 +81,13 @@ def write_page(run_dir: str | Path, out_path: str | Path | None = None, prices: 
             page.write(fill_template("evolution.html", values))
         return out
     rows: list[list[Any]] = []
-    summary = summarise(_listing(run, rows), prices, model=model_of(run.manifest))
+
+    def listed() -> Iterator[dict[str, Any]]:
+        for episode in run.episodes():
+            rows.append(row_of(episode))
+            yield episode
+
+    summary = summarise(listed(), prices, model=model_of(run.manifest))
     with open_page(out) as page:
         _write(page, run, summary, rows)
     return out
@@ -98,12 +104,6 @@ def open_viewed(path: Path) -> Viewed:
     if is_dataset(path):
         return read_dataset(path)
     return read_run(path / ROLLOUTS if _is_run(path / ROLLOUTS) else path)
-
-
-def _listing(run: Viewed, rows: list[list[Any]]) -> Iterator[dict[str, Any]]:
-    for episode in run.episodes():
-        rows.append(row_of(episode))
-        yield episode
 
 
 def _write(page: IO[str], run: Viewed, summary: RunSummary, rows: list[list[Any]]) -> None:
