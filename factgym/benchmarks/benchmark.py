@@ -198,6 +198,21 @@ class Outcome:
     files: tuple[Path, ...] = ()
     seconds: float = 0.0
 
+    @classmethod
+    def of_runs(
+        cls, results: Sequence[AgentResult[Any]], report: Report, episodes: int, comparisons: Sequence[Any] = ()
+    ) -> Outcome:
+        """Return the outcome of a report on each run."""
+        return cls(
+            results=tuple(results),
+            report=report,
+            numbers=[result.to_dict() for result in results],
+            episodes=episodes,
+            data_sets=len({result.data_set for result in results}),
+            agents=len({result.agent for result in results}),
+            comparisons=tuple(comparisons),
+        )
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences for people."""

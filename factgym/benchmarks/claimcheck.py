@@ -87,14 +87,8 @@ def evaluate(evaluation: Evaluation) -> Outcome:
     notes = [note for run in evaluation.runs for note in run.run.notes]
     notes += evaluation.notes("", {("exploiter",): _EXPLOITER_NOTE})
     sections = tuple(_sections(results, detailed=not evaluation.played))
-    return Outcome(
-        results=results,
-        report=Report("ClaimCheck benchmark", sections, tables, tuple(dict.fromkeys(notes))),
-        numbers=[result.to_dict() for result in results],
-        episodes=sum(result.report.scored for result in results),
-        data_sets=len({result.data_set for result in results}),
-        agents=len({result.agent for result in results}),
-    )
+    report = Report("ClaimCheck benchmark", sections, tables, tuple(dict.fromkeys(notes)))
+    return Outcome.of_runs(results, report, sum(result.report.scored for result in results))
 
 
 def summarise_run(run: Run) -> RunSummary:

@@ -158,14 +158,8 @@ def evaluate(evaluation: Evaluation) -> Outcome:
         tables = paper_tables(dict(zip(names, (report for _, report in rows), strict=True)))
     sections = tuple(_sections(results, title, detailed=not evaluation.played))
     notes = evaluation.notes(_GENERATED_NOTE, {("exploiter", "oracle"): _ORACLE_NOTE})
-    return Outcome(
-        results=tuple(results),
-        report=Report("ProFact benchmark", sections, tables, tuple(notes)),
-        numbers=[result.to_dict() for result in results],
-        episodes=sum(result.report.n for result in results),
-        data_sets=len({result.data_set for result in results}),
-        agents=len(results),
-    )
+    report = Report("ProFact benchmark", sections, tables, tuple(notes))
+    return Outcome.of_runs(results, report, sum(result.report.n for result in results))
 
 
 def _sections(results: Sequence[AgentResult[ProFactReport]], title: str, *, detailed: bool) -> Iterator[Section]:
@@ -228,12 +222,12 @@ def _labels(report: ProFactReport) -> Table:
 
 def _costs(report: ProFactReport) -> Table:
     rows = [
-        (name, decimal(mean.value, 1), interval(mean, 1), "")
-        for name, mean in {"questions": report.questions, "searches": report.searches}.items()
+        ("questions", decimal(report.questions.value, 1), interval(report.questions, 1), ""),
+        ("searches", decimal(report.searches.value, 1), interval(report.searches, 1), ""),
+        ("questions unanswered", percent(report.unanswered.value), interval(report.unanswered, 2), ""),
+        ("without a label", percent(report.no_label.value), interval(report.no_label, 2), ""),
+        ("seconds on the clock", decimal(report.seconds.value, 2), interval(report.seconds, 2), ""),
     ]
-    for name, share in {"questions unanswered": report.unanswered, "without a label": report.no_label}.items():
-        rows.append((name, percent(share.value), interval(share, 2), ""))
-    rows.append(("seconds on the clock", decimal(report.seconds.value, 2), interval(report.seconds, 2), ""))
     for kind, name in (("prompt_tokens", "tokens in"), ("completion_tokens", "tokens out")):
         used = report.usage.tokens.get(kind) if report.usage is not None else None
         if used is not None:

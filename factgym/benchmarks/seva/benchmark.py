@@ -113,15 +113,8 @@ def evaluate(evaluation: Evaluation) -> Outcome:
         comparisons += [compare(runs[first].run, runs[second].run) for first, second in pairs]
     tables = paper_tables(evaluation.data_sets, results) if evaluation.request.paper else ()
     notes = evaluation.notes(_GENERATED_NOTE, {("exploiter",): _EXPLOITER_NOTE})
-    return Outcome(
-        results=results,
-        comparisons=tuple(comparisons),
-        report=seva_page(results, comparisons, tables, notes, detailed=not evaluation.played),
-        numbers=[result.to_dict() for result in results],
-        episodes=sum(result.report.n for result in results),
-        data_sets=len({result.data_set for result in results}),
-        agents=len({result.agent for result in results}),
-    )
+    page = seva_page(results, comparisons, tables, notes, detailed=not evaluation.played)
+    return Outcome.of_runs(results, page, sum(result.report.n for result in results), comparisons)
 
 
 def seva_page(
