@@ -119,7 +119,7 @@ def read_agent_answers(
         raise DataError(f"{folders}: no scored answer ({errors} ended by the infrastructure)")
     repeated = len(rows) - len({row.key for row in rows})
     if repeated:
-        raise DataError(f"{repeated} answers are there twice: give runs of different benchmarks, or one at a time")
+        raise DataError(f"{repeated} answers occur twice: give runs of different benchmarks, or one at a time")
     return opened, Answers(rows, errors, sum(part.unscored for part in parts))
 
 

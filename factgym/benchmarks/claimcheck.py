@@ -1,7 +1,7 @@
 """The benchmark of ClaimCheck: its generated splits, and the five surfaces that keep its skills apart.
 
 In the paper's tables theirs are trained models on the paper's own generated splits, under rewards of its own; ours are
-whoever was played on our generated splits. They are never a reproduction.
+the agents played on our generated splits. They are never a reproduction.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def data_sets(
 
 
 def evaluate(evaluation: Evaluation) -> Outcome:
-    """Summarise every run, and lay the paper's tables beside them."""
+    """Summarise every run, and make the paper's tables with ours in them."""
     results = evaluation.results(summarise_run)
     tables = paper_tables(results) if evaluation.request.paper else ()
     notes = [note for run in evaluation.runs for note in run.run.notes]

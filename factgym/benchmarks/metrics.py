@@ -239,7 +239,7 @@ def summarise(
     """Summarise the records of one run, in one pass and without keeping them.
 
     prices: turns tokens into money. model: the agent's model by the manifest, for turns that do not name theirs. Each
-    task and sample must come once: an error that was played again is left out by whoever reads the run.
+    task and sample must come once: an error that was played again is left out by the reader of the run.
     """
     tally = _Tally(usage=UsageTally(prices, model))
     for episode in episodes:

@@ -1,6 +1,6 @@
 """An evaluation as data: sections of tables, charts and notes, which `terminal` and `page` draw alike.
 
-Strings are plain text, foreign text included: whoever draws them escapes them.
+Strings are plain text, foreign text included: the renderer escapes them.
 """
 
 from __future__ import annotations

@@ -369,7 +369,7 @@ def test_a_counter_that_is_no_path_cannot_count_annotations(tmp_path):
         BENCHMARK.run(Request(settings={"counter": 3, "annotated": str(tmp_path / "a.jsonl")}))
 
 
-# The paper's tables: what is said to agree agrees, what is said to contradict does, and ours stand beside theirs.
+# The paper's tables: marked rows agree, and ours are beside theirs.
 
 
 @pytest.fixture(scope="module")

@@ -175,7 +175,7 @@ def test_runs_of_one_agent_on_several_benchmarks_are_one_report(tmp_path):
 
 def test_the_same_answers_twice_are_refused(tmp_path):
     run = write_run(tmp_path, [episode("q-0")])
-    with pytest.raises(DataError, match="there twice"):
+    with pytest.raises(DataError, match="occur twice"):
         evaluate_runs([run, run])
 
 

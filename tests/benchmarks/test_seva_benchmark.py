@@ -198,7 +198,7 @@ GOLDEN = {
 def test_golden_numbers_on_real_data(data_dir, tmp_path, name, agent):
     result, oracle = (
         run(tmp_path / script, script, n=n, only=(name,), data=data_dir).results[0].report
-        for script, n in ((agent, None), ("oracle", 100))
+        for script, n in ((agent, None), ("oracle", 40))
     )
     f1, accuracy = GOLDEN[name, agent]
     assert result.scores["macro_f1"].value == pytest.approx(f1)

@@ -502,9 +502,7 @@ def test_an_invented_span_is_called_so(proposals: list[dict[str, Any]]) -> None:
     facts = episode["reward"]["metrics"]
     facts |= {"evidence": "Nobody wrote this.", "evidence_span": None, "valid": False}
     detail = detail_of(episode)
-    assert detail["triple"]["evidence"] == [
-        ["evidence", "Nobody wrote this.", "", "stands in no document or search result"]
-    ]
+    assert detail["triple"]["evidence"] == [["evidence", "Nobody wrote this.", "", "in no document or search result"]]
     assert not any(marked(card, "q") for card in detail["passages"])
     assert row(episode)["state"] == "invalid"
 

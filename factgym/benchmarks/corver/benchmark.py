@@ -101,7 +101,7 @@ _GENERATED_NOTE = (
 
 
 def evaluate(evaluation: Evaluation) -> Outcome:
-    """Evaluate the runs of each agent together, compare agents, and lay the paper's tables beside them."""
+    """Evaluate the runs of each agent together, compare agents, and make the paper's tables with ours in them."""
     groups, reports = evaluation.by_agent(run_key, evaluate_runs)
     if evaluation.played:
         indices = evaluation.pairs(evaluation.agents, _REFERENCE)

@@ -111,7 +111,7 @@ _ORACLE_NOTE = "The oracle knows the gold answer and evidence: its scores are bo
 
 
 def evaluate(evaluation: Evaluation) -> Outcome:
-    """Evaluate the runs of each agent together, and lay the paper's tables beside them."""
+    """Evaluate the runs of each agent together, and make the paper's tables with ours in them."""
     _, reports = evaluation.by_agent(
         lambda run: (manifest_text(run, "agent"), question_source(run)),
         partial(evaluate_runs, judge=evaluation.resources),

@@ -1,6 +1,6 @@
 """The benchmark of ProFact: agents on AVeriTeC's claims or on generated ones, runs, and files of predictions.
 
-In the paper's tables theirs are trained models on AVeriTeC's knowledge store; ours are whoever was played, on the evidence
+In the paper's tables theirs are trained models on AVeriTeC's knowledge store; ours are the agents played, on the evidence
 at hand. The rows are never a reproduction, and each of ours names its claims and its evidence. Table 3 (training
 algorithms) has nothing of ours in it and is left out.
 """
@@ -131,7 +131,7 @@ _ORACLE_NOTE = (
 
 
 def evaluate(evaluation: Evaluation) -> Outcome:
-    """Evaluate every run and every file of predictions, and lay the paper's tables beside them."""
+    """Evaluate every run and every file of predictions, and make the paper's tables with ours in them."""
     checks, split = evaluation.resources
 
     def predicted(limit: int) -> list[ProFactReport]:

@@ -103,7 +103,7 @@ def data_sets(
 
 
 def evaluate(evaluation: Evaluation) -> Outcome:
-    """Evaluate every run, compare agents on the same claims, and lay the paper's tables beside them."""
+    """Evaluate every run, compare agents on the same claims, and make the paper's tables with ours in them."""
     results = evaluation.results(evaluate_run)
     comparisons = []
     groups = [run.data_set for run in evaluation.runs] if evaluation.played else [""]

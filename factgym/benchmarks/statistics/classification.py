@@ -64,8 +64,8 @@ def confusion(
     """Counts of gold against predicted labels, in the order of `labels` (by default those that occur).
 
     A prediction of None is counted in a last column, `none`, which is there only when one is missing. Raises
-    ValueError for sequences of different lengths, for repeated labels, and for a label that `labels` lacks: whoever
-    parses outputs decides whether an unknown label is None or an error.
+    ValueError for sequences of different lengths, for repeated labels, and for a label that `labels` lacks: the
+    parser of outputs decides whether an unknown label is None or an error.
     """
     occurring = {*golds, *(label for label in predictions if label is not None)}
     names = labels_in_order(occurring) if labels is None else tuple(labels)

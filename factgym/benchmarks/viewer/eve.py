@@ -74,7 +74,7 @@ def triple_of(episode: Mapping[str, Any]) -> dict[str, Any] | None:
     evidence = text_form(facts.get("evidence"))
     if is_proposal(facts):
         span = members(facts.get("evidence_span"))
-        fault = "" if span or not evidence else "stands in no document or search result"
+        fault = "" if span or not evidence else "in no document or search result"
         right, attempts = text_form(facts.get("k")), text_form(facts.get("n"))
         solved = [["solved", f"{right} of {attempts}"]] if right and attempts else []
         return {
@@ -85,7 +85,7 @@ def triple_of(episode: Mapping[str, Any]) -> dict[str, Any] | None:
         }
     if not is_solution(facts):
         return None
-    fault = "" if facts.get("evidence_verbatim") else "stands in no passage that was shown"
+    fault = "" if facts.get("evidence_verbatim") else "in no passage that was shown"
     gold = [members(span) for span in items(view.get("gold_evidence"))]
     return {
         "question": text_form(view.get("question")),
