@@ -27,6 +27,7 @@ from factgym.core.messages import Completion, Message, Usage, message_text
 from factgym.core.policy import ContextOverflowError, Policy, add_usage, call_policy
 from factgym.core.prompts import fill, prompt
 from factgym.core.seeds import derive
+from factgym.tools.toolbox import Tool
 
 _REASON_CHARS = 2_000
 _ANSWER_CHARS = 400
@@ -91,7 +92,7 @@ class PolicyJudge(Judge):
             json.dumps(self._details, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{type(policy).__name__}.describe() must return plain JSON data: {error}") from None
-        self._by = name or _display_name(self._details) or type(policy).__name__
+        self._by = name or display_name(self._details) or type(policy).__name__
         self._flights: Flights[Judgement] = Flights()
 
     def describe(self) -> dict[str, Any]:
@@ -153,29 +154,32 @@ class PolicyJudge(Judge):
             completion: Completion = reply.get("completion") or {}
             add_usage(usage, completion.get("usage"))
             parsed = parse_action(reply, implicit={"label": SUBMIT})
-            arguments, error = self._read(parsed)
-            if arguments is not None:
+            arguments = submitted_arguments(parsed, self.rubric.tool)
+            if isinstance(arguments, str):
+                error = arguments
+            else:
                 label, reason = arguments["label"], arguments["reason"].strip()[:_REASON_CHARS]
                 return Judgement(self.rubric.grades[label], label, self._by, reason=reason, usage=usage)
             answers.append(message_text(parsed.message)[:_ANSWER_CHARS])
-            messages += _corrected(parsed, fill(prompt(__package__, "again"), error=error, how=how))
+            messages += corrected(parsed, fill(prompt(__package__, "again"), error=error, how=how))
         times = f"{self.retries + 1} times" if self.retries else "once"
         raise JudgeError("malformed", f"{self._by} was called {times} and did not judge: {error}", answers)
 
-    def _read(self, parsed: ParsedAction) -> tuple[dict[str, Any] | None, str]:
-        """The arguments of the only judgement in an answer, or None and the error."""
-        item = parsed.items[0]
-        if len(parsed.items) != 1:
-            return None, f"The message holds {len(parsed.items)} calls; one is wanted."
-        if isinstance(item, CallError):
-            return None, item.message
-        if item.name != SUBMIT:
-            return None, f"There is no tool {item.name!r}."
-        invalid = self.rubric.tool.check(item.arguments)
-        return (item.arguments, "") if invalid is None else (None, invalid.message)
+
+def submitted_arguments(parsed: ParsedAction, tool: Tool) -> dict[str, Any] | str:
+    """The arguments of the only call in an answer, which is of this tool, or the error as text."""
+    item = parsed.items[0]
+    if len(parsed.items) != 1:
+        return f"The message holds {len(parsed.items)} calls; one is wanted."
+    if isinstance(item, CallError):
+        return item.message
+    if item.name != tool.name:
+        return f"There is no tool {item.name!r}."
+    invalid = tool.check(item.arguments)
+    return dict(item.arguments) if invalid is None else invalid.message
 
 
-def _corrected(parsed: ParsedAction, error: str) -> list[Message]:
+def corrected(parsed: ParsedAction, error: str) -> list[Message]:
     """The answer that did not fit, and its error; every native call gets a reply."""
     message: Message = {"role": "assistant", "content": parsed.message["content"]}
     calls = parsed.message.get("tool_calls")
@@ -187,12 +191,12 @@ def _corrected(parsed: ParsedAction, error: str) -> list[Message]:
     return [message, {"role": "user", "content": error}]
 
 
-def _display_name(details: Mapping[str, Any]) -> str:
+def display_name(details: Mapping[str, Any]) -> str:
     """ "kind:model", and of an ensemble its models in brackets; empty where the description has neither."""
     parts = [details.get(name) for name in ("kind", "model")]
     name = ":".join(part for part in parts if isinstance(part, str) and part)
     models = details.get("models")
-    names = [_display_name(model) for model in models if isinstance(model, dict)] if isinstance(models, list) else []
+    names = [display_name(model) for model in models if isinstance(model, dict)] if isinstance(models, list) else []
     return f"{name}({', '.join(names)})" if any(names) else name
 
 

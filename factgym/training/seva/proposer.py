@@ -16,9 +16,9 @@ from functools import cache
 from typing import Any, Literal
 
 from factgym.agents.agent import Model
+from factgym.agents.judges.policy import corrected, display_name, submitted_arguments
 from factgym.core.action import ParsedAction, parse_action
 from factgym.core.caching import gather_bounded
-from factgym.core.calls import CallError
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message
 from factgym.core.policy import ContextOverflowError, Policy, call_policy
@@ -127,9 +127,7 @@ class PolicyProposer:
     @property
     def by(self) -> str:
         """The author recorded in the probes: "kind:model", or the name of the policy's class."""
-        details = self._policy_details()
-        names = [details.get(name) for name in ("kind", "model")]
-        return ":".join(name for name in names if isinstance(name, str) and name) or type(self.policy).__name__
+        return display_name(self._policy_details()) or type(self.policy).__name__
 
     async def close(self) -> None:
         """Close the model."""
@@ -161,12 +159,12 @@ class PolicyProposer:
             result = self._read(request, parsed)
             if isinstance(result, Probe):
                 return result
-            messages += _correction(parsed, result.detail)
+            messages += corrected(parsed, fill(_prompt("again"), error=result.detail, how=_prompt("by-tool")))
         return result
 
     def _read(self, request: ProbeRequest, parsed: ParsedAction) -> Probe | DroppedRequest:
         """The checked probe of a reply, or the reason that there is none."""
-        arguments = submitted_arguments(parsed)
+        arguments = submitted_arguments(parsed, _tool())
         if isinstance(arguments, str):
             text = parsed.message["content"] or ""
             return DroppedRequest(request, "malformed", arguments, text[:_MAX_QUOTE_CHARS])
@@ -228,28 +226,3 @@ def fingerprint() -> str:
 @cache
 def _tool() -> Tool:
     return Tool(SUBMIT, "Submit the changed claim.", _SCHEMA, lambda state, **arguments: arguments, json.dumps)
-
-
-def submitted_arguments(parsed: ParsedAction) -> dict[str, Any] | str:
-    """The arguments of the only call in a reply, or its fault as text."""
-    item = parsed.items[0]
-    if len(parsed.items) != 1:
-        return f"the message holds {len(parsed.items)} calls; one is wanted"
-    if isinstance(item, CallError):
-        return item.message
-    if item.name != SUBMIT:
-        return f"there is no tool {item.name!r}"
-    error = _tool().check(item.arguments)
-    return dict(item.arguments) if error is None else error.message
-
-
-def _correction(parsed: ParsedAction, error: str) -> list[Message]:
-    """The rejected reply and its fault as messages; every native call gets its result."""
-    text = fill(_prompt("again"), error=error, how=_prompt("by-tool"))
-    calls = parsed.message.get("tool_calls")
-    if calls:
-        message: Message = {"role": "assistant", "content": parsed.message["content"], "tool_calls": calls}
-        results: list[Message] = [{"role": "tool", "tool_call_id": call["id"], "content": text} for call in calls]
-        return [message, *results]
-    content = parsed.message["content"] or "(no answer)"
-    return [{"role": "assistant", "content": content}, {"role": "user", "content": text}]
