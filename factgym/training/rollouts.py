@@ -67,5 +67,5 @@ async def collect_rollouts(
         last = errors[-1]
         raise RolloutError(
             f"{len(errors)} of {total} episodes of {name} were ended by the infrastructure (the last: "
-            f"{last['cause']}: {last['message'][:200]}): mend it and continue with --resume"
+            f"{last['cause']}: {last['message'][:200]}): repair it and continue with --resume"
         )

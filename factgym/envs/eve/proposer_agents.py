@@ -211,11 +211,11 @@ def write_honestly(drafts: Sequence[Draft], source: Passage, rng: random.Random)
     return proposal_blocks(f"How does the text about {source.title} begin?", answer, source.text, thought)
 
 
+@dataclass(frozen=True)
 class DocumentPolicy(ABC):
     """Base of the policies that ask about a source document and see the messages alone. One object for each episode."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    seed: int
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         assignment = parse_assignment(messages)
@@ -228,12 +228,11 @@ class DocumentPolicy(ABC):
         """Return a search call or the proposal."""
 
 
+@dataclass(frozen=True)
 class ExtractiveProposer(DocumentPolicy):
     """Searches as often as there are hops left, then writes a proposal."""
 
-    def __init__(self, seed: int, write: WriteProposal = write_honestly) -> None:
-        super().__init__(seed)
-        self._write = write
+    write: WriteProposal = write_honestly
 
     def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
         source = assignment.source
@@ -246,7 +245,7 @@ class ExtractiveProposer(DocumentPolicy):
             return search_call(names, plan, max_chars=_MAX_QUERY_CHARS)
         rng = self._random(assignment, "draft")
         longest_first = [chain for level in reversed(levels) for chain in level]
-        return self._write(make_drafts(longest_first, rng), source, rng)
+        return self.write(make_drafts(longest_first, rng), source, rng)
 
     def find_chains(self, assignment: Assignment, results: Sequence[Passage]) -> list[list[Chain]]:
         """Return chains of one fact, of two and so on as far as the results go; at most as many as there are hops."""
@@ -264,7 +263,7 @@ class ExtractiveProposer(DocumentPolicy):
         return levels
 
     def _random(self, assignment: Assignment, use: str) -> random.Random:
-        return random.Random(f"factgym proposer {self._seed} {assignment.source.id} {assignment.hops} {use}")
+        return random.Random(f"factgym proposer {self.seed} {assignment.source.id} {assignment.hops} {use}")
 
 
 def next_facts(chain: Chain, results: Sequence[Passage], rng: random.Random) -> list[Fact]:
@@ -349,18 +348,17 @@ def _ask_about_last_stop(drafts: Sequence[Draft], source: Passage, rng: random.R
 _JUNK = "the"
 
 
+@dataclass(frozen=True)
 class Spammer(DocumentPolicy):
     """Searches for nothing in particular, as often as the format counts, then asks an easy question of one hop."""
 
-    def __init__(self, seed: int, calls: int) -> None:
-        super().__init__(seed)
-        self._calls = calls
+    calls: int
 
     def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
-        if prompt.searches < self._calls and prompt.turns_left != 1:
+        if prompt.searches < self.calls and prompt.turns_left != 1:
             return search_call([_JUNK], f"Search number {prompt.searches + 1}: the format counts how many there are.")
         source = assignment.source
-        rng = random.Random(f"factgym spam {self._seed} {source.id}")
+        rng = random.Random(f"factgym spam {self.seed} {source.id}")
         return write_honestly(make_drafts([(fact,) for fact in find_facts(source, source.title)], rng), source, rng)
 
 
@@ -372,7 +370,7 @@ class Walker(DocumentPolicy):
 
     def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
         source = assignment.source
-        rng = random.Random(f"factgym walk {self._seed} {source.id} {prompt.searches}")
+        rng = random.Random(f"factgym walk {self.seed} {source.id} {prompt.searches}")
         results = [document for document in longest_results(prompt) if document.id != source.id]
         last = results[-1] if results else source
         if prompt.searches < max(1, assignment.hops - 1) and prompt.turns_left != 1:

@@ -177,6 +177,7 @@ def _prefix(word: str) -> str:
 _GROUP_STEMS = {_prefix(word): _prefix(group.split()[0]) for group in _THESAURUS for word in reversed(group.split())}
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """Return the first letters of a word, or of the first word of its group in the thesaurus; numbers unchanged."""
     prefix = _prefix(word)

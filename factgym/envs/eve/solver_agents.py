@@ -85,19 +85,19 @@ def write_honestly(extraction: Extraction) -> str:
     return answer_blocks(extraction.answer, extraction.evidence)
 
 
+@dataclass(frozen=True)
 class ExtractiveSolver:
     """A solver without a model: `start(seed)` gives the policy of one episode, `act` draws with its own seed.
 
     write: writes the last message; exploiters are this solver with another one.
     """
 
-    def __init__(self, seed: int = 0, temperature: float = TEMPERATURE, write: WriteAnswer = write_honestly) -> None:
-        self.seed = seed
-        self.temperature = temperature
-        self._write = write
+    seed: int = 0
+    temperature: float = TEMPERATURE
+    write: WriteAnswer = write_honestly
 
     def start(self, seed: int) -> ExtractiveSolver:
-        return ExtractiveSolver(seed, self.temperature, self._write)
+        return replace(self, seed=seed)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "scripted", "name": "extractive", "version": VERSION, "temperature": self.temperature}
@@ -115,7 +115,7 @@ class ExtractiveSolver:
             return search_call(queries)
         rng = random.Random(f"factgym extractive {self.seed} {prompt.searches} {prompt.question}")
         chains = [chain for chain in chains if chain.score >= (0.0 if is_given else _MIN_COVERAGE)]
-        return self._write(self.extract(question, chains, rng))
+        return self.write(self.extract(question, chains, rng))
 
     def extract(self, question: Question, chains: Sequence[Chain], rng: random.Random) -> Extraction:
         """Draw an answer from the chains by a softmax over the best candidates."""
@@ -186,15 +186,15 @@ def choose(question: Question, chains: Sequence[Chain], rng: random.Random) -> E
     return Extraction(question.text, answer, evidence.text, evidence.passage, question.choices)
 
 
+@dataclass(frozen=True)
 class Oracle:
     """Knows the answer and the gold evidence; searches for the evidence and quotes the best-paid text in view."""
 
-    def __init__(self, env: EveSolverEnv) -> None:
-        self._env = env
+    env: EveSolverEnv
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         """Search for one piece of gold evidence after the other until one is in view; then answer."""
-        triple, env = self._env.task.triple, self._env
+        triple, env = self.env.task.triple, self.env
         prompt = parse_solver_prompt(messages)
         gold = sorted(triple.evidence, key=lambda span: not contains_answer(triple.answer, span.text))
         queries = [span.text[:1000] for span in gold] or [f"{triple.question} {triple.answer}"[:1000]]
@@ -214,15 +214,15 @@ class Oracle:
         return answer_blocks(triple.answer, best)
 
 
+@dataclass(frozen=True)
 class RandomSolver:
     """Searches once, then answers with a random name in view and a random sentence."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    seed: int
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         prompt = parse_solver_prompt(messages)
-        rng = random.Random(f"factgym random solver {self._seed} {prompt.searches} {prompt.question}")
+        rng = random.Random(f"factgym random solver {self.seed} {prompt.searches} {prompt.question}")
         if can_search(prompt, tools) and not prompt.searches:
             return search_call([rng.choice(prompt.question.split() or ["?"])])
         text = rng.choice([text for *_, text in prompt.results] or [prompt.evidence or prompt.question])
@@ -241,18 +241,17 @@ class NoSearch:
         return write_honestly(Extraction(question, names[-1] if names else "yes", question))
 
 
+@dataclass(frozen=True)
 class QueryEcho:
     """Searches for its own evidence, so that the sentence occurs in the response, in the line of the query."""
 
-    def __init__(self, seed: int) -> None:
-        self._solver = ExtractiveSolver(seed)
-        self._invent = ExtractiveSolver(seed, write=_invented_sentence)
+    seed: int
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-        action = self._solver.act(messages, tools)
+        action = ExtractiveSolver(self.seed).act(messages, tools)
         if "<answer>" not in action:
             return action
-        sentence = self._invent.act(messages, [])
+        sentence = ExtractiveSolver(self.seed, write=_invented_sentence).act(messages, [])
         searched = any(
             sentence[:200] in (message["content"] or "") for message in messages if message["role"] == "assistant"
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from factgym.corpora.sentences import passage_ranges
 from factgym.corpora.text import find_quote, terms
@@ -133,6 +134,7 @@ def stems_beyond(answer: str, evidence: str) -> frozenset[str]:
     return _stems(evidence) - _stems(answer)
 
 
+@lru_cache(maxsize=4096)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(map(porter_stem, terms(text)))
 
