@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,9 @@ FIRST_TRAINED = 2
 
 @dataclass(slots=True)
 class Verifier:
-    """The model of a round and the rules in its instructions."""
+    """The model of the present round, which is closed when the arm ends or fails."""
 
     model: Model
-    rules: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,7 @@ class Evolution:
 
     async def _run_arm(self, arm: ExperimentArm, rounds: int) -> None:
         """Run the rounds of an arm that are not finished, from the verifier of the last finished one."""
-        first = 1
-        while first <= rounds and (self.folder(arm.name, first) / files.METRICS).exists():
-            first += 1
+        first = next(number for number in count(1) if not (self.folder(arm.name, number) / files.METRICS).exists())
         if first > rounds:
             return
         number = first - 1 if first > FIRST_TRAINED else 0
@@ -177,17 +175,17 @@ class Evolution:
             model = await call_trainer(self.trainer.load, self.folder(arm.name, number) / files.MODEL)
         else:
             model = self.start()
-        verifier = Verifier(model, self._rules(arm, first - 1))
+        verifier = Verifier(model)
         try:
             for number in range(first, rounds + 1):
                 await self._run_round(arm, number, verifier)
         finally:
             await verifier.model.close()
 
-    def _rules(self, arm: ExperimentArm, number: int) -> str:
+    def _rules(self, arm: str, number: int) -> str:
         if number < 1 or (number > 1 and not self.settings.keep_rules):
             return ""
-        return (self.folder(arm.name, 1) / files.RULES).read_text("utf-8").rstrip("\n")
+        return (self.folder(arm, 1) / files.RULES).read_text("utf-8").rstrip("\n")
 
     async def _run_round(self, arm: ExperimentArm, number: int, verifier: Verifier) -> None:
         """Run a round and leave its verifier in `verifier`."""
@@ -230,7 +228,6 @@ class Evolution:
             counts = {name: Counter(str(row[name]) for row in rows) for name in ("origin", "label")}
             header["train"] = {"lines": dataset.lines}
             header["train"] |= {name: dict(sorted(counter.items())) for name, counter in counts.items()}
-        verifier.rules = self._rules(arm, number)
         await self._verify(arm.name, number, verifier, header)
 
     def _allocate(self, arm: ExperimentArm, number: int, weights: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,9 +282,9 @@ class Evolution:
                 )
             pool = [Example(claim) for name in arm.shares for claim in self.source_claims(name)]
             pool += [example for examples in earlier for example in examples]
-            seed, count = derive(self.settings.seed, "replay", number), round(self.settings.replay * len(probes))
-            replay = draw_replay(probes, pool, count, seed, balance=self.settings.balance)
-            write_dataset(path, [*probes, *replay], self._rules(arm, number))
+            seed, size = derive(self.settings.seed, "replay", number), round(self.settings.replay * len(probes))
+            replay = draw_replay(probes, pool, size, seed, balance=self.settings.balance)
+            write_dataset(path, [*probes, *replay], self._rules(arm.name, number))
         return open_dataset(path)
 
     async def _train(self, model: Model, folder: Path, number: int) -> Model:
@@ -300,7 +297,7 @@ class Evolution:
         """Collect an episode of every measured claim, and write the metrics of the round; `header` comes first."""
         folder = self.folder(arm, number)
         self.callbacks.step(f"{arm or 'seed'}, round {number}: verifying")
-        agent = agent_with_rules(f"{arm or 'seed'}-{number}", verifier.model, verifier.rules)
+        agent = agent_with_rules(f"{arm or 'seed'}-{number}", verifier.model, self._rules(arm, number))
         await agent.prepare()
         for benchmark in self.benchmarks:
             await collect_rollouts(
