@@ -16,7 +16,6 @@ import json
 import random
 import re
 import threading
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property, partial
@@ -31,10 +30,9 @@ from factgym.generators.base import GeneratedSequence
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
 from factgym.generators.perturbations.entities import find_parties
-from factgym.generators.perturbations.grammar import Cues, strip_full_stop, word_set
+from factgym.generators.perturbations.grammar import Cues, strip_full_stop
 from factgym.generators.perturbations.operator import Statement
-from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
-from factgym.generators.synthetic.grammar import capitalise
+from factgym.generators.perturbations.rewording import compose_question, move_clause, name_source, reword
 
 _CUES = Cues("document_claims")
 
@@ -180,35 +178,6 @@ class DocumentIndex:
 
 
 # One example: its claims, the passages around them, and the question.
-
-_QUESTIONS = (
-    "What does {name} say about {matter}?",
-    "What are the rules on {matter} in {name}?",
-    "According to {name}, what holds for {matter}?",
-    "What should somebody know about {matter} under {name}?",
-    "How does {name} deal with {matter}?",
-)
-_MAX_HEADING_CHARS = 70
-_NOT_A_MATTER = word_set("no_matter")
-
-
-def compose_question(title: str, passage_title: str, sentence: str, rng: random.Random) -> str:
-    """Compose a question on a section, by its heading where there is one, else by two frequent content words."""
-    _, separator, heading = passage_title.rpartition(" › ")
-    number = _CUES.heading_number.match(heading)
-    heading = heading[number.end() :] if number else heading
-    name = format_title(title)
-    if separator and 3 <= len(heading) <= _MAX_HEADING_CHARS:
-        if heading.endswith("?"):
-            return f"{capitalise(name)}: {heading}"
-        heading = heading.rstrip(".:")
-        matter = f"“{heading.capitalize() if heading.isupper() else heading}”"
-    else:
-        words = [word for word in terms(sentence) if len(word) > 3 and word.isalpha()]
-        counts = Counter(word for word in words if word not in _NOT_A_MATTER)
-        best = sorted(counts, key=lambda word: (-counts[word], -len(word), word))[:2]
-        matter = " and ".join(f"“{word}”" for word in sorted(best, key=words.index)) or "this matter"
-    return capitalise(rng.choice(_QUESTIONS).format(name=name, matter=matter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +329,7 @@ class _ExampleBuilder:
         passage_terms = [index.terms_of(self.document, passage) for passage in passages]
         document_terms = frozenset[str]().union(*passage_terms)
         words = index.profile(self.document).words
+        # The bound on the whole document is a cheap test before those on its passages: coverage grows with the terms.
         ranked = []
         for number in self.rng.sample(range(len(index.sources)), min(_SAMPLE, len(index.sources))):
             text = index.sources[number].text

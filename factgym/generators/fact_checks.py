@@ -88,7 +88,7 @@ class Topic:
         if self.values:
             return rng.choice([candidate for candidate in self.values if candidate != value])
         number = _digits(value)
-        while True:
+        while True:  # rejection sampling
             candidate = self.value(rng)
             if abs(_digits(candidate) - number) >= 0.25 * max(_digits(candidate), number):
                 return candidate

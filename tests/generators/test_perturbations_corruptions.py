@@ -20,12 +20,7 @@ from factgym.generators.perturbations.clauses import find_exception, find_senten
 from factgym.generators.perturbations.corruptions import OPERATORS, Corruption, status_of
 from factgym.generators.perturbations.corruptions import corrupt as corrupt_statement
 from factgym.generators.perturbations.entities import find_parties
-from factgym.generators.perturbations.grammar import (
-    contains_words,
-    in_main_clause,
-    protected_spans,
-    strip_full_stop,
-)
+from factgym.generators.perturbations.grammar import contains_words, in_main_clause, protected_spans, strip_full_stop
 from factgym.generators.perturbations.numbers import parse_number, spell_number
 from factgym.generators.perturbations.operator import Edit, Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword

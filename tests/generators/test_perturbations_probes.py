@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.text import fold
-from factgym.datasets.attribution import (
-    ATTRIBUTABLE,
-    ERROR_TYPES,
-    NOT_ATTRIBUTABLE,
-    AttributionClaim,
-    read_benchmark,
-)
+from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim, read_benchmark
 from factgym.generators.perturbations.grammar import main_verb, split_claim
 from factgym.generators.perturbations.names import Pool, find_names
 from factgym.generators.perturbations.operator import NoEdit
@@ -291,13 +285,7 @@ WORDS = (
     'The a an Paris London John Smith was is not directed 1971 in of , . ? " ( ) 15% $3 three first some said who'
     " American On May 5 and 's - only never Dr. U.S. étude"
 )
-TEXT = st.one_of(
-    st.text(max_size=120),
-    st.lists(
-        st.sampled_from(WORDS.split()),
-        max_size=14,
-    ).map(" ".join),
-)
+TEXT = st.one_of(st.text(max_size=120), st.lists(st.sampled_from(WORDS.split()), max_size=14).map(" ".join))
 
 
 @settings(max_examples=150, deadline=None)

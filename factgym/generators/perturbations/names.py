@@ -7,7 +7,6 @@ sentence and never without. A name of uncertain kind is never swapped.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,11 +219,3 @@ class Pool:
             return None
         kind = self.kind_of(subject, text, names[0].span)
         return Fact(subject, kind, gender_in(phrase), phrase) if kind else None
-
-    def fingerprint(self) -> str:
-        """SHA-256, in hex, over the claims."""
-        digest = hashlib.sha256()
-        for item in self.items:
-            for part in (item.id, item.claim, item.source, item.label):
-                digest.update(part.encode("utf-8", "surrogatepass") + b"\x1f")
-        return digest.hexdigest()

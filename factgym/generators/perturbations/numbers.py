@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import MONTH, Cues, Span, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.grammar import MONTHS, capitalise, listed, number_words
+from factgym.generators.synthetic.grammar import MONTHS, capitalise, listed, number_words, word_list
 
 _CUES = Cues("numbers")
 
@@ -52,11 +52,7 @@ _FACTORS = (0.5, 0.75, 1.5, 2.0, 2.5, 3.0)
 _WORDS = "|".join([*(f"{ten}(?:-(?:{'|'.join(_ONES[1:10])}))?" for ten in _TENS), *_ONES[:0:-1]])
 _MIDDLE = r"(?:(?:business|calendar|working|consecutive|full|additional|more|successive|federal|credit|annual) )?"
 _UNIT = r"minutes?|hours?|days?|weeks?|months?|quarters?|years?|pay periods?|percent|%"
-_COUNTED = (
-    r"users|employees|people|persons|members|accounts|seats|copies|sites|locations|miles|words|characters|shares|units"
-    r"|participants|directors|applicants|requests|repositories|organizations|customers|contractors|notices|meetings"
-    r"|credits|installments|payments|projects|gigabytes|megabytes|GB|MB|TB|kilometers|stores|franchises|times"
-)
+_COUNTED = "|".join(word_list("counted_units"))
 _QUANTITY = re.compile(
     rf"(?<![\w.,$€£/-])(?:(?P<word>{_WORDS})(?: \((?P<both>\d{{1,4}})\))?|(?P<digits>\d{{1,3}}(?:,\d{{3}})+"
     rf"|\d{{1,5}}))(?P<gap> ?|-)(?P<middle>{_MIDDLE})(?P<unit>{_UNIT}|{_COUNTED})(?![\w/])",
@@ -70,6 +66,8 @@ def _direction(sentence: str, match: re.Match[str]) -> int | None:
 
     In a condition it is the other way round: a rule for 5 years or more covers 7 years or more. None: uncertain.
     """
+    # Monotonicity: a bound entails every weaker one, so only a stronger value is new; a condition is a downward-entailing
+    # context and turns the direction round.
     before, after = sentence[: match.start()], sentence[match.end() :]
     near = before[-40:]
     if _CUES.up_to.search(near):
@@ -245,7 +243,7 @@ def change_number(statement: Statement) -> Edit | NoEdit:
         return NoEdit("no_site", "no number that could be another")
     statement.rng.shuffle(numbers)
     for number in numbers:
-        values = list(dict.fromkeys(_CHOICES[number.kind](statement, number)))
+        values = list(dict.fromkeys(_CHOICES.get(number.kind, _near_choices)(statement, number)))
         statement.rng.shuffle(values)
         value = next((new for new in values if new != number.text and not _mentions(statement, new, number)), None)
         if value is not None:
@@ -308,23 +306,20 @@ def _mentions(statement: Statement, new: str, number: _Number) -> bool:
     return any(statement.mentions(form) for form in forms)
 
 
-def _word_choices(statement: Statement, number: _Number) -> list[str]:
-    value = parse_number(number.text)
+def _near_choices(statement: Statement, number: _Number) -> list[str]:
+    """Ranks, decades and numbers in words near the old one. A rank keeps its suffix, which is not part of its span."""
+    if number.kind == "ordinal_word":
+        index = _ORDINALS.index(number.text)
+        return [_ORDINALS[near] for near in (index - 1, index + 1, index + 2) if 0 <= near < len(_ORDINALS)]
+    value = parse_number(number.text) if number.kind == "word" else int(number.text)
+    if number.kind == "decade":
+        return [str(value + shift) for shift in (-30, -20, -10, 10, 20) if value + shift <= 2010]
+    if number.kind == "ordinal":
+        ranks = [value + shift for shift in (-4, -3, -2, -1, 1, 2, 3, 4, 5, 10) if value + shift > 1]
+        return [str(rank) for rank in ranks if ordinal_suffix(rank) == ordinal_suffix(value)]
     shifts = (-3, -2, -1, 1, 2, 3) if value < 20 else (-20, -10, 10, 20)
     words = [spell_number(value + shift) for shift in shifts if 1 < value + shift < 100]
     return [word.capitalize() if number.text[0].isupper() else word for word in words]
-
-
-def _ordinal_word_choices(statement: Statement, number: _Number) -> list[str]:
-    index = _ORDINALS.index(number.text)
-    return [_ORDINALS[near] for near in (index - 1, index + 1, index + 2) if 0 <= near < len(_ORDINALS)]
-
-
-def _ordinal_choices(statement: Statement, number: _Number) -> list[str]:
-    """Ranks near the old one with the same suffix, which is not part of the number's span."""
-    rank = int(number.text)
-    near = [rank + shift for shift in (-4, -3, -2, -1, 1, 2, 3, 4, 5, 10) if rank + shift > 1]
-    return [str(new) for new in near if ordinal_suffix(new) == ordinal_suffix(rank)]
 
 
 def _year_choices(statement: Statement, number: _Number) -> list[str]:
@@ -336,11 +331,6 @@ def _year_choices(statement: Statement, number: _Number) -> list[str]:
     high = min((year for year in years if year > old), default=LATEST_YEAR + 1)
     near = [old + shift for shift in (-17, -13, -9, -7, -6, -4, -3, -2, 2, 3, 4, 6, 7, 9, 13, 17)]
     return [str(year) for year in near if low < year < high and year >= 1000]
-
-
-def _decade_choices(statement: Statement, number: _Number) -> list[str]:
-    decade = int(number.text)
-    return [str(decade + shift) for shift in (-30, -20, -10, 10, 20) if decade + shift <= 2010]
 
 
 def _day_choices(statement: Statement, number: _Number) -> list[str]:
@@ -380,15 +370,8 @@ def _figure_choices(statement: Statement, number: _Number) -> list[str]:
     return [f"{value:{comma}.{len(decimals)}f}" for value in values]
 
 
-_CHOICES: dict[str, Callable[[Statement, _Number], list[str]]] = {
-    "word": _word_choices,
-    "ordinal_word": _ordinal_word_choices,
-    "ordinal": _ordinal_choices,
-    "year": _year_choices,
-    "decade": _decade_choices,
-    "day": _day_choices,
-    "number": _figure_choices,
-}
+_CHOICES = {"year": _year_choices, "day": _day_choices, "number": _figure_choices}
+"""Functions that list other values, by kind of number; `_near_choices` for the rest."""
 
 CLAIM_NUMBER = Operator("number", ("numerical_exaggeration", "temporal_shift"), change_number)
 

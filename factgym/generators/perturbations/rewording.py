@@ -1,4 +1,4 @@
-"""Label-preserving rewrites: documents' sentences and probes that keep their label.
+"""Label-preserving rewrites of documents' sentences and of probes that keep their label, and questions on a section.
 
 Supported and corrupted claims are reworded alike, or the wording would give the label away. A rewrite never reaches
 into the span that a corruption made. Left out on purpose: synonyms of nouns, "shall" in definitions, and anything that
@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 
+from factgym.corpora.text import terms
+from factgym.generators.base import word_table
 from factgym.generators.perturbations.clauses import find_condition
 from factgym.generators.perturbations.grammar import (
     Cues,
@@ -32,6 +35,8 @@ _LEAD_INS = (
     "In {title}, it says that ",
 )
 _TAILS = ("according to {title}", "as stated in {title}")
+_MAX_HEADING_CHARS = 70
+_NOT_A_MATTER = word_set("no_matter")
 _LEAD_SHARE = 0.75
 _PARTICIPLES, _TITLE_NOUNS = word_set("participles"), word_set("title_nouns")
 _NOT_A_NAME = ("the ", "a ", "an ", "how ", "what ", "who", "why ", "requesting ", "your ", "our ")
@@ -45,6 +50,25 @@ def format_title(title: str) -> str:
     if words and words[-1] in _TITLE_NOUNS and not plain.casefold().startswith(_NOT_A_NAME):
         return f"the {plain}"
     return f"“{plain}”"
+
+
+def compose_question(title: str, passage_title: str, sentence: str, rng: random.Random) -> str:
+    """Compose a question on a section, by its heading where there is one, else by two frequent content words."""
+    _, separator, heading = passage_title.rpartition(" › ")
+    number = _CUES.heading_number.match(heading)
+    heading = heading[number.end() :] if number else heading
+    name = format_title(title)
+    if separator and 3 <= len(heading) <= _MAX_HEADING_CHARS:
+        if heading.endswith("?"):
+            return f"{capitalise(name)}: {heading}"
+        heading = heading.rstrip(".:")
+        matter = f"“{heading.capitalize() if heading.isupper() else heading}”"
+    else:
+        words = [word for word in terms(sentence) if len(word) > 3 and word.isalpha()]
+        counts = Counter(word for word in words if word not in _NOT_A_MATTER)
+        best = sorted(counts, key=lambda word: (-counts[word], -len(word), word))[:2]
+        matter = " and ".join(f"“{word}”" for word in sorted(best, key=words.index)) or "this matter"
+    return capitalise(rng.choice(word_table("english")["phrases"]["questions"]).format(name=name, matter=matter))
 
 
 def reword(sentence: str, span: str, rng: random.Random) -> str:

@@ -23,15 +23,7 @@ from factgym.generators.synthetic.grammar import (
 )
 
 _HEAD_ENDS = re.compile(r" (?:of|for|to|from|on|in|with|against|by|about|that|at|under|after|between) ")
-# Verbs and objects that make no passive.
-_UNMOVABLE = ("their ", "its ", "his ", "your ", "that ", "part ", "days ", "fewer ", "more ", "work")
-_ACTIVE_ONLY = frozenset((
-    "have", "be", "meet", "come to", "see", "visit", "put in", "come", "refuse", "get", "make", "give", "take", "let",
-    "move about", "work",
-))  # fmt: skip
-_NOUNS = (
-    " of", " part in", " word", " notice", " will come", " for", " into", " at", " from", " between", " over", " through",
-)  # fmt: skip
+_NO_PASSIVE: Mapping[str, tuple[str, ...]] = word_table("frames")["no_passive"]
 _LASTING = frozenset(listed("stay remain park stand be work hold keep leave store carry"))
 _AGREEMENT = (("are", "is"), ("have", "has"), ("do", "does"), ("need", "needs"))
 
@@ -101,8 +93,8 @@ class Clause:
             return False
         if not needs.isdisjoint(("obj", "pp", "is_o", "must_be", "nominal")):
             verb, obj, _ = self.phrase
-            active = verb.count(" ") > 1 or verb in _ACTIVE_ONLY or verb.endswith(_NOUNS)
-            if not obj or active or obj.startswith(_UNMOVABLE):
+            active = verb.count(" ") > 1 or verb in _NO_PASSIVE["verbs"] or verb.endswith(_NO_PASSIVE["endings"])
+            if not obj or active or obj.startswith(_NO_PASSIVE["objects"]):
                 return False
         if "nominal" in needs and noun_of(self.phrase.verb) is None:
             return False

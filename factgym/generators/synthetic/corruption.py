@@ -378,6 +378,7 @@ def draft_claim(status: Status, topic: Topic, book: Rulebook, subtle: bool) -> D
     """Draft a claim of this status on this topic, by the first drawn operator that has words for it."""
     operators = OPERATORS[status]
     weights = [operator.weights[subtle] for operator in operators]
+    # Rejection sampling; an operator that fails leaves no trace in the rulebook.
     for _ in range(_ATTEMPTS):
         operator = book.rng.choices(operators, weights)[0]
         saved = set(book.stated), set(book.barred), set(book.mentioned)
