@@ -160,6 +160,8 @@ def _decoded_chunks(file: Path, on_bytes: OnBytes | None) -> Iterator[str]:
             raise DataError(f"{file}: more than {MAX_BYTES:,} bytes unpacked. Split the file.")
         if raw and on_bytes is not None:
             on_bytes(raw)
+        if not offset and raw.startswith(codecs.BOM_UTF8):
+            line_start = len(codecs.BOM_UTF8)  # the mark is no column
         try:
             text = decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:

@@ -290,10 +290,12 @@ class FolderStore(KnowledgeStore):
     path: the folder of the claims' files, or one with a folder for each split (`dev`, `output_dev`, also inside
     `knowledge_store`); files may be one folder deeper, as the parts of the published train store are. The file's name is
     the claim's position in the split. max_chars: of a passage, which is some sentences of one page. keep: claims held in
-    memory. claims: those that have a file, numbers in their order first. Pages are scraped and some lines are broken: these are counted and skipped; a claim without a file is an
-    error. Of sentences that occur twice among a claim's pages (ignoring case) the first is used. An own key `date` on a
-    line (day-month-year or year-month-day) is the day of its page. Safe under threads. Raises ConfigError where there is
-    no such folder.
+    memory. claims: those that have a file, numbers in their order first.
+
+    Pages are scraped and some lines are broken: these are counted and skipped; a claim without a file is an error. Of
+    sentences that occur twice among a claim's pages (ignoring case) the first is used. An own key `date` on a line
+    (day-month-year or year-month-day) is the day of its page. Safe under threads. Raises ConfigError where there is no
+    such folder.
     """
 
     kind = KNOWLEDGE_STORE
