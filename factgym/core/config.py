@@ -136,13 +136,14 @@ def check_fields(instance: Any) -> None:
 
 @cache
 def _model_of(cls: type[Any]) -> type[Settings]:
+    """Return a model with the fields of a dataclass, so that pydantic checks its values and words the errors."""
     hints = get_type_hints(cls, include_extras=True)
-    fields: dict[str, Any] = {field.name: (hints[field.name], PydanticUndefined) for field in dataclasses.fields(cls)}
+    fields: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
-        if field.default is not dataclasses.MISSING:
-            fields[field.name] = (hints[field.name], field.default)
-        elif field.default_factory is not dataclasses.MISSING:
-            fields[field.name] = (hints[field.name], Field(default_factory=field.default_factory))
+        default = PydanticUndefined if field.default is dataclasses.MISSING else field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = Field(default_factory=field.default_factory)
+        fields[field.name] = (hints[field.name], default)
     return create_model(cls.__name__, __base__=Settings, **fields)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from factgym.core.errors import ToolError
 from factgym.core.messages import Message
-from factgym.core.tasks import Task
+from factgym.core.tasks import Immutable, Task
 
 Status = Literal["scored", "unscored", "error"]
 
@@ -61,8 +61,8 @@ Stop = Literal["submitted", "turn_limit", "length_limit", "context_limit", "erro
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
-    """Result of a tool call, or the answer to a message that could not be read as one. Immutable: copies share it.
+class ToolResult(Immutable):
+    """Result of a tool call, or the answer to a message that could not be read as one.
 
     text: as shown to the policy. tool, arguments, call_id: those of the call. error: None for a call that was done.
     data: returned by the tool; left out of pickles, because it may be a whole passage.
@@ -74,9 +74,6 @@ class ToolResult:
     error: ToolError | None = None
     call_id: str | None = None
     data: Any = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ToolResult:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ToolResult, (self.text, self.tool, self.arguments, self.error, self.call_id)

@@ -10,5 +10,6 @@ MAX_SEED = 2**31 - 1
 
 def derive(seed: int, *names: object) -> int:
     """Return a seed in [0, 2**31 - 1) from another and the names of its use; the same on every machine."""
+    # A hash of the names gives independent streams: a new random choice moves no other one.
     text = "\x1f".join(str(name) for name in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big") % MAX_SEED

@@ -40,26 +40,25 @@ class _JsonSpace(Space[ValueT]):
 
 
 class UnicodeText(_JsonSpace[str]):
-    """Every string, or every string of at most `max_chars` characters."""
+    """Every string."""
 
-    def __init__(self, max_chars: int | None = None, seed: int | np.random.Generator | None = None) -> None:
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(shape=None, dtype=None, seed=seed)
-        self.max_chars = max_chars
 
     def sample(self, mask: None = None, probability: None = None) -> str:
         """A short random text."""
         size = int(self.np_random.integers(0, 40))
-        return "".join(_ALPHABET[int(i)] for i in self.np_random.integers(0, len(_ALPHABET), size))[: self.max_chars]
+        return "".join(_ALPHABET[int(i)] for i in self.np_random.integers(0, len(_ALPHABET), size))
 
     def contains(self, x: Any) -> bool:
-        """Whether x is a string that is not too long."""
-        return isinstance(x, str) and (self.max_chars is None or len(x) <= self.max_chars)
+        """Whether x is a string."""
+        return isinstance(x, str)
 
     def __repr__(self) -> str:
-        return "UnicodeText()" if self.max_chars is None else f"UnicodeText({self.max_chars})"
+        return "UnicodeText()"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnicodeText) and other.max_chars == self.max_chars
+        return isinstance(other, UnicodeText)
 
 
 class ActionSpace(_JsonSpace[Any]):

@@ -128,7 +128,7 @@ class LazyTaskSet(Immutable, ABC, Generic[MadeT]):
         # Made outside the lock: two threads may make the same task, and the first one stored is used by both.
         task = self.make(index)
         with self._lock:
-            while len(self._made) >= MAX_CACHED_TASKS:
+            while len(self._made) >= MAX_CACHED_TASKS:  # first in, first out: dicts keep their order
                 del self._made[next(iter(self._made))]
             return self._made.setdefault(index, task)
 

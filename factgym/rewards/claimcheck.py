@@ -246,16 +246,15 @@ def _match_quotes(
                 if overlapped <= rules.max_quote_sentences:
                     matches.setdefault((key, passage), QuoteMatch(quote, passage, *span))
                     break
-            else:
+            else:  # no cited passage holds it
                 valid[key] = False
     return list(matches.values()), sum(valid.values()) / len(valid) if valid else 0.0
 
 
 def _coverage(matches: Sequence[QuoteMatch], gold: ClaimGold, text_of: TextOf, rules: QuoteRules) -> float:
-    """C: the share of the gold facts that the quotes cover, reduced for quotes far longer than the facts.
-
-    Of the sentences that show a silence any one suffices.
-    """
+    """C: the share of the gold facts that the quotes cover, reduced for quotes far longer than the facts."""
+    # Overlaps are summed over the union of the quotes, so that a character that is quoted twice counts once. Of the
+    # sentences that show a silence any one suffices.
     quoted: dict[str, list[Range]] = {}
     for match in matches:
         quoted.setdefault(match.passage, []).append((match.start, match.end))
@@ -343,7 +342,6 @@ def span_credits(
     spans: list[SpanCredit] = []
     uncredited = dict(shares)
     correct = gold.passages or gold.nearest
-    # Evidence is credited to the calls that opened the right passages, the rest to the submission.
     readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
     if readers:
         each = uncredited.pop("evidence", 0.0) / len(readers)

@@ -74,7 +74,6 @@ def test_samples_vary() -> None:
 @given(st.text())
 def test_any_text_is_an_observation(text: str) -> None:
     assert text in UnicodeText()
-    assert (text in UnicodeText(5)) == (len(text) <= 5)
 
 
 @pytest.mark.parametrize("value", [None, 1, b"bytes", ["text"], np.array("text")])
@@ -82,7 +81,7 @@ def test_only_text_is_an_observation(value: Any) -> None:
     assert value not in UnicodeText()
 
 
-@pytest.mark.parametrize("space", [UnicodeText(), UnicodeText(10), ActionSpace(lambda: [_tool("t")])], ids=repr)
+@pytest.mark.parametrize("space", [UnicodeText(), ActionSpace(lambda: [_tool("t")])], ids=repr)
 def test_samples_are_contained_and_follow_from_the_seed(space: Any) -> None:
     space.seed(3)
     first = [space.sample() for _ in range(20)]
@@ -105,8 +104,7 @@ def test_other_types_are_no_action(action: Any) -> None:
 
 
 def test_equality_is_by_kind_and_bound() -> None:
-    assert UnicodeText(3) == UnicodeText(3) != UnicodeText(4)
-    assert UnicodeText() == UnicodeText() != UnicodeText(4)
+    assert UnicodeText() == UnicodeText() != ActionSpace(list)
     assert ActionSpace(list) == ActionSpace(lambda: [_tool("t")]) != UnicodeText()
 
 
@@ -118,7 +116,7 @@ def test_action_samples_follow_the_tools_that_are_open() -> None:
     assert {space.sample()["tool"] for _ in range(30)} == {"second", "third"}
 
 
-@pytest.mark.parametrize("space", [UnicodeText(7), ActionSpace(list)], ids=repr)
+@pytest.mark.parametrize("space", [UnicodeText(), ActionSpace(list)], ids=repr)
 def test_vector_environments_can_batch_it_without_shared_memory(space: Any) -> None:
     batched: Any = batch_space(space, 2)
     assert len(batched.spaces) == 2
@@ -127,7 +125,7 @@ def test_vector_environments_can_batch_it_without_shared_memory(space: Any) -> N
         create_shared_memory(space, 2)
 
 
-@pytest.mark.parametrize("space", [UnicodeText(7, seed=1), ActionSpace(lambda: [_tool("t")], seed=1)], ids=repr)
+@pytest.mark.parametrize("space", [UnicodeText(seed=1), ActionSpace(lambda: [_tool("t")], seed=1)], ids=repr)
 def test_copies_and_pickles_keep_the_generator(space: Any) -> None:
     space.sample()
     for twin in (copy.deepcopy(space), pickle.loads(pickle.dumps(space))):

@@ -145,8 +145,8 @@ def test_the_ablations_are_rubrics_of_their_own() -> None:
     assert total("reference-no-cooccurrence") == 3.0
     assert total("reference-no-judge") == pytest.approx(1 + parts["cooccurrence"])
     assert total("reference-no-alignment") == pytest.approx(3 + (0.1 * 4 - 0.3) / 5)
-    assert find_rubric("strict", judge=False).name == "strict-no-judge"
-    assert find_rubric("strict", judge=False).weights == find_rubric("strict-no-judge").weights
+    both = find_rubric("strict-no-judge-no-cooccurrence")
+    assert (both.name, dict(both.weights)) == ("strict-no-cooccurrence-no-judge", {"format_strict": 1.0})
     assert find_rubric("strict") is STRICT
     assert find_rubric("reference", judged_by="boundary").weights["judge_boundary"] == 1.0
     with pytest.raises(ConfigError, match="Did you mean 'strict'"):

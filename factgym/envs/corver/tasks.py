@@ -95,17 +95,13 @@ class CorverConfig(DataConfig):
 
     @property
     def rubric(self) -> Rubric:
+        ablations = ("no_cooccurrence", "no_judge", "no_alignment")
+        suffix = "".join("-" + name.replace("_", "-") for name in ablations if getattr(self, name))
         if isinstance(self.reward, Rubric):
-            if self.no_cooccurrence or self.no_judge or self.no_alignment:
+            if suffix:
                 raise ConfigError("an ablation changes a reward given by name: leave it out of your own Rubric")
             return self.reward
-        return find_rubric(
-            self.reward,
-            cooccurrence=not self.no_cooccurrence,
-            judge=not self.no_judge,
-            alignment=not self.no_alignment,
-            judged_by=self.judge,
-        )
+        return find_rubric(self.reward + suffix, judged_by=self.judge)
 
     @property
     def scoring_rules(self) -> CorverRules:

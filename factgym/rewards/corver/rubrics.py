@@ -142,32 +142,21 @@ STRICT = Rubric("strict", {"judge_boundary": 1.0, "format_strict": 1.0, "cooccur
 RUBRICS: Mapping[str, Rubric] = {"reference": REFERENCE, "strict": STRICT}
 """The presets by name."""
 
-_ABLATIONS = {"-no-cooccurrence": "cooccurrence", "-no-judge": "judge", "-no-alignment": "alignment"}
+_ABLATIONS = ("cooccurrence", "judge", "alignment")
 
 
-def find_rubric(
-    name: str,
-    *,
-    cooccurrence: bool = True,
-    judge: bool = True,
-    alignment: bool = True,
-    judged_by: str | None = None,
-) -> Rubric:
-    """Return a preset with the paper's ablations, which its name lists and may request ("strict-no-judge").
+def find_rubric(name: str, *, judged_by: str | None = None) -> Rubric:
+    """Return a preset with the paper's ablations, which its name may request ("strict-no-judge").
 
-    cooccurrence=False: without the sentence term (A1, vanilla GRPO). judge=False: without the judge (A2).
-    alignment=False: the sentences' mean as part of the response return, no credit per token (A3). judged_by:
-    "reference" or "boundary" for the other preset's judge. Raises ConfigError for an unknown name.
+    -no-cooccurrence: without the sentence term (A1, vanilla GRPO). -no-judge: without the judge (A2). -no-alignment:
+    the sentences' mean as part of the response return, no credit per token (A3). judged_by: "reference" or "boundary"
+    for the other preset's judge. Raises ConfigError for an unknown name.
     """
-    flags = {"cooccurrence": cooccurrence, "judge": judge, "alignment": alignment}
-    base = name
-    while (suffix := next((suffix for suffix in _ABLATIONS if base.endswith(suffix)), None)) is not None:
-        base = base.removesuffix(suffix)
-        flags[_ABLATIONS[suffix]] = False
-    if base not in RUBRICS:
+    base, *ablated = name.split("-no-")
+    if base not in RUBRICS or not set(ablated) <= set(_ABLATIONS):
         raise ConfigError(
             f"there is no CorVer rubric {name!r:.80}.{did_you_mean(base, RUBRICS)} Use {', '.join(RUBRICS)}, "
-            f"with {', '.join(_ABLATIONS)} at its end for an ablation."
+            f"with {', '.join(f'-no-{part}' for part in _ABLATIONS)} at its end for an ablation."
         )
     rubric = RUBRICS[base]
     if judged_by is not None and judged_by not in _JUDGES:
@@ -176,9 +165,11 @@ def find_rubric(
         judges = dict.fromkeys(_JUDGES.values(), _JUDGES[judged_by])
         weights = {judges.get(component, component): weight for component, weight in rubric.weights.items()}
         rubric = Rubric(f"{rubric.name}-judged-{judged_by}", weights, rubric.gated)
-    dropped = [] if flags["cooccurrence"] else [*SENTENCE_COMPONENTS]
-    dropped += [] if flags["judge"] else _JUDGES.values()
-    renamed = {} if flags["alignment"] else _MEANS
+    if not ablated:
+        return rubric
+    dropped = [*SENTENCE_COMPONENTS] if "cooccurrence" in ablated else []
+    dropped += _JUDGES.values() if "judge" in ablated else []
+    renamed = _MEANS if "alignment" in ablated else {}
     weights = {renamed.get(part, part): weight for part, weight in rubric.weights.items() if part not in dropped}
-    suffixes = "".join(suffix for suffix, flag in _ABLATIONS.items() if not flags[flag])
-    return Rubric(rubric.name + suffixes, weights, rubric.gated) if suffixes else rubric
+    suffixes = "".join(f"-no-{part}" for part in _ABLATIONS if part in ablated)
+    return Rubric(rubric.name + suffixes, weights, rubric.gated)

@@ -116,6 +116,7 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None) -> b
         return False
     if " ".join(answer.split()).casefold().startswith(NO_ANSWER.rstrip(".").casefold()):
         return True
+    # Containment of sets of terms: how often a word occurs makes no difference.
     evidence_terms = frozenset(term for text in evidence for term in terms(text))
     added = frozenset(terms(answer)) - frozenset(terms(question))
     present = len(added & evidence_terms)

@@ -32,12 +32,6 @@ _SUFFIX_RULES = tuple(
 """Suffix and replacement that give a base form, by part of speech. A word with an entry in the exception list of the
 part of speech has that entry's base forms alone."""
 
-_RULES_BY_LETTER = tuple(
-    {letter: [rule for rule in rules if rule[0][-1] == letter] for letter in {old[-1] for old, _ in rules}}
-    for rules in _SUFFIX_RULES
-)
-"""The rules by the last letter of the suffix, in their order."""
-
 _BLOCK_BYTES = 1_024
 
 _MAX_WORD_CHARS = 80
@@ -50,12 +44,10 @@ def synonyms(word: str) -> frozenset[str]:
     if len(lowered) > _MAX_WORD_CHARS:
         return frozenset()
     entry, names = _entry(lowered), set[str]()
-    for part, rules in enumerate(_RULES_BY_LETTER):
+    for part, rules in enumerate(_SUFFIX_RULES):
         _add_names(names, entry, part, lowered)
-        bases = entry[4 + part].split() if 4 + part < len(entry) else []
-        for old, new in () if bases else rules.get(lowered[-1:], ()):
-            if lowered.endswith(old):
-                bases.append(lowered[: -len(old)] + new)
+        exceptions = entry[4 + part].split() if 4 + part < len(entry) else []
+        bases = exceptions or [lowered.removesuffix(old) + new for old, new in rules if lowered.endswith(old)]
         for base in bases:
             _add_names(names, _entry(base), part, base)
     names.discard(word)
