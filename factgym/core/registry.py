@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from factgym.core.errors import ConfigError, UnknownEnvError, did_you_mean
-from factgym.core.tasks import Immutable
 
 if TYPE_CHECKING:
     from factgym.core.env import Env
@@ -35,12 +34,12 @@ _ENTRY_POINT = "factgym.core.registry:_make_for_gymnasium"
 
 
 @dataclass(frozen=True, slots=True)
-class EnvSpec(Immutable):
+class EnvSpec:
     """One registered environment.
 
     id: the name without a version. entry_point and agents: `"module:attribute"`, imported on use; `agents` names a
     mapping from a scripted agent's name to a `factgym.core.policy.ScriptedAgent`. kwargs: this id's own defaults, which a
-    caller may override unless they are `fixed`.
+    caller may override unless they are `fixed`. Immutable: copies are the entry itself.
     """
 
     id: str
@@ -53,6 +52,9 @@ class EnvSpec(Immutable):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kwargs", MappingProxyType(dict(self.kwargs)))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EnvSpec:
+        return self
 
     def __reduce__(self) -> tuple[type[EnvSpec], tuple[Any, ...]]:
         kwargs = dict(self.kwargs)

@@ -11,8 +11,10 @@ before "[1]"): of 19,400 texts of AVeriTeC and of predictions for it, 41 get oth
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
 from importlib import import_module
+from importlib.resources import files
 from typing import cast
 
 from factgym.core.errors import ConfigError, MissingExtraError
@@ -81,32 +83,10 @@ _NUMBER = re.compile(r"[\d.,]*\d\.")
 _MAX_WORD_CHARS = 80
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_TITLES = _words("adm capt col dr ft gen lt maj messrs mr mrs ms prof rep reps sen sr st supt vs v")
-"""Abbreviations that no sentence ends with. Punkt's English model lacks others (Gov., Rev., e.g., etc.): they end one."""
-
-_ABBREVIATIONS = _words(
-    """
-    jr sr inc corp co ltd bros cos a.m p.m u.s u.k u.n u.s.a d.c n.y l.a ph.d m.b.a jan feb aug sept sep oct nov dec
-    tues wed fri ave calif ariz colo conn fla ga ill kan ky mich minn okla ore pa tenn va vt wash wis ala n.j n.h n.m n.c
-    n.d s.c w.va r.i s.s j.c e.m
-    """
+_TITLES, _ABBREVIATIONS, _OPENERS = (
+    frozenset(words.split())
+    for words in tomllib.loads(files(__package__).joinpath("sentence_words.toml").read_text("utf-8")).values()
 )
-"""Abbreviations that a sentence may end with; it does when a word of `_OPENERS` follows."""
-
-_OPENERS = _words(
-    """
-    The This These It He They There I In If And But However When While As For After Before Though Although Since Some Most
-    Both So Under Many Even Despite Instead Indeed Thus Nor Moreover Meanwhile Yet According Among Similarly Nevertheless
-    What Who How Why Where Did Does Are Were Was Has Have No Its His Her Their Our You At On
-    ET Senator Senators Surgeon Postal Households Response Ambassador Attorneys Citizens Citizenship Numerous Circuit Fish
-    Flag Global Advisory
-    """
-)
-"""Words that open a sentence after an abbreviation."""
 
 
 def word_tokens(text: str) -> list[str]:
