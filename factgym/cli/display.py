@@ -109,6 +109,7 @@ class Termination:
         self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
 
     def _terminate(self, *_: object) -> None:
+        # Not SIGINT raised again: a shell starts its background jobs with SIGINT ignored.
         if self._cancel is None:
             raise KeyboardInterrupt
         self._cancel()

@@ -142,6 +142,23 @@ def test_a_stopped_build_goes_on_and_a_changed_corpus_does_not(tmp_path: Path) -
     assert same(open_index(target, verify=True), memory_index(text for _, text in changed[:330]))
 
 
+def test_a_build_that_was_killed_while_it_removed_its_folder_starts_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, target = documents_of(3, 40), tmp_path / "x.cooc"
+
+    def remove_one(folder: Path) -> None:
+        next(folder.glob("part-*-run-*")).unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("factgym.corpora.cooccurrence.build.shutil.rmtree", remove_one)
+        build_index(documents, target, workers=1)
+    build_index(documents, target, workers=1)
+    assert same(open_index(target, verify=True), memory_index(text for _, text in documents))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.cooc"]
+
+
 def test_other_settings_start_anew(tmp_path: Path) -> None:
     documents = documents_of(5, 50)
     target = tmp_path / "x.cooc"
@@ -155,15 +172,15 @@ def test_other_settings_start_anew(tmp_path: Path) -> None:
 
 def build_in_small_parts(corpus: Path, target: Path, workers: int) -> None:
     building.TOKEN_BYTES = building.POSTING_BYTES = 1 << 12
-    build_index(Source(corpus, part_bytes=200_000), target, memory_mb=32, workers=workers)
+    build_index(Source(corpus, part_bytes=80_000), target, memory_mb=32, workers=workers)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_killed_build_never_leaves_half_an_index(tmp_path: Path, workers: int) -> None:
-    documents = documents_of(6, 3000)
+    documents = documents_of(6, 1200)
     corpus, target = write_jsonl(tmp_path / "c.jsonl", documents), tmp_path / "x.cooc"
     folder = tmp_path / "x.cooc.building"
-    arguments, size = (corpus, target, workers), 3 * size_of(corpus)
+    arguments, size = (corpus, target, workers), 4 * size_of(corpus)
     kills = kill_until_done(
         build_in_small_parts, arguments, folder, size, seed=workers,
         after=lambda: target.exists() and open_index(target, verify=True),

@@ -153,7 +153,7 @@ def build_index(
         meta = {"case": case, "tokenizer": TOKENIZER, "tokens": tokens, "documents": document_count, "source": source}
         words = _write_index(folder / "index", [task.path for task in slices], meta)
         (folder / "index").replace(target)
-    shutil.rmtree(folder)
+    _remove(folder)
     report(Progress("write", 1, 1, tokens, document_count))
     bad, messages = sum(part.bad for part in parts), [message for part in parts for message in part.messages]
     return Built(target, tokens, document_count, words, target.stat().st_size, bad, messages[:_MAX_MESSAGES])
@@ -163,7 +163,7 @@ def build_index(
 def _locked_folder(folder: Path, resume: bool) -> Iterator[None]:
     """Make the folder of the build and lock it: a concurrent build of the same destination is refused."""
     if folder.exists() and not resume:
-        shutil.rmtree(folder)
+        _remove(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("w")
@@ -182,6 +182,12 @@ def _locked_folder(folder: Path, resume: bool) -> Iterator[None]:
         for partial in folder.glob(".*.partial"):
             partial.unlink()
         yield
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder, its plan first: of a folder that a kill left half removed nothing is reused."""
+    (folder / "plan.json").unlink(missing_ok=True)
+    shutil.rmtree(folder)
 
 
 def _discard_other_plan(folder: Path, plan: dict[str, Any]) -> None:

@@ -107,6 +107,7 @@ class InfinigramCounter:
         except ImportError:
             raise MissingExtraError("an infini-gram index", "infini-gram") from None
         self.shards = read_shards(self.path)
+        self.tokens, self.documents = self.shards.tokens, self.shards.documents
         self._encoder: VocabularyEncoder | ModelEncoder
         if tokenizer is not None:
             self._encoder = ModelEncoder(tokenizer, drop_leading, eos_token_id)
@@ -133,16 +134,6 @@ class InfinigramCounter:
     def __reduce__(self) -> tuple[Any, ...]:
         return self._reopen, (str(self.path),)
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of the corpus, without separators."""
-        return self.shards.tokens
-
-    @property
-    def documents(self) -> int:
-        """Documents of the corpus."""
-        return self.shards.documents
-
     def count(self, words: Sequence[str]) -> int:
         """Count an AND of words; 0 if one of them is unknown. ConfigError for no word."""
         return self.count_cnf([[word] for word in _non_empty(words)])
@@ -160,12 +151,8 @@ class InfinigramCounter:
 
     def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         """Return the count of each query, shape (len(queries),)."""
-        if self.threads == 1 or len(queries) < 2:
-            counts = [self.count(words) for words in queries]
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                counts = list(pool.map(self.count, queries))
-        return np.array(counts, np.int64)
+        with ThreadPoolExecutor(self.threads) as pool:
+            return np.array(list(pool.map(self.count, queries)), np.int64)
 
     def frequency(self, word: str) -> int:
         """Return the occurrences of a word in the corpus."""

@@ -236,21 +236,6 @@ count_batch: Callable[..., None] = numba.njit(
 # Phrases
 
 
-@inner
-def _intersect(
-    arrays: BlockArrays, row: Ints, hint: int, points: Ints, n: int, before: Ints, after: Ints, workspace: Ints
-) -> Any:
-    """Keep those of ascending points that the list contains; return their number, or DAMAGED, and the next hint."""
-    hint = neighbours(arrays, row, hint, points, n, before, after, workspace)
-    if hint == DAMAGED:
-        return np.int64(DAMAGED), hint
-    matches = 0
-    for i in range(n):
-        points[matches] = points[i]
-        matches += after[i] == points[i]
-    return np.int64(matches), hint
-
-
 def _find_phrases(
     index: BlockArrays, rows: Any, starts: Ints, first: int, last: int, offsets: Ints, positions: NDArray[np.uint32],
     counts: Ints,
@@ -275,7 +260,12 @@ def _find_phrases(
                     for i in range(n):
                         points[i] += c - shift
                     shift = c
-                    n, hints[c] = _intersect(index, phrase[c], hints[c], points, n, before, after, decoded)
+                    hints[c] = neighbours(index, phrase[c], hints[c], points, n, before, after, decoded)
+                    matches = 0
+                    for i in range(n):
+                        points[matches] = points[i]
+                        matches += after[i] == points[i]
+                    n = DAMAGED if hints[c] == DAMAGED else matches
             if n == DAMAGED:
                 total = -1
                 break
