@@ -84,6 +84,7 @@ def _simplify(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Json
     if "const" in schema:
         schema = {**schema, "enum": [schema["const"]]}
     kind = schema.get("type")
+    # A keyword that is dropped or does not apply would make the schema accept more than the type: it is refused.
     if (
         not schema.keys() & {"type", "enum", "anyOf"}
         or schema.keys() - {*_KEYWORDS, *_REWRITTEN}

@@ -208,6 +208,7 @@ def _predict_by_threshold(
 @lru_cache(maxsize=4096)
 def _hashed_ngrams(text: str) -> Mapping[int, float]:
     """Return the hashed character n-grams of a text: sublinear counts, unit norm."""
+    # The hashing trick (Weinberger et al., 2009): a gram's bucket is its CRC, so no vocabulary is held.
     folded = f" {' '.join(text.lower().split())[:2000]} "
     grams = (folded[start : start + _GRAM].encode() for start in range(len(folded) - _GRAM + 1))
     counts = Counter(zlib.crc32(gram) % _BUCKETS for gram in grams)
@@ -336,6 +337,7 @@ def stuff_quotes(
     predictions: Sequence[Prediction], opened: Sequence[Passage], quotes: Sequence[tuple[str, str]]
 ) -> Verdict:
     """Return the honest statuses with (id, quote) pairs spread over as many entries as the schema admits."""
+    # Batches of quotes fill the entries in turn; once each statement has one, further entries repeat the statements.
     originals = [{**prediction_entry(prediction), "quote": ""} for prediction in predictions]
     entries = list(originals)
     for number, start in enumerate(range(0, len(quotes), _MAX_QUOTES)):

@@ -180,6 +180,8 @@ def question_subject(question: str) -> str:
 
 def read_answer(question: str, passages: Sequence[str]) -> Knowledge | None:
     """Return the answer as the passages state it; None if none does."""
+    # Relation extraction by surface patterns (Hearst, 1992): the first rule whose cue fits, the first sentence that
+    # matches. The subject itself is no answer.
     subject = question_subject(question)
     rule = next((rule for rule in _RULES if rule.cue.search(question)), None)
     if rule is None or not subject:

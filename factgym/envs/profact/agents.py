@@ -140,6 +140,7 @@ def extract_answer(question: str, evidence: Sequence[str]) -> str:
     A piece counts by its best sentence, which must name a year of the question, unless no piece is about the same topic
     in other years.
     """
+    # Answer selection by word overlap, with the year as a hard constraint: numbers of another year answer nothing.
     words, years = frozenset(terms(question)), frozenset(_YEAR.findall(question))
     ranked = _rank(words, years, evidence)
     if years and not (ranked and ranked[0][0]):
@@ -165,6 +166,8 @@ def judge_statement(statement: str, answer: str) -> Label:
     year = _YEAR.search(statement)
     if answer == NO_ANSWER:
         return NOT_ENOUGH if year else REFUTED
+    # A dated statement with values is supported if every sentence of its year has them all; if only some do, the
+    # sources conflict.
     values = _values(statement)
     parts = [answer[start:end] for start, end in sentences(answer)]
     parts = [part for part in parts if not year or year[0] in part]

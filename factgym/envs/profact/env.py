@@ -150,6 +150,7 @@ class ProFactEnv(Env[ProFactTask]):
         episode = self.episode
         if self._situation is None or self.state.reset_turn is None:
             return list(episode.messages)
+        # Later turns follow the reset; their messages are contiguous, so the first one marks the start.
         later = episode.turns[self.state.reset_turn + 1 :]
         start = later[0].message if later else len(episode.messages)
         return [episode.messages[0], self._situation, *episode.messages[start:]]

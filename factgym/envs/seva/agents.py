@@ -168,6 +168,7 @@ class GroundedPart:
 
 def ground_parts(brief: EpisodeBrief, evidence: Evidence, sentence: str = "") -> list[GroundedPart]:
     """Assign a sentence to each part of the claim. sentence: that of all parts, where it is known."""
+    # Each part is aligned by itself, by weighted word overlap; several parts may share a sentence.
     parts = []
     for part in split_claim(brief.claim):
         name = f"“{part}”" if terms(part) else f"“{part}” of “{brief.claim[:MAX_CLAIM_SPAN]}”"
