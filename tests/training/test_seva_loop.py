@@ -145,21 +145,26 @@ def test_more_rounds_later_are_the_same_as_at_once(whole: Path, tmp_path: Path) 
     assert digests(tmp_path) == digests(whole)
 
 
-def run_whole(folder: Path) -> None:
-    evolution(folder).run(ARMS, ROUNDS, resume=True)
+def tiny() -> EvolveSettings:
+    return small(benchmarks=("generated-validation",), size=24, material=40, warm_up=16, budgets=(8,))
 
 
-def test_killed_anywhere_and_continued_it_is_the_same(whole: Path, tmp_path: Path) -> None:
-    assert kill_until_done(run_whole, (tmp_path,), tmp_path, size_of(whole), seed=5) >= 3
-    assert digests(tmp_path) == digests(whole)
+def run_tiny(folder: Path) -> None:
+    evolution(folder, tiny()).run(ARMS, ROUNDS, resume=True)
+
+
+def test_killed_anywhere_and_continued_it_is_the_same(tmp_path: Path) -> None:
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    run_tiny(whole)
+    assert kill_until_done(run_tiny, (folder,), folder, size_of(whole), seed=5) >= 3
+    assert digests(folder) == digests(whole)
 
 
 def test_stopped_between_any_two_files_and_continued_it_is_the_same(tmp_path: Path) -> None:
     whole, folder = tmp_path / "whole", tmp_path / "stopped"
-    settings = small(benchmarks=("generated-validation",), size=24, material=40, warm_up=16, budgets=(8,))
-    evolution(whole, settings).run(["weakness"], 2)
+    evolution(whole, tiny()).run(["weakness"], 2)
     for last in stopped_after_each_file(whole, folder):
-        evolution(folder, settings).run(["weakness"], 2, resume=True)
+        evolution(folder, tiny()).run(["weakness"], 2, resume=True)
         assert digests(folder) == digests(whole), f"stopped after {last}"
 
 
