@@ -267,13 +267,13 @@ def test_a_script_that_got_in_would_be_stopped(browser: Chromium, page: str) -> 
 
 
 def test_thousands_of_episodes_open(browser: Chromium, tmp_path: Path) -> None:
-    episodes = [fake_runs.episode(i % 60, sample=i % 8) | {"task": f"multihop/{i // 8:05d}"} for i in range(5000)]
-    browser.open(write_page(fake_runs.write_run(tmp_path, episodes)).as_uri() + "#e=4999")
-    assert _shown(browser) == "multihop/00624"
+    episodes = [fake_runs.episode(i % 60, sample=i % 8) | {"task": f"multihop/{i // 8:05d}"} for i in range(2000)]
+    browser.open(write_page(fake_runs.write_run(tmp_path, episodes)).as_uri() + "#e=1999")
+    assert _shown(browser) == "multihop/00249"
     assert browser.run("document.querySelectorAll('.sample').length") == 8
-    assert _text(browser, "#count") == "5,000 episodes"
+    assert _text(browser, "#count") == "2,000 episodes"
     assert browser.run("document.querySelectorAll('.item').length") < 40
-    assert browser.run("Boolean(document.getElementById('row4999'))")
+    assert browser.run("Boolean(document.getElementById('row1999'))")
 
 
 def test_without_a_script_the_overview_remains(browser: Chromium, page: str) -> None:
