@@ -75,6 +75,7 @@ class GeneratedSplit(GeneratedSequence[T_co]):
         self.split, self.seed = split, seed
         self.size = self.SPLITS[split] if size is None else size
 
+    # Counter-based streams: each item has a generator of its own, seeded by (seed, split, index); see the subclasses.
     def identity(self) -> str:
         """Return a text of the generator's version, the split, the seed and the size."""
         return self.IDENTITY.format_map(vars(self))

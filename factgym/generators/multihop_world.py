@@ -138,6 +138,7 @@ class _Graph:
         for entity in entities:
             for relation in entity.kind.relations:
                 self._add_fact(entity, relation, block)
+        # Facts before questions: a walk may use every fact of this block and of earlier ones, never of a later one.
         hops = list(HOPS)
         rng.shuffle(hops)
         chains = [self._draw_chain(entities, count) for count in hops]

@@ -106,6 +106,7 @@ class _NameFinder:
         """Index after the last word of the run that begins at word `first`; `first` itself where there is none."""
         if not self._words[first][0].isupper():
             return first
+        # Longest match: the run ends at its last capitalised word, with at most two linking words in between.
         last, index = first, first
         while index + 1 < len(self._words) and index - last < 3:
             between = self._text[self._spans[index][1] : self._spans[index + 1][0]]

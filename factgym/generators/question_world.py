@@ -221,6 +221,7 @@ def _articles(subject: Subject, rng: random.Random) -> Iterator[str]:
     if not remaining and rng.random() < 0.5:
         yield subject.kind.stub.format(s=subject.name)
     values = {fact.relation.name: fact.object for fact in subject.facts}
+    # A random composition of the popularity into parts of 1 to 3: the sum of the leads is the co-occurrence count.
     while remaining:
         leads = min(remaining, rng.randint(1, _MAX_LEADS))
         remaining -= leads

@@ -43,6 +43,7 @@ _FAULT_PATTERNS = (
 
 def fluency_faults(text: str, original: str = "") -> list[str]:
     """Faults of grammar that `text` has and `original` has not; empty when there are none."""
+    # Multiset difference: a fault that the original has as often does not count.
     faults = list(Counter(_surface_faults(text)) - Counter(_surface_faults(original)))
     if not original:
         return faults
@@ -237,6 +238,7 @@ def negation_faults(change: _Change) -> list[str]:
     """The parity of the negations differs, or every changed word gave way to its opposite."""
     if len(change.removed) + len(change.added) > 6:
         return ["too much changed for one turn of meaning"]
+    # An odd change in the number of negations turns the meaning; after an even one, opposites have to do it.
     if not change.keeps_polarity:
         words = change.removed + change.added
         extra = [word for word in words if _fold_token(word) not in _NEGATORS | _SUPPORT]

@@ -48,6 +48,7 @@ def find_parties(sentences: Sequence[str]) -> tuple[tuple[str, str], ...]:
     ranked = sorted(acts.items(), key=lambda item: (-item[1], item[0]))
     names = [name for name, count in ranked if count >= _MIN_ACTS][:_MAX_PARTIES]
     pairs = []
+    # Two names in one sentence that does not define either are different actors, not aliases of one.
     for first, second in combinations(names, 2):
         shared = [text for text in sentences if contains_words(text, first) and contains_words(text, second)]
         defining = sum(_CUES.defines.search(text) is not None for text in shared)

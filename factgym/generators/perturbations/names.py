@@ -87,6 +87,7 @@ def _skip_opening_word(run: str, start: int, source: str) -> int:
     The first word belongs to the name unless it is ordinary: a function word, a month, or a word that the source also
     writes small.
     """
+    # True-casing by the source: a word that it writes small is ordinary, one capitalised inside a sentence is a name.
     word, _, following = run.partition(" ")
     if word.lower() not in FUNCTION_WORDS and word not in CALENDAR:
         small = re.search(rf"(?<![\w-]){re.escape(word.lower())}(?![\w-])", source) is not None

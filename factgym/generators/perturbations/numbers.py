@@ -66,8 +66,8 @@ def _direction(sentence: str, match: re.Match[str]) -> int | None:
 
     In a condition it is the other way round: a rule for 5 years or more covers 7 years or more. None: uncertain.
     """
-    # Monotonicity: a bound entails every weaker one, so only a stronger value is new; a condition is a downward-entailing
-    # context and turns the direction round.
+    # Monotonicity: a bound entails every weaker one, so only a stronger value is new. A condition is a
+    # downward-entailing context and turns the direction round.
     before, after = sentence[: match.start()], sentence[match.end() :]
     near = before[-40:]
     if _CUES.up_to.search(near):
@@ -92,6 +92,7 @@ def _new_values(old: int, unit: str, direction: int) -> list[int]:
     elif singular in ("percent", "%"):
         values = list(_PERCENT_VALUES)
     else:
+        # Roundness: the largest 1, 5 or 25 times a power of ten that divides the old value.
         # Values near the old one that are as round as it is.
         step = max((size for size in _ROUND_STEPS if old % size == 0), default=1)
         step = step // 2 if step == old and step % 2 == 0 else step

@@ -82,6 +82,7 @@ class Statement:
 
     def is_silent_on(self, text: str, share: float = 0.6) -> bool:
         """Whether the evidence lacks this share of the content words of `text`, compared by five-letter stems."""
+        # Five-letter prefixes join more forms than a stemmer does: silence is claimed too seldom, not too often.
         words = terms(text)
         missing = [word for word in words if word[:_STEM] not in self._stems]
         return bool(words) and len(missing) >= share * len(words)

@@ -187,6 +187,7 @@ def make_probe(
 
 
 def _rng(seed: int, *names: object) -> random.Random:
+    # A hash as the seed: streams of different claims and strategies are independent, and the same in every process.
     text = "\x1f".join(str(name) for name in (seed, "probe", *names))
     return random.Random(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
 

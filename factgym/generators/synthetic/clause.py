@@ -75,6 +75,7 @@ class Clause:
             options = [source for source in clipped if self._fits(source)] or options
         if marked:
             options = [source for source in options if not source.startswith("^")]
+        # A claim avoids the frame that the document used for the same rule, or its syntax would give the source away.
         previous = voice.frames.get(fact.about)
         if len(options) > 1 and previous in options:
             options = [source for source in options if source != previous]

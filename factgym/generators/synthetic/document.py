@@ -167,6 +167,7 @@ def lay_out(
     blocks: Sequence[Block], layout: Layout, number: int, heading: str, voice: Voice
 ) -> tuple[str, list[list[tuple[int, int]]]]:
     """Return the passage's text, and for each block the spans of its sentences in it."""
+    # Offsets are taken while the text grows, so they are exact whatever the layout puts between the sentences.
     text = ""
     spans: list[list[tuple[int, int]]] = []
     for at, block in enumerate(blocks, 1):

@@ -60,6 +60,7 @@ def fill(frame: Frame, slot: Callable[[str], str], rng: random.Random) -> str:
 
     White space is normalised, with none before a comma or a full stop.
     """
+    # A grammar without recursion, expanded from left to right, so that the order of the draws is fixed.
     text = "".join(_fill(frame.nodes, slot, rng))
     return " ".join(text.split()).replace(" ,", ",").replace(" .", ".")
 
