@@ -33,7 +33,7 @@ Documents = list[tuple[str, str]]
 
 
 def documents_of(seed: int, count: int = 400, words: int = 300) -> Documents:
-    """Documents of unequal length over a vocabulary from very frequent words to ones that stand there once."""
+    """Documents of unequal length over a vocabulary from very frequent words to ones that occur once."""
     numbers = random.Random(seed)
     return [
         (str(i), " ".join(f"w{int(numbers.paretovariate(0.6))}" for _ in range(numbers.choice([0, 3, words]))))
@@ -240,7 +240,7 @@ def test_counting_keeps_to_its_memory(tmp_path: Path) -> None:
         assert peak < 1 << 18
 
 
-def test_mistakes_are_told(tmp_path: Path) -> None:
+def test_invalid_settings_raise(tmp_path: Path) -> None:
     for options, message in (
         ({"workers": 0}, "workers is at least 1"),
         ({"workers": 1, "memory_mb": 8}, "memory_mb is at least 16"),
@@ -255,9 +255,7 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         build_index([], tmp_path / "file" / "x.cooc", workers=1)
 
 
-def test_a_corpus_that_is_too_large_is_told_as_soon_as_it_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corpus_that_is_too_large_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("factgym.corpora.cooccurrence.store.MAX_POSITIONS", 1000)
     read = 0
 
@@ -273,7 +271,7 @@ def test_a_corpus_that_is_too_large_is_told_as_soon_as_it_is_known(
         memory_index(["A " * 2000])
 
 
-def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_a_data_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(number: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -293,13 +291,13 @@ class Deadly(Source):
         os._exit(9)
 
 
-def test_a_worker_that_is_killed_is_told(tmp_path: Path) -> None:
+def test_a_killed_worker_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a worker of the build was killed"):
         build_index(Deadly(write_jsonl(tmp_path / "c.jsonl", [("a", "A")])), tmp_path / "x.cooc", workers=2)
     assert not (tmp_path / "x.cooc").exists()
 
 
-def test_what_a_source_leaves_out_is_counted(tmp_path: Path) -> None:
+def test_skipped_records_are_counted(tmp_path: Path) -> None:
     corpus = write_jsonl(tmp_path / "c.jsonl", documents_of(7, 20))
     corpus.write_text(corpus.read_text() + "{broken\n")
     with pytest.raises(DataError, match=r"c\.jsonl"):

@@ -52,7 +52,7 @@ CHECKED = [
     ([""], "A", 2, 0, 0),
     ([], "A", 2, 0, 0),
 ]
-"""The first six and the eighth stand in the notes on the engine, which was asked for them."""
+"""The reference engine gave the counts of the first six and the eighth."""
 
 
 @pytest.mark.parametrize(("documents", "query", "window", "chained", "clean"), CHECKED)
@@ -122,7 +122,7 @@ def test_compiled_and_plain_engine_agree(semantics: str) -> None:
         assert 0 < np.count_nonzero(counts) < len(counts)
 
 
-def test_words_of_several_tokens_stand_side_by_side(engine: str) -> None:
+def test_words_of_several_tokens_are_phrases(engine: str) -> None:
     index = memory_index(["the Men's team won 4-2", "Men who s team 4 and 2"], semantics="window", engine=engine)
     assert index.frequency("Men") == 2
     assert index.frequency("Men's") == 1 == index.frequency("Men’s")
@@ -131,7 +131,7 @@ def test_words_of_several_tokens_stand_side_by_side(engine: str) -> None:
     assert index.frequency("team-Men") == 0  # one ends a document, the other begins the next
 
 
-def test_an_or_counts_all_its_words_and_a_shared_place_twice_or_once(engine: str) -> None:
+def test_an_or_counts_all_its_words_and_a_shared_position_twice_or_once(engine: str) -> None:
     texts = ["A B C", "A D", "E C"]
     chained = memory_index(texts, window=1, engine=engine)
     assert chained.count_cnf([["A", "E"], ["C", "D"]]) == 2
@@ -164,7 +164,7 @@ def test_an_empty_query_is_an_error(query: list[list[str]], engine: str) -> None
         index.count_cnf(query)
 
 
-def test_mistakes_are_told(engine: str) -> None:
+def test_invalid_settings_raise(engine: str) -> None:
     index = memory_index(["A"], engine=engine)
     with pytest.raises(ConfigError, match="not a bare string"):
         index.count_many(["A B"])
@@ -317,7 +317,7 @@ def test_open_counter_names_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 @given(st.text(max_size=200))
 @settings(max_examples=200, deadline=None)
-def test_words_do_not_depend_on_what_stands_beside_them(text: str) -> None:
+def test_words_do_not_depend_on_their_neighbours(text: str) -> None:
     """Splitting is local: text beside a separator yields the same words, ASCII (a path of its own) or not."""
     assert tokenize(f"{text} — é") == [*tokenize(text), "é"]
 
@@ -440,7 +440,7 @@ def fast() -> CooccurrenceIndex:
 
 
 @needs_numba
-def test_phrases_occur_where_their_words_stand_side_by_side(fast: CooccurrenceIndex) -> None:
+def test_phrases_occur_where_their_words_are_adjacent(fast: CooccurrenceIndex) -> None:
     phrases = [*PAIRS, "a-b-a", "c-a-a", "a-a-d", "b-c-z", "e-a-b"]
     for phrase in phrases:
         parts = phrase.split("-")
@@ -478,17 +478,17 @@ def words(text: str) -> list[list[str]]:
     return [[word] for word in text.split()]
 
 
-# What the engine was seen to answer, by the rule that explains it.
+# Counts that the reference engine gave, by the rule that explains each.
 ENGINE = [
     ("the rarest word's occurrences are counted", docs("A B B B"), "A B", WIDE, 1),
     ("whatever the order of the query", docs("A B B B"), "B A", WIDE, 1),
     ("each of them", docs("A B A B A"), "A B", WIDE, 2),
     ("the window chains from clause to clause", docs("A x x B x x C"), "A B C", 3, 1),
-    ("and ends one place beyond", docs("A x x B x x x C"), "A B C", 3, 0),
+    ("and ends one position beyond", docs("A x x B x x x C"), "A B C", 3, 0),
     ("a nearer word in the neighbouring document costs the anchor", docs("B", "A B"), "A B", 5, 0),
     ("unless it is too far away", docs("B x x x x x", "A B"), "A B", 5, 1),
-    ("the separator is a place too", docs("B x x", "A B"), "A B", 3, 1),
-    ("so one place less is near", docs("B x x", "A B"), "A B", 4, 0),
+    ("the separator is a position too", docs("B x x", "A B"), "A B", 3, 1),
+    ("so one position less is near", docs("B x x", "A B"), "A B", 4, 0),
     ("a word pairs with itself", docs("A"), "A A", WIDE, 1),
     ("and with the one before, also over a border", docs("A", "A"), "A A", WIDE, 1),
     ("one clause is a frequency", docs("A B A", "A"), "A", 1, 3),
@@ -511,7 +511,7 @@ WINDOW = [
     ("in both directions", docs("A B", "B"), "A B", 1, 1),
     ("one that holds only one word gives nothing", docs("A", "B"), "A B", WIDE, 0),
     ("a repeated word changes nothing", docs("A x B"), "A A B", 2, 1),
-    ("the places may not each be near the anchor alone", docs("B x A x C"), "A B C", 2, 0),
+    ("the positions may not each be near the anchor alone", docs("B x A x C"), "A B C", 2, 0),
     ("one clause is a frequency", docs("A B A", "A"), "A", 1, 3),
 ]
 
@@ -521,7 +521,7 @@ def test_rules_of_the_clean_window(why, corpus, query, window, count):
     assert brute_count(corpus, words(query), window, "window") == count
 
 
-def test_terms_of_several_tokens_stand_side_by_side_in_one_document():
+def test_terms_of_several_tokens_are_adjacent_in_one_document():
     corpus = docs("New York City", "New", "York City")
     assert brute_count(corpus, [[("New", "York")]]) == 1
     assert brute_count(corpus, [[("York", "City")]]) == 2
@@ -529,7 +529,7 @@ def test_terms_of_several_tokens_stand_side_by_side_in_one_document():
     assert brute_count(corpus, [[("New", "York")], ["City"]], 1) == 0  # a term is where its first token is
 
 
-def test_terms_of_a_clause_are_alternatives_and_a_shared_place_is_two_anchors_for_the_engine():
+def test_terms_of_a_clause_are_alternatives_and_a_shared_position_is_two_anchors_for_the_engine():
     corpus = docs("A B x", "C B")
     assert brute_count(corpus, [["A", "C"]]) == 2
     assert brute_count(corpus, [["A", ("A", "B")]]) == 2
@@ -550,7 +550,7 @@ def test_the_order_of_a_query_decides_between_equally_frequent_clauses_for_the_e
     ("cnf", "window", "semantics"),
     [([], 5, "window"), ([[]], 5, "window"), ([[()]], 5, "window"), ([["A"]], 0, "window"), ([["A"]], 5, "windows")],
 )
-def test_what_is_no_query(cnf, window, semantics):
+def test_invalid_queries_raise(cnf, window, semantics):
     with pytest.raises(ConfigError):
         brute_count(docs("A"), cnf, window, semantics)
 

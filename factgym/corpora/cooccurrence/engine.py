@@ -35,9 +35,6 @@ FAR = 1 << 40
 NO_LIMIT = 1 << 50
 """More than any count."""
 
-ANCHOR_CHUNK = 1 << 13
-"""Anchors taken together by default."""
-
 ANCHOR_BYTES = 6144
 """Working memory per anchor in the worst case, when each one needs a block of its own."""
 
@@ -90,9 +87,7 @@ def contains(postings: PostingList, points: I64) -> NDArray[np.bool_]:
     return mask
 
 
-def _count_lists(
-    lists: Sequence[PostingList], separators: PostingList, rules: CountRules, chunk: int = ANCHOR_CHUNK
-) -> int:
+def _count_lists(lists: Sequence[PostingList], separators: PostingList, rules: CountRules, chunk: int) -> int:
     """Count an AND of clauses, up to the limit.
 
     lists: by ascending frequency; under "window" each without repeated positions.
