@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from factgym.agents.agent import Model, call_optional
+from factgym.agents.judges.base import Case, Judge, JudgeError
 from factgym.core.action import parse_action
 from factgym.core.caching import gather_all
 from factgym.core.calls import ToolCall
@@ -272,6 +273,48 @@ class MeanLogprob:
     def describe(self) -> dict[str, Any]:
         """As JSON data."""
         return {"name": "mean log-probability"}
+
+
+def step_case(messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message) -> Case:
+    """Return a case of the rubric `next-step`: the conversation, and the reply as the step."""
+
+    def text(message: Message) -> str:
+        functions = [call["function"] for call in message.get("tool_calls") or ()]
+        parts = [message["content"] or "", *(f"{function['name']} {function['arguments']}" for function in functions)]
+        return "\n".join(part for part in parts if part)
+
+    conversation = "\n\n".join(f"{earlier['role']}: {text(earlier)}" for earlier in messages)
+    return {"conversation": conversation, "step": text(message)}
+
+
+class JudgeScore:
+    """A judge's score of the reply; None for a reply that it could not judge.
+
+    case: makes a case of the judge's rubric from messages, tools and reply; `step_case` fits `next-step`.
+    """
+
+    def __init__(
+        self, judge: Judge, case: Callable[[Sequence[Message], Sequence[ToolSchema], Message], Case] = step_case
+    ) -> None:
+        self.judge = judge
+        self.case = case
+
+    async def __call__(
+        self, messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message
+    ) -> float | None:
+        """The score, in [0, 1]. Raises PolicyError when the judge's infrastructure failed."""
+        try:
+            return (await self.judge.judge(self.case(messages, tools, message))).score
+        except JudgeError:
+            return None
+
+    def describe(self) -> dict[str, Any]:
+        """The judge's description."""
+        return {"name": "judge", "judge": self.judge.describe()}
+
+    async def close(self) -> None:
+        """Close the judge."""
+        await self.judge.close()
 
 
 class BestOf(Ensemble):

@@ -38,13 +38,15 @@ async def gather_bounded(
     """Return `function` of every item in order, at most `concurrency` at a time; else like `gather_all`."""
     if concurrency < 1:
         raise ConfigError(f"concurrency must be at least 1, not {concurrency}")
-    limit = asyncio.Semaphore(concurrency)
+    results: dict[int, ResultT] = {}
+    waiting = iter(enumerate(items))
 
-    async def work(item: ItemT) -> ResultT:
-        async with limit:
-            return await function(item)
+    async def work() -> None:
+        for index, item in waiting:
+            results[index] = await function(item)
 
-    return await gather_all(map(work, items))
+    await gather_all(work() for _ in range(min(concurrency, len(items))))
+    return [results[index] for index in range(len(items))]
 
 
 @dataclass(slots=True)

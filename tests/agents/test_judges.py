@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.agents.ensembles import MajorityVote
-from factgym.agents.judges.base import JudgeError, Judgement, judge_note
+from factgym.agents.judges.base import AllAgree, JudgeError, Judgement, judge_note
 from factgym.agents.judges.fallback import ContainmentJudge, LexicalCheckJudge
 from factgym.agents.judges.policy import PolicyJudge, judge_from
-from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, PROBE_CHECK, PROMPTS, Field, JudgePrompt
+from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, NEXT_STEP, PROBE_CHECK, PROMPTS, Field, JudgePrompt
 from factgym.core.action import parse_action
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
@@ -358,6 +358,7 @@ def test_the_shipped_rubrics_say_their_labels_and_their_scale():
     assert {name: prompt.scale for name, prompt in PROMPTS.items()} == {
         "evidence-support": "binary",
         "probe-check": "graded",
+        "next-step": "graded",
     }
     for prompt in PROMPTS.values():
         for label in prompt.grades:
@@ -414,6 +415,8 @@ def test_every_report_states_whether_a_model_judged():
     assert json.loads(json.dumps(judgement.to_dict())) == judgement.to_dict()
     with pytest.raises(ConfigError, match="Did you mean 'probe-check'"):
         judge_from(None, "probe-chek")
+    with pytest.raises(ConfigError, match="no fallback judge"):
+        judge_from(None, NEXT_STEP.name)
 
 
 def test_normalisation_is_squads():
@@ -529,3 +532,21 @@ def test_the_lexical_check_keeps_real_corruptions_and_drops_mislabelled_ones():
     assert sum(case.score for case in result) >= 0.8 * len(cases)
     assert [a.score + b.score for a, b in zip(result, mislabelled, strict=True)] == [1.0] * len(cases)
     assert [case.score for case in untouched] == [1.0] * len(cases)
+
+
+def test_judges_that_must_agree():
+    yes, no = AsyncModel({"Ghent": "sufficient"}), AsyncModel()
+    both = AllAgree([PolicyJudge(yes, EVIDENCE_SUPPORT, name="one"), PolicyJudge(no, EVIDENCE_SUPPORT, name="two")])
+    result = run(both.judge(CASE))
+    assert (result.score, result.label, result.by) == (0.0, "insufficient", "one and two")
+    assert "disagree (one: sufficient, two: insufficient)" in result.reason
+    assert result.usage == {"prompt_tokens": 14, "completion_tokens": 6}
+    assert "judged by one and two" in judge_note(both)
+    mixed = AllAgree([PolicyJudge(yes, EVIDENCE_SUPPORT), ContainmentJudge()])
+    assert run(mixed.judge(CASE)).stand_in
+    assert run(mixed.judge(CASE)).score == 1.0
+    assert "NOT judged by a model" in judge_note(mixed)
+    with pytest.raises(ConfigError, match="one rubric"):
+        AllAgree([ContainmentJudge(), LexicalCheckJudge()])
+    run(both.close())
+    assert (yes.closed, no.closed) == (1, 1)

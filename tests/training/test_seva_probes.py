@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from factgym.agents.judges.base import AllAgree
 from factgym.agents.judges.fallback import LexicalCheckJudge
 from factgym.agents.judges.policy import PolicyJudge
 from factgym.agents.judges.prompt import PROBE_CHECK
@@ -189,6 +190,13 @@ def test_the_cross_check_splits_probes_and_counts_the_rejected():
     assert (report["judged"], report["kept"], report["drop_rate"]) == (4, 1, 0.75)
     assert report["by_strategy"] == {"numerical_perturb": pytest.approx(2 / 3), "paraphrase": 1.0}
     assert "scripted:one" in report["note"]
+
+
+def test_agreement_of_two_judges_rejects_a_probe_that_either_refuses():
+    probes = some_probes()[:1]
+    judges = [PolicyJudge(Scripted(verdict(label)), PROBE_CHECK, name=label) for label in ("pass", "undetectable")]
+    _, report = run(cross_check(probes, AllAgree(judges), 1))
+    assert report["reasons"] == {"undetectable": 1}
 
 
 def test_a_stand_in_is_named_in_the_note():

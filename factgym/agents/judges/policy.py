@@ -213,7 +213,7 @@ def judge_from(
     """The judge for a shipped rubric: a policy judge, or without a policy the rubric's fallback.
 
     policy: None for the deterministic fallback, which caches nothing. cache: or the folder of one. name: of the judge.
-    Raises ConfigError for an unknown rubric.
+    Raises ConfigError for an unknown rubric and for a rubric without a fallback.
     """
     if prompt_name not in PROMPTS:
         hint = did_you_mean(prompt_name, PROMPTS)
@@ -222,4 +222,8 @@ def judge_from(
         if cache is not None and not isinstance(cache, JudgeCache):
             cache = JudgeCache(cache)
         return PolicyJudge(policy, PROMPTS[prompt_name], cache=cache, name=name)
+    if prompt_name not in _FALLBACKS:
+        raise ConfigError(
+            f"the rubric {prompt_name!r} has no fallback judge: it needs a model. {', '.join(_FALLBACKS)} have one."
+        )
     return _FALLBACKS[prompt_name]()

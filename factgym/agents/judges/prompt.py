@@ -176,7 +176,12 @@ PROBE_CHECK = _shipped(
 )
 """SEVA: is the probe fluent, its label decidable and right, and its error the intended one?"""
 
+NEXT_STEP = _shipped(
+    "next-step", 1, (Field("conversation", 40_000), Field("step", 8_000)), {"good": 1.0, "fair": 0.5, "poor": 0.0}
+)
+"""For best-of-n: does the next step of an agent help with its task?"""
+
 PROMPTS: Mapping[str, JudgePrompt] = MappingProxyType(
-    {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK)}
+    {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK, NEXT_STEP)}
 )
 """The shipped rubrics by name."""
