@@ -119,8 +119,8 @@ def _freeze(value: Any) -> Any:
 class Relation:
     """Kind of fact of a generated world. Of questions and statements, the usual form comes first.
 
-    target: the kind of the object. statements: for the subject's document; inverse: for the object's. phrase: names the
-    object in a question of several hops. bounds: smallest and greatest number. after: relation to an older person.
+    target: the kind of the object. statements: for the subject's document; inverse: for the object's. phrase: names
+    the object in a question of several hops. bounds: smallest and greatest number. after: relation to an older person.
     """
 
     name: str

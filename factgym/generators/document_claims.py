@@ -473,9 +473,9 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
     def _plan(self, verdict: Verdict) -> tuple[tuple[str, int], ...]:
         """Operator and sentence of every item with this verdict, in order; used again from the start when exhausted.
 
-        The pools are mixed evenly: about equal shares in the first few hundred items, the rest of the larger ones after.
+        The pools are mixed evenly: equal shares in the first few hundred items, the rest of the larger ones after.
         """
-        # Water-filling: every pool gives up to `level` items to the first part. Within a part, stratified interleaving:
+        # Water-filling: every pool gives up to `level` items to the first part. In a part, stratified interleaving:
         # item k of a pool of n sorts at (k + 0.5) / n.
         if verdict in self._plans:
             return self._plans[verdict]

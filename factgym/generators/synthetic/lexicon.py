@@ -100,9 +100,10 @@ def _topic(name: str, row: Mapping[str, Any]) -> Topic:
         for kind in KINDS
     }
     return Topic(
-        name, row["headings"], _concept(f"{name}.subject", row["subject"]), _concept(f"{name}.everyone", row["everyone"]),
-        concepts("party", "parties"), concepts("role", "roles", plural=False), concepts("event", "events", plural=False),
-        concepts("if", "if"), concepts("unless", "unless"), concepts("why", "why"), concepts("via", "via"), entries,
+        name, row["headings"], _concept(f"{name}.subject", row["subject"]),
+        _concept(f"{name}.everyone", row["everyone"]), concepts("party", "parties"),
+        concepts("role", "roles", plural=False), concepts("event", "events", plural=False), concepts("if", "if"),
+        concepts("unless", "unless"), concepts("why", "why"), concepts("via", "via"), entries,
     )  # fmt: skip
 
 
