@@ -64,7 +64,7 @@ def index(
     from rich.console import Console
 
     from factgym.corpora.cooccurrence import build_index
-    from factgym.corpora.cooccurrence.engine import loader
+    from factgym.corpora.cooccurrence.engine import wait_for_kernels
     from factgym.corpora.cooccurrence.sources import Source
 
     if out.exists() and not force:
@@ -95,7 +95,7 @@ def index(
         print(f"left out: {built.bad:,} broken record{'s' * (built.bad != 1)}", file=sys.stderr)
         for message in built.messages[:_MAX_MESSAGES]:
             print(f"  {message}", file=sys.stderr)
-    if not loader.wait(KERNEL_SECONDS):
+    if not wait_for_kernels(KERNEL_SECONDS):
         console.print("numba compiles the code that counts, once after an installation: some seconds more")
 
 

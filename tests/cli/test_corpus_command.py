@@ -119,7 +119,7 @@ def test_messages_of_a_build(lines: Path, corpus: Command) -> None:
 @pytest.mark.usefixtures("lines")
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_build_names_what_it_still_waits_for(corpus: Command, monkeypatch: pytest.MonkeyPatch, loaded: bool) -> None:
-    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.loader.wait", lambda seconds: loaded)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.engine.wait_for_kernels", lambda seconds: loaded)
     done = corpus("index", "c.jsonl", "--out", "c.cooc", "--workers", "1")
     assert done.returncode == 0, done.stderr
     assert ("numba compiles" in done.stderr) == (not loaded)

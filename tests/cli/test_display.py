@@ -1,4 +1,4 @@
-"""The status line: its text, and that it never delays the run."""
+"""The live line: what it says, and that it never holds up the run."""
 
 from __future__ import annotations
 

@@ -28,12 +28,13 @@ from factgym.corpora.cooccurrence import (
 )
 from factgym.corpora.cooccurrence import build as building
 from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source
+from factgym.corpora.cooccurrence.tokenizer import number_documents, number_documents_compiled
 
 Documents = list[tuple[str, str]]
 
 
 def documents_of(seed: int, count: int = 400, words: int = 300) -> Documents:
-    """Documents of unequal length over a vocabulary from very frequent words to ones that occur once."""
+    """Documents of unequal length over a vocabulary from very frequent words to ones that stand there once."""
     numbers = random.Random(seed)
     return [
         (str(i), " ".join(f"w{int(numbers.paretovariate(0.6))}" for _ in range(numbers.choice([0, 3, words]))))
@@ -49,6 +50,56 @@ def same(item: CooccurrenceIndex, second: CooccurrenceIndex) -> bool:
 def write_jsonl(path: Path, documents: Documents) -> Path:
     path.write_text("".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in documents), "utf-8")
     return path
+
+
+def test_compiled_and_plain_numbering_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over ASCII, accents, marks, CJK, what NFKC changes, empty documents, and tables that have to grow."""
+    pytest.importorskip("numba", reason="needs the extra 'counting'")
+    engine.text_kernels()
+    engine.text_module.wait()
+    kernels = engine.text_kernels()
+    assert kernels is not None
+    numbers = random.Random(8)
+    odd = [
+        "é",
+        "Ångström",
+        "e\u0301",
+        "東京",
+        "ﬁn",
+        "–",
+        "’s",
+        "²",
+        "हिन्दी",
+        "😀x",
+        "\u2028",
+        "ÉTÉ",
+        "ß",
+        "\x85",
+        "ǅ",
+        "\ud800",
+    ]
+    texts = [
+        *(
+            " ".join(numbers.choices([*odd, "Men's", "a_b", "U.S.", "x"], k=numbers.randint(0, 30)))
+            for _ in range(200)
+        ),
+        *("".join(numbers.choices("aB é.Ω", k=200)) for _ in range(50)),
+        *documents_text(9, 80),
+        " ".join(f"word{i}" for i in range(60_000)),
+        "".join(chr(i) for i in range(0x3100)),
+    ]
+    for case in ("keep", "fold"):
+        plain = number_documents(iter(texts), case, None)  # type: ignore[arg-type]
+        compiled = number_documents_compiled(kernels, iter(texts), case, None)  # type: ignore[arg-type]
+        assert compiled.words == plain.words
+        assert compiled.lengths.tolist() == plain.lengths.tolist()
+        assert np.array_equal(np.concatenate(compiled.tokens), np.concatenate(plain.tokens))
+    few = number_documents_compiled(kernels, iter(["a b"] * 1000), "keep", 300)
+    assert 100 <= len(few.lengths) < 300
+
+
+def documents_text(seed: int, count: int) -> list[str]:
+    return [text for _, text in documents_of(seed, count)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -75,9 +126,14 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("factgym.corpora.cooccurrence.build.POSTING_BYTES", 1 << 13)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.usefixtures("small_pieces")
-def test_many_runs_and_slices_make_the_same_file(tmp_path: Path) -> None:
+def test_many_runs_and_slices_make_the_same_file(tmp_path: Path, compiled: bool) -> None:
     """Also where one word alone is more than a slice holds, and where a part of the source is several runs."""
+    if compiled:
+        pytest.importorskip("numba", reason="needs the extra 'counting'")
+        engine.text_kernels()
+        engine.text_module.wait()
     documents = [*documents_of(2), ("long", "w1 " * 9000)]
     steps: list[Progress] = []
     source = Source(write_jsonl(tmp_path / "c.jsonl", documents), part_bytes=150_000)
@@ -207,8 +263,10 @@ def test_two_builds_of_one_index_do_not_meet(tmp_path: Path) -> None:
 @pytest.fixture
 def no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled beside a build, which would be measured with it."""
-    engine.loader.wait()
+    engine.counting_module.wait()
+    engine.text_module.wait()
     monkeypatch.setattr("factgym.corpora.cooccurrence.build.counting_kernels", lambda engine, load: None)
+    monkeypatch.setattr("factgym.corpora.cooccurrence.segments.text_kernels", lambda load: None)
 
 
 @pytest.mark.usefixtures("no_compiling")
@@ -240,7 +298,7 @@ def test_counting_keeps_to_its_memory(tmp_path: Path) -> None:
         assert peak < 1 << 18
 
 
-def test_invalid_settings_raise(tmp_path: Path) -> None:
+def test_mistakes_are_told(tmp_path: Path) -> None:
     for options, message in (
         ({"workers": 0}, "workers is at least 1"),
         ({"workers": 1, "memory_mb": 8}, "memory_mb is at least 16"),
@@ -255,7 +313,9 @@ def test_invalid_settings_raise(tmp_path: Path) -> None:
         build_index([], tmp_path / "file" / "x.cooc", workers=1)
 
 
-def test_a_corpus_that_is_too_large_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_that_is_too_large_is_told_as_soon_as_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("factgym.corpora.cooccurrence.store.MAX_POSITIONS", 1000)
     read = 0
 
@@ -271,7 +331,7 @@ def test_a_corpus_that_is_too_large_is_refused_early(tmp_path: Path, monkeypatch
         memory_index(["A " * 2000])
 
 
-def test_a_full_disk_is_a_data_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(number: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -291,13 +351,13 @@ class Deadly(Source):
         os._exit(9)
 
 
-def test_a_killed_worker_is_reported(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a worker of the build was killed"):
         build_index(Deadly(write_jsonl(tmp_path / "c.jsonl", [("a", "A")])), tmp_path / "x.cooc", workers=2)
     assert not (tmp_path / "x.cooc").exists()
 
 
-def test_skipped_records_are_counted(tmp_path: Path) -> None:
+def test_what_a_source_leaves_out_is_counted(tmp_path: Path) -> None:
     corpus = write_jsonl(tmp_path / "c.jsonl", documents_of(7, 20))
     corpus.write_text(corpus.read_text() + "{broken\n")
     with pytest.raises(DataError, match=r"c\.jsonl"):

@@ -1,4 +1,4 @@
-"""Corpora as streams: every form, packed and not, whole and in parts, and broken records."""
+"""Corpora as streams: every form, packed and not, whole and in parts, and what happens to what is broken."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_json_lines_packed_and_plain(tmp_path, suffix):
     assert list(source) == made  # and again
 
 
-def test_compression_is_detected_by_content(tmp_path):
+def test_how_a_file_is_packed_is_seen_in_its_bytes_and_not_in_its_name(tmp_path):
     made = documents(3)
     plain = write_jsonl(tmp_path / "plain.jsonl", made).read_bytes()
     (tmp_path / "other.jsonl").write_bytes(gzip.compress(plain))
@@ -90,7 +90,7 @@ def test_the_fingerprint_sees_bytes_names_and_settings(tmp_path):
     assert Source(path.rename(tmp_path / "other.jsonl")).fingerprint() != first
 
 
-def test_text_under_another_key(tmp_path):
+def test_the_text_may_stand_under_another_key(tmp_path):
     made = documents(4)
     assert list(Source(write_jsonl(tmp_path / "a.jsonl", made, "contents"))) == made
     assert list(Source(write_jsonl(tmp_path / "b.jsonl", made, "body"), text_key="body")) == made
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_utf8_are_a_broken_line(tmp_path):
     assert [text for _, text in Source(tmp_path / "c.jsonl", skip_bad=True)] == ["a"]
 
 
-def test_skipped_records_are_counted_per_part(tmp_path):
+def test_counts_of_what_is_left_out_can_be_gathered_per_part(tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_text('{"text": "a"}\nbroken\n' * 60)
     source = Source(path, part_bytes=200, skip_bad=True)
@@ -187,7 +187,7 @@ def test_a_file_without_a_known_ending_is_text(tmp_path):
     assert Source(tmp_path / "README", form="jsonl").parts[0].form == "jsonl"
 
 
-def test_a_folder_is_read_in_path_order_and_lists_ignored_files(tmp_path):
+def test_a_folder_is_read_in_the_order_of_its_paths_and_says_what_it_ignored(tmp_path):
     for name in ("b/two.txt", "a/one.txt", "z.jsonl", "picture.png", ".hidden.txt", ".git/x.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"id": "z", "text": "z"}' if name == "z.jsonl" else name)
@@ -387,7 +387,7 @@ def test_wikitext_as_prose(wikitext):
     assert sources.strip_wikitext(wikitext) == WIKITEXT[wikitext]
 
 
-def test_invalid_settings_and_paths(tmp_path):
+def test_settings_and_places_that_do_not_fit(tmp_path):
     (tmp_path / "a.png").write_text("")
     for path, message in ((tmp_path / "none", "no such file or folder"), (tmp_path, "no file that can be read")):
         with pytest.raises(ConfigError, match=message):

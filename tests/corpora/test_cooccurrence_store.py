@@ -75,7 +75,9 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
         open_index(tmp_path / "run")
 
 
-def test_preloading_by_choice_or_with_ample_memory(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
+    complete: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All bytes but the header's, at once for a small file and in a thread for a large one; counts are the same."""
     read: list[tuple[str, int]] = []
     touch = store.touch_pages
@@ -106,7 +108,7 @@ def test_preloading_by_choice_or_with_ample_memory(complete: Path, monkeypatch: 
         open_index(complete, preload="yes")
 
 
-def test_another_version_is_refused(complete: Path, tmp_path: Path) -> None:
+def test_a_later_version_is_told_apart(complete: Path, tmp_path: Path) -> None:
     raw = bytearray(complete.read_bytes())
     raw[8] = 2
     (tmp_path / "x").write_bytes(raw)
@@ -118,7 +120,7 @@ def test_another_version_is_refused(complete: Path, tmp_path: Path) -> None:
 def test_damage_in_large_sections_is_an_error_or_a_wrong_count_never_a_crash(
     complete: Path, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sections that opening does not read through: whatever they contain, counting stays inside its arrays."""
+    """Sections that opening does not read through: whatever stands in them, counting stays inside its arrays."""
     if engine == "numba":
         pytest.importorskip("numba", reason="needs the extra 'counting'")
     monkeypatch.setattr("factgym.corpora.cooccurrence.store._CHECKED_BYTES", 0)
@@ -145,7 +147,7 @@ def test_damage_in_large_sections_is_an_error_or_a_wrong_count_never_a_crash(
     assert errors > 0
 
 
-def test_a_container_is_read_as_written(tmp_path: Path) -> None:
+def test_a_container_holds_what_was_written(tmp_path: Path) -> None:
     arrays = {
         "keys": np.arange(5, dtype=np.uint64),
         "spelling": np.arange(7, dtype=np.uint8),
@@ -171,7 +173,7 @@ lists = st.lists(
 
 @given(lists)
 @settings(max_examples=100, deadline=None)
-def test_blocks_are_decoded_as_encoded(given_lists: list[tuple[int, list[int]]]) -> None:
+def test_blocks_decode_to_what_was_encoded(given_lists: list[tuple[int, list[int]]]) -> None:
     positions = [np.cumsum([start, *gaps]).astype(np.uint32) for start, gaps in given_lists]
     frequencies = np.array([len(section) for section in positions])
     blocks = encode(np.concatenate(positions), frequencies)

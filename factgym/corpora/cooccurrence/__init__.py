@@ -4,7 +4,7 @@
     counter.count_many([["Ronkonkoma", "11779"], ["Messi", "Rosario"]])     # array([12, 340])
     counter.count_up_to([["Ronkonkoma", "11779"], ["Messi", "Rosario"]], 20)    # array([12, 20]), and stops there
 
-Counting is NumPy in the base install and compiled with the extra "counting" (numba), ten times as fast and more and
+Counting is NumPy in the base install and compiled with the extra "counting" (numba), some twenty times as fast and
 with the same counts. The cost of a query grows with the occurrences of its rarest clause, not with the corpus.
 
 **Positions.** The corpus is one sequence of positions. Every document begins with a separator, which takes one

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence.engine import LARGE_INDEX, available_cores, counting_kernels
+from factgym.corpora.cooccurrence.engine import LARGE_INDEX, counting_kernels
 from factgym.corpora.cooccurrence.postings import block_counts
 from factgym.corpora.cooccurrence.segments import (
     POSTING_BYTES,
@@ -114,7 +114,7 @@ def build_index(
     Raises `ConfigError` for a setting, `DataError` for documents that cannot be read or are too many.
     """
     if workers is None:
-        workers = available_cores()
+        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     if workers < 1:
         raise ConfigError(f"workers is at least 1, not {workers!r}")
     if case not in ("keep", "fold"):

@@ -1,16 +1,17 @@
 """Clauses of queries as posting lists, looked up once and cached.
 
 A clause of one word is a list of the index. Any other (a word of several tokens, that is a phrase; an OR) is derived
-once: its occurrences are found, encoded like the index's lists and appended to a table, which is replaced as a whole
-when it exceeds the memory budget.
+once: its occurrences are found, encoded like the index's lists and cached within a memory budget. For NumPy the cache
+drops the least recently used ones; the kernels' table of clauses is replaced as a whole.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,13 @@ from factgym.corpora.cooccurrence.postings import (
     U32,
     BlockArrays,
     Blocks,
+    PostingList,
     block_counts,
+    decode,
+    encode_list,
     encode_unpacked,
-    posting_list,
 )
-from factgym.corpora.cooccurrence.store import Store
+from factgym.corpora.cooccurrence.store import SMALL_BATCH, Store
 from factgym.corpora.cooccurrence.tokenizer import Case, tokenize_bytes
 
 ClauseKey = str | tuple[str, ...]
@@ -35,9 +38,6 @@ ClauseKey = str | tuple[str, ...]
 
 Phrase = tuple[int, ...]
 """Lists of a word's tokens, in order; empty when one of them is unknown."""
-
-Derived = tuple[Sequence[tuple[Phrase, ...]], U32, I64, I64]
-"""Clauses that are no lists of the index: all their positions, how many each has, and their frequencies."""
 
 DAMAGED = "the index is damaged: open it with verify=True to see where, and build it again"
 
@@ -48,10 +48,20 @@ _MAX_CLAUSES = 1 << 18
 """Clauses in a table; some 30 MB when full."""
 _DERIVATION_BYTES = 40
 """Working memory per occurrence of a derived clause."""
+_LIST_OVERHEAD = 800
+"""Bytes of a cached list besides its arrays."""
+
+
+class Clause(NamedTuple):
+    """Occurrences of a clause."""
+
+    frequency: int
+    """Occurrences; a position at which two of its terms occur is two."""
+    postings: PostingList
 
 
 class ClauseTable:
-    """Clauses as rows of numbers, and the lists that are not in the index.
+    """Rows of numbers by which the kernels know clauses, and the lists that are not in the index.
 
     One thread writes at a time; readers may go on meanwhile, as nothing that they refer to changes.
 
@@ -121,135 +131,160 @@ def _with_capacity(array: NDArray[Any], size: int) -> NDArray[Any]:
 class ClauseIndex:
     """Clauses over one store; safe in threads.
 
-    chunk: positions that NumPy decodes together. unique: whether a position at which two terms occur is one anchor.
-    memory: budget in bytes. threads: in which the kernels look for phrases.
+    chunk: positions that are decoded together. unique: whether a position at which two terms occur is one anchor.
+    memory: budget in bytes.
     """
 
-    def __init__(self, store: Store, *, chunk: int, unique: bool, memory: int, threads: int) -> None:
+    def __init__(self, store: Store, *, chunk: int, unique: bool, memory: int) -> None:
         self._store = store
         self._case: Case = store.meta["case"]
         self._chunk = chunk
         self._unique = unique
         self._memory = memory
-        self._threads = threads
         self._table = ClauseTable()
+        self._cache: OrderedDict[tuple[Phrase, ...], Clause] = OrderedDict()
+        self._cache_bytes = 0
         self._lock = threading.Lock()
 
     def table(self) -> ClauseTable:
-        """Return the table; a new one when it is full, which does not affect users of the previous one."""
+        """Return the kernels' table; a new one when it is full, which does not affect users of the previous one."""
         if len(self._table.numbers) > _MAX_CLAUSES or self._table.nbytes > self._memory // 2:
             self._table = ClauseTable()
         return self._table
 
-    def rows(self, clauses: Sequence[ClauseKey], kernels: Any) -> tuple[I64, BlockArrays]:
-        """Return the row of each clause, and the lists that are not in the index. kernels: None for NumPy."""
-        table = self.table()
-        new = set(clauses).difference(table.numbers)
-        if new:
-            self._add(table, list(new), kernels)
-        numbers = np.array(list(map(table.numbers.__getitem__, clauses)), np.int64)
-        # `derived` is read after the rows that refer to it, as another thread may be adding to both.
-        return table.rows[numbers], table.derived
-
-    def _add(self, table: ClauseTable, keys: Sequence[ClauseKey], kernels: Any) -> None:
+    def add_to_table(self, table: ClauseTable, clauses: Iterable[ClauseKey], kernels: Any, threads: int) -> None:
         """Look clauses up, all together: afterwards `table.numbers` has each."""
-        words = [(key,) if isinstance(key, str) else key for key in keys]
-        phrases = iter(self._phrases([word for terms in words for word in terms]))
-        clauses = [tuple(sorted(filter(None, itertools.islice(phrases, len(terms))))) for terms in words]
-        distinct = set(clauses) - {()}
-        single_words = [clause for clause in distinct if len(clause) == 1 == len(clause[0])]
-        rows = self._list_rows([phrase[0] for (phrase,) in single_words])
-        derived = list(self._derive_phrases([c for c in distinct if len(c) == 1 < len(c[0])], kernels))
-        derived += [self._derive_or(clause) for clause in distinct if len(clause) > 1]
-        numbers: dict[tuple[Phrase, ...], int] = {(): _NO_OCCURRENCE}
+        words: list[str] = []
+        for key in clauses:
+            if isinstance(key, str):
+                words.append(key)
+                continue
+            clause = self.clause(key)
+            positions = decode(clause.postings)
+            length, frequency = np.array([len(positions)], np.int64), np.array([clause.frequency], np.int64)
+            with self._lock:
+                added = clause.frequency and table.add_lists(encode_unpacked(positions, length), length, frequency)
+                table.numbers[key] = added or _NO_OCCURRENCE
+        phrases = self._phrases(words)
+        singles = [phrase for phrase in phrases if len(phrase) == 1]
+        rows = self._rows([number for phrase in singles for number in phrase])
+        derived = list(self._find_phrases(list({phrase for phrase in phrases if len(phrase) > 1}), kernels, threads))
+        numbers: dict[Phrase, int] = {(): _NO_OCCURRENCE}
         with self._lock:
-            numbers.update(zip(single_words, itertools.count(table.add_rows(rows))))
-            for group, positions, lengths, frequencies in derived:
+            numbers.update(zip(singles, itertools.count(table.add_rows(rows))))
+            for group, positions, lengths in derived:
                 occurs = lengths > 0
-                blocks = encode_unpacked(positions, lengths[occurs])
-                first = table.add_lists(blocks, lengths[occurs], frequencies[occurs])
+                first = table.add_lists(encode_unpacked(positions, lengths[occurs]), lengths[occurs], lengths[occurs])
                 group_numbers = np.where(occurs, first + np.cumsum(occurs) - 1, _NO_OCCURRENCE)
                 numbers.update(zip(group, group_numbers.tolist(), strict=True))
-            table.numbers.update(zip(keys, [numbers[clause] for clause in clauses], strict=True))
+            table.numbers.update(zip(words, [numbers[phrase] for phrase in phrases], strict=True))
 
     def _phrases(self, words: Sequence[str]) -> list[Phrase]:
         """Return the lists of each word's tokens in order; empty when one of them is unknown."""
         tokens = [tokenize_bytes(word, self._case) for word in words]
-        numbers = self._store.find([token for group in tokens for token in group]).tolist()
+        numbers = self._store.find_many([token for group in tokens for token in group]).tolist()
         ends = itertools.accumulate(map(len, tokens), initial=0)
         phrases = (tuple(numbers[start:end]) for start, end in itertools.pairwise(ends))
         return [() if -1 in phrase else phrase for phrase in phrases]
 
-    def _derive_phrases(self, clauses: Sequence[tuple[Phrase, ...]], kernels: Any) -> Iterator[Derived]:
-        """Find the phrases of clauses of one term, in groups that the memory permits."""
+    def _find_phrases(
+        self, phrases: Sequence[Phrase], kernels: Any, threads: int
+    ) -> Iterator[tuple[Sequence[Phrase], U32, I64]]:
+        """Yield phrases in groups that the memory permits, with all their positions, and how many each has."""
         start = occurrences = 0
-        for i, (phrase,) in enumerate(clauses):
-            bound = self._max_occurrences([phrase])
+        for i, phrase in enumerate(phrases):
+            bound = min(int(self._store.frequencies[number]) for number in phrase)
+            self._check_memory(bound, 1)
             if start < i and (occurrences + bound) * _DERIVATION_BYTES > self._memory:
-                yield self._find_phrases(clauses[start:i], kernels)
+                yield phrases[start:i], *self._run_phrases(phrases[start:i], kernels, threads)
                 start, occurrences = i, 0
             occurrences += bound
-        if start < len(clauses):
-            yield self._find_phrases(clauses[start:], kernels)
+        if start < len(phrases):
+            yield phrases[start:], *self._run_phrases(phrases[start:], kernels, threads)
 
-    def _find_phrases(self, clauses: Sequence[tuple[Phrase, ...]], kernels: Any) -> Derived:
-        if kernels is None:
-            lists = [self._occurrences(phrase) for (phrase,) in clauses]
-            lengths = np.array([len(positions) for positions in lists], np.int64)
-            return clauses, np.concatenate(lists), lengths, lengths
-        starts = np.array(list(itertools.accumulate((len(phrase) for (phrase,) in clauses), initial=0)), np.int64)
-        rows = self._list_rows([number for (phrase,) in clauses for number in phrase])
-        positions, lengths = run_phrases(kernels, self._store, rows, starts, self._threads)
+    def _run_phrases(self, phrases: Sequence[Phrase], kernels: Any, threads: int) -> tuple[U32, I64]:
+        starts = np.array(list(itertools.accumulate(map(len, phrases), initial=0)), np.int64)
+        rows = self._rows([number for phrase in phrases for number in phrase])
+        positions, lengths = run_phrases(kernels, self._store, rows, starts, threads)
         if lengths.min() < 0:
             raise DataError(DAMAGED)
-        return clauses, positions, lengths, lengths
+        return positions, lengths
 
-    def _derive_or(self, clause: tuple[Phrase, ...]) -> Derived:
-        self._max_occurrences(clause)
-        positions = np.concatenate([self._occurrences(phrase) for phrase in clause])
-        distinct = np.unique(positions) if self._unique else np.sort(positions)
-        return [clause], distinct, np.array([len(distinct)], np.int64), np.array([len(positions)], np.int64)
-
-    def _max_occurrences(self, terms: Sequence[Phrase]) -> int:
-        """Return an upper bound of a clause's occurrences. Raises `ConfigError` if they do not fit into the memory."""
-        occurrences = sum(int(self._store.frequencies[list(phrase)].min()) for phrase in terms)
-        if occurrences * _DERIVATION_BYTES > self._memory:
-            raise ConfigError(
-                f"a clause of {len(terms)} terms may occur {occurrences:,} times, and finding them takes up to"
-                f" {occurrences * _DERIVATION_BYTES >> 20} MB: open the index with a larger memory_mb"
-            )
-        return occurrences
-
-    def _list_rows(self, numbers: Sequence[int]) -> I64:
-        """Return the rows of lists of the index. Raises `DataError` for an inconsistent list."""
+    def _rows(self, numbers: Sequence[int]) -> I64:
+        """Return the kernels' rows of lists of the index. Raises `DataError` for an inconsistent list."""
+        if len(numbers) <= SMALL_BATCH:  # plain numbers take a fraction of the time of NumPy for a few
+            few: list[tuple[int, ...]] = []
+            for number in numbers:
+                start, end = self._store.block_starts[number : number + 2].tolist()
+                frequency = int(self._store.frequencies[number])
+                tail = frequency - (end - start - 1) * BLOCK
+                if start >= end or end > len(self._store.firsts) or not 1 <= tail <= BLOCK:
+                    raise DataError(DAMAGED)
+                few.append((start, end, tail, frequency, 0))
+            return np.array(few, np.int64).reshape(-1, 5)
         lists = np.array(numbers, np.int64)
-        starts, ends = (self._store.block_starts[lists + i].astype(np.int64) for i in (0, 1))
-        frequencies = self._store.frequencies[lists].astype(np.int64)
-        tails = frequencies - (ends - starts - 1) * BLOCK
-        if np.any((starts >= ends) | (ends > len(self._store.firsts)) | (tails < 1) | (tails > BLOCK)):
+        rows = np.zeros((len(lists), 5), np.int64)
+        rows[:, 0], rows[:, 1] = self._store.block_starts[lists], self._store.block_starts[lists + 1]
+        rows[:, 3] = self._store.frequencies[lists]
+        rows[:, 2] = rows[:, 3] - (rows[:, 1] - rows[:, 0] - 1) * BLOCK
+        invalid = (rows[:, 0] >= rows[:, 1]) | (rows[:, 1] > len(self._store.firsts))
+        if np.any(invalid | (rows[:, 2] < 1) | (rows[:, 2] > BLOCK)):
             raise DataError(DAMAGED)
-        return np.stack([starts, ends, tails, frequencies, np.zeros_like(starts)], axis=1)
+        return rows
 
     def separators(self) -> I64:
         """Return the row of the separators; all zeros if the corpus is empty."""
         number = len(self._store.keys)
-        return self._list_rows([number])[0] if self._store.frequencies[number] else np.zeros(5, np.int64)
+        return self._rows([number])[0] if self._store.frequencies[number] else np.zeros(5, np.int64)
 
-    def _occurrences(self, phrase: Phrase) -> U32:
-        """Return the positions of the first token where all tokens are adjacent.
+    def clause(self, words: Sequence[str]) -> Clause:
+        """Return the occurrences of an OR of words."""
+        terms = tuple(sorted(filter(None, self._phrases(words))))
+        if not terms:
+            return Clause(0, encode_list(np.empty(0, np.uint32)))
+        if len(terms) == 1 == len(terms[0]):
+            self._rows(terms[0])  # checks the list
+            postings = self._store.postings(terms[0][0])
+            return Clause(postings.frequency, postings)
+        with self._lock:
+            cached = self._cache.get(terms)
+            if cached is not None:
+                self._cache.move_to_end(terms)
+                return cached
+        bound = sum(min(self._store.postings(number).frequency for number in term) for term in terms)
+        self._check_memory(bound, len(terms))
+        positions = np.concatenate([part for term in terms for part in self._occurrences(term)])
+        distinct = np.unique(positions) if self._unique else np.sort(positions)
+        clause = Clause(len(positions), encode_list(distinct.astype(np.uint32)))
+        with self._lock:
+            if terms not in self._cache:
+                self._cache[terms] = clause
+                self._cache_bytes += _cached_bytes(clause)
+            while self._cache_bytes > self._memory // 2 and len(self._cache) > 1:
+                self._cache_bytes -= _cached_bytes(self._cache.popitem(last=False)[1])
+        return clause
 
-        Intersection from the smallest list: its positions, shifted to the phrase's start, are looked up in the others.
-        """
-        lists = [posting_list(row, self._store.blocks) for row in self._list_rows(phrase)]
-        rarest = min(range(len(lists)), key=lambda i: lists[i].length)
-        parts = [np.empty(0, np.int64)]
-        try:
-            for positions in position_chunks(lists[rarest], self._chunk):
-                starts = positions - rarest
-                for i, postings in enumerate(lists):
-                    if i != rarest and len(starts):
-                        starts = starts[contains(postings, starts + i)]
-                parts.append(starts)
-        except IndexError:
-            raise DataError(DAMAGED) from None
-        return np.concatenate(parts).astype(np.uint32)
+    def _check_memory(self, occurrences: int, terms: int) -> None:
+        if occurrences * _DERIVATION_BYTES > self._memory:
+            raise ConfigError(
+                f"a clause of {terms} terms may occur {occurrences:,} times, and finding them takes up to"
+                f" {occurrences * _DERIVATION_BYTES >> 20} MB: open the index with a larger memory_mb"
+            )
+
+    def _occurrences(self, phrase: Phrase) -> Iterator[I64]:
+        """Yield the positions of the first token where all tokens are adjacent: the rarest's, filtered by the others."""
+        # Intersection from the smallest list: its positions, shifted to the phrase's start, are looked up in the others.
+        lists = [self._store.postings(number) for number in phrase]
+        rarest = min(range(len(lists)), key=lambda i: lists[i].frequency)
+        yield np.empty(0, np.int64)
+        for positions in position_chunks(lists[rarest], self._chunk):
+            starts = positions - rarest
+            for i, postings in enumerate(lists):
+                if i != rarest and len(starts):
+                    starts = starts[contains(postings, starts + i)]
+            yield starts
+
+
+def _cached_bytes(clause: Clause) -> int:
+    _, firsts, offsets, data = clause.postings
+    return _LIST_OVERHEAD + firsts.nbytes + offsets.nbytes + data.nbytes

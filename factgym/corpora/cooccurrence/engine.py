@@ -11,8 +11,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent import futures
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.corpora.cooccurrence.postings import BLOCK, I64, BlockArrays, PostingList, decode, posting_list
+from factgym.corpora.cooccurrence.postings import BLOCK, I64, BlockArrays, PostingList, decode
 from factgym.corpora.cooccurrence.store import Store
 
 Engine = Literal["auto", "numba", "numpy"]
@@ -35,16 +34,14 @@ FAR = 1 << 40
 NO_LIMIT = 1 << 50
 """More than any count."""
 
+ANCHOR_CHUNK = 1 << 13
+"""Anchors taken together by default."""
+
 ANCHOR_BYTES = 6144
 """Working memory per anchor in the worst case, when each one needs a block of its own."""
 
 _FIRST_CHUNK = 512
 """Anchors of the first chunk of a bounded count: fewer cost as much."""
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class CountRules(NamedTuple):
@@ -87,13 +84,18 @@ def contains(postings: PostingList, points: I64) -> NDArray[np.bool_]:
     return mask
 
 
-def _count_lists(lists: Sequence[PostingList], separators: PostingList, rules: CountRules, chunk: int) -> int:
+def count_lists(
+    lists: Sequence[PostingList],
+    separators: PostingList,
+    rules: CountRules,
+    chunk: int = ANCHOR_CHUNK,
+) -> int:
     """Count an AND of clauses, up to the limit.
 
     lists: by ascending frequency; under "window" each without repeated positions.
     """
     if len(lists) == 1:
-        return min(lists[0].length, rules.limit)
+        return min(lists[0].frequency, rules.limit)
     count = _count_spans if rules.chained else _count_windows
     total = 0
     for anchors in position_chunks(lists[0], chunk, max(rules.limit, _FIRST_CHUNK)):
@@ -167,6 +169,9 @@ def _window_exists(lefts: Sequence[I64], rights: Sequence[I64], window: int) -> 
 LARGE_INDEX = 1_000_000
 """Tokens from which it is worth loading numba."""
 
+_import_lock = threading.Lock()
+_lazy_modules: list[LazyModule] = []
+
 
 @cache
 def has_numba() -> bool:
@@ -174,36 +179,65 @@ def has_numba() -> bool:
     return find_spec("numba") is not None
 
 
-class KernelLoader:
-    """Imports the module `kernels` in a background thread, on the first request. future: of the import."""
+class LazyModule:
+    """A module that needs numba, imported in a background thread on the first request."""
 
-    def __init__(self) -> None:
-        self.future: Future[Any] | None = None
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.module: Any = None
+        self.failure: Exception | None = None
+        _lazy_modules.append(self)
 
     def start(self) -> None:
-        """Start loading, unless it has started or numba is missing."""
+        """Start loading, unless it has started."""
         with self._lock:
-            if self.future is None and has_numba():
-                # Not a daemon thread: a process that ended in the middle of LLVM's work would crash.
-                self.future = ThreadPoolExecutor(1).submit(import_module, "factgym.corpora.cooccurrence.kernels")
+            if self._thread is None and self.failure is None and has_numba():
+                # Not a daemon: a process that ended in the middle of LLVM's work would crash.
+                self._thread = threading.Thread(target=self._load, name=self._name)
+                self._thread.start()
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait up to `seconds`; return whether nothing is loading. A process cannot end before."""
-        return self.future is None or not futures.wait([self.future], seconds).not_done
+    @property
+    def is_loading(self) -> bool:
+        """Whether it has started and not ended."""
+        return self._thread is not None and self.module is None and self.failure is None
 
-    def after_fork(self) -> None:
-        """Give up in a child process: a thread that was loading does not exist there."""
-        self._lock = threading.Lock()
-        if not self.wait(0):
-            self.future = Future()
-            self.future.set_exception(RuntimeError("the process was forked while numba was loading"))
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until loading has ended, up to `seconds`."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _load(self) -> None:
+        try:
+            with _import_lock:  # two threads that import numba at once would wait for each other's modules
+                self.module = import_module(self._name)
+        except Exception as error:  # noqa: BLE001 - NumPy counts in its place; the engine "numba" reports the failure
+            self.failure = error
 
 
-loader = KernelLoader()
+counting_module = LazyModule("factgym.corpora.cooccurrence.kernels")
+text_module = LazyModule("factgym.corpora.cooccurrence.kernel_text")
+
+
+def _after_fork(modules: Sequence[LazyModule] = _lazy_modules) -> None:
+    """In a child process, give modules up: a thread that was loading one does not exist there."""
+    if any(module.is_loading for module in modules):
+        for module in modules:
+            if module.module is None:
+                module._lock = threading.Lock()
+                module.failure = module.failure or RuntimeError("the process was forked while numba was loading")
+
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=loader.after_fork)
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def wait_for_kernels(seconds: float) -> bool:
+    """Wait up to `seconds` for each module; return whether none is still loading. A process cannot end before."""
+    for module in _lazy_modules:
+        module.wait(seconds)
+    return not any(module.is_loading for module in _lazy_modules)
 
 
 def counting_kernels(engine: Engine, load: bool = True) -> Any:
@@ -214,20 +248,27 @@ def counting_kernels(engine: Engine, load: bool = True) -> Any:
     """
     if engine == "numpy":
         return None
-    if loader.future is None and (load or engine == "numba"):
-        loader.start()
-    future = loader.future
-    if engine == "numba":
-        if future is None:
-            raise MissingExtraError("engine='numba'", "counting")
-        if failure := future.exception():
-            raise ConfigError(
-                f"numba cannot compile the counting kernels ({failure}): use another engine than 'numba'"
-            ) from failure
-    return None if future is None or not future.done() or future.exception() else future.result()
+    if counting_module.module is None and (load or engine == "numba"):
+        counting_module.start()
+        if engine == "numba":
+            counting_module.wait()
+            if failure := counting_module.failure:
+                raise ConfigError(
+                    f"numba cannot compile the counting kernels ({failure}): use another engine than 'numba'"
+                ) from failure
+            if counting_module.module is None:
+                raise MissingExtraError("engine='numba'", "counting")
+    return counting_module.module
 
 
-# Running an engine on batches
+def text_kernels(load: bool = True) -> Any:
+    """Return the module `kernel_text`, or None without numba and while it is loading, which `load` starts."""
+    if text_module.module is None and load:
+        text_module.start()
+    return text_module.module
+
+
+# Running the kernels
 
 _MIN_PARALLEL_COST = 40_000
 """Anchors of a batch below which threads cost more than they save."""
@@ -239,7 +280,7 @@ _ANCHORS_PER_HIT = 16
 
 
 class Batch(NamedTuple):
-    """Queries as the engines take them."""
+    """Queries in the form that the kernels take."""
 
     rows: I64
     """A row per clause: see `clauses.ClauseTable`."""
@@ -249,16 +290,11 @@ class Batch(NamedTuple):
     """Lists that are not in the index."""
 
 
-def run_batch(
-    kernels: Any, store: Store, separators: I64, batch: Batch, rules: CountRules, threads: int, chunk: int
-) -> I64:
-    """Count a batch by the kernels, or by NumPy for None; -1 for a query that meets damage.
+def run_batch(kernels: Any, store: Store, separators: I64, batch: Batch, rules: CountRules, threads: int) -> I64:
+    """Count a batch by the kernels; -1 for a query that meets damage.
 
-    Costly queries are split between threads: each part has some of the anchors, and the parts' counts are added. NumPy
-    works in one thread, on `chunk` anchors at a time.
+    Costly queries are split between threads: each part has some of the anchors, and the parts' counts are added.
     """
-    if kernels is None:
-        return _run_plain(store, separators, batch, rules, chunk)
     split = costs = None
     if threads > 1:
         rarest = np.minimum.reduceat(batch.rows[:, 3], batch.starts[:-1])
@@ -266,9 +302,10 @@ def run_batch(
         split = _split_costly(batch, costs)
     parts = batch if split is None else split[0]
     counts = np.zeros(len(parts.starts) - 1, np.int64)
+    arrays = (store.firsts, store.offsets, store.data)
 
     def count(span: tuple[int, int]) -> None:
-        kernels.count_batch(store.blocks, parts.derived, parts.rows, parts.starts, separators, *rules, *span, counts)
+        kernels.count_batch(arrays, parts.derived, parts.rows, parts.starts, separators, *rules, *span, counts)
 
     if split is None or costs is None:
         _run_in_threads(count, costs, len(counts), threads)
@@ -278,19 +315,6 @@ def run_batch(
     first_parts = np.searchsorted(owners, np.arange(len(costs)))
     sums = np.minimum(np.add.reduceat(counts, first_parts), rules.limit)
     return np.where(np.minimum.reduceat(counts, first_parts) < 0, -1, sums)
-
-
-def _run_plain(store: Store, separators: I64, batch: Batch, rules: CountRules, chunk: int) -> I64:
-    counts = np.zeros(len(batch.starts) - 1, np.int64)
-    separator_list = posting_list(separators, store.blocks)
-    for query, (start, end) in enumerate(itertools.pairwise(batch.starts.tolist())):
-        order = start + np.argsort(batch.rows[start:end, 3], kind="stable")
-        lists = [posting_list(row, batch.derived if row[4] else store.blocks) for row in batch.rows[order]]
-        try:
-            counts[query] = _count_lists(lists, separator_list, rules, chunk) if lists[0].length else 0
-        except IndexError:
-            counts[query] = -1
-    return counts
 
 
 def _split_costly(batch: Batch, costs: I64) -> tuple[Batch, I64] | None:
@@ -332,9 +356,10 @@ def run_phrases(kernels: Any, store: Store, rows: I64, starts: I64, threads: int
     rarest = np.minimum.reduceat(rows[:, 3], starts[:-1])
     offsets = np.cumsum(rarest) - rarest
     positions, counts = np.empty(int(rarest.sum()), np.uint32), np.zeros(len(rarest), np.int64)
+    arrays = (store.firsts, store.offsets, store.data)
 
     def find(span: tuple[int, int]) -> None:
-        kernels.find_phrases(store.blocks, rows, starts, *span, offsets, positions, counts)
+        kernels.find_phrases(arrays, rows, starts, *span, offsets, positions, counts)
 
     _run_in_threads(find, rarest, len(rarest), threads)
     spans = zip(offsets.tolist(), np.maximum(counts, 0).tolist(), strict=True)

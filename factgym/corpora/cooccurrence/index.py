@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from factgym.corpora.cooccurrence.engine import (
     Batch,
     CountRules,
     Engine,
-    available_cores,
+    count_lists,
     counting_kernels,
     run_batch,
 )
@@ -103,12 +104,11 @@ class CooccurrenceIndex(Immutable):
         self._window = window
         self._chained = semantics == "infini-gram"
         self._engine: Engine = engine
-        self._threads = threads or available_cores()
+        self._threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 1
+        self._separators = store.separators()
         self._chunk = max(64, (memory_mb << 19) // ANCHOR_BYTES)
-        self._clauses = ClauseIndex(
-            store, chunk=self._chunk, unique=not self._chained, memory=memory_mb << 20, threads=self._threads
-        )
-        self._separators = self._clauses.separators()
+        self._clauses = ClauseIndex(store, chunk=self._chunk, unique=not self._chained, memory=memory_mb << 20)
+        self._separator_row = self._clauses.separators()
         self._query_count = 0
         self._kernels(0)
 
@@ -144,7 +144,7 @@ class CooccurrenceIndex(Immutable):
 
     def frequency(self, word: str) -> int:
         """Return the occurrences of a word (of its tokens side by side, if it has several)."""
-        return int(self._clauses.rows([word], self._kernels(0))[0][0, 3])
+        return self._clauses.clause([word]).frequency
 
     def count(self, words: Sequence[str]) -> int:
         """Count an AND of words; `ConfigError` for an empty query."""
@@ -166,7 +166,12 @@ class CooccurrenceIndex(Immutable):
         indexes = [distinct.setdefault(key(words), len(distinct)) for words in queries]
         if () in distinct:
             raise ConfigError(_EMPTY_QUERY)
-        counts = self._count(list(distinct), limit)
+        kernels = self._kernels(len(distinct))
+        if kernels is None:
+            counts = np.array([self._count([(word,) for word in words], limit) for words in distinct], np.int64)
+        else:
+            clauses: list[ClauseKey] = [word for words in distinct for word in words]
+            counts = self._count_compiled(kernels, clauses, map(len, distinct), limit)
         result: NDArray[np.int64] = counts[indexes] if len(distinct) < len(indexes) else counts
         return result
 
@@ -177,16 +182,39 @@ class CooccurrenceIndex(Immutable):
             raise ConfigError(_EMPTY_QUERY)
         if not self._chained:
             cnf = sorted(map(_sorted_words, cnf))
-        return int(self._count([[words[0] if len(words) == 1 else tuple(words) for words in cnf]])[0])
+        kernels = self._kernels(1)
+        if kernels is None:
+            return self._count(cnf)
+        clauses = [words[0] if len(words) == 1 else tuple(words) for words in cnf]
+        return int(self._count_compiled(kernels, clauses, [len(cnf)])[0])
 
-    def _count(self, queries: Sequence[Sequence[ClauseKey]], limit: int = NO_LIMIT) -> NDArray[np.int64]:
-        if not queries:
+    def _count(self, cnf: Sequence[Sequence[str]], limit: int = NO_LIMIT) -> int:
+        """Count a query in NumPy."""
+        clauses = sorted(map(self._clauses.clause, cnf), key=lambda clause: clause.frequency)
+        if not clauses[0].frequency:
+            return 0
+        rules = CountRules(self._window, self._chained, limit)
+        try:
+            return count_lists([clause.postings for clause in clauses], self._separators, rules, self._chunk)
+        except IndexError:
+            raise DataError(f"{self._path}: {DAMAGED}") from None
+
+    def _count_compiled(
+        self, kernels: Any, clauses: Sequence[ClauseKey], lengths: Iterable[int], limit: int = NO_LIMIT
+    ) -> NDArray[np.int64]:
+        """Count queries by the kernels; `lengths` are clauses per query."""
+        starts = np.array(list(itertools.accumulate(lengths, initial=0)), np.int64)
+        if len(starts) == 1:
             return np.empty(0, np.int64)
-        kernels = self._kernels(len(queries))
-        starts = np.array(list(itertools.accumulate(map(len, queries), initial=0)), np.int64)
-        rows, derived = self._clauses.rows([clause for query in queries for clause in query], kernels)
-        batch, rules = Batch(rows, starts, derived), CountRules(self._window, self._chained, limit)
-        counts = run_batch(kernels, self._store, self._separators, batch, rules, self._threads, self._chunk)
+        table = self._clauses.table()
+        new = set(clauses).difference(table.numbers)
+        if new:
+            self._clauses.add_to_table(table, new, kernels, self._threads)
+        numbers = np.array(list(map(table.numbers.__getitem__, clauses)), np.int64)
+        # `derived` is read after the rows that refer to it, as another thread may be adding to both.
+        batch = Batch(table.rows[numbers], starts, table.derived)
+        rules = CountRules(self._window, self._chained, limit)
+        counts = run_batch(kernels, self._store, self._separator_row, batch, rules, self._threads)
         if counts.min() < 0:
             raise DataError(f"{self._path}: {DAMAGED}")
         return counts

@@ -15,6 +15,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,6 +30,8 @@ STEP = ANCHORS // BLOCK
 DAMAGED = -2
 """Returned for a block that reads beyond the data."""
 
+_CLOSE = 2
+"""Blocks per point up to which the next point's block is found by a linear scan from the previous one."""
 DENSE = 24
 """Positions per anchor up to which a list is merged rather than searched."""
 WORKSPACE = DENSE // 2 + 1
@@ -50,6 +55,55 @@ def inline(function: F) -> F:
     """Inline a function that is called per anchor: passing an array costs a count of its references."""
     compiled: F = numba.njit(nogil=True, error_model="numpy", inline="always")(function)
     return compiled
+
+
+# A vectorised linear search, written in LLVM IR: 32 numbers are compared at a time and the comparisons counted, without
+# a branch on the data. numba would compile a loop to 32 single comparisons; LLVM emits AVX-512, AVX2, NEON …
+
+_LANES = 32
+_SIZE = ir.IntType(64)
+_NUMBER = ir.IntType(32)
+_VECTOR = ir.VectorType(_NUMBER, _LANES)
+
+
+def _emit_count_below(builder: Any, data: Any, index: Any, x: Any) -> Any:
+    """Emit the count of the numbers data[index : index + _LANES] that are below x."""
+    undefined = ir.Constant(_VECTOR, ir.Undefined)
+    numbers = builder.load(builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer()), align=4)
+    single = builder.insert_element(undefined, x, ir.Constant(_NUMBER, 0))
+    splat = builder.shuffle_vector(single, undefined, ir.Constant(_VECTOR, [0] * _LANES))
+    bits = builder.bitcast(builder.icmp_unsigned("<", numbers, splat), ir.IntType(_LANES))
+    return builder.zext(builder.ctpop(bits), _SIZE)
+
+
+def _emit_advance(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """index; do { count = below; index += count; } while (count == _LANES)."""
+    array, start, x = args
+    data = context.make_array(signature.args[0])(context, builder, array).data
+    entry = builder.block
+    loop, end = builder.append_basic_block("advance"), builder.append_basic_block("end")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    index = builder.phi(_SIZE)
+    index.add_incoming(start, entry)
+    count = _emit_count_below(builder, data, index, x)
+    next_index = builder.add(index, count)
+    index.add_incoming(next_index, loop)
+    builder.cbranch(builder.icmp_unsigned("==", count, ir.Constant(_SIZE, _LANES)), loop, end)
+    builder.position_at_end(end)
+    return next_index
+
+
+def _advance(_context: Any, array: Any, _index: Any, _x: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the first index from `index` on whose number is not below x.
+
+    array: uint32, ascending from `index` to a number that is not below x, with _LANES more readable after it; nothing
+    is checked. An intrinsic takes an array without counting a reference, which costs more than the search.
+    """
+    return types.uint64(array, types.uint64, types.uint32), _emit_advance
+
+
+advance: Callable[..., Any] = intrinsic(_advance)
 
 
 @inline
@@ -170,31 +224,69 @@ def neighbours(
     high = seek(firsts, start, end, low, highest)
     if falls == 0 and (high - low) * BLOCK <= DENSE * n:
         return _merge(arrays, row, low, high, points, n, before, after, workspace)
-    return _probe(arrays, row, low, points, n, before, after)
+    return _probe(arrays, row, low, high, points, n, before, after, workspace)
 
 
 @inner
-def _probe(arrays: BlockArrays, row: Ints, low: int, points: Ints, n: int, before: Ints, after: Ints) -> Any:
-    """`neighbours` by a search for each point: galloping from the previous point's block, then inside the block."""
+def _find_blocks(firsts: Any, low: int, high: int, start: int, end: int, points: Ints, n: int, out: Ints) -> None:
+    """Write the last block of [low, high] whose first position is below each point, or `low`, which may be none."""
+    block = low
+    if high - low <= _CLOSE * n:
+        for i in range(n):
+            x = points[i]
+            while block > low and firsts[np.uint64(block)] >= x:
+                block -= 1
+            while block < high and firsts[np.uint64(block + 1)] < x:
+                block += 1
+            out[i] = block
+        return
+    for i in range(n):
+        block = seek(firsts, start, end, block, points[i])
+        out[i] = block
+
+
+@inner
+def _probe(
+    arrays: BlockArrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints,
+    workspace: Ints,
+) -> Any:  # fmt: skip
+    """`neighbours` by a search for each point.
+
+    In passes over all points (software pipelining), so that the processor waits for many blocks of memory at a time:
+    first each point's block, then the place of its data, then a load that fetches it, then the search.
+    """
     firsts, offsets, data = arrays
     start, end, tail = row[0], row[1], row[2]
-    block = low
+    blocks, starts, sizes = workspace[:n], workspace[n : 2 * n], workspace[2 * n : 3 * n]
+    _find_blocks(firsts, low, high, start, end, points, n, blocks)
+    damaged = False
     for i in range(n):
-        x = points[i]
-        block = seek(firsts, start, end, block, x)
-        following = np.int64(firsts[np.uint64(block + 1)]) if block + 1 < end else np.int64(FAR)
+        block = max(blocks[i], start)
+        data_start, size = _data_span(offsets, data.size, block, tail if block == end - 1 else BLOCK)
+        damaged = damaged or data_start == DAMAGED
+        starts[i] = data_start
+        sizes[i] = size
+    if damaged:
+        return np.int64(DAMAGED)
+    touched = np.uint32(0)
+    for i in range(n):
+        word = np.uint64(starts[i])
+        touched |= data[word] | data[word + np.uint64(sizes[i] >> 1)] | data[word + np.uint64(sizes[i])]
+    for i in range(n):
+        block = blocks[i]
         if block < start:
-            before[i], after[i] = -FAR, following
+            before[i] = -FAR
+            after[i] = firsts[np.uint64(start)]
             continue
         first = np.int64(firsts[np.uint64(block)])
         count = tail if block == end - 1 else BLOCK
-        data_start, size = _data_span(offsets, data.size, block, count)
-        if data_start == DAMAGED:
-            return np.int64(DAMAGED)
-        under, over = _search_block(data, data_start, size, count, x - first)
-        before[i] = first + under
-        after[i] = following if over == FAR else first + over
-    return np.int64(block)
+        last, following = _search_block(data, starts[i], sizes[i], count, points[i] - first)
+        before[i] = first + last
+        after[i] = first + following
+        if following == FAR:
+            after[i] = firsts[np.uint64(block + 1)] if block + 1 < end else FAR
+    # `touched` is all ones for no index; the condition keeps the loads above from being optimised away.
+    return high if touched < np.uint32(0xFFFFFFFF) or high > start - 2 else high - 1
 
 
 @inner
@@ -202,19 +294,36 @@ def _merge(
     arrays: BlockArrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints,
     workspace: Ints,
 ) -> Any:  # fmt: skip
-    """`neighbours` of ascending points by a linear merge with blocks [low, high], decoded into the workspace."""
-    # Invariant: positions[index - 1] < x <= positions[index]. positions[0] is 0, below every position of a word. `last`,
-    # the position after the blocks, bounds x, so the scan stops whatever a damaged block contains.
+    """`neighbours` of ascending points by a merge with blocks [low, high], decoded into the workspace.
+
+    Four quarters of the points in parallel: each search begins where the previous one ended, so a single sequence would
+    be one chain of dependent loads. `total` bounds every index, whatever a damaged block contains.
+    """
+    # Invariant: positions[0] is 0, below every point, and positions[total:] are above every point; so each search stops
+    # without a check for the end, and positions[i - 1] < point <= positions[i] holds for the index that it returns.
     positions = workspace.view(np.uint32)
     total = np.uint64(_decode_range(arrays, row, low, high, positions))
     if total == 0:
         return np.int64(DAMAGED)
-    index, last = _ONE, np.int64(positions[total])
-    for i in range(n):
-        x = min(points[i], last)
-        while positions[index] < x:
-            index += _ONE
-        before[i], after[i] = positions[index - _ONE], positions[index]
+    part = np.uint64(n >> 2)
+    second, third, fourth, end = part, 2 * part, 3 * part, 4 * part
+    a = b = c = d = _ONE
+    if part > 0:
+        b = _rank(positions, total, np.uint32(points[second]))
+        c = _rank(positions, total, np.uint32(points[third]))
+        d = _rank(positions, total, np.uint32(points[fourth]))
+    for i in range(part):
+        a = min(advance(positions, a, np.uint32(points[i])), total)
+        b = min(advance(positions, b, np.uint32(points[second + i])), total)
+        c = min(advance(positions, c, np.uint32(points[third + i])), total)
+        d = min(advance(positions, d, np.uint32(points[fourth + i])), total)
+        before[i], after[i] = positions[a - _ONE], positions[a]
+        before[second + i], after[second + i] = positions[b - _ONE], positions[b]
+        before[third + i], after[third + i] = positions[c - _ONE], positions[c]
+        before[fourth + i], after[fourth + i] = positions[d - _ONE], positions[d]
+    for i in range(end, np.uint64(n)):
+        d = min(advance(positions, d, np.uint32(points[i])), total)
+        before[i], after[i] = positions[d - _ONE], positions[d]
     if low < row[0] or high + 1 >= row[1]:
         for i in range(n):
             before[i] = before[i] if before[i] > 0 or low >= row[0] else -FAR
@@ -237,7 +346,20 @@ def _decode_range(arrays: BlockArrays, row: Ints, low: int, high: int, out: NDAr
             return 0
         index += count
     out[index] = firsts[high + 1] if high + 1 < end else _NO_POSITION
+    for i in range(_LANES):
+        out[index + 1 + i] = _NO_POSITION
     return index
+
+
+@inner
+def _rank(positions: NDArray[np.uint32], total: Any, x: Any) -> Any:
+    """Return the first index from 1 on, `total` at most, whose number is not below x, by branchless binary search."""
+    low, size_left = np.uint64(0), total
+    while size_left > _ONE:
+        half = size_left >> _ONE
+        low += half * np.uint64(positions[low + half] < x)
+        size_left -= half
+    return low + _ONE
 
 
 @inner
@@ -251,3 +373,41 @@ def decode_anchors(arrays: BlockArrays, row: Ints, first: int, step: int, out: I
             return DAMAGED
         n += count
     return n
+
+
+@inner
+def intersect_by_search(arrays: BlockArrays, row: Ints, low: int, high: int, points: Ints, n: int) -> int:
+    """Keep those of ascending points that blocks [low, high] contain; return their number, or DAMAGED.
+
+    A linear scan to each point's block, then a branchless binary search inside it.
+    """
+    firsts, offsets, data = arrays
+    start, end, tail = row[0], row[1], row[2]
+    matches, block = 0, max(low, start)
+    for i in range(n):
+        x = points[i]
+        while block < high and firsts[np.uint64(block + 1)] <= x:
+            block += 1
+        is_last = block == end - 1
+        data_start, size = _data_span(offsets, data.size, block, tail if is_last else BLOCK)
+        if data_start == DAMAGED:
+            return DAMAGED
+        goal = x - np.int64(firsts[np.uint64(block)])
+        source, index = np.uint64(data_start), np.uint64(0)
+        if is_last and tail < BLOCK:
+            size_left = np.uint64(tail)
+            while size_left > _ONE:
+                half = size_left >> _ONE
+                index += half * np.uint64(data[source + index + half - _ONE] <= goal)
+                size_left -= half
+            value = np.int64(data[source + index - _ONE]) if index > 0 else np.int64(0)
+        else:
+            width, half = np.uint64(size >> 1), np.uint64(BLOCK // 2)
+            mask = (_ONE << width) - _ONE
+            while half:
+                index += half * np.uint64(_unpack_one(data, source, width, mask, index + half) <= goal)
+                half >>= _ONE
+            value = _unpack_one(data, source, width, mask, index)
+        points[np.uint64(matches)] = x
+        matches += value == goal
+    return matches

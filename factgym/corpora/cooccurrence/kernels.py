@@ -1,4 +1,4 @@
-"""The counting rules compiled with numba: the same counts as the NumPy engine, ten times as fast and more.
+"""The counting rules compiled with numba: the same counts as the NumPy engine, some twenty times as fast.
 
 Imported only by `engine`, in the background, as importing numba takes a second and compiling several. Functions are
 compiled for fixed types and cached on disk by numba: beside this file, or in the user's cache directory if that cannot
@@ -29,9 +29,12 @@ from factgym.corpora.cooccurrence.kernel_postings import (
     WORKSPACE,
     BlockArrays,
     Ints,
+    decode,
     decode_anchors,
     inner,
+    intersect_by_search,
     neighbours,
+    seek,
 )
 
 _ARRAYS = types.UniTuple(types.Array(types.uint32, 1, "C", readonly=True), 3)
@@ -235,6 +238,68 @@ count_batch: Callable[..., None] = numba.njit(
 
 # Phrases
 
+_FILTER_BITS = 1 << 17
+"""Of the filter in `_intersect`, which fits into the processor's first cache."""
+_FILTERED = 1
+"""Positions per point up to which a list is filtered."""
+_MERGED, _SCANNED = 16, 128
+"""Positions per point between which a list is scanned from block to block."""
+_ONE, _WORD_SHIFT, _BIT_MASK = np.uint64(1), np.uint64(6), np.uint64(63)
+
+
+@inner
+def _intersect_long(
+    arrays: BlockArrays, row: Ints, low: int, high: int, points: Ints, n: int, before: Ints, after: Ints,
+    workspace: Ints,
+) -> Any:  # fmt: skip
+    """`_intersect` with a list that is longer than the points."""
+    if _MERGED * n < (high - low) * BLOCK <= _SCANNED * n:
+        return intersect_by_search(arrays, row, low, high, points, n), high
+    matches, high = 0, neighbours(arrays, row, low, points, n, before, after, workspace)
+    for i in range(n):
+        points[matches] = points[i]
+        matches += after[i] == points[i]
+    return np.int64(DAMAGED) if high == DAMAGED else np.int64(matches), high
+
+
+@inner
+def _intersect(
+    arrays: BlockArrays, row: Ints, hint: int, points: Ints, n: int, before: Ints, after: Ints, workspace: Ints,
+    bits: NDArray[np.uint64],
+) -> Any:  # fmt: skip
+    """Keep those of ascending points that the list contains; return their number, or DAMAGED, and the next hint.
+
+    A merge would spend most of its time on mispredicted branches. Instead the points' lowest bits are set in a bitmap,
+    as in a Bloom filter with one hash (Ding and König, "Fast set intersection in memory", 2011), which rejects all but
+    a few positions of the list; the remaining ones are merged.
+    """
+    firsts, offsets, data = arrays
+    start, end, tail = row[0], row[1], row[2]
+    low = max(seek(firsts, start, end, hint, points[0]), start)
+    high = seek(firsts, start, end, low, points[n - 1] + 1)
+    matches, next_point = 0, 0
+    mask = np.uint64(_FILTER_BITS - 1)
+    if (high - low) * BLOCK > _FILTERED * n:
+        return _intersect_long(arrays, row, low, high, points, n, before, after, workspace)
+    bits[:] = 0
+    for i in range(n):
+        key = np.uint64(points[i]) & mask
+        bits[key >> _WORD_SHIFT] |= _ONE << (key & _BIT_MASK)
+    for block in range(low, high + 1):
+        count = tail if block == end - 1 else BLOCK
+        if not decode(firsts, offsets, data, block, count, workspace, 0):
+            return np.int64(DAMAGED), high
+        for i in range(np.uint64(count)):
+            key = np.uint64(workspace[i]) & mask
+            if (bits[key >> _WORD_SHIFT] >> (key & _BIT_MASK)) & _ONE:
+                while next_point < n and points[next_point] < workspace[i]:
+                    next_point += 1
+                if next_point < n and points[next_point] == workspace[i]:
+                    points[matches] = points[next_point]
+                    matches += 1
+                    next_point += 1
+    return np.int64(matches), high
+
 
 def _find_phrases(
     index: BlockArrays, rows: Any, starts: Ints, first: int, last: int, offsets: Ints, positions: NDArray[np.uint32],
@@ -245,7 +310,7 @@ def _find_phrases(
     rows: a row per word of every phrase, in its order; starts: each phrase's first row. counts: positions of each, or
     -1 where the file is damaged. The rarest word's positions are intersected with those of the other words, shifted.
     """
-    workspace = np.empty((3 + WORKSPACE, ANCHORS), np.int64)
+    workspace, bits = np.empty((3 + WORKSPACE, ANCHORS), np.int64), np.empty(_FILTER_BITS >> 6, np.uint64)
     points, before, after, decoded = workspace[0], workspace[1], workspace[2], workspace[3:].reshape(-1)
     for p in range(first, last):
         phrase = rows[starts[p] : starts[p + 1]]
@@ -260,12 +325,7 @@ def _find_phrases(
                     for i in range(n):
                         points[i] += c - shift
                     shift = c
-                    hints[c] = neighbours(index, phrase[c], hints[c], points, n, before, after, decoded)
-                    matches = 0
-                    for i in range(n):
-                        points[matches] = points[i]
-                        matches += after[i] == points[i]
-                    n = DAMAGED if hints[c] == DAMAGED else matches
+                    n, hints[c] = _intersect(index, phrase[c], hints[c], points, n, before, after, decoded, bits)
             if n == DAMAGED:
                 total = -1
                 break

@@ -42,9 +42,9 @@ class Blocks(NamedTuple):
 
 
 class PostingList(NamedTuple):
-    """A list's positions, `length` in all: views into the arrays of an index."""
+    """Positions of a word: views into the index's arrays."""
 
-    length: int
+    frequency: int
     firsts: U32
     offsets: NDArray[np.integer]
     """Start of each block's data, and the end of the last one's: one more than there are blocks."""
@@ -103,11 +103,12 @@ def encode_unpacked(positions: U32, frequencies: I64) -> Blocks:
     return Blocks(firsts, np.where(full, BLOCK, lengths - 1).astype(np.uint32), data)
 
 
-def posting_list(row: I64, arrays: BlockArrays) -> PostingList:
-    """Return the list of a row: first block, end, positions in the last block; see `clauses.ClauseTable`."""
-    start, end, tail = row[:3].tolist()
-    firsts, offsets, data = arrays
-    return PostingList(max(end - start - 1, 0) * BLOCK + tail, firsts[start:end], offsets[start : end + 1], data)
+def encode_list(positions: U32) -> PostingList:
+    """Encode one list, which may be empty."""
+    blocks = encode(positions, np.array([len(positions)], np.int64))
+    offsets = prefix_sums(blocks.sizes.astype(np.int64)).astype(np.uint32)
+    # The kernels read one word beyond a block's data.
+    return PostingList(len(positions), blocks.firsts, offsets, np.append(blocks.data, np.uint32(0)))
 
 
 def _pack(positions: U32, starts: I64, firsts: U32, width: int, data: U32, offsets: I64) -> None:
@@ -134,7 +135,7 @@ def decode(postings: PostingList, blocks: I64 | None = None) -> U32:
     Raises `IndexError` where a block's data cannot lie at their offset, as in a damaged file.
     """
     count = len(postings.firsts)
-    tail = postings.length % BLOCK
+    tail = postings.frequency % BLOCK
     chosen = np.arange(count) if blocks is None else blocks
     has_tail = bool(tail and len(chosen) and chosen[-1] == count - 1)
     full = chosen[:-1] if has_tail else chosen

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from factgym.corpora.cooccurrence.engine import LARGE_INDEX, has_numba, text_kernels
 from factgym.corpora.cooccurrence.postings import BLOCK, I64, U32, encode, prefix_sums
 from factgym.corpora.cooccurrence.sources import BadRecords, Part, Source
 from factgym.corpora.cooccurrence.store import (
@@ -35,7 +36,7 @@ from factgym.corpora.cooccurrence.store import (
     open_container,
     write_container,
 )
-from factgym.corpora.cooccurrence.tokenizer import Case, number_documents
+from factgym.corpora.cooccurrence.tokenizer import Case, number_documents, number_documents_compiled
 
 TOKEN_BYTES = 48
 """Memory per token of a segment while it is gathered, inverted and written."""
@@ -101,9 +102,7 @@ def read_part(task: PartTask) -> PartResult:
     texts: Iterable[str] = task.texts
     if task.source is not None and task.part is not None:
         texts = (text for _, text in task.source.read(task.part, bad))
-    remaining = itertools.islice(texts, documents, None)
-    while len((numbered := number_documents(remaining, task.case, task.segment_tokens)).lengths):
-        inverted = invert(numbered)
+    for inverted in _inverted_segments(itertools.islice(texts, documents, None), task):
         _write_segment(segment_path(task.folder, task.number, segments), inverted)
         segments, documents = segments + 1, documents + len(inverted.separators)
         tokens += inverted.length - len(inverted.separators)
@@ -111,6 +110,20 @@ def read_part(task: PartTask) -> PartResult:
     with atomic_write(result_path) as file:
         file.write(json.dumps(result._asdict()).encode())
     return result
+
+
+def _inverted_segments(texts: Iterator[str], task: PartTask) -> Iterator[InvertedDocuments]:
+    """Yield segments of about `segment_tokens`, of whole documents; shorter ones while the kernels are loaded."""
+    for number in itertools.count():
+        kernels = text_kernels(load=number > 0)
+        if kernels is None:
+            tokens = min(task.segment_tokens, LARGE_INDEX) if has_numba() else task.segment_tokens
+            documents = number_documents(texts, task.case, tokens)
+        else:
+            documents = number_documents_compiled(kernels, texts, task.case, task.segment_tokens)
+        if not len(documents.lengths):
+            return
+        yield invert(documents)
 
 
 def _write_segment(path: Path, inverted: InvertedDocuments) -> None:
@@ -129,7 +142,7 @@ def _write_segment(path: Path, inverted: InvertedDocuments) -> None:
 
 
 class Segment(NamedTuple):
-    """A memory-mapped segment, or consecutive words of one. base: its first position in the corpus."""
+    """A memory-mapped segment. base: its first position in the corpus."""
 
     base: int
     keys: NDArray[np.uint64]
@@ -138,24 +151,6 @@ class Segment(NamedTuple):
     frequencies: U32
     positions: U32
     separators: U32
-
-    def words(self, start: int, end: int) -> Segment:
-        """Return the words [start, end)."""
-        text, postings = (
-            slice(int(counts[:start].sum(dtype=np.int64)), int(counts[:end].sum(dtype=np.int64)))
-            for counts in (self.lengths, self.frequencies)
-        )
-        return self._replace(
-            keys=self.keys[start:end],
-            lengths=self.lengths[start:end],
-            spelling=self.spelling[text],
-            frequencies=self.frequencies[start:end],
-            positions=self.positions[postings],
-        )
-
-    def between(self, low: np.uint64, high: np.uint64) -> Segment:
-        """Return the words with hashes in [low, high]."""
-        return self.words(int(np.searchsorted(self.keys, low, "left")), int(np.searchsorted(self.keys, high, "right")))
 
 
 def _open_segments(paths: Iterable[Path]) -> list[Segment]:
@@ -236,7 +231,9 @@ def merge(task: MergeTask) -> int:
         separators = (segment.separators + np.uint32(segment.base) for segment in segments)
         _add_long_list(sections, separators, task.postings)
     elif segments:
-        ranges = [segment.words(*_bucket_bounds(segment)[[task.start, task.end]].tolist()) for segment in segments]
+        ranges = [
+            WordRange(segment, *_bucket_bounds(segment)[[task.start, task.end]].tolist()) for segment in segments
+        ]
         for group in _groups(ranges, task.postings):
             _add_group(sections, group, task.postings)
     postings = sum(int(array.sum(dtype=np.int64)) for array in sections["frequencies"])
@@ -244,7 +241,47 @@ def merge(task: MergeTask) -> int:
     return postings
 
 
-def _groups(ranges: Sequence[Segment], postings: int) -> Iterator[list[Segment]]:
+class WordRange(NamedTuple):
+    """Consecutive words [start, end) of a segment."""
+
+    segment: Segment
+    start: int
+    end: int
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """Hashes of the words."""
+        return self.segment.keys[self.start : self.end]
+
+    @property
+    def frequencies(self) -> U32:
+        """Frequencies of the words."""
+        return self.segment.frequencies[self.start : self.end]
+
+    @property
+    def lengths(self) -> U32:
+        """Bytes of the words."""
+        return self.segment.lengths[self.start : self.end]
+
+    def narrowed(self, low: np.uint64, high: np.uint64) -> WordRange:
+        """Return the words with hashes in [low, high]."""
+        start, end = np.searchsorted(self.keys, low, "left"), np.searchsorted(self.keys, high, "right")
+        return self._replace(start=self.start + int(start), end=self.start + int(end))
+
+    def positions(self) -> U32:
+        """Return the positions of the words in the corpus."""
+        offset = int(self.segment.frequencies[: self.start].sum(dtype=np.int64))
+        count = int(self.frequencies.sum(dtype=np.int64))
+        positions: U32 = self.segment.positions[offset : offset + count] + np.uint32(self.segment.base)
+        return positions
+
+    def spelling(self) -> NDArray[np.uint8]:
+        """Return the words in UTF-8, one after the other."""
+        offset = int(self.segment.lengths[: self.start].sum(dtype=np.int64))
+        return self.segment.spelling[offset : offset + int(self.lengths.sum(dtype=np.int64))]
+
+
+def _groups(ranges: Sequence[WordRange], postings: int) -> Iterator[list[WordRange]]:
     """Yield consecutive words that fit into memory together, or a single one that does not."""
     # `ends[i]` counts the postings of words 0 to i over all segments: a binary search finds the last word that fits.
     keys, inverse = np.unique(np.concatenate([words.keys for words in ranges]), return_inverse=True)
@@ -254,24 +291,24 @@ def _groups(ranges: Sequence[Segment], postings: int) -> Iterator[list[Segment]]
     while start < len(keys):
         previous = int(ends[start - 1]) if start else 0
         end = max(start + 1, int(np.searchsorted(ends, previous + postings, "right")))
-        yield [words.between(keys[start], keys[end - 1]) for words in ranges]
+        yield [words.narrowed(keys[start], keys[end - 1]) for words in ranges]
         start = end
 
 
-def _add_group(sections: _Sections, ranges: Sequence[Segment], postings: int) -> None:
+def _add_group(sections: _Sections, ranges: Sequence[WordRange], postings: int) -> None:
     """Merge the words' lists by one sort of (word, position) pairs, and append them."""
-    ranges = [words for words in ranges if len(words.keys)]
+    ranges = [words for words in ranges if words.end > words.start]
     all_keys = np.concatenate([words.keys for words in ranges])
     keys, representatives, inverse = np.unique(all_keys, return_index=True, return_inverse=True)
     counts = np.concatenate([words.frequencies for words in ranges]).astype(np.int64)
     _add_words(sections, ranges, keys, representatives)
     if len(keys) == 1 and int(counts.sum()) > postings:
-        _add_long_list(sections, (words.positions + np.uint32(words.base) for words in ranges), postings)
+        _add_long_list(sections, (words.positions() for words in ranges), postings)
         return
     # One 64-bit number for each posting, the word's rank above its position: sorting the numbers sorts by both.
     pairs = np.repeat(inverse.astype(np.uint64), counts)
     pairs <<= np.uint64(32)
-    pairs |= np.concatenate([words.positions + np.uint32(words.base) for words in ranges])
+    pairs |= np.concatenate([words.positions() for words in ranges])
     pairs.sort()
     frequencies = np.bincount(inverse, counts, len(keys)).astype(np.int64)
     _add_blocks(sections, pairs.astype(np.uint32), frequencies)
@@ -279,11 +316,11 @@ def _add_group(sections: _Sections, ranges: Sequence[Segment], postings: int) ->
 
 
 def _add_words(
-    sections: _Sections, ranges: Sequence[Segment], keys: NDArray[np.uint64], representatives: NDArray[np.intp]
+    sections: _Sections, ranges: Sequence[WordRange], keys: NDArray[np.uint64], representatives: NDArray[np.intp]
 ) -> None:
     """Append the words' hashes and spellings. representatives: an index of each hash among the ranges' words."""
     lengths = np.concatenate([words.lengths for words in ranges]).astype(np.int64)
-    spelling = np.concatenate([words.spelling for words in ranges])
+    spelling = np.concatenate([words.spelling() for words in ranges])
     starts = np.cumsum(lengths) - lengths
     check_spelling(np.concatenate([words.keys for words in ranges]), lengths, spelling, starts)
     chosen = lengths[representatives]

@@ -30,13 +30,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence.postings import I64, U32, BlockArrays, block_counts, encode, prefix_sums
+from factgym.corpora.cooccurrence.postings import I64, U32, PostingList, block_counts, encode, prefix_sums
 from factgym.corpora.cooccurrence.tokenizer import TOKENIZER, Case, NumberedDocuments, number_documents
 
 Array = NDArray[Any]
 
 MAX_POSITIONS = 2**32 - 2**16
 """Positions are 32-bit numbers."""
+
+SMALL_BATCH = 6
+"""Words that are looked up faster one by one than together."""
 
 
 class Store(NamedTuple):
@@ -58,25 +61,43 @@ class Store(NamedTuple):
     meta: Mapping[str, Any]
     """case, tokenizer, tokens, documents, source, fingerprint: plain JSON data."""
 
-    def find(self, words: Sequence[bytes]) -> I64:
-        """Return the list of each word in UTF-8, or -1: binary search by hash, then a comparison of the spelling."""
+    def find(self, word: bytes) -> int:
+        """Return the list of a word in UTF-8, or -1."""
+        key = int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
+        number = int(self.keys.searchsorted(np.uint64(key)))
+        return number if number < len(self.keys) and self.word(number) == word else -1
+
+    def find_many(self, words: Sequence[bytes]) -> I64:
+        """Return the list of each word in UTF-8, or -1."""
+        if len(words) <= SMALL_BATCH:
+            return np.array([self.find(word) for word in words], np.int64)
+        # Binary search by hash; the spelling decides, as another word may have the hash of an unknown one.
         numbers = np.searchsorted(self.keys, word_keys(words)).astype(np.int64)
         candidates = np.flatnonzero(numbers < len(self.keys))
         ends = self.ends[numbers[candidates]].tolist()
         previous_ends = self.ends[np.maximum(numbers[candidates], 1) - 1]
         starts = np.where(numbers[candidates], previous_ends, 0).tolist()
         spelling = self.spelling.data
-        # Another word may have the hash of an unknown one.
         equal = [spelling[s:e] == words[i] for i, s, e in zip(candidates.tolist(), starts, ends, strict=True)]
         matches = candidates[np.array(equal, np.bool_)]
         lists = np.full(len(words), -1, np.int64)
         lists[matches] = numbers[matches]
         return lists
 
-    @property
-    def blocks(self) -> BlockArrays:
-        """The blocks of all lists."""
-        return self.firsts, self.offsets, self.data
+    def word(self, number: int) -> bytes:
+        """Return the word of a list, in UTF-8."""
+        start = int(self.ends[number - 1]) if number else 0
+        return self.spelling[start : int(self.ends[number])].tobytes()
+
+    def postings(self, number: int) -> PostingList:
+        """Return the positions of a list."""
+        start, end = int(self.block_starts[number]), int(self.block_starts[number + 1])
+        offsets = self.offsets[start : end + 1]
+        return PostingList(int(self.frequencies[number]), self.firsts[start:end], offsets, self.data)
+
+    def separators(self) -> PostingList:
+        """Return the positions of the separators."""
+        return self.postings(len(self.keys))
 
     def arrays(self) -> list[Array]:
         """Return all fields but `meta`."""

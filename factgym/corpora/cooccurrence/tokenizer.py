@@ -16,10 +16,11 @@ the engine that the paper used.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,7 @@ def _find_words(text: str, case: Case) -> list[str]:
 
 
 class NumberedDocuments(NamedTuple):
-    """Documents as word ids, which are given in the order of first appearance."""
+    """Documents as word ids. Ids are given in the order of first appearance, by both implementations below."""
 
     words: list[bytes]
     """By id, in UTF-8."""
@@ -97,3 +98,100 @@ def number_documents(texts: Iterator[str], case: Case, positions: int | None) ->
             if positions <= 0:
                 break
     return NumberedDocuments(list(ids), tokens, np.array(lengths, np.int64))
+
+
+_BATCH_BYTES = 1 << 20
+
+
+class _Vocabulary:
+    """The compiled scan's hash table from words to ids: open addressing, at most half full; grown between calls.
+
+    slots: id + 1, 0 for empty. hashes: by id. spelling, ends: the words in UTF-8, one after the other. used: the number
+    of words, and of tokens written by the current batch.
+    """
+
+    def __init__(self) -> None:
+        self.slots = np.zeros(1 << 16, np.int64)
+        self.hashes = np.zeros(1 << 15, np.uint64)
+        self.spelling = np.zeros(1 << 19, np.uint8)
+        self.ends = np.zeros((1 << 15) + 1, np.int64)
+        self.used = np.zeros(2, np.int64)
+
+    def reserve(self, document_bytes: int) -> None:
+        """Make room for the words of a document of this size."""
+        count = int(self.used[0])
+        while 2 * (count + (document_bytes + 1) // 2) > len(self.slots):
+            # Rehash into twice the slots by linear probing, all words with a free slot at a time.
+            size = 2 * len(self.slots)
+            self.hashes = np.concatenate([self.hashes, np.zeros_like(self.hashes)])
+            self.ends = np.concatenate([self.ends, np.zeros(len(self.ends) - 1, np.int64)])
+            self.slots = np.zeros(size, np.int64)
+            pending = np.arange(1, count + 1)
+            probes = (self.hashes[:count] >> np.uint64(20)).astype(np.int64) & (size - 1)
+            while len(pending):
+                free = self.slots[probes] == 0
+                self.slots[probes[free]] = pending[free]
+                collided = self.slots[probes] != pending
+                pending, probes = pending[collided], (probes[collided] + 1) & (size - 1)
+        while int(self.ends[count]) + document_bytes > len(self.spelling):
+            self.spelling = np.concatenate([self.spelling, np.zeros_like(self.spelling)])
+
+    def words(self) -> list[bytes]:
+        """The words by id."""
+        raw, ends = self.spelling.tobytes(), self.ends[: int(self.used[0]) + 1].tolist()
+        return [raw[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def number_documents_compiled(
+    kernels: Any, texts: Iterator[str], case: Case, positions: int | None
+) -> NumberedDocuments:
+    """`number_documents` by the module `kernel_text`; may take some hundred documents more than fill `positions`."""
+    vocabulary = _Vocabulary()
+    tokens: list[NDArray[np.uint32]] = []
+    lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
+    limit = _BATCH_BYTES if positions is None else min(_BATCH_BYTES, positions)
+    while positions is None or positions > 0:
+        batch: list[bytes] = []
+        size = 0
+        for text in encoded:
+            batch.append(text)
+            size += len(text)
+            if size >= limit:
+                break
+        if not batch:
+            break
+        batch_tokens, batch_lengths = _number_batch(kernels, batch, case, vocabulary)
+        tokens.append(batch_tokens)
+        lengths.append(batch_lengths)
+        if positions is not None:
+            positions -= len(batch_tokens) + len(batch_lengths)
+    return NumberedDocuments(vocabulary.words(), tokens, np.concatenate(lengths))
+
+
+def _number_batch(
+    kernels: Any, batch: list[bytes], case: Case, vocabulary: _Vocabulary
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    classes = kernels.char_classes(case)
+    simple = np.ones(len(batch), np.bool_)
+    text, bounds = _concatenate(batch)
+    kernels.find_simple(text, bounds, classes, simple)
+    if not simple.all():
+        for i in np.flatnonzero(~simple).tolist():
+            batch[i] = b" ".join(tokenize_bytes(batch[i].decode("utf-8", "surrogatepass"), case))
+        text, bounds = _concatenate(batch)
+    tokens = np.empty((len(text) + len(batch)) // 2 + 1, np.uint32)
+    lengths = np.zeros(len(batch), np.int64)
+    vocabulary.used[1] = document = 0
+    while document < len(batch):
+        vocabulary.reserve(len(batch[document]))
+        table = (vocabulary.slots, vocabulary.hashes, vocabulary.spelling, vocabulary.ends, vocabulary.used)
+        document = kernels.scan(text, bounds, document, classes, simple, case == "fold", *table, tokens, lengths)
+    return tokens[: int(vocabulary.used[1])].copy(), lengths
+
+
+def _concatenate(batch: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    text = np.frombuffer(bytearray(b"".join(batch)), np.uint8)
+    bounds = np.zeros(len(batch) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, batch), np.int64, len(batch)), out=bounds[1:])
+    return text, bounds
