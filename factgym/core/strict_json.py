@@ -111,7 +111,7 @@ class Copier:
     def __init__(self, limits: Limits, budget: int) -> None:
         self.limits = limits
         self.budget = budget
-        self.path: list[str] = []
+        self.path: list[str | int] = []
 
     def copy(self, value: object) -> Any:
         """Return a plain copy; see `plain_json`."""
@@ -121,7 +121,8 @@ class Copier:
         except StrictJsonError as error:
             if not self.path:
                 raise
-            path = excerpt("".join(self.path).removeprefix("."))
+            steps = (f"[{step}]" if isinstance(step, int) else f".{step[:_EXCERPT_CHARS]}" for step in self.path)
+            path = excerpt("".join(steps).removeprefix("."))
             raise StrictJsonError(error.code, f"at {path}: {error.message}", None) from None
 
     def spend(self, amount: int) -> None:
@@ -147,7 +148,7 @@ class Copier:
             if issubclass(kind, dict):
                 return self._copy_object(value)
             values = (list if issubclass(kind, list) else tuple).__iter__(value)
-            return [self._copy_item(item, f"[{index}]") for index, item in enumerate(values)]
+            return [self._copy_item(item, index) for index, item in enumerate(values)]
         if issubclass(kind, int):
             number = int.__int__(value)
             # Digits are counted only near the bound: an integer may be a megabyte long.
@@ -168,12 +169,12 @@ class Copier:
             if not issubclass(type(key), str):
                 raise StrictJsonError("bad_shape", f"a key of type {type_name(key)}; keys must be strings", None)
             name = self._copy(key)
-            result[name] = self._copy_item(value, f".{name[:_EXCERPT_CHARS]}")
+            result[name] = self._copy_item(value, name)
         if len(result) != dict.__len__(values):
             raise StrictJsonError("duplicate_key", "two keys that are the same text", None)
         return result
 
-    def _copy_item(self, value: object, step: str) -> Any:
+    def _copy_item(self, value: object, step: str | int) -> Any:
         self.path.append(step)
         copy = self._copy(value)
         self.path.pop()
