@@ -43,6 +43,10 @@ _MARK_RUN = re.compile(r"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){32,}")
 """Long runs of possible combining marks (the two half-width sound marks become such)."""
 
 _SAFE_LENGTH = 1024
+_NOT_SPACE = re.compile(r"\S+")
+_UNCHANGED = r"\x00-\x7f‘’“”–—•§€£"
+_UNCHANGED_RUN = re.compile(f"[{_UNCHANGED}]+(?![^{_UNCHANGED}])")
+"""Characters that are their own NFKC, up to one that a combining mark may follow."""
 
 
 def fold(text: str) -> str:
@@ -61,17 +65,20 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
     folded: list[str] = []
     offsets: list[int] = []
     gap = end = 0
-    for start, stop, unit in _units(text):
-        for char in unit:
-            if char.isspace():
-                gap = start if gap < 0 else gap
-                continue
+    for start, stop, piece, is_run in _units(text):
+        position = 0
+        for word in _NOT_SPACE.finditer(piece):
+            if word.start() > position and gap < 0:
+                gap = start + (position if is_run else 0)
             if gap >= 0 and folded:
                 folded.append(" ")
                 offsets.append(gap)
-            folded.append(char)
-            offsets.append(start)
-            gap, end = -1, stop
+            folded.append(word[0])
+            position = word.end()
+            offsets += range(start + word.start(), start + position) if is_run else [start] * len(word[0])
+            gap, end = -1, start + position if is_run else stop
+        if position < len(piece) and gap < 0:
+            gap = start + (position if is_run else 0)
     offsets.append(end)
     return "".join(folded), offsets
 
@@ -138,15 +145,22 @@ def _sort_marks(run: re.Match[str]) -> str:
     return "".join(parts)
 
 
-def _units(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield `(start, end, normalised)` for the shortest spans that normalise independently of their neighbours."""
+def _units(text: str) -> Iterator[tuple[int, int, str, bool]]:
+    """Yield `(start, end, normalised, unchanged)`: runs of unchanged characters, each a unit, and single units.
+
+    A unit is a shortest span that normalises independently of its neighbours.
+    """
     start = 0
-    for i, char in enumerate(text):
-        if i and (char < "\x80" or _starts_unit(char)):
-            yield start, i, _nfkc(text[start:i])
-            start = i
-    if text:
-        yield start, len(text), _nfkc(text[start:])
+    while start < len(text):
+        if run := _UNCHANGED_RUN.match(text, start):
+            stop = run.end()
+            yield start, stop, run[0], True
+        else:
+            stop = start + 1
+            while stop < len(text) and not (text[stop] < "\x80" or _starts_unit(text[stop])):
+                stop += 1
+            yield start, stop, _nfkc(text[start:stop]), False
+        start = stop
 
 
 @lru_cache(maxsize=4096)

@@ -8,10 +8,12 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
+import pytest
 from setups import MALFORMED, Setup, digest, exact, played, sampled_actions, transcript
 
 HERE = Path(__file__).resolve().parent
@@ -20,27 +22,39 @@ SCRIPT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from setups import Setup, digest, transcript
-sys.stdout.write(digest(transcript(Setup(sys.argv[2], json.loads(sys.argv[3])), seed=5)))
+for line in sys.stdin:
+    print(digest(transcript(Setup(*json.loads(line)), seed=5)), flush=True)
 """
 
 
-def start_elsewhere(setup: Setup, hash_seed: str) -> subprocess.Popen[str]:
+@pytest.fixture(scope="module")
+def other_processes() -> Iterator[list[subprocess.Popen[str]]]:
+    """Two processes with hash seeds of their own, which answer a setup with the digest of its transcript."""
     paths = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(HERE), setup.id, json.dumps(setup.kwargs)],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(HERE)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for hash_seed in ("1", "2")
+    ]
+    yield processes
+    for process in processes:
+        process.communicate()
 
 
-def test_other_processes_give_the_same_bytes(setup: Setup) -> None:
-    with start_elsewhere(setup, "1") as first_process, start_elsewhere(setup, "2") as second_process:
-        expected = digest(transcript(setup, seed=5))
-        for process in (first_process, second_process):
-            output, complaint = process.communicate(timeout=300)
-            assert output == expected, complaint
+def test_other_processes_give_the_same_bytes(setup: Setup, other_processes: list[subprocess.Popen[str]]) -> None:
+    for process in other_processes:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps([setup.id, setup.kwargs]) + "\n")
+        process.stdin.flush()
+    expected = digest(transcript(setup, seed=5))
+    for process in other_processes:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == expected
     assert digest(islice(transcript(setup, seed=6), 20)) != digest(islice(transcript(setup, seed=5), 20))
 
 
