@@ -6,6 +6,7 @@ its own environment is an error. Episodes that a fault ended, or that were not s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -200,7 +201,7 @@ def benchmark_average(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentReport:
+class AgentReport(ABC):
     """The evaluation of one agent on several benchmarks.
 
     judge: who judged; None for the judge of the runs. average: over the benchmarks. notes: sentences for people.
@@ -216,9 +217,9 @@ class AgentReport:
     notes: tuple[str, ...]
 
     @property
+    @abstractmethod
     def detail(self) -> str:
         """A text that distinguishes reports of the same name."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""

@@ -12,6 +12,7 @@ A passage that shares no term with the query is never a hit. All engines are imm
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -41,7 +42,7 @@ def passage_terms(passage: Passage) -> list[str]:
     return terms(f"{passage.title}\n{passage.text}")
 
 
-class _Bm25Base(Immutable):
+class _Bm25Base(Immutable, ABC):
     """Parameters, search and fingerprint, which all engines share."""
 
     __slots__ = ("_corpus", "_ids", "b", "k1")
@@ -65,8 +66,8 @@ class _Bm25Base(Immutable):
         settings = {"k1": self.k1, "b": self.b, "analyser": ANALYSER}
         return index_fingerprint(self.kind, settings, [self._corpus.fingerprint()])
 
-    def _search(self, words: list[str], k: int) -> list[Hit]:
-        raise NotImplementedError
+    @abstractmethod
+    def _search(self, words: list[str], k: int) -> list[Hit]: ...
 
 
 class SmallBM25(_Bm25Base):
