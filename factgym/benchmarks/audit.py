@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _HEADS: Mapping[Role, str] = {
     "oracle": "oracle",
+    "teacher": "teacher",
     "honest": "honest baseline",
     "baseline": "other baselines",
     "random": "random",

@@ -64,6 +64,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """Published rewards by name, as rubrics, for an audit to compare."""
     toolbox: ClassVar[Any] = None
     """A `factgym.tools.toolbox.Toolbox`; None where `available_tools` and `call_tool` are the environment's own."""
+    strategies: ClassVar[str | None] = None
+    """`"module:attribute"` of the `StrategySpace` that `factgym audit --search` composes its strategies of."""
     state: Any
     """The state of the episode that the tools work on (an `EpisodeState`); `initial_messages` sets it."""
     action_space: ActionSpace

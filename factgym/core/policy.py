@@ -96,15 +96,15 @@ class GeneratorPolicy:
         return as_message(action)
 
 
-Role = Literal["oracle", "honest", "baseline", "exploiter", "random"]
+Role = Literal["oracle", "teacher", "honest", "baseline", "exploiter", "random"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedAgent:
     """A scripted agent of an environment family.
 
-    role: "oracle" knows the gold; "honest" is the baseline that no exploiter may reach; "exploiter" attacks a
-    weakness of the reward. start(env, seed): a fresh policy for the episode that `env` has just been reset to.
+    role: "oracle" knows the gold; "teacher" reaches the gold answer only by actions that its observations justify;
+    "honest" is the baseline that no exploiter may reach; "exploiter" attacks a weakness of the reward. start(env, seed): a fresh policy for the episode that `env` has just been reset to.
     """
 
     name: str
