@@ -118,7 +118,7 @@ def configs_of(env_id: str) -> Iterator[tuple[Config, list[str], int]]:
     for config in configs:
         yield config, agents, EPISODES
     entry = spec(env_id)
-    if "reward" in entry.fixed:
+    if "reward" in entry.fixed or env_id.partition("-")[0] not in REWARDS:
         return
     default = entry.load().Config.build(env_id, {**entry.kwargs}).rubric.name
     pair = [name for name, agent in agents_of(env_id).items() if agent.role in ("oracle", "honest")]
@@ -225,12 +225,17 @@ def rows_of_env(env_id: str, data: Path) -> list[Row]:
     return rows
 
 
-def write(file: Path, data: Path, env_ids: Iterable[str], processes: int) -> None:
-    """Play everything and write the golden file."""
-    with multiprocessing.get_context("spawn").Pool(processes) as pool, file.open("w", encoding="utf-8") as lines:
-        for rows in pool.imap(partial(rows_of_env, data=data), env_ids):
-            for row in rows:
-                lines.write(json.dumps(row, ensure_ascii=True, separators=(",", ":")) + "\n")
+def write(data: Path, env_ids: Iterable[str], processes: int) -> None:
+    """Play these environments and write their lines of the golden file; the lines of others stay."""
+    ids = list(env_ids)
+    lines: dict[str, list[Row]] = {}
+    for row in read_golden() if GOLDEN_FILE.exists() else []:
+        lines.setdefault(row["env"], []).append(row)
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        lines |= dict(zip(ids, pool.imap(partial(rows_of_env, data=data), ids), strict=True))
+    with GOLDEN_FILE.open("w", encoding="utf-8") as output:
+        for rows in lines.values():
+            output.writelines(json.dumps(row, ensure_ascii=True, separators=(",", ":")) + "\n" for row in rows)
 
 
 def main() -> None:
@@ -238,15 +243,16 @@ def main() -> None:
     from tests.public_data import find_data_dir
 
     parser = argparse.ArgumentParser(description="Write the golden rewards.")
-    parser.add_argument("--write", action="store_true", required=True, help="play everything and write the file")
-    parser.add_argument("--file", type=Path, default=GOLDEN_FILE)
+    parser.add_argument("--write", action="store_true", required=True, help="play and write the file")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--env", action="append", help="this environment only; may be given again")
+    parser.add_argument(
+        "--env", action="append", help="replace the lines of this environment only; may be given again"
+    )
     options = parser.parse_args()
     data = find_data_dir()
     if data is None:
         parser.error("needs the public data sets: set FACTGYM_DATA to their folder")
-    write(options.file, data, options.env or factgym.list_envs(), options.processes)
+    write(data, options.env or factgym.list_envs(), options.processes)
 
 
 if __name__ == "__main__":
