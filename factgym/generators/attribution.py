@@ -18,7 +18,7 @@ from factgym.generators.base import GeneratedSplit, balanced_choice
 SPLITS: Mapping[str, int] = {"train": 5000, "validation": 1000, "test": 1000, "ood": 1000}
 """Split -> its default size; "ood" has other kinds of documents in another style."""
 
-_VERSION = 1
+_VERSION = 2
 _ATTEMPTS = 64
 """Numbers of documents reserved for an item: of some errors, only one document in ten has one."""
 

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 
 from factgym.generators.base import word_table
 from factgym.generators.synthetic.grammar import listed
 
 _WORDS = {name: listed(words) for name, words in word_table("invented_names").items()}
-_STEMS = len(_WORDS["stem_onsets"]) * len(_WORDS["stem_codas"])
-# Each split starts its own lap over the stems and over the businesses, so that splits share no organisation.
-_SPLIT_SHIFT = {"train": 0, "validation": 1, "ood": 2, "hard": 3, "multihop": 4}
+_STEMS = tuple(onset + coda for onset in _WORDS["stem_onsets"] for coda in _WORDS["stem_codas"])
 _SPLIT_LAP = {"validation": 4, "hard": 5, "multihop": 6}
+"""The first lap of a split over the businesses, so that splits share no organisation; 0 for the others."""
 
 
 def stem(split: str, seed: int, index: int) -> str:
-    """Return a place-like stem ("Halden") by index into a fixed permutation; all stems occur before one repeats."""
-    # A full cycle: the step 599 is a prime that does not divide the number of stems.
-    shift = random.Random(f"names {seed}").randrange(_STEMS)
-    position = (index * 599 + shift + _SPLIT_SHIFT.get(split, 5) * 211) % _STEMS
-    onsets, codas = _WORDS["stem_onsets"], _WORDS["stem_codas"]
-    return onsets[position % len(onsets)] + codas[position // len(onsets)]
+    """Return a place-like stem ("Halden"). Each lap of as many indices as there are stems has every stem once."""
+    lap, position = divmod(index, len(_STEMS))
+    return _shuffled_stems(f"factgym stems {seed} {split} {lap}")[position]
+
+
+@lru_cache(maxsize=64)
+def _shuffled_stems(stream: str) -> tuple[str, ...]:
+    # A shuffle, not a stride: callers use indices with gaps (every 64th), and a gap that shares a divisor with a stride
+    # or with the number of syllables tells by its syllable which of an item's candidates a name belongs to.
+    return tuple(random.Random(stream).sample(_STEMS, len(_STEMS)))
 
 
 def organisation(businesses: tuple[str, ...], split: str, seed: int, index: int) -> str:
     """Return a full name ("Halden Freight"). The business moves on each time the stems have all been used."""
     base = stem(split, seed, index)
-    lap = index // _STEMS + _SPLIT_LAP.get(split, 0)
+    lap = index // len(_STEMS) + _SPLIT_LAP.get(split, 0)
     business = businesses[(lap + sum(map(ord, base))) % len(businesses)]
     return business.format(stem=base) if "{stem}" in business else f"{base} {business}"
 

@@ -28,11 +28,11 @@ from tests.generators.claim_labels import judge
 
 FIRST = 40
 HASHES = {
-    "train": "2711794b65c4d116f8ac4500ba2cff6997db783ddd6ba3d870a3c8b17c3c8f8a",
-    "validation": "24fd0f027524c8c698c8bc0f832eb34c9ff89282508860f46942733d9ffed6ec",
-    "ood": "06f6b44b2a1782dcf99249aa8cb76ced08c7e7407d429fb8d20547b82211de02",
-    "hard": "1432c6cd0410b417b5d41fc7e8f7e01474de3039eee8b03606dbc8726fff7d9e",
-    "multihop": "bb6095e4247eaffe29b668b9596ee2e26612768e777c04177b458d795282c565",
+    "train": "6a978c8ffb47c0cf6f2582a6b77c5b05d3233bb49d58c2c1ffac47410679a199",
+    "validation": "e03ab96f86b0062ffa4fb87eea1b3df9b177646049fa09e03eb2303bbec974dd",
+    "ood": "5d8f30fc0952a64fecc2731fa7face9c83ae504e6817f69e4c075c545613673d",
+    "hard": "04ad8ed2cfe76e8d8ed8eff06c2265df9827114cdcb26ba530ce72a39b630cd2",
+    "multihop": "bf1cb17eada9021e1524deb0b291a44cd7b6cb3fbf264e33f53899b7b056d950",
 }
 """SHA-256 over the JSON of the first 40 examples of each split with seed 0. A change here is a new generator version."""
 
